@@ -8,7 +8,13 @@ export interface Running<T> {
 }
 
 /** Starts a program of this folder, TypeScript or plain JavaScript, with `input`; it answers with one message. */
-export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}, execPath = process.execPath): Running<T> {
+export function start<T>(
+  program: string,
+  input: unknown,
+  nodeOptions: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+  execPath = process.execPath,
+): Running<T> {
   const file = fileURLToPath(new URL(program, import.meta.url))
   const execArgv = [...(program.endsWith('.ts') ? ['--import', 'tsx'] : []), ...nodeOptions]
   // What a trial measures depends on no earlier one, unless it says so.
@@ -20,14 +26,24 @@ export function start<T>(program: string, input: unknown, nodeOptions: readonly 
     child.on('error', reject)
     child.on('exit', (code, signal) => {
       if (answer !== undefined && code === 0) resolve(answer.value)
-      else reject(new Error(`${program} ended with ${signal ?? `code ${code}`}${answer === undefined ? ' and no answer' : ''}`))
+      else
+        reject(
+          new Error(
+            `${program} ended with ${signal ?? `code ${code}`}${answer === undefined ? ' and no answer' : ''}`,
+          ),
+        )
     })
   })
   return { child, result }
 }
 
 /** Runs a program to its end. */
-export function run<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<T> {
+export function run<T>(
+  program: string,
+  input: unknown,
+  nodeOptions: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<T> {
   return start<T>(program, input, nodeOptions, environment).result
 }
 

@@ -19,7 +19,13 @@ export interface ClientMemory {
  *
  * @param node that the engine runs in, as its clients are to; see `withOwnNode`.
  */
-export async function clientMemory(engine: ChildProcess, node: string, path: string, model: BenchModel, clients: number): Promise<ClientMemory> {
+export async function clientMemory(
+  engine: ChildProcess,
+  node: string,
+  path: string,
+  model: BenchModel,
+  clients: number,
+): Promise<ClientMemory> {
   const sum = async (all: readonly ChildProcess[]) => {
     engine.send('collect')
     await once(engine, 'message')
@@ -31,7 +37,12 @@ export async function clientMemory(engine: ChildProcess, node: string, path: str
 }
 
 /** What is found with one such process, and with so many. */
-async function using(node: string, input: object, clients: number, look: (all: readonly ChildProcess[]) => Promise<number>): Promise<[number, number]> {
+async function using(
+  node: string,
+  input: object,
+  clients: number,
+  look: (all: readonly ChildProcess[]) => Promise<number>,
+): Promise<[number, number]> {
   const running: ChildProcess[] = []
   try {
     running.push(await started(node, input))
@@ -46,8 +57,14 @@ async function using(node: string, input: object, clients: number, look: (all: r
 
 async function started(node: string, input: object): Promise<ChildProcess> {
   const program = fileURLToPath(new URL('programs/asking-memory.mjs', import.meta.url))
-  const child = spawn(node, ['--expose-gc', program, JSON.stringify({ ...input, requests: warmUpRequests })], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const ended = once(child, 'exit').then(([code, signal]) => Promise.reject(new Error(`a client ended with ${signal ?? `code ${code}`}`)))
+  const child = spawn(
+    node,
+    ['--expose-gc', program, JSON.stringify({ ...input, requests: warmUpRequests })],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const ended = once(child, 'exit').then(([code, signal]) =>
+    Promise.reject(new Error(`a client ended with ${signal ?? `code ${code}`}`)),
+  )
   ended.catch(() => {})
   await Promise.race([once(child.stdout, 'data'), ended])
   return child

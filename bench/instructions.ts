@@ -19,10 +19,19 @@ const sum = (instructions: Instructions) => Object.values(instructions).reduce((
 function instructions(side: OurSide, requests: number): Instructions[] {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {
-    const options = ['--tool=callgrind', '--smc-check=all-non-file', '--separate-threads=yes', `--callgrind-out-file=${folder}/out`]
+    const options = [
+      '--tool=callgrind',
+      '--smc-check=all-non-file',
+      '--separate-threads=yes',
+      `--callgrind-out-file=${folder}/out`,
+    ]
     const told = JSON.stringify({ engine: ourSides[side], path, input, rowDims, requests })
-    const { status, stderr, error } = spawnSync('valgrind', [...options, process.execPath, program, told], { encoding: 'utf8', env: { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' } })
-    if (status !== 0) throw new Error(`valgrind ended with ${error?.message ?? `code ${status}: ${stderr.slice(-2000)}`}`)
+    const { status, stderr, error } = spawnSync('valgrind', [...options, process.execPath, program, told], {
+      encoding: 'utf8',
+      env: { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' },
+    })
+    if (status !== 0)
+      throw new Error(`valgrind ended with ${error?.message ?? `code ${status}: ${stderr.slice(-2000)}`}`)
     const files = readdirSync(folder).filter((name) => name.startsWith('out-'))
     return files.toSorted().map((name) => instructionsOf(join(folder, name)))
   } finally {
@@ -31,11 +40,26 @@ function instructions(side: OurSide, requests: number): Instructions[] {
 }
 
 function perRequest(few: Instructions = {}, many: Instructions): Instructions {
-  return Object.fromEntries(Object.entries(many).map(([part, count]) => [part, Math.round((count - (few[part] ?? 0)) / (more - fewer))]))
+  return Object.fromEntries(
+    Object.entries(many).map(([part, count]) => [
+      part,
+      Math.round((count - (few[part] ?? 0)) / (more - fewer)),
+    ]),
+  )
 }
 
-const parts = ['compiled JavaScript', 'Node and V8', 'addon', "onnxruntime-node's binding", 'ONNX Runtime', 'C library']
-const table = new Table({ head: ['executor', 'thread', 'instructions', ...parts], style: { head: [], border: [], compact: true } })
+const parts = [
+  'compiled JavaScript',
+  'Node and V8',
+  'addon',
+  "onnxruntime-node's binding",
+  'ONNX Runtime',
+  'C library',
+]
+const table = new Table({
+  head: ['executor', 'thread', 'instructions', ...parts],
+  style: { head: [], border: [], compact: true },
+})
 const sides = process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'binding']
 for (const side of sides as OurSide[]) {
   const [few, many] = [instructions(side, fewer), instructions(side, more)]
@@ -43,7 +67,13 @@ for (const side of sides as OurSide[]) {
   const spent = many.map((thread, index) => perRequest(few[index], thread))
   for (const [index, thread] of spent.entries()) {
     const isWorker = index > 0 && (thread['ONNX Runtime'] ?? 0) > 0
-    if (index === 0 || isWorker) table.push([side, index === 0 ? 'application' : 'worker', sum(thread), ...parts.map((part) => thread[part] ?? 0)])
+    if (index === 0 || isWorker)
+      table.push([
+        side,
+        index === 0 ? 'application' : 'worker',
+        sum(thread),
+        ...parts.map((part) => thread[part] ?? 0),
+      ])
   }
 }
 console.log(table.toString())

@@ -24,9 +24,19 @@ export interface KeptResult {
   /** In their place, where one table is not enough. */
   readonly tables?: readonly { readonly title: string; readonly rows: readonly Row[] }[]
   readonly numbers?: readonly NumbersRow[]
-  readonly targets: readonly { readonly what: string; readonly found: number; readonly target: string; readonly met: boolean }[]
+  readonly targets: readonly {
+    readonly what: string
+    readonly found: number
+    readonly target: string
+    readonly met: boolean
+  }[]
   readonly settings: Readonly<Record<string, unknown>>
-  readonly machine: { readonly cores: number; readonly cpu?: string; readonly node: string; readonly onnxruntime: string }
+  readonly machine: {
+    readonly cores: number
+    readonly cpu?: string
+    readonly node: string
+    readonly onnxruntime: string
+  }
   /** Of older results nobody knows. */
   readonly build?: OwnBuild
   /** ISO 8601. */
@@ -45,17 +55,28 @@ export interface KeptResult {
 export function readKeptResults(folder: string): KeptResult[] {
   return jsonFiles(folder).map((file) => {
     const result = JSON.parse(readFileSync(join(folder, file), 'utf8')) as KeptResult
-    const missing = (['trial', 'rows', 'targets', 'settings', 'machine', 'date'] as const).filter((key) => result[key] === undefined)
-    if (missing.length > 0) throw new Error(`${file}: expected a result of npm run bench -- --results, received one without ${missing.join(', ')}`)
-    if (result.smoke) throw new Error(`${file}: expected a result to be believed, received that of a smoke run. Run npm run bench -- ${result.trial} --results`)
-    if (Number.isNaN(Date.parse(result.date))) throw new Error(`${file}: expected a date, received '${result.date}'`)
+    const missing = (['trial', 'rows', 'targets', 'settings', 'machine', 'date'] as const).filter(
+      (key) => result[key] === undefined,
+    )
+    if (missing.length > 0)
+      throw new Error(
+        `${file}: expected a result of npm run bench -- --results, received one without ${missing.join(', ')}`,
+      )
+    if (result.smoke)
+      throw new Error(
+        `${file}: expected a result to be believed, received that of a smoke run. Run npm run bench -- ${result.trial} --results`,
+      )
+    if (Number.isNaN(Date.parse(result.date)))
+      throw new Error(`${file}: expected a date, received '${result.date}'`)
     return result
   })
 }
 
 function jsonFiles(folder: string): string[] {
   try {
-    return readdirSync(folder).filter((file) => file.endsWith('.json')).sort()
+    return readdirSync(folder)
+      .filter((file) => file.endsWith('.json'))
+      .sort()
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
@@ -68,9 +89,11 @@ export function machineText({ cores, cpu, node, onnxruntime }: KeptResult['machi
 }
 
 /** Which zerohop it was, from a comma on. */
-export const buildText = ({ build }: KeptResult): string => (build === undefined ? '' : `, zerohop ${build.version} (build ${build.hash})`)
+export const buildText = ({ build }: KeptResult): string =>
+  build === undefined ? '' : `, zerohop ${build.version} (build ${build.hash})`
 
-export const isShortened = ({ quick, shortened }: KeptResult): boolean => quick === true || (shortened !== undefined && shortened !== null)
+export const isShortened = ({ quick, shortened }: KeptResult): boolean =>
+  quick === true || (shortened !== undefined && shortened !== null)
 
 export const dayOf = ({ date }: KeptResult): string => date.slice(0, 10)
 

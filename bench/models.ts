@@ -78,7 +78,9 @@ export function markedMlp(mark: number, width = 64, hidden = 4096): BenchModel {
 }
 
 /** Makes the model if it is not there yet, and tells where it is. */
-export function benchModel(name: 'mlp' | 'identity' | 'image-identity' | 'resnet50' | 'resnet152'): BenchModel {
+export function benchModel(
+  name: 'mlp' | 'identity' | 'image-identity' | 'resnet50' | 'resnet152',
+): BenchModel {
   switch (name) {
     case 'mlp':
       return { path: mlp(), input: 'input', rowDims: [64] }

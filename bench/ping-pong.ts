@@ -35,9 +35,13 @@ export class PingPong {
 
 /** A byte over a Unix socket to another process's event loop, and one back. */
 export class ProcessPingPong {
-  readonly #child = spawn(process.execPath, ['-e', "const end = new (require('net').Socket)({ fd: 3 }); end.on('data', (byte) => end.write(byte))"], {
-    stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
-  })
+  readonly #child = spawn(
+    process.execPath,
+    ['-e', "const end = new (require('net').Socket)({ fd: 3 }); end.on('data', (byte) => end.write(byte))"],
+    {
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
+    },
+  )
   readonly #socket = this.#child.stdio[3] as Duplex
 
   play(): Promise<void> {

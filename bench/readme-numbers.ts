@@ -8,7 +8,9 @@ import { resultsDocument } from './results-document.ts'
 const pathOf = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 
 const { check } = new Command('npm run bench:numbers --')
-  .description("make README's numbers and bench/results.md of the results in bench/results/, which npm run bench -- --results writes")
+  .description(
+    "make README's numbers and bench/results.md of the results in bench/results/, which npm run bench -- --results writes",
+  )
   .option('--check', 'write nothing; exit with 1 where they are not what would be written', false)
   .parse()
   .opts<{ check: boolean }>()
@@ -20,7 +22,9 @@ const made: readonly (readonly [file: string, text: string])[] = [
 ]
 for (const [file, text] of made) {
   if (text === textOf(file)) continue
-  console.log(`${file.replace('../', '')} ${check ? 'is not what bench/results/ gives: run npm run bench:numbers' : 'written'}`)
+  console.log(
+    `${file.replace('../', '')} ${check ? 'is not what bench/results/ gives: run npm run bench:numbers' : 'written'}`,
+  )
   if (check) process.exitCode = 1
   else writeFileSync(pathOf(file), text)
 }

@@ -13,11 +13,23 @@ export interface RunOptions extends Omit<TrialOptions, 'seconds'> {
 }
 
 /** Runs a trial, prints its table and its result, and writes that to `file`, if there is one, with the single measurements. */
-export async function runTrial(name: string, trial: Trial, options: RunOptions, file: string | undefined): Promise<void> {
+export async function runTrial(
+  name: string,
+  trial: Trial,
+  options: RunOptions,
+  file: string | undefined,
+): Promise<void> {
   const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
-  const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
+  const machine = {
+    cores: availableParallelism(),
+    cpu: cpus()[0]?.model.trim(),
+    node: process.versions.node,
+    onnxruntime: version,
+  }
   console.log(`${name}: ${trial.describe}`)
-  console.log(`${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`)
+  console.log(
+    `${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`,
+  )
 
   const build = ownBuild()
   const measured = await measure(name, trial, options)
@@ -28,11 +40,25 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
   console.log(tableOf(rows))
   if (reading !== undefined) console.log(reading)
   console.log(`settings: ${JSON.stringify(figures.settings)}`)
-  for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
+  for (const { what, found, target, met } of targets)
+    console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
 
   const { smoke, quick } = options
   const met = targets.every((target) => target.met)
-  const result = { trial: name, describe: trial.describe, reading, ...figures, targets, met, rows, smoke, quick, machine, build, date: new Date().toISOString() }
+  const result = {
+    trial: name,
+    describe: trial.describe,
+    reading,
+    ...figures,
+    targets,
+    met,
+    rows,
+    smoke,
+    quick,
+    machine,
+    build,
+    date: new Date().toISOString(),
+  }
   if (file !== undefined) {
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, `${JSON.stringify({ ...result, details }, withoutOwnPaths, 2)}\n`)
@@ -45,7 +71,11 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
 async function measure(name: string, trial: Trial, options: RunOptions): Promise<TrialResult | null> {
   const { seconds, smoke, rounds } = options
   try {
-    return await trial.run({ ...options, seconds: seconds ?? (smoke ? 0.3 : (trial.seconds ?? 0)), rounds: smoke ? 1 : rounds })
+    return await trial.run({
+      ...options,
+      seconds: seconds ?? (smoke ? 0.3 : (trial.seconds ?? 0)),
+      rounds: smoke ? 1 : rounds,
+    })
   } catch (error) {
     if (!(error instanceof TrialSkipped)) throw error
     console.log(`${name}${error.message}`)

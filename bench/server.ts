@@ -41,5 +41,10 @@ function ourServer(side: OurSide): Server {
 /** A request of its own for a caller, the same for both sides. */
 export function feedsFor(model: BenchModel, caller: number, rows = 1): Record<string, Tensor> {
   const elements = rows * model.rowDims.reduce((count, dim) => count * dim, 1)
-  return { [model.input]: new Tensor('float32', new Float32Array(elements).fill(caller / 100), [rows, ...model.rowDims]) }
+  return {
+    [model.input]: new Tensor('float32', new Float32Array(elements).fill(caller / 100), [
+      rows,
+      ...model.rowDims,
+    ]),
+  }
 }

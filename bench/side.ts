@@ -34,7 +34,9 @@ export interface LoadSettings {
 }
 
 /** Outputs by name. */
-export type Answer = Readonly<Record<string, { readonly data: ArrayLike<unknown>; readonly dims: readonly number[] }>>
+export type Answer = Readonly<
+  Record<string, { readonly data: ArrayLike<unknown>; readonly dims: readonly number[] }>
+>
 
 /** A loaded model. */
 export interface Loaded {

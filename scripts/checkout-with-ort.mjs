@@ -16,7 +16,8 @@ export function checkoutWithOrt(root, version) {
   rmSync(checkout, { recursive: true, force: true })
   mkdirSync(checkout, { recursive: true })
   for (const name of readdirSync(root)) {
-    if (!['.git', '.cache', 'node_modules'].includes(name)) cpSync(join(root, name), join(checkout, name), { recursive: true })
+    if (!['.git', '.cache', 'node_modules'].includes(name))
+      cpSync(join(root, name), join(checkout, name), { recursive: true })
   }
   linkPackages(join(root, 'node_modules'), join(checkout, 'node_modules'), join(folder, 'node_modules'))
   // Models and images that lie beside the checkout, and the models that the tests make.
@@ -31,7 +32,11 @@ function install(folder, version) {
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')
   const wanted = packages.map((name) => `${name}@${version}`)
   const options = ['--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel', 'error']
-  execFileSync('npm', ['install', ...options, ...wanted], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], shell: windows })
+  execFileSync('npm', ['install', ...options, ...wanted], {
+    cwd: folder,
+    stdio: ['ignore', 'ignore', 'inherit'],
+    shell: windows,
+  })
 }
 
 function linkPackages(from, to, others) {

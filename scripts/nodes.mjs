@@ -25,7 +25,17 @@ export function fromNpm(place, name, version) {
   console.log(`Installing ${name}@${version} ...`)
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')
-  const install = ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel', 'error', `${name}@${version}`]
+  const install = [
+    'install',
+    '--prefix',
+    folder,
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel',
+    'error',
+    `${name}@${version}`,
+  ]
   execFileSync('npm', install, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], shell: windows })
   return installed
 }

@@ -27,7 +27,9 @@ process.exit(status)
 function failedFiles() {
   try {
     const { testResults } = JSON.parse(readFileSync(report, 'utf8'))
-    return testResults.filter(({ status }) => status === 'failed').map(({ name }) => relative(process.cwd(), name))
+    return testResults
+      .filter(({ status }) => status === 'failed')
+      .map(({ name }) => relative(process.cwd(), name))
   } catch {
     return []
   }

@@ -37,23 +37,45 @@ function testOn(major) {
   try {
     node = nodeOf(major)
   } catch (error) {
-    return { node: `${major}`, ort: '', passed: 0, failed: 0, skipped: 0, seconds: 0, result: `no binary: ${error.message.split('\n')[0]}` }
+    return {
+      node: `${major}`,
+      ort: '',
+      passed: 0,
+      failed: 0,
+      skipped: 0,
+      seconds: 0,
+      result: `no binary: ${error.message.split('\n')[0]}`,
+    }
   }
   const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()
   const report = join(cache, `report-${major}.json`)
   rmSync(report, { force: true })
   console.log(`\n── Node ${version} ──`)
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
-  const { status, signal } = spawnSync(node, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...reporters, ...args], {
-    cwd: checkout,
-    stdio: 'inherit',
-    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
-  })
+  const { status, signal } = spawnSync(
+    node,
+    [join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...reporters, ...args],
+    {
+      cwd: checkout,
+      stdio: 'inherit',
+      env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+    },
+  )
   const counts = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : {}
   const { numPassedTests: passed = 0, numFailedTests: failed = 0, numPendingTests: skipped = 0 } = counts
-  const ort = JSON.parse(readFileSync(join(checkout, 'node_modules/onnxruntime-node/package.json'), 'utf8')).version
+  const ort = JSON.parse(
+    readFileSync(join(checkout, 'node_modules/onnxruntime-node/package.json'), 'utf8'),
+  ).version
   const seconds = Math.round((performance.now() - started) / 1000)
-  return { node: version, ort, passed, failed, skipped, seconds, result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})` }
+  return {
+    node: version,
+    ort,
+    passed,
+    failed,
+    skipped,
+    seconds,
+    result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})`,
+  }
 }
 
 if (!existsSync(join(root, 'dist/index.js'))) {

@@ -85,7 +85,12 @@ class JsonMeasure {
       else if (byte === comma || byte === colon) this.#values++
       else if (byte === arrayBegin || byte === objectBegin) {
         this.#values++
-        if (this.#depth === mostDepth) throw invalidArgument(this.#what, `arrays and objects within ${mostDepth} others at most`, 'deeper ones')
+        if (this.#depth === mostDepth)
+          throw invalidArgument(
+            this.#what,
+            `arrays and objects within ${mostDepth} others at most`,
+            'deeper ones',
+          )
         this.#begins[this.#depth++] = at
       } else if ((byte === arrayEnd || byte === objectEnd) && this.#depth > 0) {
         const begin = this.#begins[--this.#depth]!
@@ -93,7 +98,12 @@ class JsonMeasure {
       }
     }
     const { mostValues, mostValuesName } = this.#limits
-    if (this.#values >= mostValues) throw invalidArgument(this.#what, `${mostValues} values at most${mostValuesName === undefined ? '' : ` (${mostValuesName})`}`, 'more')
+    if (this.#values >= mostValues)
+      throw invalidArgument(
+        this.#what,
+        `${mostValues} values at most${mostValuesName === undefined ? '' : ` (${mostValuesName})`}`,
+        'more',
+      )
     this.#at = at
     this.#stringBegin = stringBegin
   }
@@ -110,7 +120,12 @@ class JsonText {
   readonly #large: ReadonlyMap<number, number>
   readonly #parse: (text: string) => unknown
 
-  constructor(bytes: Uint8Array, what: string, large: ReadonlyMap<number, number>, parse: (text: string) => unknown) {
+  constructor(
+    bytes: Uint8Array,
+    what: string,
+    large: ReadonlyMap<number, number>,
+    parse: (text: string) => unknown,
+  ) {
     this.#parse = parse
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.#what = what
@@ -127,21 +142,29 @@ class JsonText {
   }
 
   unreadable(hint?: string): InferenceError {
-    return invalidArgument(this.#what, 'a JSON object', 'what cannot be parsed', hint === undefined ? {} : { hint })
+    return invalidArgument(
+      this.#what,
+      'a JSON object',
+      'what cannot be parsed',
+      hint === undefined ? {} : { hint },
+    )
   }
 
   /** A value that is one of the large ones. */
   large(start: number, end: number): Pieces<unknown> {
     const first = this.#bytes[start]
-    return first === quote ? this.#string(start + 1, end - 1) : this.#container(start, end, first === arrayBegin)
+    return first === quote
+      ? this.#string(start + 1, end - 1)
+      : this.#container(start, end, first === arrayBegin)
   }
 
   *#string(start: number, end: number): Pieces<string> {
     let text = ''
-    for (let at = start; at < end; ) {
+    for (let at = start; at < end;) {
       const from = at
       // Not within an escape, nor within a character.
-      while (at < end && at - from < pieceBytes) at += this.#bytes[at] !== backslash ? 1 : this.#bytes[at + 1] === 0x75 ? 6 : 2
+      while (at < end && at - from < pieceBytes)
+        at += this.#bytes[at] !== backslash ? 1 : this.#bytes[at + 1] === 0x75 ? 6 : 2
       while (at < end && (this.#bytes[at]! & 0xc0) === 0x80) at++
       text += this.parse(from, Math.min(at, end), '"', '"') as string
       yield
@@ -162,7 +185,8 @@ class JsonText {
       const part = isArray ? this.parse(from, to, '[', ']') : this.parse(from, to, '{', '}')
       const names = isArray ? null : Object.keys(part as object)
       // Commas with nothing between them.
-      if ((names ?? (part as unknown[])).length === 0 && !(from === start + 1 && to === last)) throw this.unreadable()
+      if ((names ?? (part as unknown[])).length === 0 && !(from === start + 1 && to === last))
+        throw this.unreadable()
       if (names === null) for (const item of part as unknown[]) items.push(item)
       else for (const name of names) putValue(members, name, (part as Record<string, unknown>)[name])
       from = to + 1
@@ -171,7 +195,8 @@ class JsonText {
     for (let at = from; at < last; at++) {
       const byte = bytes[at]
       if (at - from > mostBetween) throw this.unreadable(`More than ${mostBetween} bytes of spaces or digits`)
-      const largeEnd = byte === quote || byte === arrayBegin || byte === objectBegin ? this.#large.get(at) : undefined
+      const largeEnd =
+        byte === quote || byte === arrayBegin || byte === objectBegin ? this.#large.get(at) : undefined
       if (largeEnd !== undefined && depth === 0) {
         if (lastComma !== -1) take(lastComma)
         lastComma = -1
@@ -202,7 +227,9 @@ class JsonText {
 
   /** What stands before a member: its name in an object, nothing in an array. */
   #nameOf(from: number, to: number, isArray: boolean): string | null {
-    const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}') as Record<string, unknown> | unknown[]
+    const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}') as
+      | Record<string, unknown>
+      | unknown[]
     if (isArray) return null
     return Object.keys(alone)[0]!
   }

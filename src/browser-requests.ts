@@ -8,7 +8,9 @@ const ownNames = /^(?:[^.]+\.)*localhost$/
  * Whether a browser asks for a page of another site, as it says itself: with `Sec-Fetch-Site` or, where that is not sent, with
  * `Origin`. Others than browsers send neither.
  */
-export function isOfAnotherSite({ headers: { 'sec-fetch-site': site, origin, host } }: Pick<IncomingMessage, 'headers'>): boolean {
+export function isOfAnotherSite({
+  headers: { 'sec-fetch-site': site, origin, host },
+}: Pick<IncomingMessage, 'headers'>): boolean {
   if (site !== undefined) return site !== 'same-origin' && site !== 'none'
   return origin !== undefined && hostOf(origin) !== hostOf(`http://${host ?? ''}`)
 }
@@ -17,7 +19,10 @@ export function isOfAnotherSite({ headers: { 'sec-fetch-site': site, origin, hos
  * Whether a request that came over the loopback interface calls its server by a name that may be anybody's: so does a page whose name was
  * made to stand for this machine after it was loaded (DNS rebinding), and to a browser it is of the same site.
  */
-export function isByForeignName({ headers: { host }, socket }: Pick<IncomingMessage, 'headers' | 'socket'>, allowed: readonly string[] = []): boolean {
+export function isByForeignName(
+  { headers: { host }, socket }: Pick<IncomingMessage, 'headers' | 'socket'>,
+  allowed: readonly string[] = [],
+): boolean {
   if (host === undefined || !isLoopback(socket.localAddress)) return false
   const name = hostOf(`http://${host}`)?.replace(/:\d+$/, '') ?? ''
   return !ownNames.test(name) && isIP(name.replace(/^\[|\]$/g, '')) === 0 && !allowed.includes(name)

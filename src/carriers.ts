@@ -35,7 +35,8 @@ export const bindingCarrier: Carrier = {
   // It has every output in memory of its own: measured, moving halves what 588 KB cost over a plain run. One of several
   // requests is copied to the slot: moved as well, it took no less (4 rows of 588 KB).
   movesFromBytes: 65_536,
-  otherwise: (types) => (types.every(libraryCarrier.carries) ? "Use executor: 'native', which carries it. Else: " : ''),
+  otherwise: (types) =>
+    types.every(libraryCarrier.carries) ? "Use executor: 'native', which carries it. Else: " : '',
 }
 
 /** JavaScript on a thread of its own: elements that it has arrays for. */

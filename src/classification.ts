@@ -36,10 +36,16 @@ interface Scores {
  * @param labels by output.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function classify(metadata: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, classified: Classified): Classification[][] {
+export function classify(
+  metadata: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  classified: Classified,
+): Classification[][] {
   const { values, rows, labels: own } = scoresOf(metadata, labels, classified)
   const classes = rows === 0 ? 0 : values.length / rows
-  return Array.from({ length: rows }, (_, row) => highest(values, { first: row * classes, classes, stride: 1 }, classified.count, own))
+  return Array.from({ length: rows }, (_, row) =>
+    highest(values, { first: row * classes, classes, stride: 1 }, classified.count, own),
+  )
 }
 
 /**
@@ -48,11 +54,21 @@ export function classify(metadata: ModelMetadata, labels: ReadonlyMap<string, re
  * @param axis the dimension of the output that counts its classes; below 0 from the last, -1, on.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function classifyAlong(axis: number, metadata: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, classified: Classified): Classification[][][] {
+export function classifyAlong(
+  axis: number,
+  metadata: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  classified: Classified,
+): Classification[][][] {
   const { values, dims, isBatched, rows, labels: own } = scoresOf(metadata, labels, classified)
   const at = axis < 0 ? axis + dims.length : axis
   if (!Number.isSafeInteger(axis) || at < (isBatched ? 1 : 0) || at >= dims.length) {
-    throw invalidArgument('axis', `a dimension of [${dims.join(', ')}]${isBatched ? ' but the first, which counts rows' : ''}, below 0 from the last on`, axis, { model: metadata.name })
+    throw invalidArgument(
+      'axis',
+      `a dimension of [${dims.join(', ')}]${isBatched ? ' but the first, which counts rows' : ''}, below 0 from the last on`,
+      axis,
+      { model: metadata.name },
+    )
   }
   const classes = dims[at]!
   const stride = elementCount(dims.slice(at + 1))
@@ -65,29 +81,54 @@ export function classifyAlong(axis: number, metadata: ModelMetadata, labels: Rea
   )
 }
 
-function scoresOf({ name: model, outputs: known }: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, { outputs, count, output }: Classified): Scores {
-  const wrong = (argument: string, expected: string, received: unknown) => invalidArgument(argument, expected, received, { model })
+function scoresOf(
+  { name: model, outputs: known }: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  { outputs, count, output }: Classified,
+): Scores {
+  const wrong = (argument: string, expected: string, received: unknown) =>
+    invalidArgument(argument, expected, received, { model })
   if (!Number.isSafeInteger(count) || count < 1) throw wrong('count', 'a whole number of at least 1', count)
   const names = known.map(({ name }) => name)
-  const name = output ?? (labels.size === 1 ? [...labels.keys()][0]! : names.length === 1 ? names[0]! : undefined)
-  if (name === undefined || !names.includes(name)) throw wrong('output', `the name of an output (${listNames(names)})`, output)
-  const value = typeof outputs === 'object' && outputs !== null && Object.hasOwn(outputs, name) ? (outputs as Record<string, unknown>)[name] : undefined
+  const name =
+    output ?? (labels.size === 1 ? [...labels.keys()][0]! : names.length === 1 ? names[0]! : undefined)
+  if (name === undefined || !names.includes(name))
+    throw wrong('output', `the name of an output (${listNames(names)})`, output)
+  const value =
+    typeof outputs === 'object' && outputs !== null && Object.hasOwn(outputs, name)
+      ? (outputs as Record<string, unknown>)[name]
+      : undefined
   if (!isTensorLike(value)) throw wrong(`outputs.${name}`, 'a tensor, as infer() answers with it', value)
   const { dims, data, type } = value
-  if (!ArrayBuffer.isView(data) || (type !== 'float16' && !/^(?:float(?:32|64)|u?int(?:8|16|32|64))$/.test(type))) {
+  if (
+    !ArrayBuffer.isView(data) ||
+    (type !== 'float16' && !/^(?:float(?:32|64)|u?int(?:8|16|32|64))$/.test(type))
+  ) {
     throw wrong(`outputs.${name}`, 'a tensor of numbers', `one of type ${type}`)
   }
   const isBatched = dims.length > 1 && typeof known.find((each) => each.name === name)!.shape[0] === 'string'
-  return { values: numbersOf(type, data as unknown as ArrayLike<number | bigint>), dims, isBatched, rows: isBatched ? dims[0]! : 1, labels: labels.get(name) }
+  return {
+    values: numbersOf(type, data as unknown as ArrayLike<number | bigint>),
+    dims,
+    isBatched,
+    rows: isBatched ? dims[0]! : 1,
+    labels: labels.get(name),
+  }
 }
 
 /** Warns of each output that has another number of labels than of classes: some classes have no name then, or that of another. */
-export function warnOfLabels({ name: model, outputs }: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>): void {
+export function warnOfLabels(
+  { name: model, outputs }: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+): void {
   for (const { name, shape } of outputs) {
     const own = labels.get(name)
     const classes = classesOf(shape)
     if (own === undefined || classes === null || own.length === classes) continue
-    const effect = own.length < classes ? 'those after them are classified without a label' : 'the last ones are never given'
+    const effect =
+      own.length < classes
+        ? 'those after them are classified without a label'
+        : 'the last ones are never given'
     const message = `Output '${name}' of model '${model}' has ${classes} classes, and ${own.length} labels: ${effect}. Give one label for each class, in their order.`
     process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_LABELS' })
   }
@@ -101,7 +142,12 @@ function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | n
 }
 
 /** The `count` classes with the highest scores, the highest first; the scores of one position lie `stride` apart. */
-function highest(scores: ArrayLike<number>, { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number }, count: number, labels: readonly string[] | undefined): Classification[] {
+function highest(
+  scores: ArrayLike<number>,
+  { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number },
+  count: number,
+  labels: readonly string[] | undefined,
+): Classification[] {
   const best: number[] = []
   const scoreOf = (index: number) => scores[first + index * stride]!
   for (let index = 0; index < classes; index++) {

@@ -26,7 +26,9 @@ const kindOf = Object.getOwnPropertyDescriptor(typedArrayPrototype, Symbol.toStr
 export function describe(value: unknown): string {
   if (typeof value === 'string') return cut(quoted(value, longestText), longest)
   if (typeof value === 'object' || typeof value === 'function') return cut(describeObject(value, 0), longest)
-  return value === undefined ? 'undefined' : cut(`${primitive(value, longestText)} (${typeof value})`, longest)
+  return value === undefined
+    ? 'undefined'
+    : cut(`${primitive(value, longestText)} (${typeof value})`, longest)
 }
 
 /**
@@ -43,7 +45,10 @@ export function receivedOf(value: unknown): unknown {
 /** The first ten names in quotes, and how many more there are; `'none'` for an empty list. */
 export function listNames(names: readonly string[], none = 'none'): string {
   if (names.length === 0) return none
-  const shown = names.slice(0, namesListed).map((name) => quoted(name, longestText)).join(', ')
+  const shown = names
+    .slice(0, namesListed)
+    .map((name) => quoted(name, longestText))
+    .join(', ')
   return names.length > namesListed ? `${shown} and ${names.length - namesListed} more` : shown
 }
 
@@ -70,7 +75,10 @@ function describeArray(array: readonly unknown[], depth: number): string {
   let room = longest
   for (let index = 0; index < array.length && index < itemsShown && room > 0; index++) {
     const item = ownData(array, index)
-    const text = typeof item === 'object' || typeof item === 'function' ? describeObject(item, depth + 1) : primitive(item, longestItem)
+    const text =
+      typeof item === 'object' || typeof item === 'function'
+        ? describeObject(item, depth + 1)
+        : primitive(item, longestItem)
     room -= text.length
     shown.push(text)
   }
@@ -91,7 +99,10 @@ function quoted(text: string, most: number): string {
 
 /** Without line breaks and other control characters, with which a value could forge lines of a log. */
 function printable(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029]/gu, (control) => escapes[control] ?? `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return text.replace(
+    /[\p{Cc}\u2028\u2029]/gu,
+    (control) => escapes[control] ?? `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** A beginning of its own: what `slice` gives would keep the whole text in memory. */

@@ -1,10 +1,24 @@
-import { copyOf, elementCount, isPacked, storageLength, storageOf, type ElementType, type MailedTensor, type TensorData } from './tensor.ts'
+import {
+  copyOf,
+  elementCount,
+  isPacked,
+  storageLength,
+  storageOf,
+  type ElementType,
+  type MailedTensor,
+  type TensorData,
+} from './tensor.ts'
 
 /** Elements of a tensor as they are stored. */
 export type Elements = TensorData | readonly string[]
 
 /** An own copy of elements `[start, end)`. */
-export function cutElements(type: ElementType, data: Elements, start: number, end: number): TensorData | string[] {
+export function cutElements(
+  type: ElementType,
+  data: Elements,
+  start: number,
+  end: number,
+): TensorData | string[] {
   if (!ArrayBuffer.isView(data)) return data.slice(start, end)
   if (!isPacked(type)) return copyOf(data, start, end)
   const cut = new Uint8Array(storageLength(type, end - start))
@@ -13,9 +27,17 @@ export function cutElements(type: ElementType, data: Elements, start: number, en
 }
 
 /** Parts one behind the other, each with how many elements it has. */
-export function joinElements(type: ElementType, parts: readonly { readonly data: Elements; readonly count: number }[]): TensorData | string[] {
+export function joinElements(
+  type: ElementType,
+  parts: readonly { readonly data: Elements; readonly count: number }[],
+): TensorData | string[] {
   if (type === 'string') return parts.flatMap(({ data }) => data as readonly string[])
-  const joined = new (storageOf(type))(storageLength(type, parts.reduce((sum, { count }) => sum + count, 0)))
+  const joined = new (storageOf(type))(
+    storageLength(
+      type,
+      parts.reduce((sum, { count }) => sum + count, 0),
+    ),
+  )
   const packs = isPacked(type)
   let at = 0
   for (const { data, count } of parts) {
@@ -30,7 +52,13 @@ export function joinElements(type: ElementType, parts: readonly { readonly data:
  * Copies elements of 4 bits, two of which share a byte. A row need not begin a byte of its own, so they are moved one by one
  * where the places do not agree. What else is in the bytes of the target stays.
  */
-export function copyPacked(source: Uint8Array, sourceAt: number, target: Uint8Array, targetAt: number, count: number): void {
+export function copyPacked(
+  source: Uint8Array,
+  sourceAt: number,
+  target: Uint8Array,
+  targetAt: number,
+  count: number,
+): void {
   let done = 0
   if (sourceAt % 2 === 0 && targetAt % 2 === 0) {
     target.set(source.subarray(sourceAt / 2, (sourceAt + count) >> 1), targetAt / 2)
@@ -39,11 +67,13 @@ export function copyPacked(source: Uint8Array, sourceAt: number, target: Uint8Ar
   for (; done < count; done++) {
     const to = targetAt + done
     const element = packedAt(source, sourceAt + done)
-    target[to >> 1] = to % 2 === 0 ? (target[to >> 1]! & 0xf0) | element : (target[to >> 1]! & 0x0f) | (element << 4)
+    target[to >> 1] =
+      to % 2 === 0 ? (target[to >> 1]! & 0xf0) | element : (target[to >> 1]! & 0x0f) | (element << 4)
   }
 }
 
-const packedAt = (data: Uint8Array, at: number): number => (at % 2 === 0 ? data[at >> 1]! & 0x0f : data[at >> 1]! >> 4)
+const packedAt = (data: Uint8Array, at: number): number =>
+  at % 2 === 0 ? data[at >> 1]! & 0x0f : data[at >> 1]! >> 4
 
 /** Each element of a packed tensor as a number. */
 export function unpacked(type: ElementType, data: Uint8Array, count: number): Int8Array {
@@ -85,7 +115,10 @@ export function copyBlocks(
 ): void {
   for (let block = 0; block < blocks; block++) {
     const from = (block * sourceRows + sourceRow) * inner
-    ;(target as Float32Array).set((source as Float32Array).subarray(from, from + rows * inner), (block * targetRows + targetRow) * inner)
+    ;(target as Float32Array).set(
+      (source as Float32Array).subarray(from, from + rows * inner),
+      (block * targetRows + targetRow) * inner,
+    )
   }
 }
 
@@ -93,6 +126,13 @@ export function copyBlocks(
 export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
   const { type, dims } = tensors[0]!
   const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
-  const joined = joinElements(type, tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })))
-  return { type, dims: joinedDims, data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined }
+  const joined = joinElements(
+    type,
+    tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })),
+  )
+  return {
+    type,
+    dims: joinedDims,
+    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
+  }
 }

@@ -25,7 +25,8 @@ export class EngineLoads {
   async model(name: string, config: ModelConfig | undefined, options: LoadOptions): Promise<Model> {
     const { signal } = checked(name, options)
     const { pluginNames, repositories } = this.#resources
-    if (config === undefined && !repositories.isEmpty) return this.#facades.of(await repositories.loadNamed(name, { signal }))
+    if (config === undefined && !repositories.isEmpty)
+      return this.#facades.of(await repositories.loadNamed(name, { signal }))
     return this.#load(name, resolveConfig(name, config, pluginNames), signal)
   }
 

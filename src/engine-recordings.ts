@@ -21,7 +21,10 @@ export class EngineRecordings {
   async start(given: unknown, options: unknown): Promise<ArrivalRecording> {
     const { path, models } = checkRecording(given, options)
     const place = resolve(path)
-    if (this.#running.has(place)) throw invalidArgument('path', 'a file that no other recording is written to', path, { hint: 'Stop that one first' })
+    if (this.#running.has(place))
+      throw invalidArgument('path', 'a file that no other recording is written to', path, {
+        hint: 'Stop that one first',
+      })
     this.#running.set(place, null)
     const ended = () => void this.#running.delete(place)
     try {

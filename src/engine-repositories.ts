@@ -11,10 +11,18 @@ import type { LoadLimits, ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
 import type { EventHub } from './observability/engine-events.ts'
 import { loadRepository, reportOf, tell, withReport } from './triton-repository/load-repository.ts'
-import { readModelFolder, type RepositoryEntry, type VersionConfig } from './triton-repository/model-folder.ts'
+import {
+  readModelFolder,
+  type RepositoryEntry,
+  type VersionConfig,
+} from './triton-repository/model-folder.ts'
 import { modelNames, noFolder } from './triton-repository/read-repository.ts'
 import { Repositories } from './triton-repository/repositories.ts'
-import { checkRepository, type RepositoryOptions, type RepositoryReport } from './triton-repository/repository-options.ts'
+import {
+  checkRepository,
+  type RepositoryOptions,
+  type RepositoryReport,
+} from './triton-repository/repository-options.ts'
 import { RepositoryWatch } from './triton-repository/watch.ts'
 import { takeWatch, type ResolvedWatch } from './triton-repository/watch-options.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
@@ -52,7 +60,9 @@ export class EngineRepositories {
     const { watch, others } = takeWatch(options)
     const path = pathOf(given)
     this.#known.add(path)
-    return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
+    return watch === null
+      ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named)
+      : this.#watch(path, others, watch)
   }
 
   /** The names of the models that the folders have now. */
@@ -73,7 +83,8 @@ export class EngineRepositories {
       return loaded.named
     }
     const named = await this.#known.load(name, load, config)
-    for (const version of named.all()) if (this.#versions.has(version) && !wanted.has(version)) void this.#unload(version)
+    for (const version of named.all())
+      if (this.#versions.has(version) && !wanted.has(version)) void this.#unload(version)
     return named
   }
 
@@ -82,9 +93,15 @@ export class EngineRepositories {
     for (const watch of this.#watches) watch.close()
   }
 
-  async #load(name: string, config: VersionConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
+  async #load(
+    name: string,
+    config: VersionConfig,
+    limits: LoadLimits,
+  ): Promise<{ named: NamedModel; version: ModelVersion }> {
     const { models, pluginNames } = this.#owner
-    const resolved = isPipeline(config) ? resolvePipelineConfig(name, config) : resolveConfig(name, config, pluginNames)
+    const resolved = isPipeline(config)
+      ? resolvePipelineConfig(name, config)
+      : resolveConfig(name, config, pluginNames)
     const loaded = await models.load(name, resolved, limits)
     this.#versions.add(loaded.version)
     return loaded
@@ -99,7 +116,11 @@ export class EngineRepositories {
   }
 
   /** Loads what is there, and keeps in step with it until the engine is closed. */
-  async #watch(path: string, options: RepositoryOptions, watched: ResolvedWatch): Promise<NamedModel[] & RepositoryReport> {
+  async #watch(
+    path: string,
+    options: RepositoryOptions,
+    watched: ResolvedWatch,
+  ): Promise<NamedModel[] & RepositoryReport> {
     const { models: names, onNote } = checkRepository(path, options)
     const { models, events } = this.#owner
     const folder = resolve(path) // wherever the process goes
@@ -135,7 +156,10 @@ export class EngineRepositories {
     this.#watches.push(watch)
     await this.#owner.keepAlive.during(watch.start())
     hasStarted = true
-    return withReport(watch.loaded.flatMap((name) => models.get(name) ?? []), reportOf([...(await absentModels(path, names)), ...problems]))
+    return withReport(
+      watch.loaded.flatMap((name) => models.get(name) ?? []),
+      reportOf([...(await absentModels(path, names)), ...problems]),
+    )
   }
 }
 

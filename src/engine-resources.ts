@@ -52,7 +52,9 @@ export class EngineResources {
   /** @throws InferenceError `ERR_PLATFORM` where no model can be run. */
   constructor(options: ResolvedEngineOptions) {
     checkPlatform()
-    this.traces = new Traces(options.trace, this.observers, systemClock, (event) => this.events.emit('trace', event))
+    this.traces = new Traces(options.trace, this.observers, systemClock, (event) =>
+      this.events.emit('trace', event),
+    )
     this.workers = options.workers
     this.#keepAlive.onHeld = this.loopDelay.begin
     this.pluginNames = options.providers.map(({ name }) => name)
@@ -66,11 +68,15 @@ export class EngineResources {
       staging: (config) => (config.function === null ? this.staging! : this.functionStaging!),
       trim: () => this.staging?.trim(),
       nextId: () => this.#nextId++,
-      find: (name, version, asker) => (version === undefined ? this.models.find(name, asker) : this.models.findVersion(name, version, asker)),
+      find: (name, version, asker) =>
+        version === undefined ? this.models.find(name, asker) : this.models.findVersion(name, version, asker),
       uses: this.uses,
       changed: (event) => this.events.emit('model', event),
       sequenceOver: (event) => this.events.emit('sequence', event),
-      sessionRuntime: (model) => ({ ortVersion: this.devices.ortVersion, useProvider: (entry) => this.devices.providers.use(model, entry) }),
+      sessionRuntime: (model) => ({
+        ortVersion: this.devices.ortVersion,
+        useProvider: (entry) => this.devices.providers.use(model, entry),
+      }),
       providers: {
         lacking: async (config) => config.function === null && this.devices.providers.lacking(config),
         opened: (config) => (config.function === null ? this.devices.providers.opened(config) : []),
@@ -88,13 +94,22 @@ export class EngineResources {
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
       placeMore: (beside, count, apartFrom, place, leaving) =>
-        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place, leaving),
+        this.functions.made(beside)
+          ? this.functions.placeMore(beside, count, place)
+          : this.devices.placeMore(beside, count, apartFrom, place, leaving),
       released: (worker) => this.functions.released(worker),
     }
     this.models = new ModelRegistry(this.services)
     const { models, uses, events, pluginNames } = this
     const keepAlive = this.#keepAlive
-    this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
+    this.repositories = new EngineRepositories({
+      models,
+      uses,
+      events,
+      pluginNames,
+      keepAlive,
+      trim: () => this.staging?.trim(),
+    })
   }
 
   get workerStatistics(): readonly WorkerStatistics[] {
@@ -109,8 +124,13 @@ export class EngineResources {
   /** See `InferenceEngine.capabilities`. */
   capabilities(): Capabilities {
     const { devices, staging, preparation } = this
-    const models = this.models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
-    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
+    const models = this.models
+      .all()
+      .flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
+    return devices.capabilities(staging?.stats() ?? null, {
+      ...preparation.capability(),
+      models: Object.fromEntries(models),
+    })
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
@@ -119,7 +139,14 @@ export class EngineResources {
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).finally(() => Promise.all([this.traces.close(), this.recordings.stop()])))
+      .during(
+        models
+          .then(() =>
+            Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)]),
+          )
+          .then(() => this.staging?.close())
+          .finally(() => Promise.all([this.traces.close(), this.recordings.stop()])),
+      )
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

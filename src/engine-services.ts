@@ -28,7 +28,11 @@ export interface EngineServices extends Preparing {
    * @param asker the pipeline.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
    */
-  find(name: string, version: number | undefined, asker?: string): ModelTarget & { loaded(): Promise<unknown> }
+  find(
+    name: string,
+    version: number | undefined,
+    asker?: string,
+  ): ModelTarget & { loaded(): Promise<unknown> }
   readonly uses: ModelUses
   /** Which execution providers sessions have. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
@@ -43,9 +47,20 @@ export interface EngineServices extends Preparing {
    *
    * @param leaving the workers of sessions that are released once this model serves.
    */
-  place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void, leaving?: readonly Worker[]): Promise<void>
+  place(
+    model: string,
+    config: ResolvedConfig,
+    place: (worker: Worker, placement: Placement, group: number) => void,
+    leaving?: readonly Worker[],
+  ): Promise<void>
   /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
-  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving?: readonly Worker[]): Promise<void>
+  placeMore(
+    beside: Worker,
+    count: number,
+    apartFrom: ReadonlySet<Worker>,
+    place: (worker: Worker) => void,
+    leaving?: readonly Worker[],
+  ): Promise<void>
   /** A session on a worker has been closed. */
   released(worker: Worker): Promise<void>
 }

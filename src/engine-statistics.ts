@@ -42,7 +42,10 @@ export interface NamedStatistics extends VersionStatistics {
 }
 
 /** Of all that an engine has. */
-export function engineStatistics({ models, staging, functionStaging, workerStatistics, loopDelay, traces }: EngineResources, statsOf: Parameters<typeof statisticsByName>[1]): EngineStatistics {
+export function engineStatistics(
+  { models, staging, functionStaging, workerStatistics, loopDelay, traces }: EngineResources,
+  statsOf: Parameters<typeof statisticsByName>[1],
+): EngineStatistics {
   return {
     models: statisticsByName(models.all(), statsOf),
     staging: staging?.stats() ?? null,
@@ -54,10 +57,17 @@ export function engineStatistics({ models, staging, functionStaging, workerStati
 }
 
 /** Of the names that have a version which has been opened. */
-function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
+function statisticsByName(
+  models: readonly NamedModel[],
+  statsOf: (version: ModelVersion) => ModelStatistics,
+): EngineStatistics['models'] {
   const entries = models.flatMap((named) => {
-    const opened = named.all().filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
-    const versions = Object.fromEntries(opened.map((version) => [version.version, { ...statsOf(version), state: version.serving.state }]))
+    const opened = named
+      .all()
+      .filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
+    const versions = Object.fromEntries(
+      opened.map((version) => [version.version, { ...statsOf(version), state: version.serving.state }]),
+    )
     const serving = opened.find(({ version }) => version === named.serving.version) ?? opened[0]
     if (serving === undefined) return []
     return [[named.name, { ...versions[serving.version]!, version: serving.version, versions }] as const]

@@ -49,7 +49,8 @@ export class EngineTrace {
 
   #known(model: string | undefined): string | null {
     if (model === undefined) return null
-    if (typeof model !== 'string' || model === '') throw invalidArgument('model', 'the name of a model', model)
+    if (typeof model !== 'string' || model === '')
+      throw invalidArgument('model', 'the name of a model', model)
     if (!this.#traces.has(model)) this.#models.find(model)
     return model
   }

@@ -10,7 +10,12 @@ import { resolveEngineOptions, type EngineOptions } from './config/engine-option
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
 import type { RecordingOptions } from './config/recording-options.ts'
-import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
+import {
+  checkUnloadOptions,
+  takeVersion,
+  type EngineInferOptions,
+  type UnloadOptions,
+} from './config/version-options.ts'
 import type { LiteralConfig, SignatureOf } from './config/configured-signature.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { SequenceConfig } from './config/sequence-config.ts'
@@ -22,7 +27,12 @@ import { ModelFacades } from './model-facades.ts'
 import { engineClosed, type ModelRegistry } from './model-registry.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
 import type { FunctionConfig } from './config/function-config.ts'
-import type { PipelineConfig, PipelineInputs, PipelineOutputs, PipelineSignature } from './config/pipeline-config.ts'
+import type {
+  PipelineConfig,
+  PipelineInputs,
+  PipelineOutputs,
+  PipelineSignature,
+} from './config/pipeline-config.ts'
 import type { FunctionInput, FunctionOutput, FunctionSignature } from './config/function-tensor.ts'
 import type { Capabilities } from './workers/devices.ts'
 import { withReport } from './triton-repository/load-repository.ts'
@@ -72,8 +82,21 @@ export class InferenceEngine {
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
    * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once the cause is gone.
    */
-  load<const I extends readonly InputConfig[], const O extends readonly OutputConfig[], const S extends SequenceConfig = {}, const Left extends readonly string[] = []>(name: string, config: LiteralConfig<I, O, S, Left>, options?: LoadOptions): Promise<Model<SignatureOf<I, O, S, Left>>>
-  load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<Model<M>>
+  load<
+    const I extends readonly InputConfig[],
+    const O extends readonly OutputConfig[],
+    const S extends SequenceConfig = {},
+    const Left extends readonly string[] = [],
+  >(
+    name: string,
+    config: LiteralConfig<I, O, S, Left>,
+    options?: LoadOptions,
+  ): Promise<Model<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(
+    name: string,
+    config?: ModelConfig,
+    options?: LoadOptions,
+  ): Promise<Model<M>>
   async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
     return outsideContext(() => this.#loads.model(name, config, options))
@@ -88,9 +111,15 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such module), `ERR_MODEL_LOAD` (the module, or its `setup`,
    * has thrown, ended its thread or took too long), `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
    */
-  async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(name: string, config: FunctionConfig<I, O>, options: LoadOptions = {}): Promise<Model<FunctionSignature<I, O>>> {
+  async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(
+    name: string,
+    config: FunctionConfig<I, O>,
+    options: LoadOptions = {},
+  ): Promise<Model<FunctionSignature<I, O>>> {
     this.#checkOpen()
-    return (await outsideContext(() => this.#loads.function(name, config, options))) as unknown as Model<FunctionSignature<I, O>>
+    return (await outsideContext(() => this.#loads.function(name, config, options))) as unknown as Model<
+      FunctionSignature<I, O>
+    >
   }
 
   /**
@@ -103,8 +132,16 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_CONFIG` for a graph that is not whole, or does not fit the models: with the step and its field;
    * `ERR_MODEL_NOT_FOUND` and `ERR_MODEL_NOT_READY` for a step's model, `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
    */
-  loadPipeline<const I extends PipelineInputs, const O extends PipelineOutputs>(name: string, config: PipelineConfig<I, O>, options?: LoadOptions): Promise<Model<PipelineSignature<I, O>>>
-  loadPipeline<M extends ModelSignature>(name: string, config: PipelineConfig, options?: LoadOptions): Promise<Model<M>>
+  loadPipeline<const I extends PipelineInputs, const O extends PipelineOutputs>(
+    name: string,
+    config: PipelineConfig<I, O>,
+    options?: LoadOptions,
+  ): Promise<Model<PipelineSignature<I, O>>>
+  loadPipeline<M extends ModelSignature>(
+    name: string,
+    config: PipelineConfig,
+    options?: LoadOptions,
+  ): Promise<Model<M>>
   async loadPipeline(name: string, config: PipelineConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
     return outsideContext(() => this.#loads.pipeline(name, config, options))
@@ -122,21 +159,43 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
    * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
-  async loadRepository(path: string | URL, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
+  async loadRepository(
+    path: string | URL,
+    options: RepositoryOptions = {},
+  ): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
     const models = await outsideContext(() => this.#resources.repositories.load(path, options))
     this.#checkOpen()
-    return withReport(models.map((named) => this.#facades.of(named)), models)
+    return withReport(
+      models.map((named) => this.#facades.of(named)),
+      models,
+    )
   }
 
   /**
    * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust, as by {@link model}.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
    */
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options: EngineInferOptions<Name, boolean> & { report: true }): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options?: EngineInferOptions<Name>): Promise<WantedOutputs<M, Name>>
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options?: EngineInferOptions<Name, boolean>): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
-  infer(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options: EngineInferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options?: EngineInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options?: EngineInferOptions<Name, boolean>,
+  ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
+  infer(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options?: EngineInferOptions<string, boolean>,
+  ): Promise<unknown> {
     if (this.#closed) return Promise.reject(engineClosed())
     try {
       if (options === undefined) return this.#facades.find(name).infer(feeds)

@@ -97,15 +97,20 @@ export class InferenceError extends Error {
   declare readonly step?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {
-    super(cut(message, longestMessage), Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined)
+    super(
+      cut(message, longestMessage),
+      Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined,
+    )
     this.code = code
     // Property by property: an overloaded model makes one of these for every request it refuses.
     const fields: Record<string, unknown> = this as never
     for (const field of Object.keys(details) as (keyof InferenceErrorDetails)[]) {
       const value = details[field]
       if (field === 'received') fields['received'] = receivedOf(value)
-      else if (field === 'name') fields['argument'] = typeof value === 'string' ? cut(value, longestName) : undefined
-      else if (field === 'expected') fields['expected'] = typeof value === 'string' ? cut(value, longestExpected) : value
+      else if (field === 'name')
+        fields['argument'] = typeof value === 'string' ? cut(value, longestName) : undefined
+      else if (field === 'expected')
+        fields['expected'] = typeof value === 'string' ? cut(value, longestExpected) : value
       else if (field !== 'cause') fields[field] = value
     }
   }
@@ -121,18 +126,35 @@ export function invalidArgument(
   name: string,
   expected: string,
   received: unknown,
-  details: Omit<InferenceErrorDetails, 'name' | 'expected' | 'received'> & { hint?: string; code?: InferenceErrorCode } = {},
+  details: Omit<InferenceErrorDetails, 'name' | 'expected' | 'received'> & {
+    hint?: string
+    code?: InferenceErrorCode
+  } = {},
 ): InferenceError {
   const { hint, code = 'ERR_INVALID_ARG', model, ...rest } = own(details)
   const where = model === undefined ? '' : ` of model '${cut(model, longestName)}'`
   const after = hint === undefined ? '' : `. ${hint}`
   const message = `${cut(name, longestName)}${where}: expected ${expected}, received ${describe(received)}${after}`
-  return new InferenceError(code, message, { ...rest, ...(model === undefined ? {} : { model }), name, expected, received })
+  return new InferenceError(code, message, {
+    ...rest,
+    ...(model === undefined ? {} : { model }),
+    name,
+    expected,
+    received,
+  })
 }
 
 /** What the caller's own code threw (a getter, a proxy) while an argument of theirs was read. */
-export function unreadable(name: string, cause: unknown, details: { model?: string; code?: InferenceErrorCode } = {}): InferenceError {
-  return invalidArgument(name, 'a value that can be read', cause, { ...details, hint: 'Reading it has thrown; see cause', cause })
+export function unreadable(
+  name: string,
+  cause: unknown,
+  details: { model?: string; code?: InferenceErrorCode } = {},
+): InferenceError {
+  return invalidArgument(name, 'a value that can be read', cause, {
+    ...details,
+    hint: 'Reading it has thrown; see cause',
+    cause,
+  })
 }
 
 /** Without what a changed `Object.prototype` would add. */

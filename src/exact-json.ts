@@ -44,6 +44,13 @@ function withQuotes(text: string): string {
 
 /** Numbers as the elements of an array of JSON: bigints with all their digits, what JSON does not have in quotes. */
 export function numbersText(elements: ArrayLike<number | bigint> & { join(): string }): string {
-  const isFinite = !Array.prototype.some.call(elements, (element: number | bigint) => typeof element === 'number' && !Number.isFinite(element))
-  return isFinite ? elements.join() : Array.from(elements, (element) => (typeof element === 'number' && !Number.isFinite(element) ? `"${element}"` : String(element))).join()
+  const isFinite = !Array.prototype.some.call(
+    elements,
+    (element: number | bigint) => typeof element === 'number' && !Number.isFinite(element),
+  )
+  return isFinite
+    ? elements.join()
+    : Array.from(elements, (element) =>
+        typeof element === 'number' && !Number.isFinite(element) ? `"${element}"` : String(element),
+      ).join()
 }

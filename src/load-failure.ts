@@ -17,7 +17,8 @@ const noLocale = /Failed to construct locale with name:([\w.@-]+?):/
 
 /** What Node says of a module in TypeScript that it cannot read. */
 const noTypes = /^Unknown file extension "\.[cm]?ts"/
-const stripTypes = "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
+const stripTypes =
+  "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
 
 /** What it and onnxruntime-node say when an execution provider is missing, or finds no device. */
 const noProvider = new RegExp(
@@ -41,11 +42,16 @@ const noProvider = new RegExp(
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
   const said = cause.message.trim()
-  if (config.function !== null) return unloadable(model, config, noTypes.test(said) ? `${said}. ${stripTypes}` : said, { received: path, cause })
+  if (config.function !== null)
+    return unloadable(model, config, noTypes.test(said) ? `${said}. ${stripTypes}` : said, {
+      received: path,
+      cause,
+    })
   const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
-    const message = `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
+    const message =
+      `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
       `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
     return unloadable(model, config, message, { received: operator, cause })
   }
@@ -55,9 +61,16 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
     return unloadable(model, config, message, { received: locale, cause })
   }
   if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
-  const [name, received] = executionProviders ? ['executionProviders', names(executionProviders)] : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
+  const [name, received] = executionProviders
+    ? ['executionProviders', names(executionProviders)]
+    : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
   const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
-  return invalidArgument(name, 'execution providers that can be used here, with options that they take', received, details)
+  return invalidArgument(
+    name,
+    'execution providers that can be used here, with options that they take',
+    received,
+    details,
+  )
 }
 
 /** Codes of errors over which nothing is known of the file: the process, or the system, may have no more files open. */
@@ -71,8 +84,15 @@ export function closedWhileLoading(model: string): InferenceError {
 export function lostWhileLoading(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
   const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
-  const hint = denied ? 'Start Node with --allow-worker beside --permission' : 'Load it again once the cause is gone: that starts a thread afresh'
-  return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
+  const hint = denied
+    ? 'Start Node with --allow-worker beside --permission'
+    : 'Load it again once the cause is gone: that starts a thread afresh'
+  return invalidArgument('workers', 'a worker thread that stays', error.message, {
+    code: 'ERR_MODEL_LOAD',
+    model,
+    cause: error,
+    hint,
+  })
 }
 
 /** Nothing can decode the images that an input takes. */
@@ -80,7 +100,12 @@ export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error:
   if (!(error instanceof InferenceError)) return error
   const { code, expected, cause, message } = error
   const option = `inputs[${inputs.findIndex(({ image }) => image !== undefined)}].image`
-  return new InferenceError(code, `${option} of model '${model}': ${message}`, { model, expected, cause, ...(error.argument === undefined ? {} : { name: error.argument }) })
+  return new InferenceError(code, `${option} of model '${model}': ${message}`, {
+    model,
+    expected,
+    cause,
+    ...(error.argument === undefined ? {} : { name: error.argument }),
+  })
 }
 
 /**
@@ -88,22 +113,36 @@ export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error:
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` saying why one may not.
  */
-export async function checkOverridden(model: string, config: ResolvedConfig, opened: OpenedSession): Promise<void> {
+export async function checkOverridden(
+  model: string,
+  config: ResolvedConfig,
+  opened: OpenedSession,
+): Promise<void> {
   const missing = namedInputs(config).filter((name) => !opened.inputs.some((input) => input.name === name))
   if (missing.length === 0 || config.function !== null || config.bytes !== null) return
   const file = await readOnnxFile(config.path).catch(() => null)
   const name = missing.find((each) => file?.initializedInputs.some((input) => input.name === each))
   if (name === undefined) return
   const option = config.optionalInputs.includes(name) ? 'optionalInputs' : 'inputs'
-  const hint = opened.carrier === bindingCarrier
-    ? `'${name}' is an initializer of the model, and onnxruntime-node's binding ignores what is given for it: use executor: 'native'`
-    : `'${name}' is an initializer of the model, which ONNX Runtime overrides in files of IR version 4 or newer; this one is of version ${file!.irVersion}`
-  throw invalidArgument(option, 'inputs that the executor can give', name, { code: 'ERR_MODEL_CONFIG', model, hint })
+  const hint =
+    opened.carrier === bindingCarrier
+      ? `'${name}' is an initializer of the model, and onnxruntime-node's binding ignores what is given for it: use executor: 'native'`
+      : `'${name}' is an initializer of the model, which ONNX Runtime overrides in files of IR version 4 or newer; this one is of version ${file!.irVersion}`
+  throw invalidArgument(option, 'inputs that the executor can give', name, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint,
+  })
 }
 
 /** The typed error of a load of which a sample cannot be run. */
 export function unfitSample(model: string, error: SampleFailed): InferenceError {
-  return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error })
+  return invalidArgument(
+    `warmup[${error.index}].feeds`,
+    'a sample that the model can be run with',
+    error.message,
+    { code: 'ERR_MODEL_LOAD', model, cause: error },
+  )
 }
 
 /**
@@ -115,7 +154,10 @@ export function unfitSample(model: string, error: SampleFailed): InferenceError 
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
   if (source.function?.run) return
-  const beginning = source.bytes === null ? await readBeginning(model, source) : new Uint8Array(source.bytes, 0, Math.min(tellingBytes, source.bytes.byteLength))
+  const beginning =
+    source.bytes === null
+      ? await readBeginning(model, source)
+      : new Uint8Array(source.bytes, 0, Math.min(tellingBytes, source.bytes.byteLength))
   const other = source.function === null ? otherFormat(beginning) : null
   if (other !== null) throw unloadable(model, source, other)
 }
@@ -123,17 +165,32 @@ export async function checkModelFile(model: string, source: ModelSource): Promis
 function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> {
   const { path } = source
   return beginningOf(path, tellingBytes).catch((cause: NodeJS.ErrnoException) => {
-    if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`, { cause })
+    if (cause instanceof NotReadable)
+      throw unloadable(
+        model,
+        source,
+        `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`,
+        { cause },
+      )
     if (outOfFiles.has(cause.code ?? '')) {
-      throw unloadable(model, source, `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`, { cause })
+      throw unloadable(
+        model,
+        source,
+        `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`,
+        { cause },
+      )
     }
-    throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
-      model,
-      name: source.function === null ? 'path' : 'module',
-      expected: 'a readable file',
-      received: path,
-      cause,
-    })
+    throw new InferenceError(
+      'ERR_MODEL_NOT_FOUND',
+      `Model '${model}': expected a file at ${path}, received ${cause.message}`,
+      {
+        model,
+        name: source.function === null ? 'path' : 'module',
+        expected: 'a readable file',
+        received: path,
+        cause,
+      },
+    )
   })
 }
 
@@ -146,14 +203,21 @@ function unloadable(
 ): InferenceError {
   const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
   const needsFolder = bytes !== null && /external data/i.test(message)
-  const hint = needsFolder ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file' : ''
-  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`, {
-    model,
-    name: fn !== null ? 'module' : bytes === null ? 'path' : 'bytes',
-    expected: fn !== null ? 'a module whose default export is a function' : 'a model that ONNX Runtime can load',
-    received: bytes === null ? path : `${bytes.byteLength} bytes`,
-    ...details,
-  })
+  const hint = needsFolder
+    ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file'
+    : ''
+  return new InferenceError(
+    'ERR_MODEL_LOAD',
+    `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`,
+    {
+      model,
+      name: fn !== null ? 'module' : bytes === null ? 'path' : 'bytes',
+      expected:
+        fn !== null ? 'a module whose default export is a function' : 'a model that ONNX Runtime can load',
+      received: bytes === null ? path : `${bytes.byteLength} bytes`,
+      ...details,
+    },
+  )
 }
 
 function providersOf({ executionProviders, instanceGroup }: ResolvedConfig): string {

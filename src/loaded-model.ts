@@ -15,7 +15,15 @@ import { warmDecoder } from './image/warm-decoder.ts'
 import { ImageDecoding } from './lease/image-decoding.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
-import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, noDecoder, unfitSample } from './load-failure.ts'
+import {
+  checkModelFile,
+  checkOverridden,
+  closedWhileLoading,
+  loadFailure,
+  lostWhileLoading,
+  noDecoder,
+  unfitSample,
+} from './load-failure.ts'
 import { servable, type ModelMetadata, type ValueMetadata } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
@@ -75,9 +83,22 @@ export class LoadedModel implements Loadable {
     this.config = config
     this.#services = services
     this.#sources = new SessionSources(name, config, services)
-    const parts = { name, config, ...services, staging: () => services.staging(config), sources: this.#sources }
-    const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
-    this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
+    const parts = {
+      name,
+      config,
+      ...services,
+      staging: () => services.staging(config),
+      sources: this.#sources,
+    }
+    const places = {
+      ...services,
+      place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place),
+    }
+    this.#instances = new ModelInstances(
+      parts,
+      places,
+      () => this.state === 'loading' || this.state === 'ready',
+    )
   }
 
   get origin(): ModelOrigin | null {
@@ -114,16 +135,37 @@ export class LoadedModel implements Loadable {
       await checkOverridden(this.name, this.config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const said = await reading
-      const served = { ...described(servable(this.name, opened, opened.carrier), said, this.config), executionProviders: this.#services.providers.opened(this.config), properties: said?.properties ?? null }
+      const served = {
+        ...described(servable(this.name, opened, opened.carrier), said, this.config),
+        executionProviders: this.#services.providers.opened(this.config),
+        properties: said?.properties ?? null,
+      }
       checkRowBytes(this.name, served, availableMemory().usableBytes)
-      const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
+      const joining = await joiningAtLoad(
+        this.name,
+        this.config,
+        served,
+        tolerance,
+        instances.opening[0]!.session,
+      )
       const decoder = this.#warmDecoder(joining)
       decoder.catch(() => {}) // until it is waited for
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
-      const rowCheck = joining.undecided ? new ModelRowCheck({ joining, config: this.config, padding, parser: this.parser!, samples: warmUp.samples }) : null
+      const rowCheck = joining.undecided
+        ? new ModelRowCheck({
+            joining,
+            config: this.config,
+            padding,
+            parser: this.parser!,
+            samples: warmUp.samples,
+          })
+        : null
       const learnt = (about: string, value: string) => this.#sources.learnt({ [about]: value })
-      await instances.warm(warmUp, rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt))
+      await instances.warm(
+        warmUp,
+        rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
+      )
       const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await decoder
@@ -133,7 +175,8 @@ export class LoadedModel implements Loadable {
       this.#sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
-      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
+      if (this.state !== 'loading')
+        throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
       const failure = this.#typed(error as Error)
       this.gaveUp(failure.message)
       throw failure
@@ -143,7 +186,9 @@ export class LoadedModel implements Loadable {
   /** What the model says of itself, read beside its being opened; `null` for what is no file of ONNX. */
   async #readProperties(): Promise<SaidOfModel | null> {
     const { function: fn, isSmallGraph, bytes, path } = this.config
-    return fn !== null || isSmallGraph === true ? null : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
+    return fn !== null || isSmallGraph === true
+      ? null
+      : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
   }
 
   /** Opens the instances, with the execution providers that there are. */
@@ -153,7 +198,12 @@ export class LoadedModel implements Loadable {
       const [opened] = await instances.open(undefined, (session) => readsGraph(this.config, session))
       return opened!
     } catch (error) {
-      if (!(error instanceof OpenFailed) || this.state !== 'loading' || !(await this.#services.providers.lacking(this.config))) throw error
+      if (
+        !(error instanceof OpenFailed) ||
+        this.state !== 'loading' ||
+        !(await this.#services.providers.lacking(this.config))
+      )
+        throw error
     }
     instances.checkWanted()
     await instances.startAgain()
@@ -170,16 +220,34 @@ export class LoadedModel implements Loadable {
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
     const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
     const padding = Padding.of(joining.stacked, this.config.padding)
-    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, bySequence: inputsOfSequence(sequence) }
+    const options = {
+      optionalInputs,
+      padding,
+      finiteOnly: rejectNonFinite === 'inputs',
+      carriesNul,
+      limited: maxBatchSize !== undefined,
+      shaped: joining.shaped,
+      bySequence: inputsOfSequence(sequence),
+    }
     this.parser = new FeedParser(joining.stacked, options)
     if (sequence !== null) this.#sequenceInputs = new SequenceInputs(joining.stacked, sequence, this.parser)
     return padding
   }
 
-  #serve(joining: Joining, rowCheck: ModelRowCheck | null, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
+  #serve(
+    joining: Joining,
+    rowCheck: ModelRowCheck | null,
+    padding: Padding | null,
+    runTimes: RunTimes,
+    warmUp: WarmUp,
+  ): void {
     const { clock, keepAlive, observers } = this.#services
     const batching = batchingOf(this.config, joining, this.#instances.opening.length)
-    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.config.preserveOrdering)
+    const observed = new ObservedRequests(
+      { name: this.name, version: this.version, metadata: joining.stacked, batching },
+      observers,
+      this.config.preserveOrdering,
+    )
     const parser = this.parser!
     joining.onChange = () => {
       parser.byRow = joining.byRow
@@ -191,7 +259,14 @@ export class LoadedModel implements Loadable {
       joining, observed, rowCheck, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
-    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config), over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }) })
+    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, {
+      metadata: joining.stacked,
+      parser: this.parser!,
+      scheduler,
+      clock,
+      staging: () => this.#services.staging(this.config),
+      over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }),
+    })
     scheduler.decoding = this.images = this.#imageDecoding(joining, scheduler)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
@@ -202,22 +277,46 @@ export class LoadedModel implements Loadable {
   }
 
   async #warmDecoder({ images }: Joining): Promise<void> {
-    if (images !== null) await warmDecoder(images.values()).catch((error: unknown) => { throw noDecoder(this.name, this.config, error) })
+    if (images !== null)
+      await warmDecoder(images.values()).catch((error: unknown) => {
+        throw noDecoder(this.name, this.config, error)
+      })
   }
 
   #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {
     if (images === null) return null
     const { name: model, optionalInputs } = this
-    return new ImageDecoding({ model, inputs: shaped.shown.inputs, images, optionalInputs, parser: this.parser!, stats, clock: this.#services.clock, leases: () => this.leases.lendIfAny() })
+    return new ImageDecoding({
+      model,
+      inputs: shaped.shown.inputs,
+      images,
+      optionalInputs,
+      parser: this.parser!,
+      stats,
+      clock: this.#services.clock,
+      leases: () => this.leases.lendIfAny(),
+    })
   }
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
-    const watch = (this.#scaleWatch = new ScaleWatch(this.config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
+    const watch = (this.#scaleWatch = new ScaleWatch(
+      this.config,
+      scaling,
+      scheduler,
+      this.#services.clock,
+      (error) => this.#warnOfScaling(error),
+    ))
     this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
-      if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })
+      if (changed && this.state === 'ready')
+        this.#services.changed({
+          type: 'scaled',
+          model: this.name,
+          version: this.version,
+          instances: scheduler.instances.size,
+        })
     }
   }
 
@@ -283,16 +382,27 @@ export class LoadedModel implements Loadable {
   #become(state: Exclude<ModelState, 'loading'>): void {
     if (state === this.state) return
     this.state = state
-    this.#services.changed({ type: state, model: this.name, version: this.version, ...(state === 'failed' ? { reason: this.failure! } : {}) })
+    this.#services.changed({
+      type: state,
+      model: this.name,
+      version: this.version,
+      ...(state === 'failed' ? { reason: this.failure! } : {}),
+    })
   }
 }
 
 /** Inputs and outputs with what is said of them. The graphs of built-in functions take what heads of classifiers give, `[rows, classes, 1, 1]`, as `[rows, classes]`. */
-function described<Values extends Pick<ModelMetadata, 'inputs' | 'outputs'>>(values: Values, said: SaidOfModel | null, { isSmallGraph }: ResolvedConfig): Values {
+function described<Values extends Pick<ModelMetadata, 'inputs' | 'outputs'>>(
+  values: Values,
+  said: SaidOfModel | null,
+  { isSmallGraph }: ResolvedConfig,
+): Values {
   const withDescription = <Value extends ValueMetadata>(value: Value): Value => {
     const description = said?.descriptions.get(value.name)
     return description === undefined ? value : { ...value, description }
   }
-  const inputs = values.inputs.map((input) => withDescription(isSmallGraph === true ? { ...input, trailingOnes: true } : input))
+  const inputs = values.inputs.map((input) =>
+    withDescription(isSmallGraph === true ? { ...input, trailingOnes: true } : input),
+  )
   return { ...values, inputs, outputs: values.outputs.map(withDescription) }
 }

@@ -42,7 +42,10 @@ export class LoadedPipeline implements Loadable {
     this.name = name
     this.version = config.version ?? defaultVersion
     this.leases = new ModelLeases(() => {
-      throw invalidArgument('lease', 'a model', 'a pipeline', { model: name, hint: 'Use infer() for this pipeline, or lease rows of the models of its steps' })
+      throw invalidArgument('lease', 'a model', 'a pipeline', {
+        model: name,
+        hint: 'Use infer() for this pipeline, or lease rows of the models of its steps',
+      })
     })
     this.optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
     this.config = config
@@ -90,8 +93,16 @@ export class LoadedPipeline implements Loadable {
     } catch (cause) {
       if (!(cause instanceof InferenceError) || this.state !== 'loading') throw cause
       const isMissing = cause.code === 'ERR_MODEL_NOT_FOUND'
-      const [expected, hint] = isMissing ? [String(cause.expected), 'Load it first'] : ['a model that is ready', cause.message]
-      throw invalidArgument(`steps[${index}].${option}`, expected, cause.received, { code: cause.code, model: this.name, step: name, hint, cause })
+      const [expected, hint] = isMissing
+        ? [String(cause.expected), 'Load it first']
+        : ['a model that is ready', cause.message]
+      throw invalidArgument(`steps[${index}].${option}`, expected, cause.received, {
+        code: cause.code,
+        model: this.name,
+        step: name,
+        hint,
+        cause,
+      })
     }
   }
 
@@ -99,7 +110,12 @@ export class LoadedPipeline implements Loadable {
     const circle = this.#services.uses.circle(this.name)
     if (circle === null) return
     const step = steps.findIndex(({ model }) => model === circle[1])
-    throw pipelineError(this.name, `steps[${step}].model`, 'a model that does not have this pipeline as a step itself', circle.join(' -> '))
+    throw pipelineError(
+      this.name,
+      `steps[${step}].model`,
+      'a model that does not have this pipeline as a step itself',
+      circle.join(' -> '),
+    )
   }
 
   #checkWanted(): void {
@@ -107,7 +123,12 @@ export class LoadedPipeline implements Loadable {
   }
 
   scale({ count }: ScaleOptions): Promise<void> {
-    return Promise.reject(invalidArgument('options.count', 'a model with instances of its own', count, { model: this.name, hint: 'Scale the models of its steps' }))
+    return Promise.reject(
+      invalidArgument('options.count', 'a model with instances of its own', count, {
+        model: this.name,
+        hint: 'Scale the models of its steps',
+      }),
+    )
   }
 
   abortLoad(reason: string): void {
@@ -144,6 +165,11 @@ export class LoadedPipeline implements Loadable {
     if (this.state === 'loading' && state !== 'ready') this.#unwanted.abort(closedWhileLoading(this.name))
     this.state = state
     const { name: model, version, failure } = this
-    this.#services.changed({ type: state, model, version, ...(state === 'failed' ? { reason: failure! } : {}) })
+    this.#services.changed({
+      type: state,
+      model,
+      version,
+      ...(state === 'failed' ? { reason: failure! } : {}),
+    })
   }
 }

@@ -23,6 +23,8 @@ export function messageOf(reason: unknown): string {
 /** The file and line of the user's that an error of the language comes from. */
 function placeOf(error: Error): string {
   if (!ofLanguage.some((type) => error instanceof type)) return ''
-  const line = String(error.stack).split('\n').find((line) => fileAndLine.test(line) && !ownFolders.some((folder) => line.includes(folder)))
+  const line = String(error.stack)
+    .split('\n')
+    .find((line) => fileAndLine.test(line) && !ownFolders.some((folder) => line.includes(folder)))
   return line === undefined ? '' : ` (${fileAndLine.exec(line)![1]})`
 }

@@ -25,7 +25,9 @@ export interface RawValueMetadata {
  * | `{ index: 0, of: 'selected_indices' }` | the same column of another output, which has as many entries; that one is divided by it as well |
  * | `{ counts: 'n' }` | output `n`, `[rows]` or `[rows, 1]`, says how many entries each row has; those of the first row come first |
  */
-export type OutputRows = { readonly index: number; readonly of?: string; readonly counts?: undefined } | { readonly counts: string; readonly index?: undefined; readonly of?: undefined }
+export type OutputRows =
+  | { readonly index: number; readonly of?: string; readonly counts?: undefined }
+  | { readonly counts: string; readonly index?: undefined; readonly of?: undefined }
 
 /** One input or output of a loaded model. */
 export interface ValueMetadata {
@@ -150,7 +152,10 @@ export const defaultMaxBatchSize = 32
  */
 export function servable(
   model: string,
-  { inputs, outputs }: { readonly inputs: readonly RawValueMetadata[]; readonly outputs: readonly RawValueMetadata[] },
+  {
+    inputs,
+    outputs,
+  }: { readonly inputs: readonly RawValueMetadata[]; readonly outputs: readonly RawValueMetadata[] },
   carrier: Carrier,
 ): Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'> {
   checkNames(model, 'input', inputs)
@@ -164,7 +169,9 @@ export function servable(
     })
   }
   const isServable = (value: RawValueMetadata): value is ValueMetadata => carrier.carries(value.type)
-  const unservableOutputs = outputs.filter((output) => !isServable(output)).map(({ name, type }) => ({ name, type }))
+  const unservableOutputs = outputs
+    .filter((output) => !isServable(output))
+    .map(({ name, type }) => ({ name, type }))
   const served = outputs.filter(isServable)
   if (served.length === 0) {
     const types = unservableOutputs.map(({ name, type }) => `'${name}' (${type})`)
@@ -182,11 +189,16 @@ function checkNames(model: string, kind: 'input' | 'output', values: readonly Ra
   const names = new Set<string>()
   const twice = values.find(({ name }) => names.size === names.add(name).size)?.name
   if (twice === undefined) return
-  throw invalidArgument(`${kind} '${twice}'`, 'a name of its own', `${values.filter(({ name }) => name === twice).length} ${kind}s of that name`, {
-    code: 'ERR_MODEL_LOAD',
-    model,
-    hint: `Re-export the model, or give each ${kind} an Identity node with another name`,
-  })
+  throw invalidArgument(
+    `${kind} '${twice}'`,
+    'a name of its own',
+    `${values.filter(({ name }) => name === twice).length} ${kind}s of that name`,
+    {
+      code: 'ERR_MODEL_LOAD',
+      model,
+      hint: `Re-export the model, or give each ${kind} an Identity node with another name`,
+    },
+  )
 }
 
 /**
@@ -197,17 +209,34 @@ export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' |
   if (inputs.length === 0) return 'the model has no inputs'
   const structured = withoutRows({ inputs, outputs })
   if (structured !== undefined) return `'${structured.name}' is ${structured.type}, which has no rows`
-  const fixed = (values: readonly ValueMetadata[]) => values.find((value) => isElementType(value.type) && value.rows === undefined && batchAxisOf(value) !== -1 && typeof value.shape[batchAxisOf(value)] !== 'string')
+  const fixed = (values: readonly ValueMetadata[]) =>
+    values.find(
+      (value) =>
+        isElementType(value.type) &&
+        value.rows === undefined &&
+        batchAxisOf(value) !== -1 &&
+        typeof value.shape[batchAxisOf(value)] !== 'string',
+    )
   const input = fixed(inputs)
-  if (inputs.every((value) => batchAxisOf(value) === -1)) return 'all inputs are shared by the rows of a batch'
-  if (input !== undefined) return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
+  if (inputs.every((value) => batchAxisOf(value) === -1))
+    return 'all inputs are shared by the rows of a batch'
+  if (input !== undefined)
+    return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
   const output = fixed(outputs)
-  return output === undefined ? null : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
+  return output === undefined
+    ? null
+    : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
 }
 
 /** The first that can have no rows: an input that is no tensor, an output that is no sequence either (a classifier's has a map per row). */
-function withoutRows({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>): ValueMetadata | undefined {
-  return inputs.find(({ type }) => !isElementType(type)) ?? outputs.find(({ type }) => !isElementType(type) && !type.startsWith('seq('))
+function withoutRows({
+  inputs,
+  outputs,
+}: Pick<ModelMetadata, 'inputs' | 'outputs'>): ValueMetadata | undefined {
+  return (
+    inputs.find(({ type }) => !isElementType(type)) ??
+    outputs.find(({ type }) => !isElementType(type) && !type.startsWith('seq('))
+  )
 }
 
 /**
@@ -215,18 +244,34 @@ function withoutRows({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'output
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` when rows cannot be stacked on a fixed or absent first dimension.
  */
-export function checkBatchDimension(model: string, maxBatchSize: number, metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>): void {
+export function checkBatchDimension(
+  model: string,
+  maxBatchSize: number,
+  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+): void {
   if (maxBatchSize === 0) return
   if (metadata.inputs.length === 0) {
-    throw invalidArgument('maxBatchSize', '0 for a model without inputs', maxBatchSize, { code: 'ERR_MODEL_CONFIG', model })
+    throw invalidArgument('maxBatchSize', '0 for a model without inputs', maxBatchSize, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+    })
   }
   const structured = withoutRows(metadata)
   const fixed = [...metadata.inputs, ...metadata.outputs].find((value) => {
     const dim = value.shape[batchAxisOf(value)]
-    return isElementType(value.type) && value.rows === undefined && batchAxisOf(value) !== -1 && typeof dim !== 'string' && !(maxBatchSize === 1 && dim === 1)
+    return (
+      isElementType(value.type) &&
+      value.rows === undefined &&
+      batchAxisOf(value) !== -1 &&
+      typeof dim !== 'string' &&
+      !(maxBatchSize === 1 && dim === 1)
+    )
   })
   if (structured !== undefined || fixed !== undefined) {
-    const why = structured === undefined ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}` : `'${structured.name}' is ${structured.type}`
+    const why =
+      structured === undefined
+        ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}`
+        : `'${structured.name}' is ${structured.type}`
     throw invalidArgument('maxBatchSize', `0, since ${why}`, maxBatchSize, {
       code: 'ERR_MODEL_CONFIG',
       model,

@@ -30,12 +30,17 @@ export class ModelFacades {
   /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for what is no version. */
   find(name: string, version?: number | string): Model {
     const { models } = this.#resources
-    return this.of(version === undefined ? models.find(name) : models.findVersion(name, readVersion(version, 'version', { model: name })))
+    return this.of(
+      version === undefined
+        ? models.find(name)
+        : models.findVersion(name, readVersion(version, 'version', { model: name })),
+    )
   }
 
   async #unload(target: NamedModel | ModelVersion): Promise<void> {
     const { uses } = this.#resources
-    const refusal = target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
+    const refusal =
+      target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
     if (refusal !== null) throw refusal
     await target.end(false)
     this.#resources.staging?.trim()

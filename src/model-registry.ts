@@ -33,7 +33,12 @@ export class ModelRegistry implements NameOwner {
   find(name: string, asker?: string): NamedModel {
     const named = this.#named.get(name)
     if (named !== undefined) return named
-    throw invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#named.keys()].filter((known) => known !== asker))})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+    throw invalidArgument(
+      'name',
+      `a loaded model (loaded: ${listNames([...this.#named.keys()].filter((known) => known !== asker))})`,
+      name,
+      { code: 'ERR_MODEL_NOT_FOUND' },
+    )
   }
 
   /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version. */
@@ -42,7 +47,10 @@ export class ModelRegistry implements NameOwner {
     const found = named.version(version)
     if (found !== undefined) return found
     const loaded = named.versions.map((status) => status.version).join(', ')
-    throw invalidArgument('version', `a loaded version (loaded: ${loaded})`, version, { code: 'ERR_MODEL_NOT_FOUND', model: name })
+    throw invalidArgument('version', `a loaded version (loaded: ${loaded})`, version, {
+      code: 'ERR_MODEL_NOT_FOUND',
+      model: name,
+    })
   }
 
   /**
@@ -51,7 +59,11 @@ export class ModelRegistry implements NameOwner {
    *
    * @throws what that throws; InferenceError `ERR_CLOSED` once {@link close} was called.
    */
-  async load(name: string, config: ServableConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
+  async load(
+    name: string,
+    config: ServableConfig,
+    limits: LoadLimits,
+  ): Promise<{ named: NamedModel; version: ModelVersion }> {
     if (this.closed) throw engineClosed()
     const present = this.#named.get(name)
     const isFree = present === undefined || present.ending !== null
@@ -86,7 +98,8 @@ export class ModelRegistry implements NameOwner {
       if (known !== undefined) return known
       const pipelines = this.#services.uses.pipelinesOf(named.name)
       const users = all.filter(({ name }) => pipelines.includes(name))
-      const ending = users.length === 0 ? named.end(false) : Promise.all(users.map(end)).then(() => named.end(false))
+      const ending =
+        users.length === 0 ? named.end(false) : Promise.all(users.map(end)).then(() => named.end(false))
       ends.set(named, ending)
       return ending
     }

@@ -26,9 +26,16 @@ const nextStep: Partial<Record<ModelState, string>> = {
 }
 
 /** The error of whoever wants something of a model that is not ready. */
-export function notReady(model: string, { state, failure }: { readonly state: ModelState; readonly failure: string | null }): InferenceError {
+export function notReady(
+  model: string,
+  { state, failure }: { readonly state: ModelState; readonly failure: string | null },
+): InferenceError {
   const closed = state === 'draining' || state === 'closed'
   const why = failure === null ? '' : `: ${failure}`
   const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`
-  return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, { model, expected: 'ready', received: state })
+  return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
+    model,
+    expected: 'ready',
+    received: state,
+  })
 }

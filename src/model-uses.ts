@@ -23,8 +23,15 @@ export class ModelUses {
   readonly #onRelease: (() => void)[] = []
 
   /** Notes what a pipeline uses, until {@link release}. */
-  hold(holder: object, pipeline: string, steps: readonly { readonly model: string; readonly version: number | undefined }[]): void {
-    this.#uses.set(holder, steps.map(({ model, version }) => ({ pipeline, model, version })))
+  hold(
+    holder: object,
+    pipeline: string,
+    steps: readonly { readonly model: string; readonly version: number | undefined }[],
+  ): void {
+    this.#uses.set(
+      holder,
+      steps.map(({ model, version }) => ({ pipeline, model, version })),
+    )
   }
 
   release(holder: object): void {
@@ -60,18 +67,30 @@ export class ModelUses {
    * @param isLast whether no other version would be left to serve.
    */
   refusal(model: string, version: number | undefined, isLast: boolean): InferenceError | null {
-    const touched = this.#all().filter((use) => use.model === model && (version === undefined || use.version === version || (use.version === undefined && isLast)))
+    const touched = this.#all().filter(
+      (use) =>
+        use.model === model &&
+        (version === undefined || use.version === version || (use.version === undefined && isLast)),
+    )
     if (touched.length === 0) return null
     const pipelines = [...new Set(touched.map(({ pipeline }) => pipeline))]
     const what = version === undefined ? `Model '${model}'` : `Version ${version} of model '${model}'`
     const hint = 'Unload that first, or load another model in its place'
     const message = `${what} cannot be unloaded: it is a step of ${pipelines.length === 1 ? 'pipeline' : 'the pipelines'} ${listNames(pipelines)}. ${hint}.`
-    return new InferenceError('ERR_MODEL_IN_USE', message, { model, expected: 'a model that is no step of a pipeline', received: pipelines })
+    return new InferenceError('ERR_MODEL_IN_USE', message, {
+      model,
+      expected: 'a model that is no step of a pipeline',
+      received: pipelines,
+    })
   }
 
   /** As {@link refusal}, of a version. */
   refusalOf({ name, version, versions }: UsedVersion): InferenceError | null {
-    return this.refusal(name, version, !versions.some((other) => other.version !== version && other.state === 'ready'))
+    return this.refusal(
+      name,
+      version,
+      !versions.some((other) => other.version !== version && other.state === 'ready'),
+    )
   }
 
   /** Resolves when a version can be unloaded. */

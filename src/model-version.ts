@@ -57,7 +57,12 @@ export class ModelVersion implements ModelTarget {
   #end: Promise<void> | null = null
 
   /** @param after what has to be released before anything is loaded; `null` for nothing. */
-  constructor(version: number, owner: VersionOwner, services: EngineServices, after: Promise<unknown> | null) {
+  constructor(
+    version: number,
+    owner: VersionOwner,
+    services: EngineServices,
+    after: Promise<unknown> | null,
+  ) {
     this.version = version
     this.#after = after
     this.#owner = owner
@@ -93,7 +98,8 @@ export class ModelVersion implements ModelTarget {
    * @throws what the load rejects with; the signal's reason; InferenceError `ERR_CLOSED` when the version is unloaded meanwhile.
    */
   load(config: ServableConfig, limits: LoadLimits): Promise<void> {
-    const loading = this.#loads++ === 0 ? this.#load(config, limits) : this.#loadAfter(this.#lastLoad, config, limits)
+    const loading =
+      this.#loads++ === 0 ? this.#load(config, limits) : this.#loadAfter(this.#lastLoad, config, limits)
     const done = loading.finally(() => {
       this.#loads--
       this.#leaveIfEmpty()
@@ -128,7 +134,9 @@ export class ModelVersion implements ModelTarget {
     if (room !== null) await room // else it is begun at once, and can be seen
     const old = this.#vacant ? null : this.serving
     const services = this.#servicesFor(() => model, old, accept)
-    const model: Loadable = isPipeline(config) ? new LoadedPipeline(this.name, config, services) : new LoadedModel(this.name, config, services)
+    const model: Loadable = isPipeline(config)
+      ? new LoadedPipeline(this.name, config, services)
+      : new LoadedModel(this.name, config, services)
     if (old === null) this.serving = model
     else this.#next = model
     this.#owner.changed()
@@ -202,8 +210,10 @@ export class ModelVersion implements ModelTarget {
     if (model === this.serving) {
       this.#owner.changed()
       this.#services.changed(event)
-    } else if (model === this.#next && type === 'failed') this.#services.changed({ ...event, type: 'notReplaced' })
-    else if (this.#replaced.has(model) && type === 'closed') this.#services.changed({ ...event, type: 'replaced' })
+    } else if (model === this.#next && type === 'failed')
+      this.#services.changed({ ...event, type: 'notReplaced' })
+    else if (this.#replaced.has(model) && type === 'closed')
+      this.#services.changed({ ...event, type: 'replaced' })
   }
 
   /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */

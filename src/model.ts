@@ -4,7 +4,13 @@ import type { InferenceError } from './errors.ts'
 import type { ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-statistics.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
-import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
+import type {
+  AnyOutputs,
+  AnySignature,
+  ModelSignature,
+  OutputName,
+  WantedOutputs,
+} from './config/model-signature.ts'
 import type { ScaleOptions } from './config/scale-options.ts'
 import { checkInferOptions } from './config/check-infer-options.ts'
 import type { LeaseOptions } from './config/lease-options.ts'
@@ -89,7 +95,10 @@ export class Model<M extends ModelSignature = AnySignature> {
     feeds: M['inputs'],
     options: InferOptions<Name, boolean> & { report: true },
   ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
-  infer<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: InferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: InferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
   infer<Name extends OutputName<M> = never>(
     feeds: M['inputs'],
     options?: InferOptions<Name, boolean>,
@@ -115,7 +124,9 @@ export class Model<M extends ModelSignature = AnySignature> {
     if (serving.state !== 'ready') throw this.#notReady()
     const leases = serving.leases.lend()
     const held = leases.take(rows, options)
-    return new Lease(leases, held, (inferOptions) => this.#submission.inferLeased({ of: serving, leases, rows: held }, inferOptions))
+    return new Lease(leases, held, (inferOptions) =>
+      this.#submission.inferLeased({ of: serving, leases, rows: held }, inferOptions),
+    )
   }
 
   /**
@@ -211,10 +222,22 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers, or an axis that it has not; `ERR_MODEL_NOT_READY`.
    */
   classification(outputs: Partial<AnyOutputs>, count?: number, output?: OutputName<M>): Classification[][]
-  classification(outputs: Partial<AnyOutputs>, count: number | undefined, output: OutputName<M> | undefined, axis: number): Classification[][][]
-  classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>, axis?: number): Classification[][] | Classification[][][] {
+  classification(
+    outputs: Partial<AnyOutputs>,
+    count: number | undefined,
+    output: OutputName<M> | undefined,
+    axis: number,
+  ): Classification[][][]
+  classification(
+    outputs: Partial<AnyOutputs>,
+    count = 1,
+    output?: OutputName<M>,
+    axis?: number,
+  ): Classification[][] | Classification[][][] {
     const { metadata, labels } = this
-    return axis === undefined ? classify(metadata, labels, { outputs, count, output }) : classifyAlong(axis, metadata, labels, { outputs, count, output })
+    return axis === undefined
+      ? classify(metadata, labels, { outputs, count, output })
+      : classifyAlong(axis, metadata, labels, { outputs, count, output })
   }
 
   /** @internal Names of the classes of its outputs, by output; while it has `metadata`. */

@@ -38,7 +38,9 @@ export class NamedModel implements ModelTarget, VersionOwner {
   }
 
   get versions(): ModelVersionStatus[] {
-    return this.all().map(({ status }) => status).reverse()
+    return this.all()
+      .map(({ status }) => status)
+      .reverse()
   }
 
   /** Its versions, the newest first. */

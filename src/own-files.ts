@@ -26,7 +26,9 @@ export const requireFromPackage = createRequire(join(packageFolder, 'package.jso
 export function ownFile(path: string): string {
   const file = [join(packageFolder, 'dist', path), join(packageFolder, path)].find((file) => existsSync(file))
   if (file !== undefined) return file
-  throw new Error(`zerohop's ${path} is not in ${packageFolder}: leave zerohop out of the bundle and install it, or put its folder dist/ there`)
+  throw new Error(
+    `zerohop's ${path} is not in ${packageFolder}: leave zerohop out of the bundle and install it, or put its folder dist/ there`,
+  )
 }
 
 function installed(): string | undefined {

@@ -51,8 +51,17 @@ export class OwnProgram<Word> {
    * @param path of the program in `dist/`.
    * @throws Error that says why there can be no such process.
    */
-  constructor(path: string, { args = [], env = {}, hasInput = false }: ProgramOptions, { onWord, onFailure, onEnd }: ProgramEvents<Word>) {
-    const child = fork(programFile(path), [...args], { execArgv: [], env: { ...environment(), ...env, [begunPrograms]: notBegunBy(path) }, stdio: [hasInput ? 'pipe' : 'ignore', 'ignore', 'pipe', 'ipc'], serialization: 'advanced' })
+  constructor(
+    path: string,
+    { args = [], env = {}, hasInput = false }: ProgramOptions,
+    { onWord, onFailure, onEnd }: ProgramEvents<Word>,
+  ) {
+    const child = fork(programFile(path), [...args], {
+      execArgv: [],
+      env: { ...environment(), ...env, [begunPrograms]: notBegunBy(path) },
+      stdio: [hasInput ? 'pipe' : 'ignore', 'ignore', 'pipe', 'ipc'],
+      serialization: 'advanced',
+    })
     this.#child = child
     child.on('error', ({ message }) => {
       this.kill()
@@ -61,7 +70,9 @@ export class OwnProgram<Word> {
     if (child.pid === undefined) return // nothing of it is there but the error that it is about to tell, not even its pipes
     if (running.size === 0) process.prependListener('exit', killAll) // before what it writes is removed
     running.add(this)
-    child.stderr!.setEncoding('utf8').on('data', (words: string) => (this.#lastWords = (this.#lastWords + words).slice(-lastWordsKept)))
+    child
+      .stderr!.setEncoding('utf8')
+      .on('data', (words: string) => (this.#lastWords = (this.#lastWords + words).slice(-lastWordsKept)))
     child.on('message', (word) => onWord(word as Word))
     child.on('close', (code, signal) => {
       this.#forget()
@@ -119,7 +130,10 @@ export class OwnProgram<Word> {
  */
 function notBegunBy(path: string): string {
   const begun = process.env[begunPrograms]?.split(' ') ?? []
-  if (begun.includes(path)) throw new Error(`${process.execPath} is no Node.js for other programs: it was started to run ${path}, and runs the application`)
+  if (begun.includes(path))
+    throw new Error(
+      `${process.execPath} is no Node.js for other programs: it was started to run ${path}, and runs the application`,
+    )
   return [...begun, path].join(' ')
 }
 
@@ -137,6 +151,7 @@ function environment(): NodeJS.ProcessEnv {
  */
 function programFile(path: string): string {
   const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined
-  if (sea?.isSea() === true) throw new Error('this is a single executable, which is no Node.js for other programs')
+  if (sea?.isSea() === true)
+    throw new Error('this is a single executable, which is no Node.js for other programs')
   return ownFile(path)
 }

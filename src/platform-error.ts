@@ -15,17 +15,34 @@ export interface PlatformFacts {
 export function platformError(facts: PlatformFacts): InferenceError | null {
   const runtime = otherRuntime(facts.versions)
   if (runtime !== null) {
-    return refusal('Node.js itself', runtime, 'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`')
+    return refusal(
+      'Node.js itself',
+      runtime,
+      'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
+    )
   }
-  if (!isSince(facts.versions['node']!, oldestNode)) return refusal('Node.js 20.19 or newer', `Node.js ${facts.versions['node']}`, 'Install a newer version of Node.js')
+  if (!isSince(facts.versions['node']!, oldestNode))
+    return refusal(
+      'Node.js 20.19 or newer',
+      `Node.js ${facts.versions['node']}`,
+      'Install a newer version of Node.js',
+    )
   if (facts.musl) {
-    return refusal('Linux with glibc', 'Node.js for musl (as on Alpine)', 'onnxruntime-node has no binaries for musl: use an image such as node:22-slim instead of node:22-alpine')
+    return refusal(
+      'Linux with glibc',
+      'Node.js for musl (as on Alpine)',
+      'onnxruntime-node has no binaries for musl: use an image such as node:22-slim instead of node:22-alpine',
+    )
   }
   return null
 }
 
 function refusal(expected: string, received: string, next: string): InferenceError {
-  return new InferenceError('ERR_PLATFORM', `zerohop cannot run models here: expected ${expected}, received ${received}. ${next}.`, { expected, received })
+  return new InferenceError(
+    'ERR_PLATFORM',
+    `zerohop cannot run models here: expected ${expected}, received ${received}. ${next}.`,
+    { expected, received },
+  )
 }
 
 let facts: PlatformFacts | undefined

@@ -1,10 +1,16 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 
 /** Other runtimes that have Node's API, by their names in `process.versions`. Native addons end the processes of Bun and Deno when a thread ends, and Electron refuses their memory. */
-const otherRuntimes: readonly (readonly [name: string, called: string])[] = [['bun', 'Bun'], ['deno', 'Deno'], ['electron', 'Electron']]
+const otherRuntimes: readonly (readonly [name: string, called: string])[] = [
+  ['bun', 'Bun'],
+  ['deno', 'Deno'],
+  ['electron', 'Electron'],
+]
 
 /** The runtime that is none of Node's own, with its version; `null` in Node.js. */
-export function otherRuntime(versions: Readonly<Record<string, string | undefined>> = process.versions): string | null {
+export function otherRuntime(
+  versions: Readonly<Record<string, string | undefined>> = process.versions,
+): string | null {
   const [name, called] = otherRuntimes.find(([name]) => versions[name] !== undefined) ?? []
   return name === undefined ? null : `${called} ${versions[name]}`
 }

@@ -20,7 +20,10 @@ export class NotReadable extends Error {
  *
  * @throws NotReadable, or what `open` throws.
  */
-export async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T): Promise<Awaited<T>> {
+export async function withRegularFile<T>(
+  path: string,
+  read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T,
+): Promise<Awaited<T>> {
   const file = await open(path, withoutWaiting)
   try {
     const stats = await file.stat()
@@ -35,7 +38,8 @@ const withoutWaiting = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (const
 
 function checkStats(stats: Stats): void {
   if (stats.isDirectory()) throw new NotReadable('EISDIR', 'it is a directory')
-  if (!stats.isFile()) throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
+  if (!stats.isFile())
+    throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
 }
 
 /** More characters fit in no string of V8's. */
@@ -106,12 +110,13 @@ export function readRegularFile(path: string, limitBytes: number): Promise<Buffe
     if (byteLength > limitBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
     // One byte more than there should be: whether the file goes on is seen at once.
     let data = Buffer.allocUnsafeSlow(byteLength + 1)
-    for (let length = 0; ; ) {
+    for (let length = 0; ;) {
       const { bytesRead } = await file.read(data, length, data.length - length, null)
       length += bytesRead
       if (length > limitBytes) throw new NotReadable('EFBIG', `it has more than ${limitBytes} bytes`)
       if (bytesRead === 0 || (length === byteLength && length < data.length)) return data.subarray(0, length)
-      if (length === data.length) data = Buffer.concat([data, Buffer.allocUnsafeSlow(Math.max(data.length, leastGrowthBytes))])
+      if (length === data.length)
+        data = Buffer.concat([data, Buffer.allocUnsafeSlow(Math.max(data.length, leastGrowthBytes))])
     }
   })
 }

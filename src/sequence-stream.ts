@@ -18,7 +18,10 @@ export type StreamInferOptions<Output extends string = string, Report extends bo
 /** @throws InferenceError `ERR_INVALID_ARG` for a model without sequences. */
 export function sequencesOfModel(model: string, { sequences, pipeline }: ModelLifecycle): Sequences {
   if (sequences !== null) return sequences
-  const hint = pipeline === null ? 'Load the model with sequence in its configuration' : 'It is a pipeline, which has none'
+  const hint =
+    pipeline === null
+      ? 'Load the model with sequence in its configuration'
+      : 'It is a pipeline, which has none'
   throw invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
 }
 
@@ -48,7 +51,8 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     const { name: model, serving } = target
     const { id } = readOptions('options', options, ['id'], { model })
     const sequences = sequencesOfModel(model, serving)
-    if (id !== undefined && !isSequenceId(id)) throw invalidArgument('options.id', sequenceIdShown, id, { model })
+    if (id !== undefined && !isSequenceId(id))
+      throw invalidArgument('options.id', sequenceIdShown, id, { model })
     if (id !== undefined) sequences.checkId(id)
     return new SequenceStream<M>(target, id ?? sequences.generateId())
   }
@@ -68,9 +72,14 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     feeds: M['inputs'],
     options: StreamInferOptions<Name, boolean> & { report: true },
   ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
-  infer<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: StreamInferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: StreamInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
   infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
-    return this.#end === null ? this.#infer(feeds, options, false) : refused(this.#served, this.#ended('has ended'))
+    return this.#end === null
+      ? this.#infer(feeds, options, false)
+      : refused(this.#served, this.#ended('has ended'))
   }
 
   /**
@@ -80,13 +89,19 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
    *
    * @throws InferenceError as {@link infer}, with `feeds`.
    */
-  end<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: StreamInferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  end<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: StreamInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
   end(): Promise<void>
   end(feeds?: M['inputs'], options?: StreamInferOptions): Promise<unknown> {
     if (feeds !== undefined) {
-      return this.#end === null ? this.#infer(feeds, options, true) : refused(this.#served, this.#ended('has ended'))
+      return this.#end === null
+        ? this.#infer(feeds, options, true)
+        : refused(this.#served, this.#ended('has ended'))
     }
-    this.#end ??= (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
+    this.#end ??=
+      (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
     return this.#end.then(() => {})
   }
 
@@ -98,12 +113,18 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   #infer(feeds: unknown, options: object | undefined, end: boolean): Promise<Answer> {
     const { scheduler, sequences, state } = this.#served
     try {
-      if (this.#target.serving !== this.#served && this.#started) throw this.#ended('was begun on what its model has replaced')
-      if (state !== 'ready' || scheduler === null || sequences === null) throw this.#ended(`has ended, as its model is ${state}`)
+      if (this.#target.serving !== this.#served && this.#started)
+        throw this.#ended('was begun on what its model has replaced')
+      if (state !== 'ready' || scheduler === null || sequences === null)
+        throw this.#ended(`has ended, as its model is ${state}`)
       const { plainOptions, shaped } = scheduler.joining
-      const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
+      const checked =
+        options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
       const { sequence } = checked
-      if (sequence !== undefined) throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, { model: this.#target.name })
+      if (sequence !== undefined)
+        throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, {
+          model: this.#target.name,
+        })
       const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
       this.#started = true
       if (end) this.#end = answer.catch(() => {}) // its caller is told

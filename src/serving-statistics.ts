@@ -6,11 +6,21 @@ import { refusalOf } from './observability/rejections.ts'
 type Serving = Pick<ModelLifecycle, 'scheduler' | 'pipeline' | 'responses' | 'leases' | 'autoTune'>
 
 /** What was counted so far; `null` before it has served. */
-export function statisticsOf({ scheduler, pipeline, responses, leases, autoTune }: Serving): ModelStatistics | null {
+export function statisticsOf({
+  scheduler,
+  pipeline,
+  responses,
+  leases,
+  autoTune,
+}: Serving): ModelStatistics | null {
   if (pipeline !== null) return pipeline.stats()
   if (scheduler === null) return null
   const { instances, stats, waiting } = scheduler
-  return stats.snapshot(waiting, instances.arena, responses?.totals, { instances: instances.statistics, leases: leases.stats, autoTune })
+  return stats.snapshot(waiting, instances.arena, responses?.totals, {
+    instances: instances.statistics,
+    leases: leases.stats,
+    autoTune,
+  })
 }
 
 /**

@@ -21,7 +21,10 @@ export class Slices {
   #usedMs = 0
   #turnIsDue = false
 
-  constructor(nowMs: () => number = () => performance.now(), later: (callback: () => void) => void = setImmediate) {
+  constructor(
+    nowMs: () => number = () => performance.now(),
+    later: (callback: () => void) => void = setImmediate,
+  ) {
     this.#nowMs = nowMs
     this.#later = later
   }

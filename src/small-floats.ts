@@ -1,7 +1,13 @@
 import { fromFloat16Bits, toFloat16Bits } from './float16.ts'
 
 /** Floats of 8 and 16 bits, which JavaScript has as bits only. */
-export type SmallFloat = 'float16' | 'bfloat16' | 'float8e4m3fn' | 'float8e4m3fnuz' | 'float8e5m2' | 'float8e5m2fnuz'
+export type SmallFloat =
+  | 'float16'
+  | 'bfloat16'
+  | 'float8e4m3fn'
+  | 'float8e4m3fnuz'
+  | 'float8e5m2'
+  | 'float8e5m2fnuz'
 
 interface Format {
   readonly fractionBits: number
@@ -17,11 +23,51 @@ interface Format {
 }
 
 const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
-  bfloat16: { fractionBits: 7, bias: 127, signBit: 0x8000, largest: 0x7f7f, overflow: 0x7f80, nan: 0x7fc0, signedZero: true },
-  float8e4m3fn: { fractionBits: 3, bias: 7, signBit: 0x80, largest: 0x7e, overflow: 0x7f, nan: 0x7f, signedZero: true },
-  float8e4m3fnuz: { fractionBits: 3, bias: 8, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
-  float8e5m2: { fractionBits: 2, bias: 15, signBit: 0x80, largest: 0x7b, overflow: 0x7c, nan: 0x7f, signedZero: true },
-  float8e5m2fnuz: { fractionBits: 2, bias: 16, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
+  bfloat16: {
+    fractionBits: 7,
+    bias: 127,
+    signBit: 0x8000,
+    largest: 0x7f7f,
+    overflow: 0x7f80,
+    nan: 0x7fc0,
+    signedZero: true,
+  },
+  float8e4m3fn: {
+    fractionBits: 3,
+    bias: 7,
+    signBit: 0x80,
+    largest: 0x7e,
+    overflow: 0x7f,
+    nan: 0x7f,
+    signedZero: true,
+  },
+  float8e4m3fnuz: {
+    fractionBits: 3,
+    bias: 8,
+    signBit: 0x80,
+    largest: 0x7f,
+    overflow: 0x80,
+    nan: 0x80,
+    signedZero: false,
+  },
+  float8e5m2: {
+    fractionBits: 2,
+    bias: 15,
+    signBit: 0x80,
+    largest: 0x7b,
+    overflow: 0x7c,
+    nan: 0x7f,
+    signedZero: true,
+  },
+  float8e5m2fnuz: {
+    fractionBits: 2,
+    bias: 16,
+    signBit: 0x80,
+    largest: 0x7f,
+    overflow: 0x80,
+    nan: 0x80,
+    signedZero: false,
+  },
 }
 
 /** Significant bits of each, the leading one included. */

@@ -35,14 +35,23 @@ export class Submission {
     const { serving } = this.#target // the same for all of this request, whatever is loaded meanwhile
     const { state, scheduler, parser, pipeline } = serving
     if (state === 'ready' && pipeline !== null) return pipeline.infer(feeds, options)
-    if (state !== 'ready' || scheduler === null || parser === null) return refused(serving, notReady(this.#target.name, serving))
+    if (state !== 'ready' || scheduler === null || parser === null)
+      return refused(serving, notReady(this.#target.name, serving))
     try {
       const { plainOptions, shaped } = scheduler.joining
-      const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
+      const checked =
+        options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
       if (checked.sequence !== undefined) return this.#inSequence(serving, feeds, checked)
-      if (serving.images !== null && checked.signal?.aborted) return refused(serving, checked.signal.reason, checked.signal)
+      if (serving.images !== null && checked.signal?.aborted)
+        return refused(serving, checked.signal.reason, checked.signal)
       const images = serving.images === null ? null : serving.images.read(feeds)
-      return this.#parse(serving, parser, images === null ? feeds : images.feeds, checked, images?.preparation)
+      return this.#parse(
+        serving,
+        parser,
+        images === null ? feeds : images.feeds,
+        checked,
+        images?.preparation,
+      )
     } catch (error) {
       return refused(serving, error)
     }
@@ -60,7 +69,11 @@ export class Submission {
     return answer
   }
 
-  #inferHeld(serving: ModelLifecycle, { of, leases, rows }: LeasedFrom, options: InferOptions<string, boolean>): Promise<Answer> {
+  #inferHeld(
+    serving: ModelLifecycle,
+    { of, leases, rows }: LeasedFrom,
+    options: InferOptions<string, boolean>,
+  ): Promise<Answer> {
     leases.check(rows)
     if (serving.state !== 'ready') {
       leases.end(rows, 'closed')
@@ -82,9 +95,15 @@ export class Submission {
     }
   }
 
-  async #submitHeld(serving: ModelLifecycle, parsed: ParsedFeeds, checked: CheckedOptions, rows: HeldRows): Promise<Answer> {
+  async #submitHeld(
+    serving: ModelLifecycle,
+    parsed: ParsedFeeds,
+    checked: CheckedOptions,
+    rows: HeldRows,
+  ): Promise<Answer> {
     try {
-      if (serving.responses === null) return await this.#submit(serving, { ...parsed, leased: rows }, checked, Infinity)
+      if (serving.responses === null)
+        return await this.#submit(serving, { ...parsed, leased: rows }, checked, Infinity)
       const answer = this.#submit(serving, parsed, checked, Infinity) // which has made its own copy
       rows.settled()
       return await answer
@@ -95,7 +114,13 @@ export class Submission {
   }
 
   /** @param preparation of the images among the feeds, if there are any. */
-  #parse(serving: ModelLifecycle, parser: FeedParser, feeds: unknown, checked: CheckedOptions, preparation?: Preparation): Promise<Answer> {
+  #parse(
+    serving: ModelLifecycle,
+    parser: FeedParser,
+    feeds: unknown,
+    checked: CheckedOptions,
+    preparation?: Preparation,
+  ): Promise<Answer> {
     const { maxBatchSize } = serving.scheduler!.joining.metadata
     const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
     const read = parser.parse(feeds, split)
@@ -109,10 +134,16 @@ export class Submission {
     return sequencesOfModel(this.#target.name, serving).infer(feeds, checked, checked.sequence!)
   }
 
-  #submit({ scheduler, responses }: ModelLifecycle, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
+  #submit(
+    { scheduler, responses }: ModelLifecycle,
+    parsed: ParsedFeeds,
+    options: CheckedOptions,
+    maxRows: number,
+  ): Promise<Answer> {
     const { levels, joining, metadata }: Scheduler = scheduler!
     const level = levels.of(options.priority)
-    if (options !== joining.plainOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    if (options !== joining.plainOptions)
+      this.#ignored.look(levels, level, options.priority, options.timeoutMs)
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
     return new Promise((resolve, reject) => {
       const request =

@@ -147,7 +147,13 @@ export interface TensorLike {
 
 /** True when `value` has the shape of a tensor, whichever copy of onnxruntime-common made it. */
 export function isTensorLike(value: unknown): value is TensorLike {
-  return typeof value === 'object' && value !== null && 'dims' in value && 'type' in value && !ArrayBuffer.isView(value)
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'dims' in value &&
+    'type' in value &&
+    !ArrayBuffer.isView(value)
+  )
 }
 
 /** An input or output that travels by message. */
@@ -188,13 +194,19 @@ const uninitialisedFromBytes = 4096
 export function copyOf(data: TensorData, start: number, end: number): TensorData {
   const byteLength = (end - start) * data.BYTES_PER_ELEMENT
   if (byteLength < uninitialisedFromBytes) return data.slice(start, end)
-  const copy = new (data.constructor as TensorDataConstructor)(Buffer.allocUnsafeSlow(byteLength).buffer) as Float32Array
+  const copy = new (data.constructor as TensorDataConstructor)(
+    Buffer.allocUnsafeSlow(byteLength).buffer,
+  ) as Float32Array
   copy.set((data as Float32Array).subarray(start, end))
   return copy
 }
 
 /** Makes the tensor a caller receives. `data` must be of the storage type of `type`. */
-export function makeTensor(type: ElementType, data: TensorData | string[], dims: readonly number[]): Tensor | RawTensor {
+export function makeTensor(
+  type: ElementType,
+  data: TensorData | string[],
+  dims: readonly number[],
+): Tensor | RawTensor {
   if (isRawType(type)) return { type, dims, data: data as Uint8Array } as RawTensor
   return new Tensor(type as 'float32', data as Float32Array, dims)
 }

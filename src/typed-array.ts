@@ -3,7 +3,11 @@
  * anything, and what it says would decide whose bytes a request is answered with. Of another realm it is one, too.
  */
 
-type TypedArrayConstructor<T> = new (buffer: ArrayBufferLike | number, byteOffset?: number, length?: number) => T
+type TypedArrayConstructor<T> = new (
+  buffer: ArrayBufferLike | number,
+  byteOffset?: number,
+  length?: number,
+) => T
 
 const constructors = new Map(
   [
@@ -12,7 +16,8 @@ const constructors = new Map(
 )
 
 const prototype = Object.getPrototypeOf(Uint8Array.prototype) as object
-const intrinsic = <T>(name: string | symbol) => Object.getOwnPropertyDescriptor(prototype, name)!.get as (this: unknown) => T
+const intrinsic = <T>(name: string | symbol) =>
+  Object.getOwnPropertyDescriptor(prototype, name)!.get as (this: unknown) => T
 
 const kind = intrinsic<string | undefined>(Symbol.toStringTag)
 const length = intrinsic<number>('length')

@@ -1,5 +1,13 @@
 import { cutElements, joinTensors, mailedElements } from './elements.ts'
-import { elementCount, isPacked, makeTensor, putValue, type MailedTensor, type RawTensor, type Tensor } from './tensor.ts'
+import {
+  elementCount,
+  isPacked,
+  makeTensor,
+  putValue,
+  type MailedTensor,
+  type RawTensor,
+  type Tensor,
+} from './tensor.ts'
 
 /** A value of a map. */
 export type MapEntry = number | bigint | string
@@ -55,7 +63,11 @@ export function cutRows(value: MailedValue, start: number, end: number): MailedV
     const { type, dims } = value
     const elements = elementCount(dims.slice(1))
     const cut = cutElements(type, mailedElements(value), start * elements, end * elements)
-    return { type, dims: [end - start, ...dims.slice(1)], data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut }
+    return {
+      type,
+      dims: [end - start, ...dims.slice(1)],
+      data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut,
+    }
   }
   if ('items' in value) return { items: value.items.slice(start, end) }
   if ('ragged' in value) return { ragged: value.ragged.slice(start, end) }
@@ -63,7 +75,11 @@ export function cutRows(value: MailedValue, start: number, end: number): MailedV
   const { keys, values, entries } = value
   const from = sum(entries, 0, start)
   const to = from + sum(entries, start, end)
-  return { keys: cutRows(keys, from, to) as MailedTensor, values: cutRows(values, from, to) as MailedTensor, entries: entries.slice(start, end) }
+  return {
+    keys: cutRows(keys, from, to) as MailedTensor,
+    values: cutRows(values, from, to) as MailedTensor,
+    entries: entries.slice(start, end),
+  }
 }
 
 /** What a caller receives. */
@@ -82,7 +98,9 @@ export function outputOf(value: MailedValue): OutputValue {
 /** Whether all rows have the same dims, and can be one tensor. */
 export function isRectangular({ ragged }: MailedRows): boolean {
   const [first, ...others] = ragged
-  return others.every(({ dims }) => dims.length === first!.dims.length && dims.every((dim, axis) => dim === first!.dims[axis]))
+  return others.every(
+    ({ dims }) => dims.length === first!.dims.length && dims.every((dim, axis) => dim === first!.dims[axis]),
+  )
 }
 
 /** The rows as one tensor; there has to be one at least. */

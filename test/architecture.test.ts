@@ -9,18 +9,71 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['async-context.ts', 'exact-json.ts', 'bounded-json.ts', 'browser-requests.ts', 'connection-end.ts', 'describe.ts', 'median.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-files.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'platform.ts', 'platform-error.ts', 'seeded-random.ts', 'slices.ts', 'version-number.ts', 'request/abort-watch.ts']],
+  [
+    'foundations',
+    [
+      'async-context.ts',
+      'exact-json.ts',
+      'bounded-json.ts',
+      'browser-requests.ts',
+      'connection-end.ts',
+      'describe.ts',
+      'median.ts',
+      'message-of.ts',
+      'carriers.ts',
+      'elements.ts',
+      'errors.ts',
+      'file-path.ts',
+      'own-files.ts',
+      'own-program.ts',
+      'regular-file.ts',
+      'run-scope.ts',
+      'tensor.ts',
+      'typed-array.ts',
+      'float16.ts',
+      'small-floats.ts',
+      'metadata.ts',
+      'value-type.ts',
+      'values.ts',
+      'clock.ts',
+      'indexed-heap.ts',
+      'library-version.ts',
+      'platform.ts',
+      'platform-error.ts',
+      'seeded-random.ts',
+      'slices.ts',
+      'version-number.ts',
+      'request/abort-watch.ts',
+    ],
+  ],
   ['what users may say', ['config/']],
   ['what draws in pages', ['web-page/charts/']],
   ['pages that hold all they need', ['web-page/']],
   ['what runs in the page of the inspector', ['inspector/page/']],
   ['staging memory, and loops over it', ['memory/']],
-  ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
+  [
+    'what stands by itself',
+    [
+      'functions/',
+      'observability/',
+      'image/',
+      'triton-repository/',
+      'onnx-file/',
+      'latency/',
+      'compiled-models/',
+    ],
+  ],
   ['requests as they came', ['arrivals/']],
   ['what a graph says of its rows', ['row-proof/']],
   ['traces: made, and read', ['tracing/', 'trace-files/']],
-  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts', 'executor/bytes-id.ts']],
-  ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
+  [
+    'the queue, and the way to run something',
+    ['queue/', 'executor/executor.ts', 'executor/thread-start.ts', 'executor/bytes-id.ts'],
+  ],
+  [
+    'requests; the executors; how a function is run',
+    ['request/', 'executor/binding/', 'executor/native/', 'function-run/'],
+  ],
   ['functions on threads of their own', ['executor/function/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/', 'function-thread/']],
   ['whether rows are independent', ['row-check/']],
@@ -32,8 +85,42 @@ const floors: [floor: string, on: string[]][] = [
   ['the queue on simulated time', ['simulation/']],
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
-  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'row-bytes.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-parts.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  [
+    'a model',
+    [
+      'loaded-model.ts',
+      'loaded-pipeline.ts',
+      'model-uses.ts',
+      'load-failure.ts',
+      'model.ts',
+      'model-registry.ts',
+      'model-state.ts',
+      'model-target.ts',
+      'serving-statistics.ts',
+      'submission.ts',
+      'classification.ts',
+      'model-version.ts',
+      'named-model.ts',
+      'sequence-stream.ts',
+      'row-bytes.ts',
+      'engine-services.ts',
+    ],
+  ],
+  [
+    'the engine',
+    [
+      'engine.ts',
+      'engine-loads.ts',
+      'engine-trace.ts',
+      'engine-resources.ts',
+      'engine-recordings.ts',
+      'engine-repositories.ts',
+      'engine-statistics.ts',
+      'engine-parts.ts',
+      'model-facades.ts',
+      'dropped-engines.ts',
+    ],
+  ],
   ['reports to others', ['inspector/', 'opentelemetry/', 'prometheus/']],
   ['the API of onnxruntime-node', ['ort/']],
   ['pipelines of transformers.js', ['transformers/']],
@@ -61,8 +148,14 @@ const top = fileURLToPath(new URL('..', import.meta.url))
 
 /** The sources below a folder, by their paths in it. */
 function textsIn(folder: string): Map<string, string> {
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'))
-  return new Map(names.filter((file) => /\.m?[jt]s$/.test(file)).map((file) => [file, readFileSync(folder + file, 'utf8')]))
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) =>
+    file.replaceAll('\\', '/'),
+  )
+  return new Map(
+    names
+      .filter((file) => /\.m?[jt]s$/.test(file))
+      .map((file) => [file, readFileSync(folder + file, 'utf8')]),
+  )
 }
 
 /** Imports and re-exports of each other. */
@@ -70,7 +163,10 @@ function importsIn(sources: ReadonlyMap<string, string>): Import[] {
   return [...sources].flatMap(([from, text]) => {
     const statements = text.matchAll(/^(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'(\.[^']+)'/gm)
     const calls = text.matchAll(/\bimport\((\s*)'(\.[^']+)'/g)
-    return [...statements, ...calls].map(([, , path]) => ({ from, to: posix.join(posix.dirname(from), path!) }))
+    return [...statements, ...calls].map(([, , path]) => ({
+      from,
+      to: posix.join(posix.dirname(from), path!),
+    }))
   })
 }
 
@@ -159,7 +255,8 @@ describe('the files of src/', () => {
 
 describe('the rooms in docs/architecture.md', () => {
   const foundations = new Set(files.filter((file) => !file.includes('/') && floorOf(file) === 0))
-  const roomOf = (file: string) => (file.includes('/') ? folderOf(file) : foundations.has(file) ? 'foundations' : 'engine')
+  const roomOf = (file: string) =>
+    file.includes('/') ? folderOf(file) : foundations.has(file) ? 'foundations' : 'engine'
   const rooms = picture('The rooms of `src/`').reduce<{ room: string; to: string[] }[]>((before, line) => {
     const [left, arrows = ''] = line.split('->')
     const isMore = line.startsWith(' ')
@@ -175,13 +272,17 @@ describe('the rooms in docs/architecture.md', () => {
 
   it('show the imports between them, all of them and no others', () => {
     const shownEdges = rooms.flatMap(({ room, to }) => to.map((other) => `${room} -> ${other}`))
-    const edges = imports.map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`).filter((edge) => !/^(.*) -> \1$/.test(edge))
+    const edges = imports
+      .map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`)
+      .filter((edge) => !/^(.*) -> \1$/.test(edge))
     expect(shownEdges.sort()).toEqual([...new Set(edges)].sort())
   })
 
   it('stand in an order in which every arrow leads down', () => {
     const order = rooms.map(({ room }) => room)
-    const upwards = rooms.flatMap(({ room, to }) => to.filter((other) => order.indexOf(other) <= order.indexOf(room)).map((other) => `${room} -> ${other}`))
+    const upwards = rooms.flatMap(({ room, to }) =>
+      to.filter((other) => order.indexOf(other) <= order.indexOf(room)).map((other) => `${room} -> ${other}`),
+    )
     expect(upwards).toEqual([])
   })
 })
@@ -196,7 +297,9 @@ describe("a request's way in docs/architecture.md", () => {
   const meetingPlaces = ['executor/executor.ts', 'executor/binding/control-block.ts']
   const importsOf = (file: string) => imports.filter(({ from }) => from === file).map(({ to }) => to)
   const areLinked = (a: string, b: string) =>
-    importsOf(a).includes(b) || importsOf(b).includes(a) || meetingPlaces.some((place) => importsOf(a).includes(place) && importsOf(b).includes(place))
+    importsOf(a).includes(b) ||
+    importsOf(b).includes(a) ||
+    meetingPlaces.some((place) => importsOf(a).includes(place) && importsOf(b).includes(place))
 
   it('is made of 30 files at most, each of which exists and is passed once', () => {
     const passed = steps.map(({ file }) => file)
@@ -207,10 +310,13 @@ describe("a request's way in docs/architecture.md", () => {
   })
 
   it('goes from file to file by imports', () => {
-    const parentOf = (index: number) => steps.slice(0, index).findLast(({ depth }) => depth < steps[index]!.depth)
+    const parentOf = (index: number) =>
+      steps.slice(0, index).findLast(({ depth }) => depth < steps[index]!.depth)
     const unlinked = steps.flatMap(({ file }, index) => {
       const parent = parentOf(index)
-      return index === 0 || (parent !== undefined && areLinked(parent.file, file)) ? [] : [`${parent?.file} - ${file}`]
+      return index === 0 || (parent !== undefined && areLinked(parent.file, file))
+        ? []
+        : [`${parent?.file} - ${file}`]
     })
     expect(unlinked).toEqual([])
   })
@@ -250,20 +356,43 @@ describe('packages', () => {
 
   it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {
     expect(naming('prom-client')).toEqual(['prometheus/prom-client.ts'])
-    expect(imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/'))).toEqual([])
+    expect(
+      imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/')),
+    ).toEqual([])
   })
 
   it('protobufjs is known to those who have a schema, one for each format', () => {
-    expect(naming('protobufjs').sort()).toEqual(['onnx-file/onnx-schema.ts', 'trace-files/perfetto-schema.ts'])
+    expect(naming('protobufjs').sort()).toEqual([
+      'onnx-file/onnx-schema.ts',
+      'trace-files/perfetto-schema.ts',
+    ])
   })
 
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
-    const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
-    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['cli-progress', 'cli-table3', 'commander', 'lossless-json', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'uplot', 'valibot'])
+    const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<
+      string,
+      Record<string, unknown>
+    >
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual([
+      'cli-progress',
+      'cli-table3',
+      'commander',
+      'lossless-json',
+      'lru-cache',
+      'onnxruntime-common',
+      'piscina',
+      'protobufjs',
+      'uplot',
+      'valibot',
+    ])
     const optional = ['@julusian/jpeg-turbo', '@opentelemetry/api', 'prom-client', 'sharp']
     expect(Object.keys(manifest['peerDependencies']!)).toEqual(expect.arrayContaining(optional))
-    expect(manifest['peerDependenciesMeta']).toEqual(Object.fromEntries(optional.map((name) => [name, { optional: true }])))
-    expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', ...optional]))
+    expect(manifest['peerDependenciesMeta']).toEqual(
+      Object.fromEntries(optional.map((name) => [name, { optional: true }])),
+    )
+    expect(Object.keys(manifest['devDependencies']!)).toEqual(
+      expect.arrayContaining(['node-addon-api', ...optional]),
+    )
   })
 
   it('sharp is known to image/ alone', () => {
@@ -274,14 +403,20 @@ describe('packages', () => {
     const foreign = files
       .filter((file) => file.startsWith('queue/'))
       .flatMap((file) => [...texts.get(file)!.matchAll(/from '([^']+)'/g)].map(([, path]) => path!))
-      .filter((path) => !/^(\.\/|\.\.\/(clock|indexed-heap|config\/batching|latency\/[\w-]+)\.ts$)/.test(path))
+      .filter(
+        (path) => !/^(\.\/|\.\.\/(clock|indexed-heap|config\/batching|latency\/[\w-]+)\.ts$)/.test(path),
+      )
     expect(foreign).toEqual([])
   })
 })
 
 describe('the two sides of a thread', () => {
   it('meet only in the protocol and the control block', () => {
-    const crossing = imports.filter(({ from, to }) => /^(worker|function)-thread$/.test(folderOf(from)) && /^(workers|executor|instance|scheduler)/.test(to))
+    const crossing = imports.filter(
+      ({ from, to }) =>
+        /^(worker|function)-thread$/.test(folderOf(from)) &&
+        /^(workers|executor|instance|scheduler)/.test(to),
+    )
     expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
       'executor/binding/bell.ts',
       'executor/binding/control-block.ts',
@@ -292,11 +427,19 @@ describe('the two sides of a thread', () => {
   })
 
   it('leave the worker to be loaded by its path', () => {
-    expect(imports.filter(({ from, to }) => /^(worker|function)-thread$/.test(folderOf(to)) && folderOf(from) !== folderOf(to))).toEqual([])
+    expect(
+      imports.filter(
+        ({ from, to }) => /^(worker|function)-thread$/.test(folderOf(to)) && folderOf(from) !== folderOf(to),
+      ),
+    ).toEqual([])
   })
 
   it('and so the program in which models are tried', () => {
-    expect(imports.filter(({ from, to }) => folderOf(to) === 'trial-process' && folderOf(from) !== 'trial-process')).toEqual([])
+    expect(
+      imports.filter(
+        ({ from, to }) => folderOf(to) === 'trial-process' && folderOf(from) !== 'trial-process',
+      ),
+    ).toEqual([])
   })
 })
 
@@ -308,29 +451,184 @@ describe('index.ts', () => {
   })
 
   it('exports the documented values', () => {
-    expect(Object.keys(publicValues).sort()).toEqual(['InferenceEngine', 'InferenceError', 'Model', 'SequenceStream', 'Tensor', 'defineModelConfig'])
+    expect(Object.keys(publicValues).sort()).toEqual([
+      'InferenceEngine',
+      'InferenceError',
+      'Model',
+      'SequenceStream',
+      'Tensor',
+      'defineModelConfig',
+    ])
   })
 
   it('exports the documented types', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'ArrivalRecording', 'AutoTuneDecision', 'AutoTuneFinalTurns', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
-      'CloseOptions', 'ComputePrecision', 'ConfiguredSignature', 'CostedRequest', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
-      'EngineStatistics', 'EngineTrace', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
-      'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
-      'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
-      'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
-      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LiteralConfig', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProperties', 'ModelProvider', 'ModelSignature',
-      'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputRows', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
-      'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
-      'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
-      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestCost', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',
-      'RowJoining', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceEvent', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
-      'SignatureOf', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
-      'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'TraceEvent', 'TraceLevel', 'TraceOptions', 'TraceSettings', 'TraceStatistics', 'UnloadOptions',
-      'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
+      'AnySignature',
+      'ArrivalRecording',
+      'AutoTuneDecision',
+      'AutoTuneFinalTurns',
+      'AutoTuneOptions',
+      'AutoTuneStatistics',
+      'BatchInput',
+      'BatchMessage',
+      'BatchMoments',
+      'BatchReason',
+      'BatchReport',
+      'BatchStatistics',
+      'CacheCapability',
+      'CacheOptions',
+      'Capabilities',
+      'Classification',
+      'CloseOptions',
+      'ComputePrecision',
+      'ConfiguredSignature',
+      'CostedRequest',
+      'DirectSequences',
+      'DynamicBatchingConfig',
+      'ElementType',
+      'EngineEvents',
+      'EngineInferOptions',
+      'EngineOptions',
+      'EngineStatistics',
+      'EngineTrace',
+      'EventLoopDelayStatistics',
+      'ExecutorChoice',
+      'FeedValue',
+      'Feeds',
+      'FunctionBatch',
+      'FunctionConfig',
+      'FunctionContext',
+      'FunctionDeclaration',
+      'FunctionFeed',
+      'FunctionHere',
+      'FunctionInput',
+      'FunctionInstance',
+      'FunctionInstanceGroup',
+      'FunctionOfGraph',
+      'FunctionOfModule',
+      'FunctionOptions',
+      'FunctionOutput',
+      'FunctionOutputs',
+      'FunctionResult',
+      'FunctionSignature',
+      'FunctionWorkerOptions',
+      'ImageInput',
+      'InferManyOptions',
+      'InferManyResult',
+      'InferOptions',
+      'InferenceErrorCode',
+      'InferenceErrorDetails',
+      'InlineOptions',
+      'InputConfig',
+      'InstanceGroup',
+      'InstanceKind',
+      'InstanceStatistics',
+      'ItemSource',
+      'LatencyBucket',
+      'LatencyDistribution',
+      'LatencyPercentiles',
+      'Lease',
+      'LeaseOptions',
+      'LeaseStatistics',
+      'LeasedInputs',
+      'LiteralConfig',
+      'LoadOptions',
+      'MapEntry',
+      'MapValue',
+      'MemoryOptions',
+      'ModelCapacity',
+      'ModelConfig',
+      'ModelEvent',
+      'ModelFunction',
+      'ModelMetadata',
+      'ModelOptions',
+      'ModelOrigin',
+      'ModelProperties',
+      'ModelProvider',
+      'ModelSignature',
+      'ModelState',
+      'ModelStatistics',
+      'ModelVersionStatus',
+      'NamedStatistics',
+      'OldestSequences',
+      'OutputConfig',
+      'OutputRows',
+      'OutputValue',
+      'Outputs',
+      'OverCostAction',
+      'PaddingConfig',
+      'PipelineConfig',
+      'PipelineInput',
+      'PipelineInputs',
+      'PipelineOutput',
+      'PipelineOutputs',
+      'PipelineSignature',
+      'PipelineStep',
+      'PipelineTensors',
+      'ProviderCapability',
+      'ProviderDevice',
+      'ProviderOptions',
+      'ProviderPlugin',
+      'QueuePolicy',
+      'RawTensor',
+      'RawType',
+      'RecordingOptions',
+      'RefusalReason',
+      'RejectionReason',
+      'ReportedOutputs',
+      'RepositoryEvent',
+      'RepositoryModelConfig',
+      'RepositoryOptions',
+      'RepositoryOutputConfig',
+      'RepositoryProblem',
+      'RepositoryReport',
+      'RequestCost',
+      'RequestMessage',
+      'ResolvedTraceSettings',
+      'ResponseCacheOptions',
+      'ResponseCacheStatistics',
+      'RowJoining',
+      'RunOptions',
+      'ScaleOptions',
+      'SequenceConfig',
+      'SequenceControl',
+      'SequenceEvent',
+      'SequenceId',
+      'SequenceInferOptions',
+      'SequenceState',
+      'SessionOptions',
+      'SignatureOf',
+      'StagingKind',
+      'StagingOptions',
+      'StagingStats',
+      'StatisticDuration',
+      'StepReport',
+      'StepStatistics',
+      'StreamInferOptions',
+      'StreamOptions',
+      'StructuredFeed',
+      'StructuredType',
+      'TensorConfig',
+      'TensorData',
+      'TensorMetadata',
+      'TensorType',
+      'TimeoutAction',
+      'TraceEvent',
+      'TraceLevel',
+      'TraceOptions',
+      'TraceSettings',
+      'TraceStatistics',
+      'UnloadOptions',
+      'ValueMetadata',
+      'VerifyChoice',
+      'VersionStatistics',
+      'WarmupOptions',
+      'WarmupSample',
+      'WorkerEvent',
+      'WorkerOptions',
+      'WorkerStatistics',
     ])
   })
 })

@@ -3,8 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { jsonPieces } from '../src/bounded-json.ts'
 import { doAll } from '../src/slices.ts'
 
-const parse = (text: string | Buffer, mostValues = 2 ** 26): unknown => doAll(jsonPieces(Buffer.from(text), 'The JSON', { mostValues, mostValuesName: 'most' }))
-const piecesOf = (text: string): number => [...jsonPieces(Buffer.from(text), 'The JSON', { mostValues: 2 ** 26 })].length
+const parse = (text: string | Buffer, mostValues = 2 ** 26): unknown =>
+  doAll(jsonPieces(Buffer.from(text), 'The JSON', { mostValues, mostValuesName: 'most' }))
+const piecesOf = (text: string): number =>
+  [...jsonPieces(Buffer.from(text), 'The JSON', { mostValues: 2 ** 26 })].length
 /** What is longer is parsed in pieces. */
 const long = 33_000
 
@@ -15,11 +17,23 @@ describe('JSON in pieces', () => {
     ['many names', `{${Array.from({ length: 9000 }, (_, at) => `"n${at}":${at}`).join()}}`],
     ['a long text', JSON.stringify('é\n"\\\u{1f41f}a'.repeat(long))],
     ['a long text of escapes', `"${'\\u00e9\\ud83d\\udc1f\\\\\\"'.repeat(long / 10)}"`],
-    ['large members among small ones', `{"a":1,"b":[${'1,'.repeat(long)}2],"c":[],"d":"${'x'.repeat(long)}","e":{"f":[[${'"y",'.repeat(long)}null]]}}`],
-    ['large items among small ones', `[1,[${'1,'.repeat(long)}2],"${'x'.repeat(long)}" , {"f":[${'"y",'.repeat(long)}null]},true]`],
-    ['prototypes for names', `{"__proto__":{"x":1},"z":[${'1,'.repeat(long)}2],"__proto__":[${'{"__proto__":1},'.repeat(long / 10)}2]}`],
+    [
+      'large members among small ones',
+      `{"a":1,"b":[${'1,'.repeat(long)}2],"c":[],"d":"${'x'.repeat(long)}","e":{"f":[[${'"y",'.repeat(long)}null]]}}`,
+    ],
+    [
+      'large items among small ones',
+      `[1,[${'1,'.repeat(long)}2],"${'x'.repeat(long)}" , {"f":[${'"y",'.repeat(long)}null]},true]`,
+    ],
+    [
+      'prototypes for names',
+      `{"__proto__":{"x":1},"z":[${'1,'.repeat(long)}2],"__proto__":[${'{"__proto__":1},'.repeat(long / 10)}2]}`,
+    ],
     ['a name twice', `{"a":1,"a":[${'1,'.repeat(long)}2],"a":"${'x'.repeat(long)}","b":2,"b":3}`],
-    ['space around', `${' \n\r\t'.repeat(long)}{ "a" : [ ${'1 , '.repeat(long)} 2 ] , "b" : 0 }${' '.repeat(long)}`],
+    [
+      'space around',
+      `${' \n\r\t'.repeat(long)}{ "a" : [ ${'1 , '.repeat(long)} 2 ] , "b" : 0 }${' '.repeat(long)}`,
+    ],
     ['nothing in much', `[[],{},[${' '.repeat(long)}],{${'\n'.repeat(long)}}]`],
     ['what is short', '{"inputs":[]}'],
   ]
@@ -40,11 +54,15 @@ describe('JSON in pieces', () => {
     ['a name for a name', `{"${'x'.repeat(long)}":1}`], ['digits without end', `[${'1'.repeat(10 * long)}]`], ['nothing', ''], ['a word', 'nothing'],
   ] // prettier-ignore
   it.each(broken)('is refused: %s', (_, text) => {
-    expect(() => parse(text)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'The JSON' }))
+    expect(() => parse(text)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'The JSON' }),
+    )
   })
 
   it('is refused, or is what JSON.parse makes of it, wherever a byte is another one', () => {
-    const whole = Buffer.from(`{"a":[{"b":"${'\\"é'.repeat(long / 4)}","c":[ ${'1, [2] ,{} ,'.repeat(long / 10)} null ]},"d" , 5 ],"e":{"f":"g"},"h":[${'true,'.repeat(long / 4)}0]}`)
+    const whole = Buffer.from(
+      `{"a":[{"b":"${'\\"é'.repeat(long / 4)}","c":[ ${'1, [2] ,{} ,'.repeat(long / 10)} null ]},"d" , 5 ],"e":{"f":"g"},"h":[${'true,'.repeat(long / 4)}0]}`,
+    )
     fc.assert(
       fc.property(fc.nat(whole.length - 1), fc.constantFrom(...'[]{},:"\\ -0x\n'), (at, character) => {
         const bytes = Buffer.from(whole)
@@ -64,7 +82,8 @@ describe('JSON in pieces', () => {
 
   it('is parsed in many pieces where it is long', () => {
     expect(piecesOf('{"inputs":[]}')).toBe(0)
-    for (const [, text] of documents.slice(0, 7)) expect(piecesOf(text)).toBeGreaterThanOrEqual(Math.floor(text.length / 100_000))
+    for (const [, text] of documents.slice(0, 7))
+      expect(piecesOf(text)).toBeGreaterThanOrEqual(Math.floor(text.length / 100_000))
     expect(piecesOf(JSON.stringify({ inputs: [{ data: Array(500_000).fill(1.5) }] }))).toBeGreaterThan(50)
   })
 })

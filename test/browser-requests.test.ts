@@ -8,13 +8,20 @@ import { Serving } from './kserve/serving.ts'
 import { identity } from './models/small.ts'
 import { ownEngine } from './support/open.ts'
 
-const from = (headers: Record<string, string>, localAddress = '127.0.0.1') => ({ headers, socket: { localAddress } as IncomingMessage['socket'] })
+const from = (headers: Record<string, string>, localAddress = '127.0.0.1') => ({
+  headers,
+  socket: { localAddress } as IncomingMessage['socket'],
+})
 
 describe('a request', () => {
   it.each([
     ['says so', { 'sec-fetch-site': 'cross-site' }, true],
     ['is of another host of its site', { 'sec-fetch-site': 'same-site' }, true],
-    ['is of the page itself', { 'sec-fetch-site': 'same-origin', origin: 'https://a.example', host: '127.0.0.1:9' }, false],
+    [
+      'is of the page itself',
+      { 'sec-fetch-site': 'same-origin', origin: 'https://a.example', host: '127.0.0.1:9' },
+      false,
+    ],
     ['was typed', { 'sec-fetch-site': 'none' }, false],
     ['is of no browser', { host: 'a:1' }, false],
     ['has another origin', { origin: 'http://evil.example', host: '192.168.1.5:9090' }, true],
@@ -46,21 +53,33 @@ describe('a page whose name was made to stand for this machine', () => {
   it('is not told of an engine, unless its name is allowed', async () => {
     const url = await listening(inspector(ownEngine(), { allowedHosts: ['Proxy.example'] }))
     const status = async (host: string, accept = 'text/html') => {
-      const [response] = (await once(httpRequest(url, { headers: { host, accept }, agent: false }).end(), 'response')) as [IncomingMessage]
+      const [response] = (await once(
+        httpRequest(url, { headers: { host, accept }, agent: false }).end(),
+        'response',
+      )) as [IncomingMessage]
       response.destroy()
       return response.statusCode
     }
-    expect([await status('evil.example'), await status('evil.example', 'text/event-stream')]).toEqual([403, 403])
-    expect([await status('proxy.example:80'), await status('localhost'), await status(new URL(url).host)]).toEqual([200, 200, 200])
+    expect([await status('evil.example'), await status('evil.example', 'text/event-stream')]).toEqual([
+      403, 403,
+    ])
+    expect([
+      await status('proxy.example:80'),
+      await status('localhost'),
+      await status(new URL(url).host),
+    ]).toEqual([200, 200, 200])
   })
 
   it('cannot unload models, nor can any page of another site; who is no browser can', async () => {
     const engine = ownEngine()
     await engine.load('m', { path: identity('float32') })
     const serving = await Serving.of(engine, { modelControl: true })
-    const unload = async (headers: Record<string, string>) => (await serving.call('POST', '/v2/repository/models/m/unload', '{}', headers)).status
+    const unload = async (headers: Record<string, string>) =>
+      (await serving.call('POST', '/v2/repository/models/m/unload', '{}', headers)).status
     expect(await unload({ origin: 'http://evil.example' })).toBe(403)
-    expect(await unload({ 'origin': 'http://evil.example', 'host': 'evil.example', 'sec-fetch-site': 'same-origin' })).toBe(403)
+    expect(
+      await unload({ origin: 'http://evil.example', host: 'evil.example', 'sec-fetch-site': 'same-origin' }),
+    ).toBe(403)
     expect(engine.model('m').state).toBe('ready')
     expect(await unload({ host: 'triton.example' })).toBe(200)
   })

@@ -32,7 +32,8 @@ export class FakeClock implements Clock {
   }
 
   setTimer(callback: () => void, delayMs: number): unknown {
-    if (!(delayMs >= 0 && delayMs < 2 ** 31)) throw new RangeError(`no real timer can keep a delay of ${delayMs} ms`)
+    if (!(delayMs >= 0 && delayMs < 2 ** 31))
+      throw new RangeError(`no real timer can keep a delay of ${delayMs} ms`)
     const timer = { dueMs: this.#nowMs + delayMs, callback }
     const later = this.#timers.findIndex(({ dueMs }) => dueMs > timer.dueMs)
     this.#timers.splice(later === -1 ? this.#timers.length : later, 0, timer)
@@ -55,7 +56,8 @@ export class FakeClock implements Clock {
 
   /** Moves to `nowMs` and fires every timer due by then at its own time, also those set on the way. */
   advanceTo(nowMs: number): void {
-    if (!(nowMs >= this.#nowMs)) throw new RangeError(`time only goes forward, not from ${this.#nowMs} to ${nowMs}`)
+    if (!(nowMs >= this.#nowMs))
+      throw new RangeError(`time only goes forward, not from ${this.#nowMs} to ${nowMs}`)
     let fired = 0
     while (this.nextMs <= nowMs) {
       const { dueMs, callback } = this.#timers.shift()!

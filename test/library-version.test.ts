@@ -9,14 +9,25 @@ import { libraryVersion } from '../src/library-version.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 it("is the package's", () => {
-  expect(libraryVersion).toBe((JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string }).version)
+  expect(libraryVersion).toBe(
+    (JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string }).version,
+  )
 })
 
-it.each(['{ "name": "service", "version": "9.9.9", "type": "module" }', '{ "type": "module" }'])('is not that of an application that has it in a bundle: %s', (manifest) => {
-  const folder = mkdtempSync(join(tmpdir(), 'zerohop-version-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  writeFileSync(join(folder, 'package.json'), manifest)
-  for (const file of ['library-version.ts', 'own-files.ts']) copyFileSync(`${root}src/${file}`, join(folder, file))
-  const code = `import { libraryVersion } from '${pathToFileURL(join(folder, 'library-version.ts')).href}'; console.log(libraryVersion)`
-  expect(execFileSync(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { cwd: root, encoding: 'utf8' })).toBe('unknown\n')
-})
+it.each(['{ "name": "service", "version": "9.9.9", "type": "module" }', '{ "type": "module" }'])(
+  'is not that of an application that has it in a bundle: %s',
+  (manifest) => {
+    const folder = mkdtempSync(join(tmpdir(), 'zerohop-version-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'package.json'), manifest)
+    for (const file of ['library-version.ts', 'own-files.ts'])
+      copyFileSync(`${root}src/${file}`, join(folder, file))
+    const code = `import { libraryVersion } from '${pathToFileURL(join(folder, 'library-version.ts')).href}'; console.log(libraryVersion)`
+    expect(
+      execFileSync(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], {
+        cwd: root,
+        encoding: 'utf8',
+      }),
+    ).toBe('unknown\n')
+  },
+)

@@ -14,22 +14,33 @@ type Values = readonly (number | bigint | string)[]
 
 const open = (path: string) => InferenceSession.create(path, { logSeverityLevel: 4 })
 const quiet = { logSeverityLevel: 4 } as const
-const floats = (dims: number[], values: readonly number[]) => new Tensor('float32', Float32Array.from(values), dims)
+const floats = (dims: number[], values: readonly number[]) =>
+  new Tensor('float32', Float32Array.from(values), dims)
 const count = (dims: number[], first = 1) => {
   const size = dims.reduce((product, dim) => product * dim, 1)
-  return floats(dims, Array.from({ length: size }, (_, i) => first + i))
+  return floats(
+    dims,
+    Array.from({ length: size }, (_, i) => first + i),
+  )
 }
-const integers = (dims: number[], values: number[]) => new Tensor('int64', BigInt64Array.from(values, BigInt), dims)
+const integers = (dims: number[], values: number[]) =>
+  new Tensor('int64', BigInt64Array.from(values, BigInt), dims)
 const strings = (dims: number[], values: string[]) => new Tensor('string', values, dims)
 const bools = (dims: number[], values: number[]) => new Tensor('bool', Uint8Array.from(values), dims)
 const shapes = (values: readonly InferenceSession.ValueMetadata[]) =>
-  values.map(value => (value.isTensor ? [value.name, value.type, value.shape] : [value.name, 'not a tensor']))
+  values.map((value) =>
+    value.isTensor ? [value.name, value.type, value.shape] : [value.name, 'not a tensor'],
+  )
 
 async function run(path: string, feeds: Record<string, Tensor>, fetches?: string[]) {
   const session = await open(path)
   const results = await (fetches ? session.run(feeds, fetches, quiet) : session.run(feeds, quiet))
-  return Object.fromEntries(Object.entries(results).map(([name, { type, dims, data }]) =>
-    [name, { type, dims: [...dims], data: Array.from(data as ArrayLike<number | bigint | string>) }]))
+  return Object.fromEntries(
+    Object.entries(results).map(([name, { type, dims, data }]) => [
+      name,
+      { type, dims: [...dims], data: Array.from(data as ArrayLike<number | bigint | string>) },
+    ]),
+  )
 }
 
 const expected = (type: string, dims: number[], data: Values) => ({ type, dims, data: [...data] })
@@ -60,7 +71,9 @@ describe('identity models', () => {
       expect(shapes((await open(small.identityScalar(type))).outputMetadata)).toEqual([['y', type, []]])
       if (!runs) return
       const results = await session.run({ x: new Tensor(type as 'float32', data as Float32Array, [1, 4]) })
-      expect(Array.from(results.y!.data as ArrayLike<unknown>)).toEqual(Array.from(data as ArrayLike<unknown>))
+      expect(Array.from(results.y!.data as ArrayLike<unknown>)).toEqual(
+        Array.from(data as ArrayLike<unknown>),
+      )
     })
   }
 })
@@ -73,37 +86,102 @@ describe('models that run', () => {
   const same = expected('float32', [2, 4], ramp)
   type Outputs = Record<string, ReturnType<typeof expected>>
   const recipes: [string, string, Record<string, Tensor>, Outputs, string[]?][] = [
-    ['identityScalar', small.identityScalar('float32'), { x: count([]) }, { y: expected('float32', [], [1]) }],
+    [
+      'identityScalar',
+      small.identityScalar('float32'),
+      { x: count([]) },
+      { y: expected('float32', [], [1]) },
+    ],
     ['identityVariable', small.identityVariable('float32'), { x }, { y: same }],
     ['identityUnbatched', small.identityUnbatched('float32', [2, 4]), { x }, { y: same }],
     ['unnamedBatch', small.unnamedBatch(), { x }, { y: same }],
-    ['zeroSize without elements', small.zeroSize(), { x: count([3, 0]) }, { y: expected('float32', [3, 0], []) }],
+    [
+      'zeroSize without elements',
+      small.zeroSize(),
+      { x: count([3, 0]) },
+      { y: expected('float32', [3, 0], []) },
+    ],
     ['zeroSize without rows', small.zeroSize(), { x: count([0, 3]) }, { y: expected('float32', [0, 3], []) }],
     ['bigRow', small.bigRow(8), { x: count([1, 8]) }, { y: expected('float32', [1, 8], ramp) }],
-    ['addSub', small.addSub('float32'), pair, {
-      sum: expected('float32', [1, 16], Array.from({ length: 16 }, (_, i) => 2 * i + 1)),
-      difference: expected('float32', [1, 16], Array.from({ length: 16 }, () => 1)),
-    }],
-    ['twoInputsDifferentTypes', small.twoInputsDifferentTypes(), { a: x, b: integers([2, 1], [10, 20]) },
-      { y: expected('float32', [2, 4], [11, 12, 13, 14, 25, 26, 27, 28]) }],
-    ['defaultedInput, its default', small.defaultedInput(), { x: count([1, 4]) },
-      { y: expected('float32', [1, 4], [2, 4, 6, 8]) }],
-    ['defaultedInput, ignoring what is given', small.defaultedInput(), { x: count([1, 4]), w: count([4], 10) },
-      { y: expected('float32', [1, 4], [2, 4, 6, 8]) }],
+    [
+      'addSub',
+      small.addSub('float32'),
+      pair,
+      {
+        sum: expected(
+          'float32',
+          [1, 16],
+          Array.from({ length: 16 }, (_, i) => 2 * i + 1),
+        ),
+        difference: expected(
+          'float32',
+          [1, 16],
+          Array.from({ length: 16 }, () => 1),
+        ),
+      },
+    ],
+    [
+      'twoInputsDifferentTypes',
+      small.twoInputsDifferentTypes(),
+      { a: x, b: integers([2, 1], [10, 20]) },
+      { y: expected('float32', [2, 4], [11, 12, 13, 14, 25, 26, 27, 28]) },
+    ],
+    [
+      'defaultedInput, its default',
+      small.defaultedInput(),
+      { x: count([1, 4]) },
+      { y: expected('float32', [1, 4], [2, 4, 6, 8]) },
+    ],
+    [
+      'defaultedInput, ignoring what is given',
+      small.defaultedInput(),
+      { x: count([1, 4]), w: count([4], 10) },
+      { y: expected('float32', [1, 4], [2, 4, 6, 8]) },
+    ],
     ['unknownRank', small.unknownRank('float32'), { x }, { y: same }],
-    ['stringConcat', small.stringConcat(), { a: strings([1, 2], ['a', 'b']), b: strings([1, 2], ['c', 'd']) },
-      { y: expected('string', [1, 2], ['ac', 'bd']) }],
-    ['strings end at a NUL', small.identity('string', [2]), { x: strings([1, 2], ['a\0b', '\0']) },
-      { y: expected('string', [1, 2], ['a', '']) }],
-    ['gatherRow', small.gatherRow(), { index: integers([2, 1], [1, -1]) },
-      { y: expected('float32', [2, 1, 4], [4, 5, 6, 7, 28, 29, 30, 31]) }],
-    ['matmulSlow', small.matmulSlow(4, 3), { x }, { y: expected('float32', [2, 4], [2, 3, 4, 1, 6, 7, 8, 5]) }],
-    ['nonZero', small.nonZero(), { x: floats([2, 4], [1, 0, 0, 2, 0, 0, 3, 0]) },
-      { y: expected('int64', [2, 3], [0n, 0n, 1n, 0n, 3n, 2n]) }],
+    [
+      'stringConcat',
+      small.stringConcat(),
+      { a: strings([1, 2], ['a', 'b']), b: strings([1, 2], ['c', 'd']) },
+      { y: expected('string', [1, 2], ['ac', 'bd']) },
+    ],
+    [
+      'strings end at a NUL',
+      small.identity('string', [2]),
+      { x: strings([1, 2], ['a\0b', '\0']) },
+      { y: expected('string', [1, 2], ['a', '']) },
+    ],
+    [
+      'gatherRow',
+      small.gatherRow(),
+      { index: integers([2, 1], [1, -1]) },
+      { y: expected('float32', [2, 1, 4], [4, 5, 6, 7, 28, 29, 30, 31]) },
+    ],
+    [
+      'matmulSlow',
+      small.matmulSlow(4, 3),
+      { x },
+      { y: expected('float32', [2, 4], [2, 3, 4, 1, 6, 7, 8, 5]) },
+    ],
+    [
+      'nonZero',
+      small.nonZero(),
+      { x: floats([2, 4], [1, 0, 0, 2, 0, 0, 3, 0]) },
+      { y: expected('int64', [2, 3], [0n, 0n, 1n, 0n, 3n, 2n]) },
+    ],
     ['compress', small.compress(), { x, keep }, { y: expected('float32', [1, 4], [5, 6, 7, 8]) }],
-    ['compress declared as N', small.compress('N'), { x, keep }, { y: expected('float32', [1, 4], [5, 6, 7, 8]) }],
-    ['unique', small.unique(), { x: floats([12], [3, 3, 2, 2, 1, 1, 0, 0, 3, 2, 1, 0]) },
-      { y: expected('float32', [4], [0, 1, 2, 3]) }],
+    [
+      'compress declared as N',
+      small.compress('N'),
+      { x, keep },
+      { y: expected('float32', [1, 4], [5, 6, 7, 8]) },
+    ],
+    [
+      'unique',
+      small.unique(),
+      { x: floats([12], [3, 3, 2, 2, 1, 1, 0, 0, 3, 2, 1, 0]) },
+      { y: expected('float32', [4], [0, 1, 2, 3]) },
+    ],
     ['lyingShape, plain', small.lyingShape(), { x }, { y: doubled }],
     ['lyingShape, hidden', small.lyingShape('hidden'), { x }, { y: doubled }],
     ['pairwise', small.pairwise(), { a: x, b: count([1, 4]) }, { y: expected('float32', [2, 1], [30, 70]) }],
@@ -119,7 +197,10 @@ describe('models that run', () => {
 
   it('softmaxState keeps the batch on axis 1 of its state', async () => {
     const { y, stateN } = await run(small.softmaxState(), { x: count([3, 4]), state: count([2, 3, 8]) })
-    expect([y!.dims, stateN!.dims]).toEqual([[3, 4], [2, 3, 8]])
+    expect([y!.dims, stateN!.dims]).toEqual([
+      [3, 4],
+      [2, 3, 8],
+    ])
     const total = (y!.data as number[]).reduce((sum, share) => sum + share)
     expect(total).toBeCloseTo(3, 5)
   })
@@ -141,7 +222,14 @@ describe('metadata', () => {
     ['a sequence is not a tensor', small.sequenceOnly(), [['s', 'not a tensor']]],
     ['a map is not a tensor', small.mapOutput(), [['m', 'not a tensor']]],
     ['an optional tensor is not a tensor', small.optionalOutput(), [['o', 'not a tensor']]],
-    ['int4 is reported', small.int4Output(), [['q', 'int4', ['N', 4]], ['y', 'float32', ['N', 4]]]],
+    [
+      'int4 is reported',
+      small.int4Output(),
+      [
+        ['q', 'int4', ['N', 4]],
+        ['y', 'float32', ['N', 4]],
+      ],
+    ],
   ])('%s', async (_, path, outputs) => {
     expect(shapes((await open(path)).outputMetadata)).toEqual(outputs)
   })
@@ -154,7 +242,11 @@ describe('metadata', () => {
 describe('models that cannot be loaded', () => {
   it.each([
     ['unknownOperator', small.unknownOperator(), 'No Op registered for NoSuchOperator'],
-    ['unknownDomain', small.unknownDomain(), 'com.example.absent:Identity(-1) is not a registered function/op'],
+    [
+      'unknownDomain',
+      small.unknownDomain(),
+      'com.example.absent:Identity(-1) is not a registered function/op',
+    ],
     ['missingExternalData', small.missingExternalData(), 'External data path does not exist'],
     ['truncated', small.truncated(), 'Protobuf parsing failed'],
     ['notOnnx', small.notOnnx(), 'Protobuf parsing failed'],
@@ -173,13 +265,23 @@ describe('models whose run fails', () => {
   const x = count([2, 4])
   const pixels = new Tensor('uint8', Uint8Array.of(1, 2, 3, 4), [1, 4])
   const recipes: [string, string, Record<string, Tensor>, string][] = [
-    ['gatherRow outside the table', small.gatherRow(), { index: integers([2, 1], [1, 8]) }, 'out of data bounds'],
+    [
+      'gatherRow outside the table',
+      small.gatherRow(),
+      { index: integers([2, 1], [1, 8]) },
+      'out of data bounds',
+    ],
     ['sequenceOnly', small.sequenceOnly(), { x }, 'Non tensor type is temporarily not supported.'],
     ['sequenceAndTensor', small.sequenceAndTensor(), { x }, 'Non tensor type is temporarily not supported.'],
     ['sequenceInput', small.sequenceInput(), { s: x }, "input with name: 's' expected to be of type: 3"],
     ['mapOutput', small.mapOutput(), { x: count([2, 3]) }, 'Non tensor type is temporarily not supported.'],
     ['int4Input', small.int4Input(), { q: pixels }, 'expected: (tensor(Int4x2))'],
-    ['identityUnbatched', small.identityUnbatched('float32', [3, 4]), { x }, 'Got invalid dimensions for input: x'],
+    [
+      'identityUnbatched',
+      small.identityUnbatched('float32', [3, 4]),
+      { x },
+      'Got invalid dimensions for input: x',
+    ],
   ]
   it.each(recipes)('%s', async (_, path, feeds, message) => {
     await expect(run(path, feeds)).rejects.toThrow(message)
@@ -200,7 +302,8 @@ describe('models whose run fails', () => {
 describe('mlp', () => {
   it('answers rows alike in a batch and alone, and different rows differently', async () => {
     const rows = uniform(mulberry32(5), 3 * 64, 1)
-    const input = (from: number, to: number) => new Tensor('float32', rows.slice(from * 64, to * 64), [to - from, 64])
+    const input = (from: number, to: number) =>
+      new Tensor('float32', rows.slice(from * 64, to * 64), [to - from, 64])
     const batch = (await run(mlp(), { input: input(0, 3) })).output!
     const alone = (await run(mlp(), { input: input(1, 2) })).output!
     const values = batch.data as number[]
@@ -217,12 +320,19 @@ describe('the cache', () => {
   it('writes a model once', () => {
     const path = modelPath('cached', recipe)
     const { mtimeMs } = statSync(path)
-    expect(modelPath('cached', () => { throw new Error('built again') })).toBe(path)
+    expect(
+      modelPath('cached', () => {
+        throw new Error('built again')
+      }),
+    ).toBe(path)
     expect(statSync(path).mtimeMs).toBe(mtimeMs)
   })
 
   it('leaves nothing behind when a recipe fails', () => {
-    const fails = () => modelPath('fails', () => { throw new Error('no such recipe') })
+    const fails = () =>
+      modelPath('fails', () => {
+        throw new Error('no such recipe')
+      })
     expect(fails).toThrow('no such recipe')
     expect(existsSync(modelPath('cached', recipe).replace('cached.onnx', 'fails.onnx'))).toBe(false)
   })

@@ -14,10 +14,20 @@ import { defaultMaxBytes, defaultMaxRequests } from '../src/processes/serve-opti
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const { scripts, engines, peerDependencies } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as Record<'scripts' | 'engines' | 'peerDependencies', Record<string, string>>
+const { scripts, engines, peerDependencies } = JSON.parse(
+  readFileSync(`${root}package.json`, 'utf8'),
+) as Record<'scripts' | 'engines' | 'peerDependencies', Record<string, string>>
 
 /** What users and contributors read. */
-const documents = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...readdirSync(`${root}docs`).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  ...readdirSync(`${root}docs`)
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => `docs/${file}`),
+].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
 const textOf = (name: string) => documents.find(({ document }) => document === name)!.text
 const readme = textOf('README.md')
 const blocks = documents.flatMap(({ document, text }) =>
@@ -38,13 +48,31 @@ function run(file: string, args: string[]) {
 
 describe('README and what it links to', () => {
   it('links to documents and headings that are there', () => {
-    const slug = (heading: string) => heading.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')
-    const headings = new Map(documents.map(({ document, text }) => [document, [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => slug(heading!))]))
+    const slug = (heading: string) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\w -]/g, '')
+        .replaceAll(' ', '-')
+    const headings = new Map(
+      documents.map(({ document, text }) => [
+        document,
+        [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => slug(heading!)),
+      ]),
+    )
     const links = documents.flatMap(({ document, text }) => [...text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)].map(([, path, heading]) => ({
       to: path === '' ? document : posix.join(posix.dirname(document), path!), heading,
     }))) // prettier-ignore
-    expect(links.map(({ to }) => to)).toEqual(expect.arrayContaining(['CONTRIBUTING.md', 'docs/coming-from.md']))
-    expect(links.filter(({ to, heading }) => !(heading === undefined ? headings.has(to) || (to.endsWith('.png') && existsSync(root + to)) : headings.get(to)?.includes(heading)))).toEqual([])
+    expect(links.map(({ to }) => to)).toEqual(
+      expect.arrayContaining(['CONTRIBUTING.md', 'docs/coming-from.md']),
+    )
+    expect(
+      links.filter(
+        ({ to, heading }) =>
+          !(heading === undefined
+            ? headings.has(to) || (to.endsWith('.png') && existsSync(root + to))
+            : headings.get(to)?.includes(heading)),
+      ),
+    ).toEqual([])
   })
 
   it('has code blocks of known languages only', () => {
@@ -66,25 +94,60 @@ describe('README and what it links to', () => {
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
     for (const { name, code } of examples) writeFileSync(`${folder}/${name}.mts`, code)
-    const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --skipLibCheck'
+    const options =
+      '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --skipLibCheck'
     const files = examples.map(({ name }) => `${folder}/${name}.mts`)
-    const compiled = run(process.execPath, [`${root}node_modules/typescript/bin/tsc`, ...options.split(' '), ...files])
-    expect(await compiled.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout)).toBe('')
+    const compiled = run(process.execPath, [
+      `${root}node_modules/typescript/bin/tsc`,
+      ...options.split(' '),
+      ...files,
+    ])
+    expect(
+      await compiled.then(
+        ({ stdout }) => stdout,
+        ({ stdout }: { stdout: string }) => stdout,
+      ),
+    ).toBe('')
   })
 
   it('is right that CommonJS code can require the package', async () => {
-    const code = "console.log(typeof require('zerohop').InferenceEngine, typeof require('zerohop/image').decodeImage)"
+    const code =
+      "console.log(typeof require('zerohop').InferenceEngine, typeof require('zerohop/image').decodeImage)"
     const { stdout } = await run(process.execPath, ['--no-warnings', '--input-type=commonjs', '--eval', code])
     expect(stdout).toBe('function function\n')
   })
 
   it.each([
-    ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'], ['ProviderPlugin', 'config/provider-options'],
-    ['ModelOptions', 'config/model-config'], ['FunctionOptions', 'config/function-config'], ['PipelineConfig', 'config/pipeline-config'], ['PipelineStep', 'config/pipeline-config'], ['FunctionInput', 'config/function-tensor'], ['FunctionOutput', 'config/function-tensor'], ['NonMaxSuppressionOptions', 'functions/non-max-suppression'], ['InstanceGroup', 'config/instance-group'], ['ResponseCacheOptions', 'config/model-config'], ['WarmupOptions', 'config/model-config'], ['ScaleOptions', 'config/scale-options'], ['PaddingConfig', 'config/model-config'],
-    ['DynamicBatchingConfig', 'config/batching-config'], ['QueuePolicy', 'config/batching-config'], ['CloseOptions', 'config/close-options'],
-    ['ServeOptions', 'processes/serve-options'], ['ConnectOptions', 'processes/connect-options'], ['SpawnOptions', 'processes/connect-options'],
-    ['InferOptions', 'config/infer-options'], ['BatchReport', 'config/infer-options'], ['InferManyOptions', 'request/infer-many'],
-    ['ImageOptions', 'config/image-options'], ['ImageLimits', 'config/image-limits'], ['ArrayTarget', 'image/decode-image'], ['LeaseTarget', 'image/decode-image'], ['LeaseOptions', 'config/lease-options'],
+    ['EngineOptions', 'config/engine-options'],
+    ['StagingOptions', 'config/engine-options'],
+    ['WorkerOptions', 'config/engine-options'],
+    ['ProviderPlugin', 'config/provider-options'],
+    ['ModelOptions', 'config/model-config'],
+    ['FunctionOptions', 'config/function-config'],
+    ['PipelineConfig', 'config/pipeline-config'],
+    ['PipelineStep', 'config/pipeline-config'],
+    ['FunctionInput', 'config/function-tensor'],
+    ['FunctionOutput', 'config/function-tensor'],
+    ['NonMaxSuppressionOptions', 'functions/non-max-suppression'],
+    ['InstanceGroup', 'config/instance-group'],
+    ['ResponseCacheOptions', 'config/model-config'],
+    ['WarmupOptions', 'config/model-config'],
+    ['ScaleOptions', 'config/scale-options'],
+    ['PaddingConfig', 'config/model-config'],
+    ['DynamicBatchingConfig', 'config/batching-config'],
+    ['QueuePolicy', 'config/batching-config'],
+    ['CloseOptions', 'config/close-options'],
+    ['ServeOptions', 'processes/serve-options'],
+    ['ConnectOptions', 'processes/connect-options'],
+    ['SpawnOptions', 'processes/connect-options'],
+    ['InferOptions', 'config/infer-options'],
+    ['BatchReport', 'config/infer-options'],
+    ['InferManyOptions', 'request/infer-many'],
+    ['ImageOptions', 'config/image-options'],
+    ['ImageLimits', 'config/image-limits'],
+    ['ArrayTarget', 'image/decode-image'],
+    ['LeaseTarget', 'image/decode-image'],
+    ['LeaseOptions', 'config/lease-options'],
   ])('names all members of %s', (name, file) => {
     const source = readFileSync(`${root}src/${file}.ts`, 'utf8')
     const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!
@@ -94,29 +157,45 @@ describe('README and what it links to', () => {
   })
 
   it('lists every code of an error, and no others', () => {
-    const known = [...readFileSync(`${root}src/errors.ts`, 'utf8').matchAll(/^ {2}\| '(ERR_\w+)'$/gm)].map(([, code]) => code!)
+    const known = [...readFileSync(`${root}src/errors.ts`, 'utf8').matchAll(/^ {2}\| '(ERR_\w+)'$/gm)].map(
+      ([, code]) => code!,
+    )
     expect(known.length).toBeGreaterThan(10)
     expect([...readme.matchAll(/^\| `(ERR_\w+)` \|/gm)].map(([, code]) => code!).sort()).toEqual(known.sort())
   })
 
   it('lists every code of a warning, and no others', () => {
-    const sources = (readdirSync(`${root}src`, { recursive: true }) as string[]).filter((path) => path.endsWith('.ts')).map((path) => readFileSync(`${root}src/${path}`, 'utf8'))
-    const told = new Set(sources.flatMap((text) => [...text.matchAll(/'(ZEROHOP_[A-Z0-9_]+)'/g)].map(([, code]) => code!)).filter((code) => code !== 'ZEROHOP_PROGRAMS')) // an environment variable
-    const listed = [...readme.matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(([, codes]) => codes!.match(/ZEROHOP_\w+/g)!)
+    const sources = (readdirSync(`${root}src`, { recursive: true }) as string[])
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => readFileSync(`${root}src/${path}`, 'utf8'))
+    const told = new Set(
+      sources
+        .flatMap((text) => [...text.matchAll(/'(ZEROHOP_[A-Z0-9_]+)'/g)].map(([, code]) => code!))
+        .filter((code) => code !== 'ZEROHOP_PROGRAMS'),
+    ) // an environment variable
+    const listed = [...readme.matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(([, codes]) =>
+      codes!.match(/ZEROHOP_\w+/g)!,
+    )
     expect(listed.sort()).toEqual([...told].sort())
   })
 
   it('lists every reason of a batch, and no others', () => {
     const [, sentence] = /^`reason` is ([^]*?)\.$/m.exec(readme)!
-    expect([...sentence!.matchAll(/`(\w+)`/g)].map(([, reason]) => reason).sort()).toEqual([...batchReasons].sort())
+    expect([...sentence!.matchAll(/`(\w+)`/g)].map(([, reason]) => reason).sort()).toEqual(
+      [...batchReasons].sort(),
+    )
   })
 
   const { limitInputPixels, limitInputBytes } = resolveImageLimits({})
   const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`
   it.each([
-    ['inline', `\`{ maxUs: ${defaultInline.maxUs}, loopShare: ${defaultInline.loopShare} }\``], ['staging.limitBytes', mebibytes(defaultLimitBytes)],
-    ['defaultMaxBatchSize', `${defaultMaxBatchSize}`], ['maxRequests', `${defaultMaxRequests}`], ['maxBytes', mebibytes(defaultMaxBytes)],
-    ['limitInputPixels', `${limitInputPixels}`.replace(/\B(?=(\d{3})+$)/g, ' ')], ['limitInputBytes', mebibytes(limitInputBytes)],
+    ['inline', `\`{ maxUs: ${defaultInline.maxUs}, loopShare: ${defaultInline.loopShare} }\``],
+    ['staging.limitBytes', mebibytes(defaultLimitBytes)],
+    ['defaultMaxBatchSize', `${defaultMaxBatchSize}`],
+    ['maxRequests', `${defaultMaxRequests}`],
+    ['maxBytes', mebibytes(defaultMaxBytes)],
+    ['limitInputPixels', `${limitInputPixels}`.replace(/\B(?=(\d{3})+$)/g, ' ')],
+    ['limitInputBytes', mebibytes(limitInputBytes)],
   ])('is right about the default of %s', (option, standard) => {
     expect(readme).toContain(`\n| \`${option}\` | ${standard} |`)
   })
@@ -127,32 +206,46 @@ describe('README and what it links to', () => {
     expect(readme).toContain(`Node >= ${least(engines['node']!)}.`)
     expect(readme).toContain(`\`onnxruntime-node\` (>= ${leastOf('onnxruntime-node')})`)
     expect(readme).toContain(`\`npm install sharp\` (>= ${leastOf('sharp')},`)
-    expect(readme).toContain(`\`npm install @julusian/jpeg-turbo\` (${leastOf('@julusian/jpeg-turbo')} for Node ${least(engines['node']!).split('.')[0]},`)
+    expect(readme).toContain(
+      `\`npm install @julusian/jpeg-turbo\` (${leastOf('@julusian/jpeg-turbo')} for Node ${least(engines['node']!).split('.')[0]},`,
+    )
     expect(textOf('docs/statistics.md')).toContain(`\`npm install prom-client\` (${leastOf('prom-client')})`)
   })
 
   it('names only npm scripts that exist', () => {
-    const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!))
+    const named = documents.flatMap(({ text }) =>
+      [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!),
+    )
     expect(named.length).toBeGreaterThan(3)
     for (const name of named) expect(Object.keys(scripts)).toContain(name)
   })
 
   it('names only trials that exist', () => {
-    const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run bench -- ([a-z][a-z-]*)/g)].map(([, name]) => name!))
+    const named = documents.flatMap(({ text }) =>
+      [...text.matchAll(/npm run bench -- ([a-z][a-z-]*)/g)].map(([, name]) => name!),
+    )
     expect(named.length).toBeGreaterThan(10)
     expect([...new Set(named)].filter((name) => !Object.hasOwn(trials, name))).toEqual([])
   })
 
   it('gives shell lines that are npm commands of this package', () => {
-    const lines = blocks.filter(({ language }) => language === 'sh').flatMap(({ code }) => code.trim().split('\n'))
-    for (const line of lines) expect(line).toMatch(/^(npm ci && npm (run demo|test)|npm install [\w -]+|npx zerohop .+)$/)
+    const lines = blocks
+      .filter(({ language }) => language === 'sh')
+      .flatMap(({ code }) => code.trim().split('\n'))
+    for (const line of lines)
+      expect(line).toMatch(/^(npm ci && npm (run demo|test)|npm install [\w -]+|npx zerohop .+)$/)
   })
 
   it('names every file whose code runs for a plain request, and no others', async () => {
-    const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], { ZEROHOP_EXECUTOR: 'native' })
+    const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], {
+      ZEROHOP_EXECUTOR: 'native',
+    })
     expect(stderr).toBe('')
     const architecture = textOf('docs/architecture.md')
-    const section = architecture.slice(architecture.indexOf("A request's way"), architecture.indexOf('## The addon'))
+    const section = architecture.slice(
+      architecture.indexOf("A request's way"),
+      architecture.indexOf('## The addon'),
+    )
     const [, way, accounts] = section.split(/```(?:text)?\n/)
     const onTheWay = [...way!.matchAll(/^ *(\S+\.ts)/gm)].map(([, file]) => file!)
     const beside = [...accounts!.matchAll(/`([\w/-]+)`/g)].map(([, file]) => `${file}.ts`)

@@ -6,7 +6,10 @@ function manual() {
   let nowMs = 0
   const turns: (() => void)[] = []
   const done: string[] = []
-  const slices = new Slices(() => nowMs, (turn) => turns.push(turn))
+  const slices = new Slices(
+    () => nowMs,
+    (turn) => turns.push(turn),
+  )
   function* work(name: string, pieces: number): Pieces<string> {
     for (let piece = 1; piece < pieces; piece++) {
       nowMs++
@@ -55,7 +58,12 @@ describe('work in slices', () => {
 
   it('that is large is not begun while as much as may be is under way, what is small always is', () => {
     const { slices, work, turn, done } = manual()
-    for (const [name, size] of [['A', 9e6], ['B', 8e6], ['C', 7e6]] as const) void slices.run(work(name, 8), size)
+    for (const [name, size] of [
+      ['A', 9e6],
+      ['B', 8e6],
+      ['C', 7e6],
+    ] as const)
+      void slices.run(work(name, 8), size)
     turn()
     expect(done()).toBe('AAAACCCC') // C is the second that is begun
     void slices.run(work('D', 2), 1e6)
@@ -69,7 +77,11 @@ describe('work in slices', () => {
   it('ends with its signal, before it is begun and within, and others go on', async () => {
     const { slices, work, turn, done } = manual()
     const [first, second] = [new AbortController(), new AbortController()]
-    const results = [slices.run(work('a', 8), 10, first.signal), slices.run(work('b', 8), 20, second.signal), slices.run(work('c', 1), 30)]
+    const results = [
+      slices.run(work('a', 8), 10, first.signal),
+      slices.run(work('b', 8), 20, second.signal),
+      slices.run(work('c', 1), 30),
+    ]
     first.abort(new Error('the first'))
     second.abort(new Error('the second'))
     await expect(results[0]).rejects.toThrow('the first')

@@ -6,8 +6,26 @@ const values = [0, -0, 1, -1.5, 0.3, 3.49, 1e-3, -7, 100, 240, 448, 57344, 1e6, 
 // Python's ml_dtypes 0.5: np.array(values, np.float32).astype(ml_dtypes.float8_e4m3fn).view(np.uint8), and back to float32.
 const known: Partial<Record<SmallFloat, { bits: number[]; numbers: number[] }>> = {
   bfloat16: {
-    bits: [0, 32768, 16256, 49088, 16026, 16479, 14979, 49376, 17096, 17264, 17376, 18272, 18804, 32640, 65408],
-    numbers: [0, -0, 1, -1.5, 0.30078125, 3.484375, 0.00099945068359375, -7, 100, 240, 448, 57344, 999424, Infinity, -Infinity],
+    bits: [
+      0, 32768, 16256, 49088, 16026, 16479, 14979, 49376, 17096, 17264, 17376, 18272, 18804, 32640, 65408,
+    ],
+    numbers: [
+      0,
+      -0,
+      1,
+      -1.5,
+      0.30078125,
+      3.484375,
+      0.00099945068359375,
+      -7,
+      100,
+      240,
+      448,
+      57344,
+      999424,
+      Infinity,
+      -Infinity,
+    ],
   },
   float8e4m3fn: {
     bits: [0, 128, 56, 188, 42, 70, 1, 206, 108, 119, 126, 127, 127, 127, 255],
@@ -19,7 +37,23 @@ const known: Partial<Record<SmallFloat, { bits: number[]; numbers: number[] }>> 
   },
   float8e5m2: {
     bits: [0, 128, 60, 190, 53, 67, 20, 199, 86, 92, 95, 123, 124, 124, 252],
-    numbers: [0, -0, 1, -1.5, 0.3125, 3.5, 0.0009765625, -7, 96, 256, 448, 57344, Infinity, Infinity, -Infinity],
+    numbers: [
+      0,
+      -0,
+      1,
+      -1.5,
+      0.3125,
+      3.5,
+      0.0009765625,
+      -7,
+      96,
+      256,
+      448,
+      57344,
+      Infinity,
+      Infinity,
+      -Infinity,
+    ],
   },
   float8e5m2fnuz: {
     bits: [0, 0, 64, 194, 57, 71, 24, 203, 90, 96, 99, 127, 128, 128, 128],

@@ -18,7 +18,11 @@ afterEach(async () => {
 })
 
 function newEngine(): InferenceEngine {
-  const engine = new InferenceEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
+  const engine = new InferenceEngine({
+    cpuWorkers: 1,
+    executor: 'binding',
+    workers: { execArgv: ['--import', preload] },
+  })
   engines.push(engine)
   return engine
 }
@@ -113,7 +117,14 @@ const CLOSED = 'ERR_CLOSED'
 const row = [1, 4]
 const same = (outcome: unknown) => [outcome, outcome, outcome, outcome, outcome, outcome]
 
-const order: State[] = ['loading', 'ready', 'draining', 'closed', 'never loaded, as that failed', 'failed after it was ready']
+const order: State[] = [
+  'loading',
+  'ready',
+  'draining',
+  'closed',
+  'never loaded, as that failed',
+  'failed after it was ready',
+]
 const gone = ['closed', 0]
 /** By method: what it gives in each state, or the code it fails with. */
 const matrix: Record<Method, unknown[]> = {
@@ -149,16 +160,21 @@ async function outcomeOf(call: () => unknown): Promise<unknown> {
   }
 }
 
-describe.each(order.map((state, index) => ({ state, index })))('a model that is $state', ({ state, index }) => {
-  it.each(Object.keys(methods) as Method[])('answers %s', async (method) => {
-    const engine = newEngine()
-    const model = await modelStates[state](engine)
-    expect(await outcomeOf(() => methods[method](engine, model))).toEqual(matrix[method][index])
-  })
-})
+describe.each(order.map((state, index) => ({ state, index })))(
+  'a model that is $state',
+  ({ state, index }) => {
+    it.each(Object.keys(methods) as Method[])('answers %s', async (method) => {
+      const engine = newEngine()
+      const model = await modelStates[state](engine)
+      expect(await outcomeOf(() => methods[method](engine, model))).toEqual(matrix[method][index])
+    })
+  },
+)
 
 describe('the documentation of a method', () => {
-  const failing = (Object.keys(methods) as Method[]).filter((method) => matrix[method].some((outcome) => String(outcome).startsWith('ERR_')))
+  const failing = (Object.keys(methods) as Method[]).filter((method) =>
+    matrix[method].some((outcome) => String(outcome).startsWith('ERR_')),
+  )
 
   it.each(failing)('%s names the errors that it fails with in some state', (method) => {
     const [of, name] = method.split('.')
@@ -199,7 +215,10 @@ const engineStates = {
   destroyed: (engine: InferenceEngine) => engine.destroy(),
 }
 
-const engineMatrix: Record<string, [call: (engine: InferenceEngine, model: Model) => unknown, open: unknown, ended: unknown]> = {
+const engineMatrix: Record<
+  string,
+  [call: (engine: InferenceEngine, model: Model) => unknown, open: unknown, ended: unknown]
+> = {
   load: [async (engine) => (await engine.load('other', config)).state, 'ready', CLOSED],
   'load of a name that is taken': [async (engine) => (await engine.load('m', config)).state, 'ready', CLOSED],
   'load of nonsense': [(engine) => engine.load('other', {} as never), CONFIG, CLOSED],
@@ -209,7 +228,11 @@ const engineMatrix: Record<string, [call: (engine: InferenceEngine, model: Model
   'infer of its model': [async (_, model) => (await model.infer(feeds)).y!.dims, row, CLOSED],
   unload: [(engine) => engine.unload('m'), undefined, CLOSED],
   'unload of its model': [(_, model) => model.unload(), undefined, undefined],
-  'unload of its model, twice': [(_, model) => Promise.all([model.unload(), model.unload()]), [undefined, undefined], [undefined, undefined]],
+  'unload of its model, twice': [
+    (_, model) => Promise.all([model.unload(), model.unload()]),
+    [undefined, undefined],
+    [undefined, undefined],
+  ],
   model: [(engine) => engine.model('m').name, 'm', 'm'],
   'model of no name': [(engine) => engine.model('other'), NOT_FOUND, NOT_FOUND],
   on: [(engine) => engine.on('model', () => {}) === engine, true, true],

@@ -30,7 +30,10 @@ it('options of a call may be undefined, also to a compiler that tells that from 
   const folder = join(root, '.cache/undefined-options')
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'handed-on.mts'), handedOn)
-  expect(await compile(join(folder, 'handed-on.mts'), ['--exactOptionalPropertyTypes'])).toMatchObject({ code: 0, stdout: '' })
+  expect(await compile(join(folder, 'handed-on.mts'), ['--exactOptionalPropertyTypes'])).toMatchObject({
+    code: 0,
+    stdout: '',
+  })
 })
 
 it('options of a call that are undefined are left out', async () => {
@@ -38,15 +41,33 @@ it('options of a call that are undefined are left out', async () => {
   const none = undefined
   const model = await load(engine, identity('float32', [2]), { maxBatchSize: 8 })
   const feeds = { x: Float32Array.of(1, 2) }
-  const perItem = { signal: none, timeoutMs: none, maxRunMs: none, deadlineMs: none, priority: none, outputs: none, splitOversized: none }
+  const perItem = {
+    signal: none,
+    timeoutMs: none,
+    maxRunMs: none,
+    deadlineMs: none,
+    priority: none,
+    outputs: none,
+    splitOversized: none,
+  }
   const options = { ...perItem, requestId: none, sequenceId: none, sequenceStart: none, sequenceEnd: none }
   expect((await model.infer(feeds, options))['y']!.data).toEqual(feeds.x)
   expect((await engine.infer(model.name, feeds, { ...options, version: none }))['y']!.data).toEqual(feeds.x)
-  for await (const { outputs } of model.inferMany([feeds], { ...perItem, ordered: none, maxInFlight: none })) expect(outputs!['y']!.data).toEqual(feeds.x)
+  for await (const { outputs } of model.inferMany([feeds], { ...perItem, ordered: none, maxInFlight: none }))
+    expect(outputs!['y']!.data).toEqual(feeds.x)
   const lease = model.lease(1, { maxHoldMs: none, dims: none })
   expect((await lease.infer(options))['y']!.data).toEqual(Float32Array.of(0, 0))
-  const limits = { signal: none, timeoutMs: none, formats: none, limitInputBytes: none, limitInputPixels: none }
-  expect((await decodeImage(join(root, 'examples/digits/images/0-0000.png'), { width: 8, height: 8, ...limits })).dims).toEqual([1, 3, 8, 8])
+  const limits = {
+    signal: none,
+    timeoutMs: none,
+    formats: none,
+    limitInputBytes: none,
+    limitInputPixels: none,
+  }
+  expect(
+    (await decodeImage(join(root, 'examples/digits/images/0-0000.png'), { width: 8, height: 8, ...limits }))
+      .dims,
+  ).toEqual([1, 3, 8, 8])
   await engine.unload(model.name, { version: none })
   await engine.close({ timeoutMs: none })
 })

@@ -5,7 +5,9 @@ import { InferenceSession, Tensor } from 'onnxruntime-node'
 
 const { path, input, dims } = workerData
 const session = await InferenceSession.create(path)
-const feeds = { [input]: new Tensor('float32', new Float32Array(dims.reduce((count, dim) => count * dim, 1)), dims) }
+const feeds = {
+  [input]: new Tensor('float32', new Float32Array(dims.reduce((count, dim) => count * dim, 1)), dims),
+}
 let stopped = false
 parentPort.once('message', () => (stopped = true))
 parentPort.postMessage('ready')

@@ -17,8 +17,15 @@ export function dataloaderServer(): Server {
         return split(await session.run({ [model.input]: joined(rows) }), rows.length)
       }
       // By setImmediate it joins what came in one turn of the event loop; with its own scheduling never two requests of a server.
-      const loader = new DataLoader(runTogether, { cache: false, maxBatchSize, batchScheduleFn: (callback) => setImmediate(callback) })
-      return { infer: (feeds) => loader.load(feeds[model.input] as Tensor), meanBatchRows: () => requests / runs }
+      const loader = new DataLoader(runTogether, {
+        cache: false,
+        maxBatchSize,
+        batchScheduleFn: (callback) => setImmediate(callback),
+      })
+      return {
+        infer: (feeds) => loader.load(feeds[model.input] as Tensor),
+        meanBatchRows: () => requests / runs,
+      }
     },
     async close() {
       await Promise.all(sessions.map((session) => session.release()))
@@ -40,7 +47,10 @@ function split(outputs: InferenceSession.OnnxValueMapType, count: number): Answe
   for (const [name, { data, dims }] of Object.entries(outputs as Record<string, Tensor>)) {
     const [rowDims, length] = [[1, ...dims.slice(1)], data.length / count]
     for (const [index, answer] of answers.entries()) {
-      answer[name] = { data: (data as Float32Array).subarray(index * length, (index + 1) * length), dims: rowDims }
+      answer[name] = {
+        data: (data as Float32Array).subarray(index * length, (index + 1) * length),
+        dims: rowDims,
+      }
     }
   }
   return answers

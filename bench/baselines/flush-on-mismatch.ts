@@ -42,14 +42,20 @@ export class FlushOnMismatch {
 
   readonly #pump = (): void => {
     this.#scheduled = false
-    while (this.#inFlight < this.#mostInFlight && this.#next < this.#queue.length) void this.#run(this.#take())
+    while (this.#inFlight < this.#mostInFlight && this.#next < this.#queue.length)
+      void this.#run(this.#take())
   }
 
   #take(): Waiting[] {
     const queue = this.#queue
     const start = this.#next
     let end = start + 1
-    while (end < queue.length && end - start < this.#maxBatchSize && queue[end]!.length === queue[start]!.length) end++
+    while (
+      end < queue.length &&
+      end - start < this.#maxBatchSize &&
+      queue[end]!.length === queue[start]!.length
+    )
+      end++
     this.#next = end
     const group = queue.slice(start, end)
     if (end > queue.length / 2) {
@@ -64,9 +70,12 @@ export class FlushOnMismatch {
     const [{ data: first, length }] = group as [Waiting]
     this.#inFlight++
     try {
-      const outputs = await this.#loaded.infer({ [input]: new Tensor('float32', joined(group), [group.length, length, width]) })
+      const outputs = await this.#loaded.infer({
+        [input]: new Tensor('float32', joined(group), [group.length, length, width]),
+      })
       const data = outputs[output]!.data as Float32Array
-      for (const [row, { resolve }] of group.entries()) resolve(data.subarray(row * first.length, (row + 1) * first.length))
+      for (const [row, { resolve }] of group.entries())
+        resolve(data.subarray(row * first.length, (row + 1) * first.length))
     } catch (error) {
       for (const { reject } of group) reject(error)
     } finally {

@@ -12,10 +12,17 @@ export function piscinaServer(): Server {
       const threads = availableParallelism()
       // What clients have left behind is still run: a thread that is ended inside ONNX Runtime takes the process with it.
       const closeTimeout = 600_000
-      const pool = new Piscina({ filename, minThreads: threads, maxThreads: threads, closeTimeout, workerData: { path, options: plainOptions({ intraOpNumThreads, spinUs }) } })
+      const pool = new Piscina({
+        filename,
+        minThreads: threads,
+        maxThreads: threads,
+        closeTimeout,
+        workerData: { path, options: plainOptions({ intraOpNumThreads, spinUs }) },
+      })
       pools.push(pool)
       return {
-        infer: (feeds) => pool.run({ name: input, data: feeds[input]!.data, dims: feeds[input]!.dims }) as Promise<Answer>,
+        infer: (feeds) =>
+          pool.run({ name: input, data: feeds[input]!.data, dims: feeds[input]!.dims }) as Promise<Answer>,
         meanBatchRows: () => 1,
       }
     },

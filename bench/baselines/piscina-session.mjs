@@ -7,5 +7,7 @@ const session = await InferenceSession.create(path, options)
 
 export default async function run({ name, data, dims }) {
   const outputs = await session.run({ [name]: new Tensor('float32', data, dims) })
-  return Object.fromEntries(Object.entries(outputs).map(([output, { data, dims }]) => [output, { data, dims }]))
+  return Object.fromEntries(
+    Object.entries(outputs).map(([output, { data, dims }]) => [output, { data, dims }]),
+  )
 }

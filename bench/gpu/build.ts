@@ -21,9 +21,25 @@ export function built(name: string, sources: readonly string[], options: readonl
   mkdirSync(folder, { recursive: true })
   const unfinished = `${file}.${process.pid}.tmp`
   const compiler = sources.some((source) => source.endsWith('.cc')) ? ['c++', '-std=c++17'] : ['cc']
-  const args = [...compiler.slice(1), '-O2', '-Inative', ...options, '-o', unfinished, ...sources, '-pthread', '-ldl']
-  const { status, error } = spawnSync(compiler[0]!, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (error !== undefined) throw new TrialSkipped(` (skipped: it takes a C++ compiler, and ${compiler[0]} could not be started: ${error.message})`)
+  const args = [
+    ...compiler.slice(1),
+    '-O2',
+    '-Inative',
+    ...options,
+    '-o',
+    unfinished,
+    ...sources,
+    '-pthread',
+    '-ldl',
+  ]
+  const { status, error } = spawnSync(compiler[0]!, args, {
+    cwd: root,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  if (error !== undefined)
+    throw new TrialSkipped(
+      ` (skipped: it takes a C++ compiler, and ${compiler[0]} could not be started: ${error.message})`,
+    )
   if (status !== 0) throw new Error(`${compiler[0]} ${args.join(' ')} ended with code ${status}`)
   renameSync(unfinished, file)
   return folder
@@ -31,8 +47,11 @@ export function built(name: string, sources: readonly string[], options: readonl
 
 /** Of all that may be part of it: the sources, and every header. */
 function hashOf(sources: readonly string[], options: readonly string[]): string {
-  const headers = readdirSync(join(root, 'native'), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.h') && !path.startsWith('build'))
+  const headers = readdirSync(join(root, 'native'), { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.h') && !path.startsWith('build'),
+  )
   const hash = createHash('sha256').update(JSON.stringify([sources, options, headers]))
-  for (const path of [...sources, ...headers.map((header) => join('native', header))]) hash.update(readFileSync(join(root, path)))
+  for (const path of [...sources, ...headers.map((header) => join('native', header))])
+    hash.update(readFileSync(join(root, path)))
   return hash.digest('hex').slice(0, 16)
 }

@@ -34,5 +34,9 @@ export function mediansOf(runs: readonly (readonly CopyRate[])[]): CopyRate[] {
 export function ofTheLink(rates: readonly CopyRate[]): RateOfLink[] {
   const link = rates.find(({ memory }) => memory === 'link')
   if (link === undefined) throw new Error('the rate of the link was not measured')
-  return rates.map((rate) => ({ ...rate, toDeviceOfLink: rate.toDevice / link.toDevice, fromDeviceOfLink: rate.fromDevice / link.fromDevice }))
+  return rates.map((rate) => ({
+    ...rate,
+    toDeviceOfLink: rate.toDevice / link.toDevice,
+    fromDeviceOfLink: rate.fromDevice / link.fromDevice,
+  }))
 }

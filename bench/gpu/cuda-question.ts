@@ -14,7 +14,12 @@ export type CudaOptions = Readonly<Record<string, string | number>>
 export type CudaAnswer = Readonly<Record<string, string | null>>
 
 /** Options of the CUDA provider that say something about each of its parts: device, memory, convolutions. */
-export const right: CudaOptions = { device_id: 0, gpu_mem_limit: 2 ** 31, arena_extend_strategy: 'kSameAsRequested', cudnn_conv_algo_search: 'HEURISTIC' }
+export const right: CudaOptions = {
+  device_id: 0,
+  gpu_mem_limit: 2 ** 31,
+  arena_extend_strategy: 'kSameAsRequested',
+  cudnn_conv_algo_search: 'HEURISTIC',
+}
 
 /** The same with one that no value of its option is, by that option. */
 export function eachWrong(options: CudaOptions): Record<string, CudaOptions> {

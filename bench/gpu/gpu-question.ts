@@ -22,4 +22,6 @@ export interface GpuRan {
 }
 
 /** How it went, or why it did not. */
-export type GpuFound = { readonly ran: GpuRan } | { readonly ran: null; readonly code: string; readonly reason: string }
+export type GpuFound =
+  | { readonly ran: GpuRan }
+  | { readonly ran: null; readonly code: string; readonly reason: string }

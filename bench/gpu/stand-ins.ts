@@ -1,4 +1,14 @@
-import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +26,8 @@ function librariesFrom(folder: string): NodeJS.ProcessEnv {
 
 /** The CUDA driver of the C++ tests, for processes with this environment: its device is memory of the process. */
 export function cudaDriver(): NodeJS.ProcessEnv {
-  if (process.platform !== 'linux') throw new TrialSkipped(' (skipped: there is no CUDA driver, and its stand-in is for Linux)')
+  if (process.platform !== 'linux')
+    throw new TrialSkipped(' (skipped: there is no CUDA driver, and its stand-in is for Linux)')
   return librariesFrom(built('libcuda.so.1', ['native/test/fake_cuda.c'], ['-shared', '-fPIC']))
 }
 
@@ -46,8 +57,14 @@ exports.listSupportedBackends = () => [{ name: 'cpu' }, { name: 'cuda' }]
  *
  * @param use is given the path of the package's entry, and the environment for processes that import it.
  */
-export async function overStandInRuntime<T>(addon: string, use: (entry: string, environment: NodeJS.ProcessEnv) => Promise<T>): Promise<T> {
-  if (process.platform !== 'linux') throw new TrialSkipped(" (skipped: ONNX Runtime's CUDA provider is not installed, and its stand-in is for Linux)")
+export async function overStandInRuntime<T>(
+  addon: string,
+  use: (entry: string, environment: NodeJS.ProcessEnv) => Promise<T>,
+): Promise<T> {
+  if (process.platform !== 'linux')
+    throw new TrialSkipped(
+      " (skipped: ONNX Runtime's CUDA provider is not installed, and its stand-in is for Linux)",
+    )
   const library = built('libonnxruntime.so.1', ['native/test/fake_onnxruntime.cc'], ['-shared', '-fPIC'])
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {
@@ -55,12 +72,18 @@ export async function overStandInRuntime<T>(addon: string, use: (entry: string, 
     const libraries = join(runtime, 'bin/napi-v6', process.platform, process.arch)
     mkdirSync(libraries, { recursive: true })
     copyFileSync(join(library, 'libonnxruntime.so.1'), join(libraries, 'libonnxruntime.so.1'))
-    writeFileSync(join(runtime, 'package.json'), JSON.stringify({ name: 'onnxruntime-node', version: '1.99.0', main: 'index.js' }))
+    writeFileSync(
+      join(runtime, 'package.json'),
+      JSON.stringify({ name: 'onnxruntime-node', version: '1.99.0', main: 'index.js' }),
+    )
     // Its CUDA provider is there, and runs whatever it is tried with.
     writeFileSync(join(libraries, 'libonnxruntime_providers_cuda.so'), '')
     writeFileSync(join(runtime, 'index.js'), standInBinding)
-    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
-    for (const name of Object.keys(dependencies)) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
+    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      dependencies: Record<string, string>
+    }
+    for (const name of Object.keys(dependencies))
+      symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
     cpSync(join(root, 'dist'), join(folder, 'dist'), { recursive: true })
     copyFileSync(join(root, 'package.json'), join(folder, 'package.json'))
     return await use(join(folder, 'dist/index.js'), { ZEROHOP_NATIVE: addon })

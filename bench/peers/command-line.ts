@@ -6,12 +6,15 @@ import { workloadNames, type WorkloadName } from './workload.ts'
 
 /** What is said on the command line. */
 
-const oneOf = (names: readonly string[]) => (value: string): string[] => {
-  const asked = value.split(',').map((name) => name.trim())
-  const unknown = asked.filter((name) => !names.includes(name))
-  if (unknown.length > 0) throw new InvalidArgumentError(`Unknown: ${unknown.join(', ')}. There are: ${names.join(', ')}.`)
-  return asked
-}
+const oneOf =
+  (names: readonly string[]) =>
+  (value: string): string[] => {
+    const asked = value.split(',').map((name) => name.trim())
+    const unknown = asked.filter((name) => !names.includes(name))
+    if (unknown.length > 0)
+      throw new InvalidArgumentError(`Unknown: ${unknown.join(', ')}. There are: ${names.join(', ')}.`)
+    return asked
+  }
 
 const help = `
 Peers, each alone on the machine and in turns:
@@ -46,7 +49,10 @@ export const command = new Command('npm run bench:peers --')
   .option('--json <file>', 'write the result there, and go on from what is there')
   .option('--markdown <file>', 'write the tables there')
   .option('--fresh', 'begin anew although --json has results', false)
-  .option('--triton-backends <folder>', "Triton's back ends, where `onnxruntime` is built; see bench/peers/README.md")
+  .option(
+    '--triton-backends <folder>',
+    "Triton's back ends, where `onnxruntime` is built; see bench/peers/README.md",
+  )
   .option('--set-up-only', 'make what the peers need, and measure nothing', false)
   .addHelpText('after', help)
   .parse()

@@ -8,7 +8,9 @@ export async function debianPackages(name: string, folder: string): Promise<void
   if (process.arch !== 'x64') throw new PeerMissing(`${name} is only looked for on x64`)
   await once(folder, name, async () => {
     // Lines of 'address' archive size checksum; what is installed is not among them.
-    const lines = (await step('apt-get', ['install', '--print-uris', '--quiet=2', '--no-install-recommends', name])).split('\n')
+    const lines = (
+      await step('apt-get', ['install', '--print-uris', '--quiet=2', '--no-install-recommends', name])
+    ).split('\n')
     const names = lines.flatMap((line) => /^'\S+' ([^_\s]+)_/.exec(line)?.[1] ?? [])
     const archives = mkdtempSync(join(folder, 'archives-'))
     try {

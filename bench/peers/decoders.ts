@@ -16,16 +16,35 @@ export interface DecodersMs {
 }
 
 /** Measures decoders alone, one photograph after the other: what of the figures with JPEGs is theirs, and not the peers'. */
-export async function decodersMs(files: readonly string[], pythonPeers: readonly string[], seconds: number): Promise<DecodersMs> {
+export async function decodersMs(
+  files: readonly string[],
+  pythonPeers: readonly string[],
+  seconds: number,
+): Promise<DecodersMs> {
   const peer = pythonPeers.find((name) => existsSync(pythonOf(name)))
-  const opencv = peer === undefined ? null : Number(await step(pythonOf(peer), [source('python/decode_time.py'), String(seconds), ...files]))
+  const opencv =
+    peer === undefined
+      ? null
+      : Number(await step(pythonOf(peer), [source('python/decode_time.py'), String(seconds), ...files]))
   const size = { width: 224, height: 224 }
   const into = new Float32Array(3 * size.width * size.height) // an array for each would be garbage, which costs more the more this process holds
-  const zerohop = await cpuMs(files, seconds, (body) => decodeImage(body, { ...size, channels: 'bgr' }, { into }))
-  return { zerohop, sharp: await cpuMs(files, seconds, (body) => sharp(body).autoOrient().resize(size).removeAlpha().raw().toBuffer()), opencv }
+  const zerohop = await cpuMs(files, seconds, (body) =>
+    decodeImage(body, { ...size, channels: 'bgr' }, { into }),
+  )
+  return {
+    zerohop,
+    sharp: await cpuMs(files, seconds, (body) =>
+      sharp(body).autoOrient().resize(size).removeAlpha().raw().toBuffer(),
+    ),
+    opencv,
+  }
 }
 
-async function cpuMs(files: readonly string[], seconds: number, decode: (body: Buffer) => Promise<unknown>): Promise<number> {
+async function cpuMs(
+  files: readonly string[],
+  seconds: number,
+  decode: (body: Buffer) => Promise<unknown>,
+): Promise<number> {
   const bodies = files.map((file) => readFileSync(file))
   const decodeAll = async (): Promise<void> => {
     for (const body of bodies) await decode(body)

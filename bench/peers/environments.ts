@@ -19,7 +19,12 @@ export async function pythonEnvironment(peer: string, systemSitePackages = false
   const python = join(folder, 'venv/bin/python')
   await once(folder, readFileSync(requirements, 'utf8'), async () => {
     rmSync(join(folder, 'venv'), { recursive: true, force: true })
-    await step(systemPython, ['-m', 'venv', ...(systemSitePackages ? ['--system-site-packages'] : []), join(folder, 'venv')])
+    await step(systemPython, [
+      '-m',
+      'venv',
+      ...(systemSitePackages ? ['--system-site-packages'] : []),
+      join(folder, 'venv'),
+    ])
     await step(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '-r', requirements])
   })
   return python
@@ -29,17 +34,26 @@ export async function pythonEnvironment(peer: string, systemSitePackages = false
 export async function npmEnvironment(peer: string): Promise<string> {
   const folder = cacheFolder(peer)
   const pinned = ['package.json', 'package-lock.json']
-  await once(folder, pinned.map((name) => readFileSync(source(`${peer}/${name}`), 'utf8')).join(''), async () => {
-    for (const name of pinned) copyFileSync(source(`${peer}/${name}`), join(folder, name))
-    await step('npm', ['ci', '--silent', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', folder])
-  })
+  await once(
+    folder,
+    pinned.map((name) => readFileSync(source(`${peer}/${name}`), 'utf8')).join(''),
+    async () => {
+      for (const name of pinned) copyFileSync(source(`${peer}/${name}`), join(folder, name))
+      await step('npm', ['ci', '--silent', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', folder])
+    },
+  )
   return folder
 }
 
 /** Versions of installed packages, by the names that their requirements have. */
 export function pinnedVersions(peer: string, packages: readonly string[]): Versions {
   const lines = readFileSync(source(`${peer}/requirements.txt`), 'utf8').split('\n')
-  return Object.fromEntries(packages.map((name) => [name, lines.find((line) => line.startsWith(`${name}==`))!.slice(name.length + 2)]))
+  return Object.fromEntries(
+    packages.map((name) => [
+      name,
+      lines.find((line) => line.startsWith(`${name}==`))!.slice(name.length + 2),
+    ]),
+  )
 }
 
 /** Sets something up in a folder unless that was done before from the same pins. */
@@ -53,16 +67,33 @@ export async function once(folder: string, pins: string, setUp: () => Promise<vo
 }
 
 /** Runs a command of a set-up. @throws PeerMissing with the last that it said. */
-export function step(file: string, args: readonly string[], cwd?: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
+export function step(
+  file: string,
+  args: readonly string[],
+  cwd?: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitSeconds * 1000, killSignal: 'SIGKILL', signal: isEnded })
+    const child = spawn(file, args, {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: limitSeconds * 1000,
+      killSignal: 'SIGKILL',
+      signal: isEnded,
+    })
     let [said, output] = ['', '']
     child.stdout.on('data', (text: Buffer) => (output += text.toString()))
     child.stderr.on('data', (text: Buffer) => (said = (said + text.toString()).slice(-2000)))
     child.on('error', (error) => reject(new PeerMissing(`${file} could not be started: ${error.message}`)))
     child.on('close', (code, signal) => {
       if (code === 0) resolve(output.trim())
-      else reject(new PeerMissing(`\`${[file, ...args].join(' ')}\` ${signal === null ? `ended with code ${code}` : `was ended after ${limitSeconds} s`}: ${reasonIn(said || output)}`))
+      else
+        reject(
+          new PeerMissing(
+            `\`${[file, ...args].join(' ')}\` ${signal === null ? `ended with code ${code}` : `was ended after ${limitSeconds} s`}: ${reasonIn(said || output)}`,
+          ),
+        )
     })
   })
 }

@@ -15,7 +15,15 @@ export async function httpClient(): Promise<string> {
   const program = join(cacheFolder('client'), hash.digest('hex').slice(0, 12))
   if (existsSync(program)) return program
   const unfinished = `${program}.${process.pid}.tmp`
-  await step(process.env['CXX'] ?? 'c++', ['-std=c++20', '-O2', '-Wall', '-Wextra', '-o', unfinished, join(sources, 'main.cc')])
+  await step(process.env['CXX'] ?? 'c++', [
+    '-std=c++20',
+    '-O2',
+    '-Wall',
+    '-Wextra',
+    '-o',
+    unfinished,
+    join(sources, 'main.cc'),
+  ])
   renameSync(unfinished, program)
   return program
 }
@@ -33,7 +41,12 @@ export function writeRequests(path: string, port: number, requests: readonly Htt
 
 function onTheLine(port: number, { path, headers, body }: HttpRequest): Buffer {
   const all = { host: `127.0.0.1:${port}`, ...headers, 'content-length': String(body.length) }
-  const lines = [`POST ${path} HTTP/1.1`, ...Object.entries(all).map(([name, value]) => `${name}: ${value}`), '', '']
+  const lines = [
+    `POST ${path} HTTP/1.1`,
+    ...Object.entries(all).map(([name, value]) => `${name}: ${value}`),
+    '',
+    '',
+  ]
   return Buffer.concat([Buffer.from(lines.join('\r\n')), body])
 }
 
@@ -41,7 +54,7 @@ function onTheLine(port: number, { path, headers, body }: HttpRequest): Buffer {
 export function readSamples(path: string): { index: number; response: HttpResponse }[] {
   const bytes = readFileSync(path)
   const samples = []
-  for (let at = 0; at + 8 <= bytes.length; ) {
+  for (let at = 0; at + 8 <= bytes.length;) {
     const [index, length] = [bytes.readUInt32LE(at), bytes.readUInt32LE(at + 4)]
     samples.push({ index, response: parsed(bytes.subarray(at + 8, at + 8 + length)) })
     at += 8 + length
@@ -52,14 +65,19 @@ export function readSamples(path: string): { index: number; response: HttpRespon
 function parsed(bytes: Buffer): HttpResponse {
   const end = bytes.indexOf('\r\n\r\n')
   const lines = bytes.toString('latin1', 0, end).split('\r\n').slice(1)
-  const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]))
+  const headers = Object.fromEntries(
+    lines.map((line) => [
+      line.slice(0, line.indexOf(':')).toLowerCase(),
+      line.slice(line.indexOf(':') + 1).trim(),
+    ]),
+  )
   const body = bytes.subarray(end + 4)
   return { headers, body: headers['transfer-encoding'] === 'chunked' ? joinedChunks(body) : body }
 }
 
 function joinedChunks(body: Buffer): Buffer {
   const chunks = []
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const line = body.indexOf('\r\n', at)
     const size = parseInt(body.toString('latin1', at, line), 16)
     if (size === 0) return Buffer.concat(chunks)

@@ -33,7 +33,11 @@ export class ProcessTree {
   /** @param onLine is told each line of its standard output. */
   constructor({ file, args, env, cwd }: Command, onLine: (line: string) => void = () => {}) {
     if (ProcessTree.#isOver) throw new Error('nothing is started any more')
-    this.root = spawn(file, args, { cwd, env: { ...process.env, ...environment, ...env, [markName]: this.#mark.slice(markName.length + 1) }, stdio: ['ignore', 'pipe', 'pipe'] })
+    this.root = spawn(file, args, {
+      cwd,
+      env: { ...process.env, ...environment, ...env, [markName]: this.#mark.slice(markName.length + 1) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     ProcessTree.#running.add(this)
     this.root.on('error', (error) => (this.#tail += error.message))
     this.root.stderr!.on('data', (text: Buffer) => this.#keep(text.toString()))
@@ -61,12 +65,15 @@ export class ProcessTree {
   /** Its processes that run. */
   pids(): number[] {
     for (const [pid, since] of this.#known) if (statOf(pid).started !== since) this.#known.delete(pid)
-    const all = allPids().map((pid) => ({ pid, ...statOf(pid) })).filter(({ started }) => started !== '')
+    const all = allPids()
+      .map((pid) => ({ pid, ...statOf(pid) }))
+      .filter(({ started }) => started !== '')
     const rootPid = this.hasEnded ? null : this.root.pid // else it may be somebody else's by now
-    for (let found = -1; found !== this.#known.size; ) {
+    for (let found = -1; found !== this.#known.size;) {
       found = this.#known.size
       for (const { pid, parent, started } of all) {
-        if (pid === rootPid || this.#known.has(parent) || environmentOf(pid).includes(this.#mark)) this.#known.set(pid, started)
+        if (pid === rootPid || this.#known.has(parent) || environmentOf(pid).includes(this.#mark))
+          this.#known.set(pid, started)
       }
     }
     return [...this.#known.keys()]

@@ -15,13 +15,21 @@ export interface Stat {
 
 export function statOf(pid: number): Stat {
   // The name before the fields may hold spaces.
-  const fields = read(`/proc/${pid}/stat`).replace(/^[^]*\) /, '').split(' ')
+  const fields = read(`/proc/${pid}/stat`)
+    .replace(/^[^]*\) /, '')
+    .split(' ')
   if (fields.length < 20 || fields[0] === 'Z') return { parent: 0, started: '', ticks: 0 }
-  return { parent: Number(fields[1]), started: fields[19]!, ticks: fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0) }
+  return {
+    parent: Number(fields[1]),
+    started: fields[19]!,
+    ticks: fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0),
+  }
 }
 
 export function allPids(): number[] {
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number)
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
 }
 
 /** What a process was started with, as NAME=value with zeros between; empty where that may not be known. */

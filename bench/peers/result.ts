@@ -48,10 +48,18 @@ export class Found {
   }
 
   /** At a load; `null` where it was not held, or of too few requests for what is asked. */
-  at(workload: WorkloadName, peer: string, load: Pick<LevelFigures, 'callers'> | Pick<LevelFigures, 'ratePerSecond'>, figure: Figure): number | null {
-    const isAsked = (level: LevelFigures): boolean => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)
+  at(
+    workload: WorkloadName,
+    peer: string,
+    load: Pick<LevelFigures, 'callers'> | Pick<LevelFigures, 'ratePerSecond'>,
+    figure: Figure,
+  ): number | null {
+    const isAsked = (level: LevelFigures): boolean =>
+      'callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond
     const tells = (level: LevelFigures): boolean => figure !== 'p99Ms' || hasP99(level)
-    const values = this.#of(workload, peer).flatMap(({ levels }) => levels!.filter((level) => isAsked(level) && tells(level)).map((level) => level[figure]))
+    const values = this.#of(workload, peer).flatMap(({ levels }) =>
+      levels!.filter((level) => isAsked(level) && tells(level)).map((level) => level[figure]),
+    )
     return values.length === 0 ? null : median(values)
   }
 
@@ -71,7 +79,9 @@ export class Found {
     const ourWorkload = this.has(workload, ours) || workload !== 'mlp-binary' ? workload : 'mlp'
     return this.#of(workload, peer).flatMap((unit) => {
       const round = this.#of(ourWorkload, ours).find((other) => other.round === unit.round)
-      const [a, b] = [round, unit].map((each) => each?.levels!.find((level) => level.callers === callers)?.requestsPerSecond)
+      const [a, b] = [round, unit].map(
+        (each) => each?.levels!.find((level) => level.callers === callers)?.requestsPerSecond,
+      )
       return a === undefined || b === undefined ? [] : [{ own: a, other: b, ratio: a / b }]
     })
   }
@@ -94,41 +104,73 @@ const shown = (value: number | null, digits?: number): string | number => {
 }
 
 /** A table of a workload; the rows of all have the same columns. A peer that was not measured is a row that says why. */
-export function tableOfWorkload({ workload, title, rates, peers }: Asked, units: readonly Unit[], missing: Readonly<Record<string, string>>, { callers }: Plan): Table {
+export function tableOfWorkload(
+  { workload, title, rates, peers }: Asked,
+  units: readonly Unit[],
+  missing: Readonly<Record<string, string>>,
+  { callers }: Plan,
+): Table {
   const found = new Found(units)
   const middle = callers.includes(64) ? 64 : callers[0]!
   const rows = peers.map((peer) => {
-    const at = (load: Parameters<Found['at']>[2], figure: Figure): number | null => found.at(workload, peer.name, load, figure)
-    const pssBytes = callers.map((count) => at({ callers: count }, 'pssBytes')).filter((bytes) => bytes !== null)
-    const lowest = (ours: string): string | number => shown(lowestRatio(found, workload, ours, peer.name, callers)?.ratio ?? null)
+    const at = (load: Parameters<Found['at']>[2], figure: Figure): number | null =>
+      found.at(workload, peer.name, load, figure)
+    const pssBytes = callers
+      .map((count) => at({ callers: count }, 'pssBytes'))
+      .filter((bytes) => bytes !== null)
+    const lowest = (ours: string): string | number =>
+      shown(lowestRatio(found, workload, ours, peer.name, callers)?.ratio ?? null)
     return {
       peer: peer.name,
-      ...Object.fromEntries(callers.map((count) => [`${count} /s`, shown(at({ callers: count }, 'requestsPerSecond'))])),
+      ...Object.fromEntries(
+        callers.map((count) => [`${count} /s`, shown(at({ callers: count }, 'requestsPerSecond'))]),
+      ),
       [`p50 ms (${middle})`]: shown(at({ callers: middle }, 'p50Ms')),
       [`p99 ms (${middle})`]: shown(at({ callers: middle }, 'p99Ms')),
       [`CPU us (${middle})`]: shown(at({ callers: middle }, 'cpuUsPerRequest')),
       'PSS MB': pssBytes.length === 0 ? '-' : round(Math.max(...pssBytes) / 1e6, 0),
-      ...Object.fromEntries(rates.map((rate) => [`p50 / p99 ms at ${rate}/s`, `${shown(at({ ratePerSecond: rate }, 'p50Ms'))} / ${shown(at({ ratePerSecond: rate }, 'p99Ms'))}`])),
+      ...Object.fromEntries(
+        rates.map((rate) => [
+          `p50 / p99 ms at ${rate}/s`,
+          `${shown(at({ ratePerSecond: rate }, 'p50Ms'))} / ${shown(at({ ratePerSecond: rate }, 'p99Ms'))}`,
+        ]),
+      ),
       'zerohop to it': lowest('zerohop'),
       'in Fastify to it': peer.kind === 'http' ? lowest('fastify-zerohop') : '-',
-      note: whyNot(peer, workload, units, missing) ?? (found.has(workload, peer.name) ? '' : 'not measured yet'),
+      note:
+        whyNot(peer, workload, units, missing) ?? (found.has(workload, peer.name) ? '' : 'not measured yet'),
     }
   })
   return { title, rows }
 }
 
-function whyNot(peer: Peer, workload: WorkloadName, units: readonly Unit[], missing: Readonly<Record<string, string>>): string | null {
-  const error = units.findLast((unit) => unit.peer === peer.name && unit.workload === workload && unit.error !== null)?.error
+function whyNot(
+  peer: Peer,
+  workload: WorkloadName,
+  units: readonly Unit[],
+  missing: Readonly<Record<string, string>>,
+): string | null {
+  const error = units.findLast(
+    (unit) => unit.peer === peer.name && unit.workload === workload && unit.error !== null,
+  )?.error
   return peer.lacks?.(workload) ?? missing[peer.name] ?? error ?? null
 }
 
 /** Where ours is the least ahead. */
-function lowestRatio(found: Found, workload: WorkloadName, ours: string, peer: string, callers: readonly number[]): { ratio: number; callers: number } | null {
+function lowestRatio(
+  found: Found,
+  workload: WorkloadName,
+  ours: string,
+  peer: string,
+  callers: readonly number[],
+): { ratio: number; callers: number } | null {
   const ratios = callers.flatMap((count) => {
     const ratio = found.ratio(workload, ours, peer, count)
     return ratio === null ? [] : [{ ratio, callers: count }]
   })
-  return ratios.length === 0 ? null : ratios.reduce((least, each) => (each.ratio < least.ratio ? each : least))
+  return ratios.length === 0
+    ? null
+    : ratios.reduce((least, each) => (each.ratio < least.ratio ? each : least))
 }
 
 /** One of ours in process is to be ahead of every peer at each level of load: in bfloat16 only of one that computes in it. */
@@ -136,32 +178,62 @@ export function targetsOf(asked: readonly Asked[], units: readonly Unit[], { cal
   const found = new Found(units)
   const hasFailed = units.some(({ peer, error }) => peer === 'zerohop' && error !== null)
   return asked.flatMap(({ workload, title, peers }) => {
-    const all = peers.filter(({ name }) => !isOurs(name)).flatMap((peer) => {
-      return callers.flatMap((count) => {
-        const best = oursLike(peer).flatMap((ours) => found.ratio(workload, ours, peer.name, count) ?? [])
-        // Where ours failed it is not ahead.
-        if (best.length === 0 && hasFailed && found.at(workload, peer.name, { callers: count }, 'requestsPerSecond') !== null) best.push(0)
-        return best.length === 0 ? [] : [{ name: peer.name, callers: count, ratio: Math.max(...best) }]
+    const all = peers
+      .filter(({ name }) => !isOurs(name))
+      .flatMap((peer) => {
+        return callers.flatMap((count) => {
+          const best = oursLike(peer).flatMap((ours) => found.ratio(workload, ours, peer.name, count) ?? [])
+          // Where ours failed it is not ahead.
+          if (
+            best.length === 0 &&
+            hasFailed &&
+            found.at(workload, peer.name, { callers: count }, 'requestsPerSecond') !== null
+          )
+            best.push(0)
+          return best.length === 0 ? [] : [{ name: peer.name, callers: count, ratio: Math.max(...best) }]
+        })
       })
-    })
     if (all.length === 0) return []
     const least = all.reduce((lowest, each) => (each.ratio < lowest.ratio ? each : lowest))
-    return [atLeast(1, `${title}: the best of zerohop in process to each peer at each number of callers, the lowest (${least.name} at ${least.callers})`, round(least.ratio, 3))] // 0.996 is not ahead
+    return [
+      atLeast(
+        1,
+        `${title}: the best of zerohop in process to each peer at each number of callers, the lowest (${least.name} at ${least.callers})`,
+        round(least.ratio, 3),
+      ),
+    ] // 0.996 is not ahead
   })
 }
 
 export const isOurs = (name: string): boolean => name.includes('zerohop')
 
-const oursLike = ({ lowPrecision = false }: Peer): string[] => ['zerohop', 'zerohop-openvino-float32', ...(lowPrecision ? ['zerohop-openvino'] : [])]
+const oursLike = ({ lowPrecision = false }: Peer): string[] => [
+  'zerohop',
+  'zerohop-openvino-float32',
+  ...(lowPrecision ? ['zerohop-openvino'] : []),
+]
 
 /** The rows of all tables, which get the same columns. */
 export function joined(tables: readonly Table[]): Row[] {
   const columns = [...new Set(tables.flatMap(({ rows }) => Object.keys(rows[0] ?? {})))]
-  return tables.flatMap(({ title, rows }) => rows.map((row) => ({ model: title, ...Object.fromEntries(columns.map((column) => [column, row[column] ?? '-'])) })))
+  return tables.flatMap(({ title, rows }) =>
+    rows.map((row) => ({
+      model: title,
+      ...Object.fromEntries(columns.map((column) => [column, row[column] ?? '-'])),
+    })),
+  )
 }
 
 export function markdownOf({ title, rows }: Table): string {
   const columns = Object.keys(rows[0] ?? {})
-  const line = (cells: readonly (string | number)[]): string => `| ${cells.map((cell) => String(cell).replaceAll('\n', ' ').replaceAll('|', '\\|')).join(' | ')} |`
-  return [`### ${title}`, '', line(columns), line(columns.map((column) => (column === 'peer' || column === 'note' ? '---' : '---:'))), ...rows.map((row) => line(columns.map((column) => row[column]!))), ''].join('\n')
+  const line = (cells: readonly (string | number)[]): string =>
+    `| ${cells.map((cell) => String(cell).replaceAll('\n', ' ').replaceAll('|', '\\|')).join(' | ')} |`
+  return [
+    `### ${title}`,
+    '',
+    line(columns),
+    line(columns.map((column) => (column === 'peer' || column === 'note' ? '---' : '---:'))),
+    ...rows.map((row) => line(columns.map((column) => row[column]!))),
+    '',
+  ].join('\n')
 }

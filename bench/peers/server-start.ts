@@ -28,14 +28,33 @@ export async function unlessEnded<T>(tree: ProcessTree, wanted: Promise<T>, seco
 }
 
 /** Waits until a server answers the first request of its workload. */
-export async function whenReady(tree: ProcessTree, port: number, { readyPath, ...peer }: HttpPeer, { path, headers, body }: HttpRequest): Promise<void> {
+export async function whenReady(
+  tree: ProcessTree,
+  port: number,
+  { readyPath, ...peer }: HttpPeer,
+  { path, headers, body }: HttpRequest,
+): Promise<void> {
   const url = `http://127.0.0.1:${port}`
   let last = 'no answer'
-  for (const until = performance.now() + startLimitSeconds * 1000; performance.now() < until; await sleep(200)) {
-    if (tree.hasEnded) throw new Error(`its process ended (${tree.root.signalCode ?? tree.root.exitCode}): ${tree.tail}`)
+  for (
+    const until = performance.now() + startLimitSeconds * 1000;
+    performance.now() < until;
+    await sleep(200)
+  ) {
+    if (tree.hasEnded)
+      throw new Error(`its process ended (${tree.root.signalCode ?? tree.root.exitCode}): ${tree.tail}`)
     try {
-      if (readyPath !== undefined && !(await fetch(url + readyPath, { signal: AbortSignal.timeout(5000) })).ok) continue
-      const response = await fetch(url + path, { method: 'POST', headers, body: new Uint8Array(body), signal: AbortSignal.timeout(30_000) })
+      if (
+        readyPath !== undefined &&
+        !(await fetch(url + readyPath, { signal: AbortSignal.timeout(5000) })).ok
+      )
+        continue
+      const response = await fetch(url + path, {
+        method: 'POST',
+        headers,
+        body: new Uint8Array(body),
+        signal: AbortSignal.timeout(30_000),
+      })
       const text = await response.text()
       if (response.ok) return
       last = `${response.status}: ${text.slice(0, 400)}`
@@ -54,4 +73,3 @@ export async function freePorts(count: number): Promise<number[]> {
   await Promise.all(servers.map((server) => once(server.close(), 'close')))
   return ports
 }
-

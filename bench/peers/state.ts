@@ -1,4 +1,13 @@
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { DecodersMs } from './decoders.ts'
@@ -25,7 +34,9 @@ export function readState(file: string | undefined, plan: Plan): State {
   if (file === undefined || !existsSync(file)) return { units: [], versions: {}, missing: {} }
   const { details, settings: { versions = {}, missing = {}, decodersMs } = {} } = parsed(file)
   if (details === undefined || !isDeepStrictEqual(details.plan, plan)) {
-    throw new Error(`${file} holds results of another plan (${JSON.stringify(details?.plan)}): give another file, or --fresh to write over it`)
+    throw new Error(
+      `${file} holds results of another plan (${JSON.stringify(details?.plan)}): give another file, or --fresh to write over it`,
+    )
   }
   return { units: details.units, versions, missing, ...(decodersMs === undefined ? {} : { decodersMs }) }
 }
@@ -34,7 +45,9 @@ function parsed(file: string): Kept {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Kept
   } catch (error) {
-    throw new Error(`${file} holds no results (${(error as Error).message}): give another file, or --fresh to write over it`)
+    throw new Error(
+      `${file} holds no results (${(error as Error).message}): give another file, or --fresh to write over it`,
+    )
   }
 }
 

@@ -46,7 +46,9 @@ export interface Level {
 
 /** What programs in process are told. */
 export interface LoopInput {
-  readonly workload: Pick<Workload, 'model' | 'jpeg' | 'maxBatchSize' | 'files'> & { readonly name: WorkloadName }
+  readonly workload: Pick<Workload, 'model' | 'jpeg' | 'maxBatchSize' | 'files'> & {
+    readonly name: WorkloadName
+  }
   readonly levels: readonly Level[]
   /** The peer's own. */
   readonly settings: unknown

@@ -7,7 +7,10 @@ import { benchModel } from '../models.ts'
 import { cacheFolder, shared } from './folders.ts'
 import type { Workload, WorkloadName } from './workload.ts'
 
-type Recipe = Omit<Workload, 'name' | 'model' | 'files' | 'references'> & { model(): Workload['model']; files(): string[] }
+type Recipe = Omit<Workload, 'name' | 'model' | 'files' | 'references'> & {
+  model(): Workload['model']
+  files(): string[]
+}
 
 /** Of which SqueezeNet is sure, however they are scaled: decoders do that in ways of their own. */
 const photographs = ['goldfish.jpg', 'wolves.jpg', 'daisy.jpg']
@@ -28,7 +31,13 @@ const recipes: Readonly<Record<WorkloadName, Recipe>> = {
   'mlp-binary': { ...mlp, title: 'MLP 64-256-256-10 over HTTP, binary', json: false, inProcessRates: [] },
   squeezenet: {
     title: 'SqueezeNet 1.1, JPEG in',
-    model: () => ({ path: shared('models/squeezenet/model.onnx'), input: 'data_0', output: 'softmaxout_1', outputElements: 1000, rowDims: [3, 224, 224] }),
+    model: () => ({
+      path: shared('models/squeezenet/model.onnx'),
+      input: 'data_0',
+      output: 'softmaxout_1',
+      outputElements: 1000,
+      rowDims: [3, 224, 224],
+    }),
     files: () => photographs.map((name) => shared(`images/${name}`)),
     jpeg: true,
     json: false,
@@ -58,7 +67,8 @@ const recipes: Readonly<Record<WorkloadName, Recipe>> = {
 export async function prepare(name: WorkloadName): Promise<Workload> {
   const recipe = recipes[name]
   const [model, files] = [recipe.model(), recipe.files()]
-  for (const file of [model.path, ...files]) if (!existsSync(file)) throw new Error(`${basename(file)} is not there: ${file}`)
+  for (const file of [model.path, ...files])
+    if (!existsSync(file)) throw new Error(`${basename(file)} is not there: ${file}`)
   const session = await InferenceSession.create(model.path, { intraOpNumThreads: 1 })
   const references: Float32Array[] = []
   for (const file of files) {

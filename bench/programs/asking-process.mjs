@@ -20,15 +20,20 @@ async function overHttp() {
   const headers = { 'content-type': 'application/octet-stream', 'content-length': body.length }
   return () =>
     new Promise((resolve, reject) => {
-      const sent = request({ socketPath: path, path: '/infer', method: 'POST', agent, headers }, (response) => {
-        const parts = []
-        response.on('data', (part) => parts.push(part)).on('end', () => {
-          const bytes = Buffer.concat(parts)
-          const floats = new Float32Array(bytes.length / 4)
-          new Uint8Array(floats.buffer).set(bytes)
-          resolve(floats)
-        })
-      })
+      const sent = request(
+        { socketPath: path, path: '/infer', method: 'POST', agent, headers },
+        (response) => {
+          const parts = []
+          response
+            .on('data', (part) => parts.push(part))
+            .on('end', () => {
+              const bytes = Buffer.concat(parts)
+              const floats = new Float32Array(bytes.length / 4)
+              new Uint8Array(floats.buffer).set(bytes)
+              resolve(floats)
+            })
+        },
+      )
       sent.on('error', reject).end(body)
     })
 }

@@ -4,7 +4,10 @@ import { input, times } from './first-and-later.mjs'
 import { InferenceEngine, Tensor } from 'zerohop'
 
 const { path, name, dims, dir } = input
-const engine = new InferenceEngine({ cache: dir === null ? false : { dir }, verify: dir === null ? 'none' : 'child' })
+const engine = new InferenceEngine({
+  cache: dir === null ? false : { dir },
+  verify: dir === null ? 'none' : 'child',
+})
 const model = await engine.load('model', { path })
 await model.infer({ [name]: new Tensor('float32', times.row(dims), dims) })
 globalThis.gc()

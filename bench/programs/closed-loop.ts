@@ -26,7 +26,15 @@ export interface ClosedLoopResult {
   readonly loopDelay: LoopDelay
 }
 
-const { side, concurrency, rows: each = 1, mixedRows, warmupSeconds, seconds, ...settings } = input<ClosedLoop>()
+const {
+  side,
+  concurrency,
+  rows: each = 1,
+  mixedRows,
+  warmupSeconds,
+  seconds,
+  ...settings
+} = input<ClosedLoop>()
 const server = await openServer(side)
 const loaded = await server.load(settings)
 let doneRows = 0
@@ -68,7 +76,8 @@ stopped = true
 await Promise.all(callers)
 const result: ClosedLoopResult = {
   rowsPerSecond: ((last.rows - first.rows) / (last.atMs - first.atMs)) * 1000,
-  cpuUsPerRow: (last.cpu.user + last.cpu.system - first.cpu.user - first.cpu.system) / (last.rows - first.rows),
+  cpuUsPerRow:
+    (last.cpu.user + last.cpu.system - first.cpu.user - first.cpu.system) / (last.rows - first.rows),
   meanBatchRows: loaded.meanBatchRows(),
   loopDelay,
 }

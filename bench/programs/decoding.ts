@@ -19,15 +19,24 @@ export interface DecodingResult {
 
 const size = 224
 const { side, images, seconds } = input<DecodingInput>()
-const decode = side === 'ours' ? (file: Buffer) => decodeImage(file, { width: size, height: size, fit: 'cover', scale: 1 / 255 }) : byHand
+const decode =
+  side === 'ours'
+    ? (file: Buffer) => decodeImage(file, { width: size, height: size, fit: 'cover', scale: 1 / 255 })
+    : byHand
 
 /** What an application does without this library. */
 async function byHand(file: Buffer): Promise<Float32Array> {
-  const pixels = await sharp(file).resize(size, size, { fit: 'cover' }).removeAlpha().toColourspace('srgb').raw().toBuffer()
+  const pixels = await sharp(file)
+    .resize(size, size, { fit: 'cover' })
+    .removeAlpha()
+    .toColourspace('srgb')
+    .raw()
+    .toBuffer()
   const planes = new Float32Array(pixels.length)
   const area = size * size
   for (let pixel = 0; pixel < area; pixel++) {
-    for (let channel = 0; channel < 3; channel++) planes[channel * area + pixel] = pixels[3 * pixel + channel]! / 255
+    for (let channel = 0; channel < 3; channel++)
+      planes[channel * area + pixel] = pixels[3 * pixel + channel]! / 255
   }
   return planes
 }
@@ -37,12 +46,21 @@ for (const path of images) {
   const file = readFileSync(path)
   await decode(file)
   const times: { cpuMs: number; wallMs: number }[] = []
-  for (const untilMs = performance.now() + (seconds * 1000) / images.length; performance.now() < untilMs || times.length < 3; ) {
+  for (
+    const untilMs = performance.now() + (seconds * 1000) / images.length;
+    performance.now() < untilMs || times.length < 3;
+  ) {
     const [before, startMs] = [process.cpuUsage(), performance.now()]
     await decode(file)
     const { user, system } = process.cpuUsage(before)
     times.push({ cpuMs: (user + system) / 1000, wallMs: performance.now() - startMs })
   }
-  found.push({ cpuMs: median(times.map(({ cpuMs }) => cpuMs)), wallMs: median(times.map(({ wallMs }) => wallMs)) })
+  found.push({
+    cpuMs: median(times.map(({ cpuMs }) => cpuMs)),
+    wallMs: median(times.map(({ wallMs }) => wallMs)),
+  })
 }
-answer({ cpuMs: found.map(({ cpuMs }) => cpuMs), wallMs: found.map(({ wallMs }) => wallMs) } satisfies DecodingResult)
+answer({
+  cpuMs: found.map(({ cpuMs }) => cpuMs),
+  wallMs: found.map(({ wallMs }) => wallMs),
+} satisfies DecodingResult)

@@ -34,7 +34,8 @@ export interface FairnessLatencyResult {
   readonly heavyRuns: Spread
 }
 
-const { light, heavy, maxBatchSize, heavyCallers, intervalMs, warmupSeconds, seconds } = input<FairnessLatencyInput>()
+const { light, heavy, maxBatchSize, heavyCallers, intervalMs, warmupSeconds, seconds } =
+  input<FairnessLatencyInput>()
 const engine = new InferenceEngine({ cpuWorkers: 1 })
 const lightModel = await engine.load('light', { path: light.path, maxBatchSize })
 const heavyModel = await engine.load('heavy', { path: heavy.path, maxBatchSize })

@@ -39,7 +39,9 @@ const callers = models.flatMap((loaded) =>
 /** Compute time so far, by model, and runs of all. */
 function computed(): { ms: number[]; runs: number } {
   const all = models.map((loaded) => loaded.stats())
-  const ms = all.map(({ batchStats }) => batchStats.reduce((sum, { computeInfer }) => sum + computeInfer.ns, 0) / 1e6)
+  const ms = all.map(
+    ({ batchStats }) => batchStats.reduce((sum, { computeInfer }) => sum + computeInfer.ns, 0) / 1e6,
+  )
   return { ms, runs: all.reduce((sum, { executionCount }) => sum + executionCount, 0) }
 }
 
@@ -52,4 +54,7 @@ await Promise.all(callers)
 await engine.close()
 const gained = after.ms.map((ms, index) => ms - before.ms[index]!)
 const total = gained.reduce((sum, ms) => sum + ms, 0)
-answer({ shares: gained.map((ms) => ms / total), runMs: total / (after.runs - before.runs) } satisfies FairnessSharesResult)
+answer({
+  shares: gained.map((ms) => ms / total),
+  runMs: total / (after.runs - before.runs),
+} satisfies FairnessSharesResult)

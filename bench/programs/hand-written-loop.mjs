@@ -32,4 +32,6 @@ await Promise.all(callers)
 await engine.close()
 
 const sorted = Float64Array.from(measured.slice(0, count)).sort()
-process.send({ perSecond: (count / elapsed) * 1000, p99Us: sorted[Math.ceil(0.99 * count) - 1] * 1000 }, () => process.disconnect())
+process.send({ perSecond: (count / elapsed) * 1000, p99Us: sorted[Math.ceil(0.99 * count) - 1] * 1000 }, () =>
+  process.disconnect(),
+)

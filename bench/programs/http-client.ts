@@ -16,10 +16,17 @@ export interface HttpClientResult {
 
 const { url, connections, bodyBytes, warmupSeconds, seconds } = input<HttpClient>()
 const body = Buffer.from(new Float32Array(bodyBytes / 4).fill(0.5).buffer)
-const load = { url: `${url}/infer`, method: 'POST', headers: { 'content-type': 'application/octet-stream' }, body, connections } as const
+const load = {
+  url: `${url}/infer`,
+  method: 'POST',
+  headers: { 'content-type': 'application/octet-stream' },
+  body,
+  connections,
+} as const
 
 await autocannon({ ...load, duration: warmupSeconds })
 await fetch(`${url}/measure`)
 const found = await autocannon({ ...load, duration: seconds })
-if (found.errors + found.non2xx > 0) throw new Error(`${found.errors} requests failed, ${found.non2xx} were answered by an error`)
+if (found.errors + found.non2xx > 0)
+  throw new Error(`${found.errors} requests failed, ${found.non2xx} were answered by an error`)
 answer({ requestsPerSecond: found['2xx'] / found.duration } satisfies HttpClientResult)

@@ -17,14 +17,18 @@ const loaded = await server.load(settings)
 const probe = new LoopDelayProbe()
 
 const app = fastify({ bodyLimit: 2 ** 24 })
-app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
+  done(null, body),
+)
 const running = new Set<Promise<unknown>>()
 app.post('/infer', async ({ body }, reply) => {
   const answered = loaded.infer({ [name]: new Tensor('float32', floatsOf(body as Buffer), dims) })
   running.add(answered)
   const outputs = await answered.finally(() => running.delete(answered))
   const { buffer, byteOffset, byteLength } = Object.values(outputs)[0]!.data as Float32Array
-  return reply.header('content-type', 'application/octet-stream').send(Buffer.from(buffer, byteOffset, byteLength))
+  return reply
+    .header('content-type', 'application/octet-stream')
+    .send(Buffer.from(buffer, byteOffset, byteLength))
 })
 // The client says when it has warmed up.
 app.get('/measure', async () => probe.start())
@@ -35,7 +39,13 @@ function floatsOf(body: Buffer): Float32Array {
 }
 
 const url = await app.listen({ host: '127.0.0.1', port: 0 })
-const client: HttpClient = { url, connections: concurrency, bodyBytes: 4 * dims.reduce((count, dim) => count * dim, 1), warmupSeconds, seconds }
+const client: HttpClient = {
+  url,
+  connections: concurrency,
+  bodyBytes: 4 * dims.reduce((count, dim) => count * dim, 1),
+  warmupSeconds,
+  seconds,
+}
 const { requestsPerSecond } = await run<HttpClientResult>('programs/http-client.ts', client)
 const result: ClosedLoopResult = {
   rowsPerSecond: requestsPerSecond,

@@ -30,14 +30,19 @@ const tasks = () => readdirSync('/proc/self/task')
 const before = new Set(tasks())
 const engine = side === 'nothing' ? null : new InferenceEngine(ourSides[side])
 for (const [index, model] of models.entries()) {
-  const loaded = await engine?.load(`model-${index}`, { path: model.path, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+  const loaded = await engine?.load(`model-${index}`, {
+    path: model.path,
+    instanceGroup: [{ kind: 'cpu', count: 2 }],
+  })
   await Promise.all(Array.from({ length: 100 }, (_, caller) => loaded?.infer(feedsFor(model, caller))))
 }
 
 await sleep(settleSeconds * 1000)
 // Those that loading needed have ended by now.
 const threads = tasks().filter((task) => !before.has(task))
-const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
+const timers = process
+  .getActiveResourcesInfo()
+  .filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
 
 /** Voluntary context switches of these threads so far. */
 function switches(): number {
@@ -51,7 +56,7 @@ function switches(): number {
 const shares: number[] = []
 const wakeUps: number[] = []
 switches() // what reading them needs for the first time is not idleness
-for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs; ) {
+for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs;) {
   const [switchesBefore, cpuBefore, startMs] = [switches(), process.cpuUsage(), performance.now()]
   await sleep(Math.min(1, seconds) * 1000)
   const { user, system } = process.cpuUsage(cpuBefore)
@@ -59,4 +64,9 @@ for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs
   wakeUps.push(switches() - switchesBefore)
 }
 await engine?.close()
-answer({ timers, cpuShare: median(shares), threads: threads.length, wakeUpsPerSecond: median(wakeUps) } satisfies IdleResult)
+answer({
+  timers,
+  cpuShare: median(shares),
+  threads: threads.length,
+  wakeUpsPerSecond: median(wakeUps),
+} satisfies IdleResult)

@@ -44,7 +44,11 @@ export interface ImageOverloadResult {
   readonly maxBatchSize: number
   readonly loads: readonly OfferedLoad[]
   /** Of a burst with a deadline: how many were refused, and how long those took that were not. */
-  readonly burst: { readonly refused: number; readonly tookMs: number; readonly estimatedMs: readonly number[] }
+  readonly burst: {
+    readonly refused: number
+    readonly tookMs: number
+    readonly estimatedMs: readonly number[]
+  }
   /** How long the same burst takes without one. */
   readonly burstWithoutMs: number
 }
@@ -52,10 +56,23 @@ export interface ImageOverloadResult {
 const callers = 32
 const sendEveryMs = 2
 
-const { model: path, input: name, images, seconds, maxQueueSize, deadlineMs, factors, burst } = input<ImageOverloadInput>()
+const {
+  model: path,
+  input: name,
+  images,
+  seconds,
+  maxQueueSize,
+  deadlineMs,
+  factors,
+  burst,
+} = input<ImageOverloadInput>()
 const files = images.map((file) => readFileSync(file))
 const engine = new InferenceEngine()
-const model = await engine.load('images', { path, inputs: [{ name, image: { channels: 'bgr' } }], ...(burst > 0 ? {} : { dynamicBatching: { defaultQueuePolicy: { maxQueueSize } } }) })
+const model = await engine.load('images', {
+  path,
+  inputs: [{ name, image: { channels: 'bgr' } }],
+  ...(burst > 0 ? {} : { dynamicBatching: { defaultQueuePolicy: { maxQueueSize } } }),
+})
 let next = 0
 const ask = (options = {}) => model.infer({ [name]: files[next++ % files.length]! }, options)
 
@@ -63,7 +80,11 @@ async function measureBurst(deadline: { deadlineMs?: number }): Promise<ImageOve
   const startMs = performance.now()
   const ends = await Promise.allSettled(Array.from({ length: burst }, () => ask(deadline)))
   const refused = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason as InferenceError] : []))
-  return { refused: refused.length, tookMs: performance.now() - startMs, estimatedMs: refused.map(({ estimatedMs }) => estimatedMs ?? 0) }
+  return {
+    refused: refused.length,
+    tookMs: performance.now() - startMs,
+    estimatedMs: refused.map(({ estimatedMs }) => estimatedMs ?? 0),
+  }
 }
 
 async function closedLoop(): Promise<number> {
@@ -90,7 +111,7 @@ async function offer(factor: number, perSecond: number): Promise<OfferedLoad> {
     ).finally(() => settled++)) // prettier-ignore
   }
   while (performance.now() - startMs < 1000 * seconds) {
-    for (const due = Math.floor(((performance.now() - startMs) / 1000) * perSecond); offered < due; ) send()
+    for (const due = Math.floor(((performance.now() - startMs) / 1000) * perSecond); offered < due;) send()
     const { waiting } = model.capacity()
     mostHeld = Math.max(mostHeld, offered - settled)
     mostWaiting = Math.max(mostWaiting, waiting)

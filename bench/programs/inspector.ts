@@ -29,7 +29,9 @@ export interface InspectorResult {
 
 const { model, models, callers, isOpen, intervalMs, seconds } = input<InspectorInput>()
 const engine = new InferenceEngine()
-const loaded = await Promise.all(Array.from({ length: models }, (_, index) => engine.load(`model-${index}`, { path: model.path })))
+const loaded = await Promise.all(
+  Array.from({ length: models }, (_, index) => engine.load(`model-${index}`, { path: model.path })),
+)
 const inspect = inspector(engine, { intervalMs })
 const server = createServer(inspect).listen(0, '127.0.0.1')
 await once(server, 'listening')

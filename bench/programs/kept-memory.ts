@@ -25,7 +25,11 @@ const restMs = 4000
 
 const { model: { path, input: name, rowDims }, memory, rows, runs } = input<KeptMemoryInput>() // prettier-ignore
 const engine = new InferenceEngine()
-const model = await engine.load('model', { path, maxBatchSize: rows, ...(memory === undefined ? {} : { memory }) })
+const model = await engine.load('model', {
+  path,
+  maxBatchSize: rows,
+  ...(memory === undefined ? {} : { memory }),
+})
 
 /** So that no batch of the loop is left in the memory that is looked at. */
 async function ask(rows: number): Promise<number> {

@@ -46,9 +46,23 @@ export interface LatencyTargetResult {
 /** How long a caller of the closed loop waits that was refused. */
 const refusedPauseMs = 5
 
-const { model, maxBatchSize, latencyTargetMs, callers, closedLoopSeconds, wantedMs, ratePerSecond, seed, seconds } = input<LatencyTargetInput>()
+const {
+  model,
+  maxBatchSize,
+  latencyTargetMs,
+  callers,
+  closedLoopSeconds,
+  wantedMs,
+  ratePerSecond,
+  seed,
+  seconds,
+} = input<LatencyTargetInput>()
 const engine = new InferenceEngine()
-const loaded = await engine.load('model', { path: model.path, maxBatchSize, ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }) })
+const loaded = await engine.load('model', {
+  path: model.path,
+  maxBatchSize,
+  ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }),
+})
 const feeds = feedsFor(model, 1)
 
 const isRefusal = (error: unknown) => error instanceof InferenceError && error.code === 'ERR_DEADLINE'
@@ -60,7 +74,7 @@ async function closedLoop(): Promise<{ capacityPerSecond: number; runMs: number 
   const answersMs: number[] = []
   const runsMs: number[] = []
   const caller = async (): Promise<void> => {
-    for (let nowMs = startMs; nowMs < endMs; ) {
+    for (let nowMs = startMs; nowMs < endMs;) {
       try {
         const { report } = await loaded.infer(feeds, { report: true })
         nowMs = performance.now()
@@ -103,7 +117,10 @@ async function poisson(): Promise<Omit<LatencyTargetResult, 'capacityPerSecond' 
     if (nowMs <= endMs) goodAnswers++
   }
   const requests: Promise<void>[] = []
-  await openLoop(poissonTimes(seed, ratePerSecond, seconds * 1000), (intendedMs) => void requests.push(send(intendedMs)))
+  await openLoop(
+    poissonTimes(seed, ratePerSecond, seconds * 1000),
+    (intendedMs) => void requests.push(send(intendedMs)),
+  )
   // Who has no answer by then is late: nobody waits for what an overload has left in the queue.
   await Promise.race([Promise.all(requests), sleep(endMs - performance.now() + wantedMs)])
   await engine.destroy()
@@ -117,13 +134,24 @@ async function poisson(): Promise<Omit<LatencyTargetResult, 'capacityPerSecond' 
     p50Ms: percentile(latenciesMs, 0.5),
     p99Ms: percentile(latenciesMs, 0.99),
     goodputPerSecond: goodAnswers / seconds,
-    meanBatchRows: (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+    meanBatchRows:
+      (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
     sentLateP99Ms: percentile(sentLateMs, 0.99),
   }
 }
 
 const closed = await closedLoop()
-const nothing = { sent: 0, answered: 0, refused: 0, late: 0, p50Ms: 0, p99Ms: 0, goodputPerSecond: 0, meanBatchRows: 0, sentLateP99Ms: 0 }
+const nothing = {
+  sent: 0,
+  answered: 0,
+  refused: 0,
+  late: 0,
+  p50Ms: 0,
+  p99Ms: 0,
+  goodputPerSecond: 0,
+  meanBatchRows: 0,
+  sentLateP99Ms: 0,
+}
 const open = ratePerSecond > 0 ? await poisson() : nothing
 await engine.close()
 answer({ ...closed, ...open } satisfies LatencyTargetResult)

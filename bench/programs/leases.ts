@@ -33,17 +33,25 @@ const { seconds } = input<LeasesInput>()
 const images = 32
 const rowDims = [3, 224, 224]
 const elements = 3 * 224 * 224
-const options = resolveImageOptions({ width: 224, height: 224, scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] })
+const options = resolveImageOptions({
+  width: 224,
+  height: 224,
+  scale: 1 / 255,
+  mean: [0.485, 0.456, 0.406],
+  std: [0.229, 0.224, 0.225],
+})
 
 const random = mulberry32(5)
-const pixels = Array.from({ length: images }, () => Uint8Array.from({ length: elements }, () => random() * 256))
+const pixels = Array.from({ length: images }, () =>
+  Uint8Array.from({ length: elements }, () => random() * 256),
+)
 const { binding } = loadBinding()
 if (binding === null) throw new Error('The trial takes the addon.')
 
 /** The best of many turns over all images: what the machine does beside it makes them longer, never shorter. */
 function best(each: (index: number) => void): number {
   let us = Infinity
-  for (const endMs = performance.now() + seconds * 250; performance.now() < endMs; ) {
+  for (const endMs = performance.now() + seconds * 250; performance.now() < endMs;) {
     const startMs = performance.now()
     for (let index = 0; index < images; index++) each(index)
     us = Math.min(us, ((performance.now() - startMs) * 1000) / images)
@@ -60,7 +68,11 @@ const memcpyUs = best((index) => binding.copyRows(others[index]!, 0, bytes, rows
 const javaScriptUs = best((index) => writePixels(pixels[index]!, shared, options))
 
 const engine = new InferenceEngine({ inline: false })
-const model = await engine.load('images', { path: identity('float32', rowDims), maxBatchSize: images, warmup: { batchSizes: 'all' } })
+const model = await engine.load('images', {
+  path: identity('float32', rowDims),
+  maxBatchSize: images,
+  warmup: { batchSizes: 'all' },
+})
 const throughArray = (index: number): Promise<unknown> => {
   const row = new Float32Array(elements)
   writePixels(pixels[index]!, row, options)
@@ -73,7 +85,7 @@ const throughLease = (index: number): Promise<unknown> => {
   return lease.infer()
 }
 const sides = [throughArray, throughLease].map((call) => ({ call, times: [] as number[] }))
-for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs; ) {
+for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs;) {
   for (const { call, times } of sides) {
     const startMs = performance.now()
     await Promise.all(pixels.map((_, index) => call(index)))
@@ -83,5 +95,14 @@ for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs
 const [arrayUs, leaseUs] = sides.map(({ times }) => median(times)) as [number, number]
 const { rowsInPlace, rowsCopied } = model.stats().leases
 const { vectorInstructions } = binding
-answer({ vectorInstructions, kernelUs, memcpyUs, javaScriptUs, arrayUs, leaseUs, rowsInPlace, rowsCopied } satisfies LeasesResult)
+answer({
+  vectorInstructions,
+  kernelUs,
+  memcpyUs,
+  javaScriptUs,
+  arrayUs,
+  leaseUs,
+  rowsInPlace,
+  rowsCopied,
+} satisfies LeasesResult)
 await engine.close()

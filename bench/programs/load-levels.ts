@@ -43,16 +43,28 @@ for (const level of levels) found.push(await measure(level))
 await served.close()
 answer(found)
 
-async function plain(): Promise<{ infer: Infer; stats: () => ModelStatistics | null; close: () => Promise<void> }> {
+async function plain(): Promise<{
+  infer: Infer
+  stats: () => ModelStatistics | null
+  close: () => Promise<void>
+}> {
   const { InferenceSession } = await import('onnxruntime-node')
   const session = await InferenceSession.create(model.path)
-  return { infer: (caller) => session.run(feedsFor(model, caller)), stats: () => null, close: () => session.release() }
+  return {
+    infer: (caller) => session.run(feedsFor(model, caller)),
+    stats: () => null,
+    close: () => session.release(),
+  }
 }
 
 async function ours(options: ModelOptions): ReturnType<typeof plain> {
   const engine = new InferenceEngine()
   const loaded: Model = await engine.load('model', { ...options, path: model.path })
-  return { infer: (caller) => loaded.infer(feedsFor(model, caller)), stats: () => loaded.stats(), close: () => engine.close() }
+  return {
+    infer: (caller) => loaded.infer(feedsFor(model, caller)),
+    stats: () => loaded.stats(),
+    close: () => engine.close(),
+  }
 }
 
 async function measure(level: Level): Promise<LevelFigures> {
@@ -73,7 +85,10 @@ async function measure(level: Level): Promise<LevelFigures> {
   } // prettier-ignore
 }
 
-async function closed({ callers, seconds }: Extract<Level, { kind: 'callers' }>, ask: (caller: number) => Promise<void>): Promise<void> {
+async function closed(
+  { callers, seconds }: Extract<Level, { kind: 'callers' }>,
+  ask: (caller: number) => Promise<void>,
+): Promise<void> {
   const endMs = performance.now() + seconds * 1000
   const loop = async (_: unknown, caller: number) => {
     while (performance.now() < endMs) await ask(caller)
@@ -81,23 +96,38 @@ async function closed({ callers, seconds }: Extract<Level, { kind: 'callers' }>,
   await Promise.all(Array.from({ length: callers }, loop))
 }
 
-async function open({ kind, perSecond, seconds }: Exclude<Level, { kind: 'callers' }>, ask: (caller: number, fromMs: number) => Promise<void>): Promise<void> {
-  const timesMs = kind === 'constant' ? evenTimes(1000 / perSecond, seconds * 1000) : poissonTimes(5, perSecond, seconds * 1000)
+async function open(
+  { kind, perSecond, seconds }: Exclude<Level, { kind: 'callers' }>,
+  ask: (caller: number, fromMs: number) => Promise<void>,
+): Promise<void> {
+  const timesMs =
+    kind === 'constant'
+      ? evenTimes(1000 / perSecond, seconds * 1000)
+      : poissonTimes(5, perSecond, seconds * 1000)
   const asked: Promise<void>[] = []
   await openLoop(timesMs, (intendedMs) => void asked.push(ask(asked.length % 64, intendedMs)))
   await Promise.all(asked)
 }
 
 /** What the engine did between two looks at its statistics. */
-function since(before: ModelStatistics | null, after: ModelStatistics | null): Pick<LevelFigures, 'meanBatchRows' | 'queueMs' | 'batches'> {
+function since(
+  before: ModelStatistics | null,
+  after: ModelStatistics | null,
+): Pick<LevelFigures, 'meanBatchRows' | 'queueMs' | 'batches'> {
   if (before === null || after === null) return { meanBatchRows: 1, queueMs: 0, batches: {} }
-  const earlier = new Map(before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]))
+  const earlier = new Map(
+    before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]),
+  )
   const batches = after.batchStats
-    .map(({ batchSize, computeInfer }): [number, number] => [batchSize, computeInfer.count - (earlier.get(batchSize) ?? 0)])
+    .map(({ batchSize, computeInfer }): [number, number] => [
+      batchSize,
+      computeInfer.count - (earlier.get(batchSize) ?? 0),
+    ])
     .filter(([, count]) => count > 0)
   const queue = [before, after].map(({ inferenceStats }) => inferenceStats.queue)
   return {
-    meanBatchRows: (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+    meanBatchRows:
+      (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
     queueMs: (queue[1]!.ns - queue[0]!.ns) / (queue[1]!.count - queue[0]!.count) / 1e6,
     batches: Object.fromEntries(batches),
   }

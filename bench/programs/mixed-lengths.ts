@@ -31,7 +31,8 @@ export interface MixedLengthsResult {
 
 const samples = 128
 
-const { side, model, maxBatchSize, sizes, humps, callers, warmupSeconds, seconds } = input<MixedLengthsInput>()
+const { side, model, maxBatchSize, sizes, humps, callers, warmupSeconds, seconds } =
+  input<MixedLengthsInput>()
 const { path, width } = model
 const engine = new InferenceEngine()
 const longest = sizes.at(-1)!
@@ -50,7 +51,9 @@ function drawLength(): number {
 
 function singly(loaded: Model): Infer {
   return async (data) => {
-    const outputs = await loaded.infer({ [model.input]: new Tensor('float32', data, [1, data.length / width, width]) })
+    const outputs = await loaded.infer({
+      [model.input]: new Tensor('float32', data, [1, data.length / width, width]),
+    })
     return outputs[model.output]!.data as Float32Array
   }
 }
@@ -84,14 +87,17 @@ let maxDifference = 0
 for (const [index, data] of rows.entries()) {
   const expected = await alone(data)
   const found = together[index]!
-  if (found.length !== expected.length) throw new Error(`${expected.length} elements expected, ${found.length} received`)
-  for (let at = 0; at < expected.length; at++) maxDifference = Math.max(maxDifference, Math.abs(found[at]! - expected[at]!))
+  if (found.length !== expected.length)
+    throw new Error(`${expected.length} elements expected, ${found.length} received`)
+  for (let at = 0; at < expected.length; at++)
+    maxDifference = Math.max(maxDifference, Math.abs(found[at]! - expected[at]!))
 }
 await engine.close()
 const { ownElements, paddedElements } = after.padding
 answer({
   requestsPerSecond,
-  meanBatchRows: (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+  meanBatchRows:
+    (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
   waste: ownElements === 0 ? 0 : paddedElements / ownElements - 1,
   maxDifference,
 } satisfies MixedLengthsResult)

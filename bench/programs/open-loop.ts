@@ -10,8 +10,12 @@ const mostPerTurn = 16
  *
  * @param send is told when it was meant to be called, on the clock of `performance.now()`.
  */
-export async function openLoop(timesMs: ArrayLike<number>, send: (intendedMs: number) => void, startMs = performance.now()): Promise<void> {
-  for (let next = 0; next < timesMs.length; ) {
+export async function openLoop(
+  timesMs: ArrayLike<number>,
+  send: (intendedMs: number) => void,
+  startMs = performance.now(),
+): Promise<void> {
+  for (let next = 0; next < timesMs.length;) {
     const dueMs = startMs + timesMs[next]!
     const waitMs = dueMs - performance.now()
     // A timer may fire up to a millisecond early.
@@ -25,7 +29,10 @@ export async function openLoop(timesMs: ArrayLike<number>, send: (intendedMs: nu
 
 /** Times a constant interval apart, from one interval on. */
 export function evenTimes(intervalMs: number, durationMs: number): Float64Array {
-  return Float64Array.from({ length: Math.floor(durationMs / intervalMs) }, (_, index) => (index + 1) * intervalMs)
+  return Float64Array.from(
+    { length: Math.floor(durationMs / intervalMs) },
+    (_, index) => (index + 1) * intervalMs,
+  )
 }
 
 /** Times of a Poisson process, the same for the same seed. */

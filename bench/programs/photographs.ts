@@ -62,7 +62,8 @@ async function plain(): Promise<Served> {
       const rgb = await sharp(file).resize(size, size, { fit: 'cover' }).removeAlpha().raw().toBuffer()
       const planes = new Float32Array(3 * size * size)
       for (let pixel = 0; pixel < size * size; pixel++) {
-        for (let channel = 0; channel < 3; channel++) planes[(2 - channel) * size * size + pixel] = rgb[pixel * 3 + channel]!
+        for (let channel = 0; channel < 3; channel++)
+          planes[(2 - channel) * size * size + pixel] = rgb[pixel * 3 + channel]!
       }
       return session.run({ data_0: new Tensor('float32', planes, [1, 3, size, size]) })
     },

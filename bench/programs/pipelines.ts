@@ -28,7 +28,11 @@ const models: Model[] = []
 for (const name of names) models.push(await engine.load(name, { path: model.path, maxBatchSize: 64 }))
 const pipeline = await engine.loadPipeline('pipeline', {
   inputs: ['x0'],
-  steps: names.map((name, step) => ({ model: name, inputs: { [model.input]: `x${step}` }, outputs: { y: `x${step + 1}` } })),
+  steps: names.map((name, step) => ({
+    model: name,
+    inputs: { [model.input]: `x${step}` },
+    outputs: { y: `x${step + 1}` },
+  })),
   outputs: [`x${steps}`],
 })
 const elements = model.rowDims.reduce((product, dim) => product * dim, 1)
@@ -47,5 +51,9 @@ const { timesUs, tookMs } = await askFor(1000 * seconds, callers, ask)
 const { user, system } = process.cpuUsage(before)
 const count = timesUs.length
 timesUs.sort((a, b) => a - b)
-answer({ requestsPerSecond: (count / tookMs) * 1000, p50Us: percentile(timesUs, 0.5), cpuUs: (user + system) / count } satisfies PipelinesResult)
+answer({
+  requestsPerSecond: (count / tookMs) * 1000,
+  p50Us: percentile(timesUs, 0.5),
+  cpuUs: (user + system) / count,
+} satisfies PipelinesResult)
 await engine.close()

@@ -36,18 +36,28 @@ async function configuration() {
 
 const random = mulberry32(3)
 const values = (count: number, scale = 1) => Float32Array.from({ length: count }, () => random() * scale)
-const feeds = 'boxes' in work ? detections(work.boxes, work.classes) : { logits: new Tensor('float32', values(work.classes, 8), [1, work.classes]) }
+const feeds =
+  'boxes' in work
+    ? detections(work.boxes, work.classes)
+    : { logits: new Tensor('float32', values(work.classes, 8), [1, work.classes]) }
 
 /** A detector's answer: boxes all over a picture, with one score of thirty that counts. */
 function detections(boxes: number, classes: number) {
   const corners = values(4 * boxes, 600)
-  for (let box = 0; box < boxes; box++) for (const side of [0, 1]) corners[4 * box + 2 + side] = corners[4 * box + side]! + 20 + random() * 60
+  for (let box = 0; box < boxes; box++)
+    for (const side of [0, 1]) corners[4 * box + 2 + side] = corners[4 * box + side]! + 20 + random() * 60
   const scores = values(classes * boxes).map((score) => score ** 40)
-  return { boxes: new Tensor('float32', corners, [1, boxes, 4]), scores: new Tensor('float32', scores, [1, classes, boxes]) }
+  return {
+    boxes: new Tensor('float32', corners, [1, boxes, 4]),
+    scores: new Tensor('float32', scores, [1, classes, boxes]),
+  }
 }
 
 const ask = () => loaded.infer(feeds)
 await askFor(300 * seconds, callers, ask)
 const { timesUs, tookMs } = await askFor(1000 * seconds, callers, ask)
-answer({ answersPerSecond: (timesUs.length / tookMs) * 1000, p50Us: percentile(timesUs, 0.5) } satisfies PostprocessingResult)
+answer({
+  answersPerSecond: (timesUs.length / tookMs) * 1000,
+  p50Us: percentile(timesUs, 0.5),
+} satisfies PostprocessingResult)
 await engine.close()

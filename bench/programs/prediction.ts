@@ -60,12 +60,20 @@ const model = await loadModel()
 const feeds = new Map<number, Feeds>()
 
 try {
-  const service = await calibrateService(model, { maxBatchSize, instances, seconds: given.calibrationSeconds, feedsOf })
+  const service = await calibrateService(model, {
+    maxBatchSize,
+    instances,
+    seconds: given.calibrationSeconds,
+    feedsOf,
+  })
   const timesMs = scheduleOf(service.serviceTimes, service.slowdown.at(-1)!)
   const first = await recorded(timesMs)
   const second = await recorded(timesMs)
   const configuration = { arrivals: { kind: 'recorded', arrivals: first }, instances, maxBatchSize } as const
-  const recordedService: Pick<SimulationOptions, 'serviceTimes' | 'overheads'> = { serviceTimes: { recorded: runsOf(first) }, overheads: { inline: inlineIn(first) } }
+  const recordedService: Pick<SimulationOptions, 'serviceTimes' | 'overheads'> = {
+    serviceTimes: { recorded: runsOf(first) },
+    overheads: { inline: inlineIn(first) },
+  }
   answer({
     requests: first.length,
     ratePerSecond: (first.length * 1e6) / first.at(-1)!.atUs,
@@ -80,7 +88,12 @@ try {
 }
 
 async function loadModel(): Promise<Model> {
-  if (which !== 'sleeper') return engine.load('model', { path: which.path, maxBatchSize, instanceGroup: [{ kind: 'cpu', count: instances }] })
+  if (which !== 'sleeper')
+    return engine.load('model', {
+      path: which.path,
+      maxBatchSize,
+      instanceGroup: [{ kind: 'cpu', count: instances }],
+    })
   const tensor = { type: 'float32', dims: [1] } as const
   const sleeper = await engine.loadFunction('model', {
     module: new URL('./sleeper.mjs', import.meta.url).href, inputs: [{ name: 'x', ...tensor }], outputs: [{ name: 'y', ...tensor }], maxBatchSize, instanceGroup: [{ count: instances }],
@@ -89,7 +102,8 @@ async function loadModel(): Promise<Model> {
 }
 
 function feedsOf(rows: number): Feeds {
-  const made = feeds.get(rows) ?? feedsFor(which === 'sleeper' ? { path: '', input: 'x', rowDims: [1] } : which, 1, rows)
+  const made =
+    feeds.get(rows) ?? feedsFor(which === 'sleeper' ? { path: '', input: 'x', rowDims: [1] } : which, 1, rows)
   feeds.set(rows, made)
   return made
 }
@@ -100,7 +114,10 @@ function scheduleOf(table: readonly { rows: number; ms: number }[], slowdown: nu
   const meanRows = mix.reduce((sum, { rows, share }) => sum + rows * share, 0) / shares
   const ratePerSecond = (load * capacity) / meanRows
   // Bursts come twice as fast as the rate, for half of the time.
-  const arrivals: OpenArrivals = given.arrivals === 'poisson' ? { kind: 'poisson', ratePerSecond } : { kind: 'on-off', ratePerSecond: 2 * ratePerSecond, onMs: 500, offMs: 500 }
+  const arrivals: OpenArrivals =
+    given.arrivals === 'poisson'
+      ? { kind: 'poisson', ratePerSecond }
+      : { kind: 'on-off', ratePerSecond: 2 * ratePerSecond, onMs: 500, offMs: 500 }
   const requests = Math.max(20, Math.floor(ratePerSecond * seconds))
   return schedule({ arrivals, requests, rows: mix, burst: 0, loadSteps: [], models: 1, seed })
 }
@@ -117,10 +134,18 @@ async function recorded({ timesMs, rows }: ReturnType<typeof schedule>): Promise
 
 function figuresOf(arrivals: readonly Arrival[]): RunFigures {
   const unknown = arrivals.filter(({ latencyUs }) => latencyUs === undefined).length
-  if (unknown > 0) throw new Error(`Expected the latency of each request; ${unknown} of ${arrivals.length} have none: so many wait at once that they were recorded before they were answered.`)
+  if (unknown > 0)
+    throw new Error(
+      `Expected the latency of each request; ${unknown} of ${arrivals.length} have none: so many wait at once that they were recorded before they were answered.`,
+    )
   const latenciesMs = arrivals.map(({ latencyUs }) => latencyUs! / 1000)
   const lastMs = arrivals.reduce((last, { atUs, latencyUs }) => Math.max(last, (atUs + latencyUs!) / 1000), 0)
-  return { p50Ms: percentile(latenciesMs, 0.5), p95Ms: percentile(latenciesMs, 0.95), p99Ms: percentile(latenciesMs, 0.99), perSecond: (arrivals.length * 1000) / lastMs }
+  return {
+    p50Ms: percentile(latenciesMs, 0.5),
+    p95Ms: percentile(latenciesMs, 0.95),
+    p99Ms: percentile(latenciesMs, 0.99),
+    perSecond: (arrivals.length * 1000) / lastMs,
+  }
 }
 
 function figuresOfResult({ p50Ms, p95Ms, p99Ms, throughputPerSecond }: SimulationResult): RunFigures {

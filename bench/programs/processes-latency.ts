@@ -15,7 +15,9 @@ export interface ProcessesLatencyInput {
 }
 
 /** Medians, in microseconds. */
-export type ProcessesLatencyResult = Readonly<Record<'in process' | 'shared memory' | 'socket' | 'ping-pong' | 'ping-pong of processes', number>>
+export type ProcessesLatencyResult = Readonly<
+  Record<'in process' | 'shared memory' | 'socket' | 'ping-pong' | 'ping-pong of processes', number>
+>
 
 const { model, path, blocks, requestsPerBlock } = input<ProcessesLatencyInput>()
 const feeds = feedsFor(model, 1)

@@ -29,10 +29,30 @@ class Queue {
   readonly #queue: RequestQueue<WaitingRequest>
 
   constructor(priorityLevels: number) {
-    const defaultPolicy = { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 1_000_000 } as const
-    this.#levels = new PriorityLevels({ priorityLevels, defaultPriorityLevel: priorityLevels, defaultPolicy, policies: new Map() })
-    const limits = { maxBatchSize: batchSize, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true, holdUntilQueued: 0 }
-    this.#queue = new RequestQueue(limits, systemClock, { dropped: () => {}, takeBack: () => false, wake: () => {} })
+    const defaultPolicy = {
+      timeoutAction: 'REJECT',
+      defaultTimeoutMs: 0,
+      allowTimeoutOverride: false,
+      maxQueueSize: 1_000_000,
+    } as const
+    this.#levels = new PriorityLevels({
+      priorityLevels,
+      defaultPriorityLevel: priorityLevels,
+      defaultPolicy,
+      policies: new Map(),
+    })
+    const limits = {
+      maxBatchSize: batchSize,
+      preferredBatchSizes: [],
+      maxQueueDelayMs: 0,
+      joinRequests: true,
+      holdUntilQueued: 0,
+    }
+    this.#queue = new RequestQueue(limits, systemClock, {
+      dropped: () => {},
+      takeBack: () => false,
+      wake: () => {},
+    })
   }
 
   /** True when a full batch waits. */
@@ -81,7 +101,8 @@ export class QueueLoad {
   prepare(requests: number): void {
     const { buckets } = this.#case
     if (buckets === 1) return
-    for (let index = 0; index < requests; index++) this.#keys[index] = `${1 + ((this.#next + index) % buckets)},64,;`
+    for (let index = 0; index < requests; index++)
+      this.#keys[index] = `${1 + ((this.#next + index) % buckets)},64,;`
   }
 
   enqueue(requests: number): void {
@@ -91,7 +112,11 @@ export class QueueLoad {
       const random = this.#randoms[turn % drawn]!
       const priority = priorityLevels === 0 ? undefined : 1 + Math.floor(random * priorityLevels)
       const queue = this.#queues[turn % models]!
-      const full = queue.enqueue(this.#keys[index]!, priority, timeouts ? shortestTimeoutMs * (1 + random) : undefined)
+      const full = queue.enqueue(
+        this.#keys[index]!,
+        priority,
+        timeouts ? shortestTimeoutMs * (1 + random) : undefined,
+      )
       if (full && models > 1) this.#shares.activate(queue)
     }
   }

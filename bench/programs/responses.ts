@@ -25,13 +25,18 @@ const { model, side, seconds } = input<ResponsesInput>()
 const engine = new InferenceEngine({ inline: false })
 // What is kept of those that miss is as little as can be, so that it is their own cost that is seen.
 const responseCache = side === 'plain' ? false : side === 'miss' ? { maxBytes: 1 } : true
-const loaded = await engine.load('model', { path: model.path, maxBatchSize: 1, responseCache, sessionOptions: { intraOpNumThreads: 1 } })
+const loaded = await engine.load('model', {
+  path: model.path,
+  maxBatchSize: 1,
+  responseCache,
+  sessionOptions: { intraOpNumThreads: 1 },
+})
 const feeds = feedsFor(model, 1)
 const data = feeds[model.input]!.data as Float32Array
 const times: number[] = []
 const warmMs = performance.now() + seconds * 250
 const endMs = warmMs + seconds * 1000
-for (let count = 0, nowMs = 0; nowMs < endMs; ) {
+for (let count = 0, nowMs = 0; nowMs < endMs;) {
   const startMs = performance.now()
   for (let call = 0; call < together; call++) {
     data[0] = side === 'hit' ? 0 : ++count

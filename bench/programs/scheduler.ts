@@ -52,7 +52,12 @@ async function replace(runMs: number): Promise<SchedulerResult> {
     await nextTurn()
   }
   const perRequestNs = (ms: number) => (ms * 1e6) / requests
-  return { enqueueNs: perRequestNs(enqueueMs), dispatchNs: perRequestNs(dispatchMs), gcNs: perRequestNs(gcMs), longestDispatchMs }
+  return {
+    enqueueNs: perRequestNs(enqueueMs),
+    dispatchNs: perRequestNs(dispatchMs),
+    gcNs: perRequestNs(gcMs),
+    longestDispatchMs,
+  }
 }
 
 await replace((seconds * 1000) / 2)

@@ -26,12 +26,22 @@ const frame = 512
 const context = 64
 const { folder, streams, maxBatchSize, instances, threads, seconds } = input<SequencesInput>()
 const wav = readFileSync(`${folder}/test.wav`)
-const audio = Float32Array.from({ length: (wav.length - 44) / 2 }, (_, index) => wav.readInt16LE(44 + 2 * index) / 32_768)
-const frames = Array.from({ length: Math.floor(audio.length / frame) - 1 }, (_, index) => new Tensor('float32', audio.slice(index * frame, (index + 1) * frame + context), [1, frame + context]))
+const audio = Float32Array.from(
+  { length: (wav.length - 44) / 2 },
+  (_, index) => wav.readInt16LE(44 + 2 * index) / 32_768,
+)
+const frames = Array.from(
+  { length: Math.floor(audio.length / frame) - 1 },
+  (_, index) =>
+    new Tensor('float32', audio.slice(index * frame, (index + 1) * frame + context), [1, frame + context]),
+)
 const sr = new Tensor('int64', BigInt64Array.of(16_000n), [])
 
 const engine = new InferenceEngine()
-const batched: ModelOptions = { maxBatchSize, sequence: { state: [{ input: 'state', output: 'stateN' }], maxSequenceIdleMs: 60_000 } }
+const batched: ModelOptions = {
+  maxBatchSize,
+  sequence: { state: [{ input: 'state', output: 'stateN' }], maxSequenceIdleMs: 60_000 },
+}
 const model = await engine.load('vad', {
   path: `${folder}/silero_vad_16k_op15.onnx`,
   instanceGroup: [{ count: instances }],
@@ -54,7 +64,11 @@ async function asStream(number: number, until: () => boolean): Promise<void> {
 }
 
 let on = true
-const running = Promise.all(Array.from({ length: streams }, (_, stream) => (maxBatchSize > 0 ? asStream : byHand)(37 * stream, () => on)))
+const running = Promise.all(
+  Array.from({ length: streams }, (_, stream) =>
+    (maxBatchSize > 0 ? asStream : byHand)(37 * stream, () => on),
+  ),
+)
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 await wait(300 * seconds)
 const before = { ...model.stats(), cpu: process.cpuUsage(), atMs: performance.now() }

@@ -17,7 +17,9 @@ async function overHttp() {
       const body = Buffer.concat(parts)
       const floats = new Float32Array(body.length / 4)
       new Uint8Array(floats.buffer).set(body)
-      const outputs = await loaded.infer({ [model.input]: new Tensor('float32', floats, [1, ...model.rowDims]) })
+      const outputs = await loaded.infer({
+        [model.input]: new Tensor('float32', floats, [1, ...model.rowDims]),
+      })
       const { buffer, byteOffset, byteLength } = Object.values(outputs)[0].data
       response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': byteLength })
       response.end(Buffer.from(buffer, byteOffset, byteLength))
@@ -28,7 +30,7 @@ async function overHttp() {
 }
 
 process.on('message', async (word) => {
-  if (word === 'collect') return globalThis.gc(), process.send('collected')
+  if (word === 'collect') return (globalThis.gc(), process.send('collected'))
   await server.close()
   await engine.close()
   process.disconnect()

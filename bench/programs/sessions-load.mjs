@@ -32,7 +32,12 @@ const engine = await warmEngine()
 if (isMainThread) {
   const other = await warmEngine()
   const first = await loadMs(engine, 'model')
-  const result = { first, otherName: await loadMs(engine, 'another'), otherEngine: await loadMs(other, 'model'), otherIsolate: await inOtherIsolate() }
+  const result = {
+    first,
+    otherName: await loadMs(engine, 'another'),
+    otherEngine: await loadMs(other, 'model'),
+    otherIsolate: await inOtherIsolate(),
+  }
   await Promise.all([engine.close(), other.close()])
   process.send(result, () => process.disconnect())
 } else {

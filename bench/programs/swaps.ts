@@ -52,7 +52,10 @@ const swapped = await engine.load('swapped', configOf(0))
 const beside = await engine.load('beside', { path: other.path, maxBatchSize: 32 })
 
 const feedsOf = ({ input: name, rowDims }: BenchModel) => ({
-  [name]: new Tensor('float32', new Float32Array(rowDims.reduce((count, dim) => count * dim, 1)).fill(0.5), [1, ...rowDims]),
+  [name]: new Tensor('float32', new Float32Array(rowDims.reduce((count, dim) => count * dim, 1)).fill(0.5), [
+    1,
+    ...rowDims,
+  ]),
 })
 const feeds = feedsOf(versions[0]!)
 const otherFeeds = feedsOf(other)
@@ -67,7 +70,9 @@ async function ask(): Promise<void> {
   try {
     const { y, mark } = await swapped.infer(feeds)
     const version = (mark!.data as Float32Array)[0]!
-    const isWhole = (y!.data as Float32Array).every((value, index) => Math.abs(value - version * right[index]!) <= 1e-3 * (1 + Math.abs(value)))
+    const isWhole = (y!.data as Float32Array).every(
+      (value, index) => Math.abs(value - version * right[index]!) <= 1e-3 * (1 + Math.abs(value)),
+    )
     if (!isWhole) counts.mixed++
     byVersion[version] = (byVersion[version] ?? 0) + 1
   } catch {
@@ -135,4 +140,13 @@ const bytesBefore = await settledBytes()
 const { result: tookMs, ...swapping } = await under(() => swap(swaps))
 const bytesAfter = await settledBytes()
 await engine.close()
-answer({ ...counts, byVersion, swapMs: percentile(tookMs, 0.5), quiet, swapping, bytesFirst, bytesBefore, bytesAfter } satisfies SwapsResult)
+answer({
+  ...counts,
+  byVersion,
+  swapMs: percentile(tookMs, 0.5),
+  quiet,
+  swapping,
+  bytesFirst,
+  bytesBefore,
+  bytesAfter,
+} satisfies SwapsResult)

@@ -38,7 +38,8 @@ export interface TimeoutsResult {
 
 const sendEveryMs = 1
 
-const { side, model, maxBatchSize, requestsPerSecond, shortestMs, longestMs, warmupSeconds, seconds } = input<TimeoutsInput>()
+const { side, model, maxBatchSize, requestsPerSecond, shortestMs, longestMs, warmupSeconds, seconds } =
+  input<TimeoutsInput>()
 const waiting = side === 'ours' ? await ours() : await plainTimers(model, maxBatchSize)
 const random = mulberry32(1)
 const latenessMs: number[] = []
@@ -46,7 +47,9 @@ let unsettled = 0 // counted, not kept: what is measured should not be the colle
 let answered = 0
 let mostQueued = 0
 let gcMs: number[] = []
-new PerformanceObserver((list) => gcMs.push(...list.getEntries().map(({ duration }) => duration))).observe({ entryTypes: ['gc'] })
+new PerformanceObserver((list) => gcMs.push(...list.getEntries().map(({ duration }) => duration))).observe({
+  entryTypes: ['gc'],
+})
 
 async function ours(): Promise<Waiting> {
   const engine = new InferenceEngine()
@@ -95,7 +98,10 @@ const gcTotalMs = gcMs.reduce((sum, ms) => sum + ms, 0)
 const [gcMaxMs, gcShare] = [Math.max(0, ...gcMs), gcTotalMs / (seconds * 1000)]
 while (unsettled > 0) await sleep(sendEveryMs)
 await waiting.close()
-if (latenessMs.length === 0) throw new Error(`Expected requests that time out; all ${answered} were answered: the model is too fast for this load.`)
+if (latenessMs.length === 0)
+  throw new Error(
+    `Expected requests that time out; all ${answered} were answered: the model is too fast for this load.`,
+  )
 answer({
   minMs: percentile(latenessMs, 0),
   p50Ms: percentile(latenessMs, 0.5),

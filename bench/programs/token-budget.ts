@@ -37,7 +37,8 @@ export interface TokenBudgetResult {
 /** Deviations from the median to the ninth of ten of a normal distribution. */
 const toP90 = 1.2816
 
-const { model, maxBatchSize, dynamicBatching, lengths, load, warmupSeconds, seconds } = input<TokenBudgetInput>()
+const { model, maxBatchSize, dynamicBatching, lengths, load, warmupSeconds, seconds } =
+  input<TokenBudgetInput>()
 const { path, width } = model
 const random = mulberry32(3)
 const engine = new InferenceEngine()
@@ -56,7 +57,10 @@ function drawLength(): number {
 
 async function ask(fromMs: number): Promise<void> {
   const length = drawLength()
-  const { report } = await loaded.infer({ [model.input]: new Tensor('float32', row.subarray(0, length * width), [1, length, width]) }, { report: true })
+  const { report } = await loaded.infer(
+    { [model.input]: new Tensor('float32', row.subarray(0, length * width), [1, length, width]) },
+    { report: true },
+  )
   latenciesMs.push(performance.now() - fromMs)
   tokens += length
   largestBatch = Math.max(largestBatch, report.batchSize * report.paddedTo!)
@@ -72,7 +76,10 @@ async function send(forSeconds: number, seed: number): Promise<void> {
     return
   }
   const asked: Promise<void>[] = []
-  await openLoop(poissonTimes(seed, load.perSecond, forSeconds * 1000), (intendedMs) => void asked.push(ask(intendedMs)))
+  await openLoop(
+    poissonTimes(seed, load.perSecond, forSeconds * 1000),
+    (intendedMs) => void asked.push(ask(intendedMs)),
+  )
   await Promise.all(asked)
 }
 
@@ -91,7 +98,8 @@ answer({
   tokensPerSecond: tokens / took,
   p50Ms: percentile(latenciesMs, 0.5),
   p99Ms: percentile(latenciesMs, 0.99),
-  meanBatchRows: (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+  meanBatchRows:
+    (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
   waste: 1 - (after.padding.ownElements - before.padding.ownElements) / padded,
   largestBatch,
   arenaBytes: after.arena?.mostInUseBytes ?? 0,

@@ -25,7 +25,9 @@ export interface TracingResult {
 
 const { model, rate, callers, seconds } = input<TracingInput>()
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
-const engine = new InferenceEngine(rate === 0 ? {} : { trace: { file: join(folder, 'trace.json'), rate, logFrequency: 100_000 } })
+const engine = new InferenceEngine(
+  rate === 0 ? {} : { trace: { file: join(folder, 'trace.json'), rate, logFrequency: 100_000 } },
+)
 const loaded = await engine.load('model', { path: model.path })
 let done = 0
 let stopped = false

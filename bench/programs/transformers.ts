@@ -41,7 +41,10 @@ const random = mulberry32(17)
 function drawText(): string {
   const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
   const tokens = Math.round(lengths.median * Math.exp(normal * lengths.spread))
-  return Array.from({ length: Math.min(lengths.most, Math.max(3, tokens)) - 2 }, () => words[Math.floor(random() * words.length)]!).join(' ')
+  return Array.from(
+    { length: Math.min(lengths.most, Math.max(3, tokens)) - 2 },
+    () => words[Math.floor(random() * words.length)]!,
+  ).join(' ')
 }
 
 Object.assign(env, { allowRemoteModels: false, useFSCache: false, localModelPath: folder.root })
@@ -49,7 +52,8 @@ const open = () => pipeline('feature-extraction', folder.name, { dtype: 'fp32' }
 const engine = new InferenceEngine()
 const extract = await open()
 if (padding !== 'plain') await accelerate(extract, { engine, ...(padding !== 'default' && { padding }) })
-const embed = async (text: string) => (await extract(text, { pooling: 'mean', normalize: true })).data as Float32Array
+const embed = async (text: string) =>
+  (await extract(text, { pooling: 'mean', normalize: true })).data as Float32Array
 
 const texts = Array.from({ length: 1024 }, drawText)
 let done = 0
@@ -76,14 +80,18 @@ const plain = await open()
 let largestDifference = 0
 for (const [index, vector] of own.entries()) {
   const { data } = await plain(texts[index]!, { pooling: 'mean', normalize: true })
-  for (const [at, value] of vector.entries()) largestDifference = Math.max(largestDifference, Math.abs(value - (data as Float32Array)[at]!))
+  for (const [at, value] of vector.entries())
+    largestDifference = Math.max(largestDifference, Math.abs(value - (data as Float32Array)[at]!))
 }
 await Promise.all([plain.dispose(), extract.dispose(), engine.close()])
 const { ownElements = 0, paddedElements = 0 } = after?.padding ?? {}
 answer({
   textsPerSecond,
   waste: paddedElements === 0 ? 0 : 1 - ownElements / paddedElements,
-  meanBatchRows: after === undefined || before === undefined ? 1 : (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+  meanBatchRows:
+    after === undefined || before === undefined
+      ? 1
+      : (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
   cpuMsPerText,
   loopDelay,
   largestDifference,

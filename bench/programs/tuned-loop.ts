@@ -22,7 +22,13 @@ const model = await engine.load('model', config)
 const [{ name, shape }] = model.metadata.inputs as [(typeof model.metadata.inputs)[number]]
 const dims = [1, ...shape.slice(1).map(Number)]
 const length = dims.reduce((product, dim) => product * dim, 1)
-const feeds = { [name]: new Tensor('float32', Float32Array.from({ length }, (_, index) => (index % 17) / 17), dims) }
+const feeds = {
+  [name]: new Tensor(
+    'float32',
+    Float32Array.from({ length }, (_, index) => (index % 17) / 17),
+    dims,
+  ),
+}
 
 let latenciesMs: number[] = []
 let done = 0
@@ -58,5 +64,8 @@ const p99Ms = percentile(latenciesMs, 0.99)
 stopped = true
 await Promise.all(callers)
 await engine.close()
-const result: TunedLoopResult = { rowsPerSecond: ((last.done - first.done) / (last.atMs - first.atMs)) * 1000, p99Ms }
+const result: TunedLoopResult = {
+  rowsPerSecond: ((last.done - first.done) / (last.atMs - first.atMs)) * 1000,
+  p99Ms,
+}
 answer(result)

@@ -17,7 +17,11 @@ export interface BestFixed {
 }
 
 /** Tries every size with every delay. */
-export function bestFixed(scenario: Partial<Scenario>, sizes: readonly number[], delaysMs: readonly number[]): BestFixed {
+export function bestFixed(
+  scenario: Partial<Scenario>,
+  sizes: readonly number[],
+  delaysMs: readonly number[],
+): BestFixed {
   const tried: FixedResult[] = []
   for (const maxBatchSize of sizes) {
     for (const maxQueueDelayMs of delaysMs) {
@@ -27,5 +31,8 @@ export function bestFixed(scenario: Partial<Scenario>, sizes: readonly number[],
   }
   const { targetMs } = tried[0]!.result
   tried.sort((a, b) => b.result.goodputPerSecond - a.result.goodputPerSecond)
-  return { withinTarget: tried.find(({ result }) => (result.p99Ms ?? Infinity) <= targetMs) ?? null, highest: tried[0]! }
+  return {
+    withinTarget: tried.find(({ result }) => (result.p99Ms ?? Infinity) <= targetMs) ?? null,
+    highest: tried[0]!,
+  }
 }

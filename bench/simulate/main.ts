@@ -4,11 +4,19 @@ import type { OpenArrivals } from '../../src/simulation/arrival-schedule.ts'
 import { bestFixed } from './best-fixed.ts'
 import { parse } from './parse.ts'
 import { bestFixedTable, resultTable, timelineTable } from './report.ts'
-import { capacityPerSecond, defaultScenario, policyNames, type PolicyName, type Scenario } from './scenario.ts'
+import {
+  capacityPerSecond,
+  defaultScenario,
+  policyNames,
+  type PolicyName,
+  type Scenario,
+} from './scenario.ts'
 import { simulate } from './simulate.ts'
 
-interface CommandLine
-  extends Pick<Scenario, 'burst' | 'rows' | 'service' | 'jitter' | 'instances' | 'models' | 'seed' | 'loadSteps' | 'serviceSteps'> {
+interface CommandLine extends Pick<
+  Scenario,
+  'burst' | 'rows' | 'service' | 'jitter' | 'instances' | 'models' | 'seed' | 'loadSteps' | 'serviceSteps'
+> {
   readonly policies: readonly PolicyName[]
   readonly requests?: number
   readonly arrivals: 'poisson' | 'constant' | 'on-off'
@@ -44,8 +52,16 @@ const options = new Command('npm run simulate --')
   .option('--policies <names>', `of ${policyNames.join(', ')}`, parse.policies, [...policyNames])
   .option('--requests <count>', 'requests that arrive (default: 200000; 0 with --burst)', parse.countOr0)
   .option('--burst <count>', 'requests at time 0 on top of them', parse.countOr0, 0)
-  .addOption(new Option('--arrivals <kind>', 'how they come').choices(['poisson', 'constant', 'on-off']).default('poisson'))
-  .option('--trace <file>', 'they come at these times instead: a line each of milliseconds, or milliseconds,rows', parse.trace)
+  .addOption(
+    new Option('--arrivals <kind>', 'how they come')
+      .choices(['poisson', 'constant', 'on-off'])
+      .default('poisson'),
+  )
+  .option(
+    '--trace <file>',
+    'they come at these times instead: a line each of milliseconds, or milliseconds,rows',
+    parse.trace,
+  )
   .option('--load <share>', 'how many: of what the instances can do at best, on average', parse.above0, 0.8)
   .option('--rate <requests>', 'how many a second instead; with on-off, while on', parse.above0)
   .option('--on <ms>', 'length of a burst of on-off', parse.above0, 1000)
@@ -56,10 +72,20 @@ const options = new Command('npm run simulate --')
   .option('--service-steps <ms:factor,...>', 'changes of what runs take', parse.steps, [])
   .option('--jitter <share>', 'by how much runs of one size differ: 0.1 for about 10 %', parse.atLeast0, 0)
   .option('--instances <count>', 'runs that can go on at once', parse.count, 1)
-  .option('--models <count>', 'each with a queue and arrivals of its own, on the same instances', parse.count, 1)
+  .option(
+    '--models <count>',
+    'each with a queue and arrivals of its own, on the same instances',
+    parse.count,
+    1,
+  )
   .option('--max-batch-size <rows>', 'default: the largest size of --service', parse.count)
   .option('--preferred <rows,...>', 'preferred batch sizes', parse.sizes, [])
-  .option('--delay <ms>', 'longest queue delay, or length of the window', parse.atLeast0, defaultScenario.maxQueueDelayMs)
+  .option(
+    '--delay <ms>',
+    'longest queue delay, or length of the window',
+    parse.atLeast0,
+    defaultScenario.maxQueueDelayMs,
+  )
   .option('--target <ms>', 'an answer is in time up to this latency', parse.above0, defaultScenario.targetMs)
   .option('--seed <number>', 'other requests and other jitter', parse.count, defaultScenario.seed)
   .option('--timeline <ms>', 'separate figures for intervals of this length', parse.above0, 0)
@@ -71,7 +97,11 @@ const options = new Command('npm run simulate --')
   .parse()
   .opts<CommandLine>()
 
-const { service = defaultScenario.service, burst, requests = burst > 0 ? 0 : defaultScenario.requests } = options
+const {
+  service = defaultScenario.service,
+  burst,
+  requests = burst > 0 ? 0 : defaultScenario.requests,
+} = options
 const { loadSteps, serviceSteps, rows, jitter, instances, models, seed } = options
 const base: Scenario = {
   ...defaultScenario,
@@ -94,17 +124,26 @@ const base: Scenario = {
 const scenario: Scenario = { ...base, arrivals: options.trace ?? arrivalsOf(base) }
 
 const { arrivals, policy: _, ...settings } = scenario
-console.log(`${instances} instances, ${models} models, batches of up to ${scenario.maxBatchSize} rows, target ${scenario.targetMs} ms`)
+console.log(
+  `${instances} instances, ${models} models, batches of up to ${scenario.maxBatchSize} rows, target ${scenario.targetMs} ms`,
+)
 console.log(`arrivals: ${arrivals.kind === 'trace' ? 'from a trace' : JSON.stringify(arrivals)}`)
 
 const results = options.policies.map((policy) => simulate({ ...scenario, policy }))
 console.log(resultTable(results))
-if (scenario.timelineMs > 0) for (const result of results) console.log(`${result.policy}:\n${timelineTable(result)}`)
+if (scenario.timelineMs > 0)
+  for (const result of results) console.log(`${result.policy}:\n${timelineTable(result)}`)
 
-const best = options.bestFixed ? bestFixed(scenario, options.sizes ?? service.map((point) => point.rows), options.delays) : null
+const best = options.bestFixed
+  ? bestFixed(scenario, options.sizes ?? service.map((point) => point.rows), options.delays)
+  : null
 if (best !== null) console.log(`Fixed configurations:\n${bestFixedTable(best)}`)
 
-const result = { scenario: { ...settings, arrivals: arrivals.kind === 'trace' ? 'trace' : arrivals }, results, bestFixed: best }
+const result = {
+  scenario: { ...settings, arrivals: arrivals.kind === 'trace' ? 'trace' : arrivals },
+  results,
+  bestFixed: best,
+}
 if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`)
 console.log(`RESULT ${JSON.stringify(result)}`)
 

@@ -6,7 +6,19 @@ import type { ServiceTable } from '../../src/simulation/service-times.ts'
 import { policyNames, type PolicyName, type Scenario } from './scenario.ts'
 
 /** Values of the command line; each throws what commander reports. */
-export const parse = { above0, atLeast0, count, countOr0, numbers, sizes, service, rows, steps, policies, trace }
+export const parse = {
+  above0,
+  atLeast0,
+  count,
+  countOr0,
+  numbers,
+  sizes,
+  service,
+  rows,
+  steps,
+  policies,
+  trace,
+}
 
 function above0(value: string): number {
   if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
@@ -32,7 +44,10 @@ function numbers(value: string): number[] {
 }
 
 function sizes(value: string): number[] {
-  return value.split(',').map(count).sort((a, b) => a - b)
+  return value
+    .split(',')
+    .map(count)
+    .sort((a, b) => a - b)
 }
 
 function service(value: string): ServiceTable {
@@ -61,7 +76,9 @@ function policies(value: string): PolicyName[] {
 
 /** A file of one request a line: its time in milliseconds and, if it has more than one, its rows. */
 function trace(file: string): OpenArrivals {
-  const lines = readFileSync(file, 'utf8').split('\n').map((line) => line.trim())
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .map((line) => line.trim())
   const requests = lines
     .filter((line) => line !== '' && !line.startsWith('#'))
     .map((line) => {
@@ -74,7 +91,8 @@ function trace(file: string): OpenArrivals {
 function pairs(value: string, first: string, second: string): [string, string][] {
   return value.split(',').map((pair) => {
     const parts = pair.split(':')
-    if (parts.length !== 2) throw new InvalidArgumentError(`Pairs ${first}:${second} with commas between them are expected.`)
+    if (parts.length !== 2)
+      throw new InvalidArgumentError(`Pairs ${first}:${second} with commas between them are expected.`)
     return [parts[0]!, parts[1]!]
   })
 }

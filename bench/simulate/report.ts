@@ -12,9 +12,11 @@ export function resultTable(results: readonly PolicyResult[]): string {
 
 /** The best fixed configurations, next to those results. */
 export function bestFixedTable({ withinTarget, highest }: BestFixed): string {
-  const name = ({ maxBatchSize, maxQueueDelayMs }: FixedResult) => `size ${maxBatchSize}, delay ${maxQueueDelayMs} ms`
+  const name = ({ maxBatchSize, maxQueueDelayMs }: FixedResult) =>
+    `size ${maxBatchSize}, delay ${maxQueueDelayMs} ms`
   const rows = [row(`highest goodput: ${name(highest)}`, highest.result)]
-  if (withinTarget !== null) rows.unshift(row(`p99 within target: ${name(withinTarget)}`, withinTarget.result))
+  if (withinTarget !== null)
+    rows.unshift(row(`p99 within target: ${name(withinTarget)}`, withinTarget.result))
   return draw(rows)
 }
 

@@ -26,19 +26,32 @@ const ways = [
 ] as const
 
 function loads(smoke: boolean): Load[] {
-  const mlp = { what: 'MLP', settings: { model: benchModel('mlp'), maxBatchSize: 32, intraOpNumThreads: 1 }, dataloaderBatch: 64, atLeast: 1 }
+  const mlp = {
+    what: 'MLP',
+    settings: { model: benchModel('mlp'), maxBatchSize: 32, intraOpNumThreads: 1 },
+    dataloaderBatch: 64,
+    atLeast: 1,
+  }
   if (smoke) return [{ ...mlp, callers: [8] }]
   return [
     { ...mlp, callers: [1, 8, 64, 256] },
-    { what: 'ResNet-50', settings: { model: benchModel('resnet50'), maxBatchSize: 8 }, dataloaderBatch: 8, callers: [1, 8, 32], atLeast: 0.98 },
+    {
+      what: 'ResNet-50',
+      settings: { model: benchModel('resnet50'), maxBatchSize: 8 },
+      dataloaderBatch: 8,
+      callers: [1, 8, 32],
+      atLeast: 0.98,
+    },
   ]
 }
 
-const p99Ms = (results: readonly ClosedLoopResult[]) => median(results.map(({ loopDelay }) => loopDelay.p99Ms))
+const p99Ms = (results: readonly ClosedLoopResult[]) =>
+  median(results.map(({ loopDelay }) => loopDelay.p99Ms))
 
 /** The other ways to share a model in one process: whoever uses ours loses nothing to them, at no number of callers. */
 export const batchers: Trial = {
-  describe: 'MLP and ResNet-50, in process and behind Fastify, against dataloader on the application\'s thread and a session per Piscina thread',
+  describe:
+    "MLP and ResNet-50, in process and behind Fastify, against dataloader on the application's thread and a session per Piscina thread",
   seconds: 3,
   async run({ seconds, rounds, smoke }) {
     const rows: ReturnType<typeof row>[] = []
@@ -62,10 +75,18 @@ export const batchers: Trial = {
         }
         rows.push(...found)
         const lowest = Math.min(...found.map((row) => row['native to best']))
-        const excess = Math.max(...found.map((row) => row['native p99 ms'] - Math.max(row['dataloader p99 ms'], row['piscina p99 ms'])))
+        const excess = Math.max(
+          ...found.map(
+            (row) => row['native p99 ms'] - Math.max(row['dataloader p99 ms'], row['piscina p99 ms']),
+          ),
+        )
         targets.push(
           atLeast(least, `${what}, ${way}: native to the best of the others, the lowest`, lowest),
-          atMost(0, `${what}, ${way}: p99 of native's event loop above theirs, in ms, the most`, round(excess)),
+          atMost(
+            0,
+            `${what}, ${way}: p99 of native's event loop above theirs, in ms, the most`,
+            round(excess),
+          ),
         )
       }
     }
@@ -77,8 +98,17 @@ export const batchers: Trial = {
       ratio: last['native to best'],
       targets,
       rows,
-      numbers: loads(smoke).map(({ what }) => numbersOf(what, rows.filter((row) => row.what === `${what}, in process`))),
-      settings: { loads: loads(smoke), dataloader: 'by setImmediate', piscina: 'a thread per core, one ONNX Runtime thread each' },
+      numbers: loads(smoke).map(({ what }) =>
+        numbersOf(
+          what,
+          rows.filter((row) => row.what === `${what}, in process`),
+        ),
+      ),
+      settings: {
+        loads: loads(smoke),
+        dataloader: 'by setImmediate',
+        piscina: 'a thread per core, one ONNX Runtime thread each',
+      },
       details,
     }
   },
@@ -87,13 +117,23 @@ export const batchers: Trial = {
 function numbersOf(what: string, rows: readonly ReturnType<typeof row>[]): NumbersRow {
   return {
     question: `${what} beside a batcher of 50 lines (dataloader, on the application's thread): ${rows.map(({ callers }) => callers).join(', ')} callers`,
-    plain: shownAll(rows.map((each) => each['dataloader /s']), '/s'),
-    zerohop: shownAll(rows.map((each) => each['native /s']), '/s'),
+    plain: shownAll(
+      rows.map((each) => each['dataloader /s']),
+      '/s',
+    ),
+    zerohop: shownAll(
+      rows.map((each) => each['native /s']),
+      '/s',
+    ),
     note: `${rows.map((each) => each['native to best']).join(', ')} x the better of that and a session per Piscina thread`,
   }
 }
 
-function row(what: string, callers: number, found: Readonly<Record<'dataloader' | 'piscina' | 'native' | 'binding', ClosedLoopResult[]>>) {
+function row(
+  what: string,
+  callers: number,
+  found: Readonly<Record<'dataloader' | 'piscina' | 'native' | 'binding', ClosedLoopResult[]>>,
+) {
   const best = rate(found.dataloader) >= rate(found.piscina) ? found.dataloader : found.piscina
   return {
     what,

@@ -53,7 +53,12 @@ function oneEngine(model: BenchModel, jobs: number, instances: number, batching:
     what: `one engine, ${callers} jobs at once, ${instances} instance${instances === 1 ? '' : 's'}, ${dispatch}`,
     jobs,
     async run(watched) {
-      const { child, result } = start('programs/jobs-ours.mjs', { engine: {}, model, images: jobs, jobs: callers, config }, [], { ZEROHOP_VERIFY: 'child' })
+      const { child, result } = start(
+        'programs/jobs-ours.mjs',
+        { engine: {}, model, images: jobs, jobs: callers, config },
+        [],
+        { ZEROHOP_VERIFY: 'child' },
+      )
       watched(child.pid!, result)
       await result
     },
@@ -69,7 +74,11 @@ async function measured(way: Way): Promise<Run> {
       for (const { pids } of [memory, cpu]) pids.add(pid)
       ended.then(gone, gone)
     })
-    return { seconds: (performance.now() - startMs) / 1000, peakMb: memory.peakBytes / 2 ** 20, peakCores: cpu.peakCores }
+    return {
+      seconds: (performance.now() - startMs) / 1000,
+      peakMb: memory.peakBytes / 2 ** 20,
+      peakCores: cpu.peakCores,
+    }
   } finally {
     memory.stop()
     cpu.stop()
@@ -78,7 +87,8 @@ async function measured(way: Way): Promise<Run> {
 
 /** The experiment that servers are shown with: a model opened by each job, or once for all of them. */
 export const centralised: Trial = {
-  describe: 'ResNet-152, 1000 jobs: a process each, 1 to 8 at a time, against 100 jobs at once on one engine with 1 to 8 instances',
+  describe:
+    'ResNet-152, 1000 jobs: a process each, 1 to 8 at a time, against 100 jobs at once on one engine with 1 to 8 instances',
   reading:
     'A published form of this experiment, with a server, reached 3.75x. More instances add nothing where the threads of one fill all cores (the column of peak cores): there, they divide them. A batch adds what is saved by reading the weights once for its rows.',
   async run({ quick, smoke, rounds }) {
@@ -86,10 +96,16 @@ export const centralised: Trial = {
     // What a process does for its job does not depend on how many come before it: fewer give the same rate.
     const [ownJobs, sharedJobs] = smoke ? [8, 200] : quick ? [24, 300] : [200, 1000]
     const processes = [1, 2, 4, 8].map((atOnce) => processPerJob(model, ownJobs, atOnce))
-    const engines = [oneEngine(model, sharedJobs, 1, false), ...[1, 2, 4, 8].map((instances) => oneEngine(model, sharedJobs, instances, true))]
+    const engines = [
+      oneEngine(model, sharedJobs, 1, false),
+      ...[1, 2, 4, 8].map((instances) => oneEngine(model, sharedJobs, instances, true)),
+    ]
     const ways = [...processes, ...engines]
     await run('baselines/job.mjs', { model, image: 0 }) // a file that was never read would make the first row slow
-    const found = await takeTurns(quick ? 1 : rounds, Object.fromEntries(ways.map((way) => [way.what, () => measured(way)])))
+    const found = await takeTurns(
+      quick ? 1 : rounds,
+      Object.fromEntries(ways.map((way) => [way.what, () => measured(way)])),
+    )
     const rateOf = ({ what, jobs }: Way) => jobs / median(found[what]!.map(({ seconds }) => seconds))
     const best = (among: readonly Way[]) => Math.max(...among.map(rateOf))
     const firstBest = best(processes)

@@ -13,7 +13,8 @@ const addedMs = 10
 
 /** Models that share a worker: none waits for long, and each gets its part. */
 export const fairness: Trial = {
-  describe: 'one worker: latency of a 1 ms model beside a saturated 100 ms one; compute time of two alike, weights 1 and 3',
+  describe:
+    'one worker: latency of a 1 ms model beside a saturated 100 ms one; compute time of two alike, weights 1 and 3',
   seconds: 10,
   async run({ seconds, rounds, smoke }) {
     const common = { maxBatchSize, warmupSeconds: smoke ? 0.2 : 2, seconds: smoke ? 1 : seconds }
@@ -59,11 +60,23 @@ export const fairness: Trial = {
         },
         { question: `two busy models with weights ${weights.join(' and ')}: their shares of the worker`, plain: '', zerohop: weighted.map(({ row: each }) => each['of the compute time']).join(' and '), note: '' },
       ], // prettier-ignore
-      targets: [atMost(limitMs, `p99 of the light model, in ms: a heavy run and ${addedMs}`, ours), ...weighted.flatMap(({ targets }) => targets)],
+      targets: [
+        atMost(limitMs, `p99 of the light model, in ms: a heavy run and ${addedMs}`, ours),
+        ...weighted.flatMap(({ targets }) => targets),
+      ],
       rows: [
-        row('light model alone', latencies.map(({ alone }) => alone)),
-        row('light model beside the heavy one', latencies.map(({ beside }) => beside)),
-        row('runs of the heavy model', latencies.map(({ heavyRuns }) => heavyRuns)),
+        row(
+          'light model alone',
+          latencies.map(({ alone }) => alone),
+        ),
+        row(
+          'light model beside the heavy one',
+          latencies.map(({ beside }) => beside),
+        ),
+        row(
+          'runs of the heavy model',
+          latencies.map(({ heavyRuns }) => heavyRuns),
+        ),
         ...weighted.map(({ row }) => row),
       ],
       settings: {

@@ -12,8 +12,10 @@ const burstDeadlineMs = 2000
 
 /** Encoded images under overload: what is answered, how soon the rest is refused, and how much is held. */
 export const imageOverload: Trial = {
-  describe: 'encoded photographs for SqueezeNet: 2, 5 and 10 times what a closed loop answers, each with a deadline of 1 s and a queue of 64; bursts of 50 with 2 s in fresh processes',
-  reading: 'Capacity is the mean of the closed loops before and after each load, in the same process. A refusal in a burst is false where what was answered of it, and the same burst without a deadline, took less than the deadline.',
+  describe:
+    'encoded photographs for SqueezeNet: 2, 5 and 10 times what a closed loop answers, each with a deadline of 1 s and a queue of 64; bursts of 50 with 2 s in fresh processes',
+  reading:
+    'Capacity is the mean of the closed loops before and after each load, in the same process. A refusal in a burst is false where what was answered of it, and the same burst without a deadline, took less than the deadline.',
   seconds: 4,
   async run({ seconds, rounds, smoke, quick }) {
     if (!hasShared) throw new TrialSkipped(' is left out: no ../shared with images and SqueezeNet')
@@ -22,15 +24,26 @@ export const imageOverload: Trial = {
       seconds, maxQueueSize, deadlineMs: 1000, factors: smoke ? [2] : factors, burst: 0, ...given,
     }) // prettier-ignore
     const found: ImageOverloadResult[] = []
-    for (let round = 0; round < rounds; round++) found.push(await run<ImageOverloadResult>('programs/image-overload.ts', of({})))
+    for (let round = 0; round < rounds; round++)
+      found.push(await run<ImageOverloadResult>('programs/image-overload.ts', of({})))
     const processes = smoke ? 1 : quick ? 10 : 50
     const bursts: ImageOverloadResult[] = []
-    for (let count = 0; count < processes; count++) bursts.push(await run<ImageOverloadResult>('programs/image-overload.ts', of({ burst, deadlineMs: burstDeadlineMs })))
-    const inTime = bursts.filter(({ burst: { tookMs }, burstWithoutMs }) => Math.max(tookMs, burstWithoutMs) < burstDeadlineMs)
+    for (let count = 0; count < processes; count++)
+      bursts.push(
+        await run<ImageOverloadResult>(
+          'programs/image-overload.ts',
+          of({ burst, deadlineMs: burstDeadlineMs }),
+        ),
+      )
+    const inTime = bursts.filter(
+      ({ burst: { tookMs }, burstWithoutMs }) => Math.max(tookMs, burstWithoutMs) < burstDeadlineMs,
+    )
     const falseRefusals = inTime.reduce((sum, each) => sum + each.burst.refused, 0)
     const rows = found[0]!.loads.map(({ factor }, at) => {
       const middle = (figure: (result: ImageOverloadResult) => number) => round(median(found.map(figure)))
-      const share = middle(({ capacity, loads }) => loads[at]!.answeredPerSecond / ((capacity[at]! + capacity[at + 1]!) / 2))
+      const share = middle(
+        ({ capacity, loads }) => loads[at]!.answeredPerSecond / ((capacity[at]! + capacity[at + 1]!) / 2),
+      )
       return {
         'times capacity': factor, 'answered per second': middle(({ loads }) => loads[at]!.answeredPerSecond), 'of capacity': share, late: middle(({ loads }) => loads[at]!.late),
         refused: middle(({ loads }) => loads[at]!.refused), 'refused, p50 ms': middle(({ loads }) => loads[at]!.refusedP50Ms), 'p99 ms': middle(({ loads }) => loads[at]!.refusedP99Ms),
@@ -47,12 +60,30 @@ export const imageOverload: Trial = {
       ratio: round(answered / capacity),
       targets: [
         atLeast(0.9, 'of capacity answered in time, at the worst load', Math.min(...shares)),
-        atMost(20, 'ms until 99 of 100 refusals, at the worst load', Math.max(...rows.map((row) => row['p99 ms']))),
-        atMost(maxQueueSize, 'requests waiting, of which as many may', Math.max(...rows.map((row) => row['most waiting']))),
+        atMost(
+          20,
+          'ms until 99 of 100 refusals, at the worst load',
+          Math.max(...rows.map((row) => row['p99 ms'])),
+        ),
+        atMost(
+          maxQueueSize,
+          'requests waiting, of which as many may',
+          Math.max(...rows.map((row) => row['most waiting'])),
+        ),
         atMost(0, `false refusals in ${processes} bursts of ${burst} in fresh processes`, falseRefusals),
       ],
       rows,
-      settings: { seconds, rounds, maxQueueSize, deadlineMs: 1000, burst, burstDeadlineMs, processes, processesInTime: inTime.length, maxBatchSize: found[0]!.maxBatchSize },
+      settings: {
+        seconds,
+        rounds,
+        maxQueueSize,
+        deadlineMs: 1000,
+        burst,
+        burstDeadlineMs,
+        processes,
+        processesInTime: inTime.length,
+        maxBatchSize: found[0]!.maxBatchSize,
+      },
       details: { found, bursts },
     }
   },

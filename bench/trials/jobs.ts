@@ -34,7 +34,14 @@ function processPerImage(model: BenchModel, images: number): Work {
 }
 
 function oneEngine(side: OurSide, model: BenchModel, images: number): Work {
-  return (watch) => runWatched(watch, 'programs/jobs-ours.mjs', { engine: ourSides[side], model, images, jobs, config: { maxBatchSize } })
+  return (watch) =>
+    runWatched(watch, 'programs/jobs-ours.mjs', {
+      engine: ourSides[side],
+      model,
+      images,
+      jobs,
+      config: { maxBatchSize },
+    })
 }
 
 async function seconds(work: Work): Promise<number> {
@@ -55,22 +62,32 @@ async function peakMb(work: Work): Promise<number> {
 
 /** Jobs over a heavy model: loading it once instead of in every job. */
 export const jobsTrial: Trial = {
-  describe: 'ResNet-152, every image a job: a process each that loads the model, against 100 jobs on one engine, with both executors',
+  describe:
+    'ResNet-152, every image a job: a process each that loads the model, against 100 jobs on one engine, with both executors',
   async run({ images, rounds, smoke }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet152')
     const count = smoke ? 4 : images
     // Files that were never read would make the first side slow.
     await run('baselines/job.mjs', { model, image: 0 })
     await oneEngine('native', model, 1)(null)
-    const sides = { plain: processPerImage(model, count), native: oneEngine('native', model, count), binding: oneEngine('binding', model, count) }
+    const sides = {
+      plain: processPerImage(model, count),
+      native: oneEngine('native', model, count),
+      binding: oneEngine('binding', model, count),
+    }
     const found = await takeTurns(rounds, {
       plain: () => seconds(sides.plain),
       native: () => seconds(sides.native),
       binding: () => seconds(sides.binding),
     })
     // Watched apart, because the looks at a large process are a load of their own.
-    const watched = { plain: await peakMb(sides.plain), native: await peakMb(sides.native), binding: await peakMb(sides.binding) }
-    const ratio = (side: keyof typeof found) => round(median(found.plain.map((plain, index) => plain / found[side][index]!)))
+    const watched = {
+      plain: await peakMb(sides.plain),
+      native: await peakMb(sides.native),
+      binding: await peakMb(sides.binding),
+    }
+    const ratio = (side: keyof typeof found) =>
+      round(median(found.plain.map((plain, index) => plain / found[side][index]!)))
     const perSecond = (side: keyof typeof found) => round(count / median(found[side]))
     const row = (what: string, side: keyof typeof found) => ({
       what,
@@ -94,7 +111,10 @@ export const jobsTrial: Trial = {
         },
         { question: 'the same, peak memory (PSS)', plain: `${shown(watched.plain)} MB`, zerohop: `${shown(watched.native)} MB`, note: `${round(watched.native / watched.plain)} x` },
       ], // prettier-ignore
-      rows: [row(`${processes} processes at a time, one per image`, 'plain'), ...executors.map((side) => row(`one engine, ${jobs} jobs, ${side}`, side))],
+      rows: [
+        row(`${processes} processes at a time, one per image`, 'plain'),
+        ...executors.map((side) => row(`one engine, ${jobs} jobs, ${side}`, side)),
+      ],
       settings: { images: count, jobs, maxBatchSize, processes },
       details: { seconds: found },
     }

@@ -23,7 +23,8 @@ interface Cell {
 
 /** A latency to be kept under any load, against batch sizes chosen beforehand. */
 export const latencyTarget: Trial = {
-  describe: 'ResNet-50, Poisson arrivals at 30, 60, 90, 150 % of capacity: p99 and goodput of a target, against fixed sizes',
+  describe:
+    'ResNet-50, Poisson arrivals at 30, 60, 90, 150 % of capacity: p99 and goodput of a target, against fixed sizes',
   seconds: 25,
   async run({ seconds, rounds, smoke, targetMs }) {
     const fixedSizes = smoke ? [largestBatch] : [1, 2, 4, largestBatch]
@@ -39,7 +40,10 @@ export const latencyTarget: Trial = {
       seconds,
     }
     const measure = (changes: Partial<LatencyTargetInput>) =>
-      run<LatencyTargetResult>('programs/latency-target.ts', { ...base, ...changes } satisfies LatencyTargetInput)
+      run<LatencyTargetResult>('programs/latency-target.ts', {
+        ...base,
+        ...changes,
+      } satisfies LatencyTargetInput)
 
     const { runMs } = await measure({})
     const wantedMs = targetMs ?? Math.max(smallestTargetMs, Math.round(targetRuns * runMs))
@@ -50,18 +54,34 @@ export const latencyTarget: Trial = {
 
     const cells: Cell[] = loads.flatMap((load) => [
       // Fewer callers than would be refused all the time.
-      { load, what: targetName, input: { maxBatchSize: largestBatch, latencyTargetMs: wantedMs, callers: 3 }, results: [] },
+      {
+        load,
+        what: targetName,
+        input: { maxBatchSize: largestBatch, latencyTargetMs: wantedMs, callers: 3 },
+        results: [],
+      },
       ...fixedSizes.map((size) => ({ load, what: fixedName(size), input: saturated(size), results: [] })),
     ])
     for (let count = 0; count < rounds; count++) {
       for (const { load, input, results } of cells) {
         const closedLoopSeconds = Math.min(2, base.closedLoopSeconds)
-        results.push(await measure({ ...input, wantedMs, closedLoopSeconds, ratePerSecond: load * capacity, seed: 100 * count + loads.indexOf(load) }))
+        results.push(
+          await measure({
+            ...input,
+            wantedMs,
+            closedLoopSeconds,
+            ratePerSecond: load * capacity,
+            seed: 100 * count + loads.indexOf(load),
+          }),
+        )
       }
     }
 
-    const largest = cells.filter(({ what }) => what === fixedName(largestBatch)).flatMap(({ results }) => results)
-    const middle = ({ results }: Cell, key: keyof LatencyTargetResult) => median(results.map((result) => result[key]))
+    const largest = cells
+      .filter(({ what }) => what === fixedName(largestBatch))
+      .flatMap(({ results }) => results)
+    const middle = ({ results }: Cell, key: keyof LatencyTargetResult) =>
+      median(results.map((result) => result[key]))
     const targets: Target[] = []
     const goodputs = loads.map((load) => {
       const [ours, ...fixed] = cells.filter((cell) => cell.load === load) as [Cell, ...Cell[]]
@@ -75,7 +95,13 @@ export const latencyTarget: Trial = {
       const worked = Math.max(...fixed.map((cell) => middle(cell, 'answered'))) / (seconds + wantedMs / 1000)
       if (load >= 1) {
         targets.push(atLeast(0.9, `${percent}: goodput, to the capacity before`, round(good / capacity, 3)))
-        targets.push(atLeast(0.9, `${percent}: goodput, to what the best fixed size worked off`, round(good / worked, 3)))
+        targets.push(
+          atLeast(
+            0.9,
+            `${percent}: goodput, to what the best fixed size worked off`,
+            round(good / worked, 3),
+          ),
+        )
       } else targets.push(atLeast(0.95, `${percent}: goodput, to the best fixed size`, round(good / best, 3)))
       return { good, best }
     })
@@ -102,7 +128,9 @@ export const latencyTarget: Trial = {
         targetMs: wantedMs,
         runMs: round(runMs, 3),
         capacityPerSecond: round(capacity),
-        capacityBySize: Object.fromEntries(fixedSizes.map((size, index) => [size, round(capacities[index]!)])),
+        capacityBySize: Object.fromEntries(
+          fixedSizes.map((size, index) => [size, round(capacities[index]!)]),
+        ),
         // A capacity that was another by then means that the machine was not left alone.
         capacityLaterPerSecond: round(median(largest.map((result) => result.capacityPerSecond))),
         sentLateP99Ms: round(Math.max(...cells.map((cell) => middle(cell, 'sentLateP99Ms')))),

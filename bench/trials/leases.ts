@@ -9,14 +9,18 @@ const elements = 3 * 224 * 224
 
 /** What it takes to bring decoded pixels to the rows of a batch. */
 export const leases: Trial = {
-  describe: 'pixels of 224 x 224 to the rows of a batch: the kernel beside memcpy and JavaScript, a lease beside an array',
+  describe:
+    'pixels of 224 x 224 to the rows of a batch: the kernel beside memcpy and JavaScript, a lease beside an array',
   seconds: 2,
   async run({ seconds, rounds }) {
     const found: LeasesResult[] = []
-    for (let turn = 0; turn < rounds; turn++) found.push(await run<LeasesResult>('programs/leases.ts', { seconds } satisfies LeasesInput))
+    for (let turn = 0; turn < rounds; turn++)
+      found.push(await run<LeasesResult>('programs/leases.ts', { seconds } satisfies LeasesInput))
     const middle = (of: (result: LeasesResult) => number) => round(median(found.map(of)), 2)
     // Bytes read and written in the same time.
-    const bandwidth = middle(({ kernelUs, memcpyUs }) => (5 * elements) / kernelUs / ((8 * elements) / memcpyUs))
+    const bandwidth = middle(
+      ({ kernelUs, memcpyUs }) => (5 * elements) / kernelUs / ((8 * elements) / memcpyUs),
+    )
     const times = middle(({ kernelUs, javaScriptUs }) => javaScriptUs / kernelUs)
     const copied = middle(({ rowsInPlace, rowsCopied }) => rowsCopied / (rowsInPlace + rowsCopied))
     const [arrayUs, leaseUs] = [middle((each) => each.arrayUs), middle((each) => each.leaseUs)]

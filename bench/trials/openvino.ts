@@ -23,29 +23,53 @@ interface Queued {
 
 /** The load of the trial `saturation` on OpenVINO's plugin: beside the CPU provider, and beside OpenVINO by itself. */
 export const openVino: Trial = {
-  describe: "ResNet-50 on OpenVINO's plugin, images/s with 32 callers, against plain ONNX Runtime and OpenVINO's AsyncInferQueue",
+  describe:
+    "ResNet-50 on OpenVINO's plugin, images/s with 32 callers, against plain ONNX Runtime and OpenVINO's AsyncInferQueue",
   seconds: 8,
   async run({ seconds, rounds, smoke }) {
     const { library, missing } = openVinoPlugin()
     if (library === null) throw new TrialSkipped(missing)
     const model = benchModel(smoke ? 'mlp' : 'resnet50')
     const warmupSeconds = Math.min(2, seconds / 2)
-    const measure = closedLoops({ side: 'native', model, concurrency: callers, maxBatchSize, warmupSeconds, seconds, plugin: { library, precision } })
-    const perSecond = async (changes?: Parameters<typeof measure>[0]) => (await measure(changes)).rowsPerSecond
+    const measure = closedLoops({
+      side: 'native',
+      model,
+      concurrency: callers,
+      maxBatchSize,
+      warmupSeconds,
+      seconds,
+      plugin: { library, precision },
+    })
+    const perSecond = async (changes?: Parameters<typeof measure>[0]) =>
+      (await measure(changes)).rowsPerSecond
     const cores = availableParallelism()
-    const queue = (batches: number[], streams: number[]) => asyncInferQueue(model, { batches, streams, seconds, warmupSeconds })
+    const queue = (batches: number[], streams: number[]) =>
+      asyncInferQueue(model, { batches, streams, seconds, warmupSeconds })
 
     const sweep = await queue([1, maxBatchSize], [...new Set([1, cores])])
     const best = sweep.reduce((a, b) => (b.perSecond > a.perSecond ? b : a))
     const found = await takeTurns(rounds, {
-      plain: () => perSecond({ side: 'plain', concurrency: 1, rows: maxBatchSize, intraOpNumThreads: cores, plugin: undefined }),
+      plain: () =>
+        perSecond({
+          side: 'plain',
+          concurrency: 1,
+          rows: maxBatchSize,
+          intraOpNumThreads: cores,
+          plugin: undefined,
+        }),
       queue: async () => (await queue([best.rows], [best.streams]))[0]!.perSecond,
       mixed: () => perSecond({ mixedRows: 5 }),
       ours: () => perSecond(),
     })
-    const [cpu, own, mix, ours] = [median(found.plain), median(found.queue), median(found.mixed), median(found.ours)]
+    const [cpu, own, mix, ours] = [
+      median(found.plain),
+      median(found.queue),
+      median(found.mixed),
+      median(found.ours),
+    ]
     // Within a round, which the machine met with all sides.
-    const ratio = (side: readonly number[], base: readonly number[]) => round(median(side.map((each, index) => each / base[index]!)), 3)
+    const ratio = (side: readonly number[], base: readonly number[]) =>
+      round(median(side.map((each, index) => each / base[index]!)), 3)
     return {
       ours: round(ours),
       plain: round(cpu),
@@ -57,8 +81,14 @@ export const openVino: Trial = {
         atLeast(0.9, 'batches of mixed sizes to full ones', ratio(found.mixed, found.ours)),
       ],
       rows: [
-        ...sweep.map(({ rows, streams, perSecond }) => ({ what: `AsyncInferQueue, batch ${rows}, ${streams} streams (sweep)`, 'images/s': round(perSecond) })),
-        { what: `plain on the CPU provider, batch ${maxBatchSize}, ${cores} threads`, 'images/s': round(cpu) },
+        ...sweep.map(({ rows, streams, perSecond }) => ({
+          what: `AsyncInferQueue, batch ${rows}, ${streams} streams (sweep)`,
+          'images/s': round(perSecond),
+        })),
+        {
+          what: `plain on the CPU provider, batch ${maxBatchSize}, ${cores} threads`,
+          'images/s': round(cpu),
+        },
         { what: `AsyncInferQueue, batch ${best.rows}, ${best.streams} streams`, 'images/s': round(own) },
         { what: `ours, requests of 1 to 5 rows`, 'images/s': round(mix) },
         { what: `ours, ${callers} callers, maxBatchSize ${maxBatchSize}`, 'images/s': round(ours) },
@@ -73,7 +103,8 @@ async function asyncInferQueue(
   { path, input, rowDims }: BenchModel,
   settings: { batches: number[]; streams: number[]; seconds: number; warmupSeconds: number },
 ): Promise<Queued[]> {
-  if (!existsSync(openVinoPython)) throw new TrialSkipped(' (skipped: OpenVINO was not installed by its script)')
+  if (!existsSync(openVinoPython))
+    throw new TrialSkipped(' (skipped: OpenVINO was not installed by its script)')
   const program = fileURLToPath(new URL('../baselines/openvino-async.py', import.meta.url))
   const line = JSON.stringify({ path, input, rowDims, precision: 'bf16', ...settings })
   const { stdout } = await promisify(execFile)(openVinoPython, [program, line])

@@ -22,7 +22,8 @@ const steps: Readonly<Record<string, LoadLevels['config']>> = {
 
 /** What each setting is worth, one after the other (Triton's user guide, "Optimization"). */
 export const optimisationWalk: Trial = {
-  describe: 'ResNet-50 with 1 to 8 callers: no batching, dynamic batching, preferred [4], 2 instances, both, and a plain session',
+  describe:
+    'ResNet-50 with 1 to 8 callers: no batching, dynamic batching, preferred [4], 2 instances, both, and a plain session',
   reading:
     'Each of two instances has half of the threads. With batching, callers that fit into one batch are answered together and ask again together: one instance has all of them and the other none, until that is found to give less than a part for each, which takes some seconds of runs as long as these.',
   seconds: 10,
@@ -32,23 +33,45 @@ export const optimisationWalk: Trial = {
     const each = quick ? 3 : seconds
     const levels = callers.map((count) => ({ kind: 'callers' as const, callers: count, seconds: each }))
     const sides = Object.entries(steps).map(([step, config]) => {
-      const input: LoadLevels = { model, levels, warmupSeconds: each / 3, ...(config === undefined ? {} : { config }) }
+      const input: LoadLevels = {
+        model,
+        levels,
+        warmupSeconds: each / 3,
+        ...(config === undefined ? {} : { config }),
+      }
       return [step, () => run<LevelFigures[]>('programs/load-levels.ts', input)] as const
     })
     const found = await takeTurns(quick ? 1 : rounds, Object.fromEntries(sides))
-    const figure = (step: string, at: number, of: (level: LevelFigures) => number) => median(found[step]!.map((all) => of(all[at]!)))
+    const figure = (step: string, at: number, of: (level: LevelFigures) => number) =>
+      median(found[step]!.map((all) => of(all[at]!)))
     const rows = Object.keys(steps).flatMap((step) =>
       callers.map((count, at) => ({
         step,
         callers: count,
-        'images/s': round(figure(step, at, ({ perSecond }) => perSecond), 1),
-        'p50 ms': round(figure(step, at, ({ p50Ms }) => p50Ms), 1),
-        'p95 ms': round(figure(step, at, ({ p95Ms }) => p95Ms), 1),
-        'p99 ms': round(figure(step, at, ({ p99Ms }) => p99Ms), 1),
-        'rows a run': round(figure(step, at, ({ meanBatchRows }) => meanBatchRows), 1),
+        'images/s': round(
+          figure(step, at, ({ perSecond }) => perSecond),
+          1,
+        ),
+        'p50 ms': round(
+          figure(step, at, ({ p50Ms }) => p50Ms),
+          1,
+        ),
+        'p95 ms': round(
+          figure(step, at, ({ p95Ms }) => p95Ms),
+          1,
+        ),
+        'p99 ms': round(
+          figure(step, at, ({ p99Ms }) => p99Ms),
+          1,
+        ),
+        'rows a run': round(
+          figure(step, at, ({ meanBatchRows }) => meanBatchRows),
+          1,
+        ),
       })),
     )
-    const best = (names: readonly string[]) => Math.max(...rows.filter(({ step }) => names.includes(step)).map((row) => row['images/s']))
+    const best = (names: readonly string[]) =>
+      Math.max(...rows.filter(({ step }) => names.includes(step)).map((row) => row['images/s']))
     const ours = best(Object.keys(steps).slice(1))
     const plain = best(['plain session'])
     return {

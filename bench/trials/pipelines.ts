@@ -19,10 +19,21 @@ export const pipelines: Trial = {
     for (const name of Object.keys(models) as (keyof typeof models)[]) {
       for (const callers of [1, 64]) {
         const measure = (side: PipelinesInput['side']) => () =>
-          run<PipelinesResult>('programs/pipelines.ts', { model: benchModel(name), steps, callers, side, seconds } satisfies PipelinesInput)
-        const turns = await takeTurns(rounds, { 'by hand': measure('by hand'), pipeline: measure('pipeline') })
-        const of = (side: PipelinesInput['side'], figure: keyof PipelinesResult) => median(turns[side].map((result) => result[figure]))
-        const perRequestUs = (side: PipelinesInput['side']) => (callers === 1 ? of(side, 'p50Us') : 1e6 / of(side, 'requestsPerSecond'))
+          run<PipelinesResult>('programs/pipelines.ts', {
+            model: benchModel(name),
+            steps,
+            callers,
+            side,
+            seconds,
+          } satisfies PipelinesInput)
+        const turns = await takeTurns(rounds, {
+          'by hand': measure('by hand'),
+          pipeline: measure('pipeline'),
+        })
+        const of = (side: PipelinesInput['side'], figure: keyof PipelinesResult) =>
+          median(turns[side].map((result) => result[figure]))
+        const perRequestUs = (side: PipelinesInput['side']) =>
+          callers === 1 ? of(side, 'p50Us') : 1e6 / of(side, 'requestsPerSecond')
         const overheadUs = round(perRequestUs('pipeline') - perRequestUs('by hand'), 1)
         found.push({
           callers, overheadUs, turns, what: models[name], name,
@@ -39,14 +50,28 @@ export const pipelines: Trial = {
       plain: first!.row['by hand us'],
       unit: 'us, p50 of a request of 16 bytes from one caller',
       ratio: round(first!.row['pipeline us'] / first!.row['by hand us']),
-      targets: found.map(({ callers, overheadUs, what }) => atMost(callers === 1 ? 10 : 0, `${what}, ${callers} ${callers === 1 ? 'caller' : 'callers'}: us more than by hand`, overheadUs)),
+      targets: found.map(({ callers, overheadUs, what }) =>
+        atMost(
+          callers === 1 ? 10 : 0,
+          `${what}, ${callers} ${callers === 1 ? 'caller' : 'callers'}: us more than by hand`,
+          overheadUs,
+        ),
+      ),
       rows: found.map(({ row }) => row),
-      numbers: [{
-        question: `three small models one behind the other, called by hand, or as a pipeline: ${found.map(({ what, callers }) => `${what} with ${callers}`).join(', ')}`,
-        plain: shownAll(found.map(({ row }) => row['by hand us']), 'us'),
-        zerohop: shownAll(found.map(({ row }) => row['pipeline us']), 'us'),
-        note: `${found.map(({ overheadUs }) => overheadUs).join(', ')} us more`,
-      }],
+      numbers: [
+        {
+          question: `three small models one behind the other, called by hand, or as a pipeline: ${found.map(({ what, callers }) => `${what} with ${callers}`).join(', ')}`,
+          plain: shownAll(
+            found.map(({ row }) => row['by hand us']),
+            'us',
+          ),
+          zerohop: shownAll(
+            found.map(({ row }) => row['pipeline us']),
+            'us',
+          ),
+          note: `${found.map(({ overheadUs }) => overheadUs).join(', ')} us more`,
+        },
+      ],
       settings: { seconds, steps },
       details: found.map(({ name, callers, turns }) => ({ name, callers, turns })),
     }

@@ -17,10 +17,22 @@ const p99Bound = 0.15
 const throughputBound = 0.05
 const maxBatchSize = 8
 const oneRow = [{ rows: 1, share: 1 }]
-const mixed = [{ rows: 1, share: 0.8 }, { rows: 2, share: 0.1 }, { rows: 4, share: 0.1 }]
+const mixed = [
+  { rows: 1, share: 0.8 },
+  { rows: 2, share: 0.1 },
+  { rows: 4, share: 0.1 },
+]
 
 function casesOf(models: readonly (readonly [string, BenchModel | 'sleeper'])[]): Case[] {
-  const cases = models.flatMap(([name, model]) => [0.3, 0.6, 0.9].map((load): Case => ({ name: `${name}, ${load * 100} %`, model, instances: 1, load, arrivals: 'poisson' })))
+  const cases = models.flatMap(([name, model]) =>
+    [0.3, 0.6, 0.9].map((load): Case => ({
+      name: `${name}, ${load * 100} %`,
+      model,
+      instances: 1,
+      load,
+      arrivals: 'poisson',
+    })),
+  )
   const [name, model] = models.at(-1)!
   return [
     ...cases,
@@ -32,12 +44,22 @@ function casesOf(models: readonly (readonly [string, BenchModel | 'sleeper'])[])
 
 /** How well the simulator tells what an engine does: by its recorded runs, and by a calibration. */
 export const prediction: Trial = {
-  describe: "a real load, recorded, against the simulator's prediction of it: by the recorded runs, and by a calibration of the model before",
+  describe:
+    "a real load, recorded, against the simulator's prediction of it: by the recorded runs, and by a calibration of the model before",
   seconds: 12,
   async run({ seconds, rounds, smoke }) {
-    const models = smoke ? ([['sleeper', 'sleeper']] as const) : ([['sleeper', 'sleeper'], ['dense layers', matmulChain(200)], ['resnet50', benchModel('resnet50')]] as const)
+    const models = smoke
+      ? ([['sleeper', 'sleeper']] as const)
+      : ([
+          ['sleeper', 'sleeper'],
+          ['dense layers', matmulChain(200)],
+          ['resnet50', benchModel('resnet50')],
+        ] as const)
     const rows = []
-    const errors = { recording: { p99: [] as number[], throughput: [] as number[] }, model: { p99: [] as number[], throughput: [] as number[] } }
+    const errors = {
+      recording: { p99: [] as number[], throughput: [] as number[] },
+      model: { p99: [] as number[], throughput: [] as number[] },
+    }
     const details: Record<string, PredictionResult[]> = {}
     for (const { name, model, instances, load, arrivals } of casesOf(models)) {
       const results: PredictionResult[] = []
@@ -47,12 +69,16 @@ export const prediction: Trial = {
       } // prettier-ignore
       for (let round = 0; round < rounds; round++) results.push(await run('programs/prediction.ts', given))
       details[name] = results
-      const off = (predicted: 'byRecording' | 'byModel' | 'replayed', key: keyof RunFigures) => median(results.map((result) => Math.abs(result[predicted][key] / result.recorded[key] - 1)))
+      const off = (predicted: 'byRecording' | 'byModel' | 'replayed', key: keyof RunFigures) =>
+        median(results.map((result) => Math.abs(result[predicted][key] / result.recorded[key] - 1)))
       errors.recording.p99.push(off('byRecording', 'p99Ms'))
       errors.recording.throughput.push(off('byRecording', 'perSecond'))
       errors.model.p99.push(off('byModel', 'p99Ms'))
       errors.model.throughput.push(off('byModel', 'perSecond'))
-      const middle = (of: keyof Pick<PredictionResult, 'recorded' | 'replayed' | 'byRecording' | 'byModel'>, key: keyof RunFigures) => toThousandth(median(results.map((result) => result[of][key])))
+      const middle = (
+        of: keyof Pick<PredictionResult, 'recorded' | 'replayed' | 'byRecording' | 'byModel'>,
+        key: keyof RunFigures,
+      ) => toThousandth(median(results.map((result) => result[of][key])))
       rows.push({
         what: name,
         'requests/s': middle('recorded', 'perSecond'),
@@ -77,8 +103,16 @@ export const prediction: Trial = {
       ratio: round(ours / plain),
       targets: [
         atMost(p99Bound, 'worst p99 by the recorded runs, as a share it is off', worst(errors.recording.p99)),
-        atMost(throughputBound, 'worst throughput by the recorded runs, as a share it is off', worst(errors.recording.throughput)),
-        atMost(throughputBound, 'worst throughput by a calibration, as a share it is off', worst(errors.model.throughput)),
+        atMost(
+          throughputBound,
+          'worst throughput by the recorded runs, as a share it is off',
+          worst(errors.recording.throughput),
+        ),
+        atMost(
+          throughputBound,
+          'worst throughput by a calibration, as a share it is off',
+          worst(errors.model.throughput),
+        ),
       ],
       rows,
       settings: { maxBatchSize, rowsAt60: mixed, seconds },

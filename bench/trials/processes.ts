@@ -28,20 +28,31 @@ const memories: readonly (readonly [string, keyof ClientMemory])[] = [
 
 /** One engine for many processes: what it costs in time and memory. */
 export const processes: Trial = {
-  describe: '6 processes of 64 callers that ask one engine, through shared memory, a socket, or HTTP over a socket; one caller; memory',
+  describe:
+    '6 processes of 64 callers that ask one engine, through shared memory, a socket, or HTTP over a socket; one caller; memory',
   seconds: 5,
   async run({ seconds, rounds, smoke }) {
-    const rateOf = (way: Way) => () => served(way, benchModel('mlp'), (asking) => asking(clients, (children) => rate(children, seconds)))
-    const rates = await takeTurns(rounds, { 'shared memory': rateOf('shared memory'), socket: rateOf('socket'), http: rateOf('http') })
+    const rateOf = (way: Way) => () =>
+      served(way, benchModel('mlp'), (asking) => asking(clients, (children) => rate(children, seconds)))
+    const rates = await takeTurns(rounds, {
+      'shared memory': rateOf('shared memory'),
+      socket: rateOf('socket'),
+      http: rateOf('http'),
+    })
     const latency = await takeTurns(rounds, { all: () => latencies(smoke) })
-    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memoryOf(benchModel(smoke ? 'mlp' : 'resnet152')) })
+    const memory = await takeTurns(Math.min(rounds, 3), {
+      all: () => memoryOf(benchModel(smoke ? 'mlp' : 'resnet152')),
+    })
 
     const toHttp = round(median(rates['shared memory'].map((each, at) => each / rates.http[at]!)))
     const us = (name: keyof ProcessesLatencyResult) => round(median(latency.all.map((each) => each[name])), 1)
-    const pingPongs = (which: 'ping-pong' | 'ping-pong of processes') => round(median(latency.all.map((each) => (each['shared memory'] - each['in process']) / each[which])))
+    const pingPongs = (which: 'ping-pong' | 'ping-pong of processes') =>
+      round(median(latency.all.map((each) => (each['shared memory'] - each['in process']) / each[which])))
     const mb = (name: keyof ClientMemory) => round(median(memory.all.map((each) => each[name])) / 2 ** 20, 1)
     const toOne = round(median(memory.all.map(({ six, one }) => six / one)))
-    const beyondNode = round(median(memory.all.map(({ six, one, bare }) => (six - clients * bare) / (one - bare))))
+    const beyondNode = round(
+      median(memory.all.map(({ six, one, bare }) => (six - clients * bare) / (one - bare))),
+    )
     const ways = Object.entries(rates) as [Way, number[]][]
     return {
       ours: round(median(rates['shared memory']), 0),
@@ -57,14 +68,32 @@ export const processes: Trial = {
       ], // prettier-ignore
       targets: [
         atLeast(3, 'requests/s through shared memory to those by HTTP over a Unix socket', toHttp),
-        atMost(2, 'identity, one caller: ping-pongs of two threads more than in process', pingPongs('ping-pong')),
-        atMost(2, 'the same in ping-pongs of two processes, a byte over a Unix socket and back', pingPongs('ping-pong of processes')),
+        atMost(
+          2,
+          'identity, one caller: ping-pongs of two threads more than in process',
+          pingPongs('ping-pong'),
+        ),
+        atMost(
+          2,
+          'the same in ping-pongs of two processes, a byte over a Unix socket and back',
+          pingPongs('ping-pong of processes'),
+        ),
         atMost(1.15, 'PSS of 6 clients and the engine to that of one and the engine', toOne),
         atMost(1.15, 'the same without what a bare Node process takes for each client', beyondNode),
       ],
       rows: [
-        ...ways.map(([way, found]) => ({ what: `by ${way}`, 'requests/s': round(median(found), 0), 'one caller, us': way === 'http' ? '' : us(way), 'PSS, MB': '' })),
-        ...memories.map(([what, name]) => ({ what, 'requests/s': '', 'one caller, us': '', 'PSS, MB': mb(name) })),
+        ...ways.map(([way, found]) => ({
+          what: `by ${way}`,
+          'requests/s': round(median(found), 0),
+          'one caller, us': way === 'http' ? '' : us(way),
+          'PSS, MB': '',
+        })),
+        ...memories.map(([what, name]) => ({
+          what,
+          'requests/s': '',
+          'one caller, us': '',
+          'PSS, MB': mb(name),
+        })),
       ],
       settings: {
         clients, callers, 'in process us': us('in process'), 'ping-pong us': us('ping-pong'), 'of processes us': us('ping-pong of processes'),
@@ -78,19 +107,33 @@ export const processes: Trial = {
 type Asking = <T>(count: number, use: (children: ChildProcess[]) => Promise<T>) => Promise<T>
 
 /** An engine that is served in a way, and processes that ask it. */
-async function served<T>(way: Way, model: BenchModel, use: (asking: Asking, engine: ChildProcess, path: string) => Promise<T>, node?: string): Promise<T> {
+async function served<T>(
+  way: Way,
+  model: BenchModel,
+  use: (asking: Asking, engine: ChildProcess, path: string) => Promise<T>,
+  node?: string,
+): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   const path = join(folder, 'socket')
   const engine = start('programs/served-engine.mjs', { side: way, path, model }, ['--expose-gc'], {}, node)
   await said(engine.child)
   try {
-    return await use(async (count, ask) => {
-      const children = Array.from({ length: count }, () => start('programs/asking-process.mjs', { side: way, path, model, callers }).child)
-      await Promise.all(children.map(said))
-      const found = await ask(children)
-      await Promise.all(children.map((child) => (child.send('end'), new Promise((resolve) => child.once('exit', resolve)))))
-      return found
-    }, engine.child, path)
+    return await use(
+      async (count, ask) => {
+        const children = Array.from(
+          { length: count },
+          () => start('programs/asking-process.mjs', { side: way, path, model, callers }).child,
+        )
+        await Promise.all(children.map(said))
+        const found = await ask(children)
+        await Promise.all(
+          children.map((child) => (child.send('end'), new Promise((resolve) => child.once('exit', resolve)))),
+        )
+        return found
+      },
+      engine.child,
+      path,
+    )
   } finally {
     engine.child.send('end')
     await engine.result
@@ -107,7 +150,9 @@ function said<T>(child: ChildProcess): Promise<T> {
 }
 
 async function ask(children: readonly ChildProcess[], seconds: number): Promise<number> {
-  const all = await Promise.all(children.map((child) => (child.send(seconds), said<{ requests: number }>(child))))
+  const all = await Promise.all(
+    children.map((child) => (child.send(seconds), said<{ requests: number }>(child))),
+  )
   return all.reduce((sum, { requests }) => sum + requests, 0) / seconds
 }
 
@@ -119,9 +164,21 @@ async function rate(children: readonly ChildProcess[], seconds: number): Promise
 function latencies(smoke: boolean): Promise<ProcessesLatencyResult> {
   const model = benchModel('identity')
   const measured = { model, blocks: smoke ? 1 : 9, requestsPerBlock: smoke ? 100 : 2000 }
-  return served('shared memory', model, (_, __, path) => run<ProcessesLatencyResult>('programs/processes-latency.ts', { ...measured, path } satisfies ProcessesLatencyInput))
+  return served('shared memory', model, (_, __, path) =>
+    run<ProcessesLatencyResult>('programs/processes-latency.ts', {
+      ...measured,
+      path,
+    } satisfies ProcessesLatencyInput),
+  )
 }
 
 function memoryOf(model: BenchModel): Promise<ClientMemory> {
-  return withOwnNode((node) => served('shared memory', model, (_, engine, path) => clientMemory(engine, node, path, model, clients), node))
+  return withOwnNode((node) =>
+    served(
+      'shared memory',
+      model,
+      (_, engine, path) => clientMemory(engine, node, path, model, clients),
+      node,
+    ),
+  )
 }

@@ -13,11 +13,18 @@ const maxBatchSize = 8
 
 /** A heavy model with more work than it can do: nothing may be lost on the way to ONNX Runtime. */
 export const saturation: Trial = {
-  describe: 'ResNet-50, images/s with 32 callers, both executors against the best of plain ONNX Runtime over batch and threads',
+  describe:
+    'ResNet-50, images/s with 32 callers, both executors against the best of plain ONNX Runtime over batch and threads',
   seconds: 8,
   async run({ seconds, rounds, smoke }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet50')
-    const measure = closedLoops({ side: 'plain', model, concurrency: 1, warmupSeconds: Math.min(2, seconds / 2), seconds })
+    const measure = closedLoops({
+      side: 'plain',
+      model,
+      concurrency: 1,
+      warmupSeconds: Math.min(2, seconds / 2),
+      seconds,
+    })
 
     const sweep = []
     for (const batch of smoke ? [4] : [1, 4, 8, 16]) {
@@ -28,18 +35,32 @@ export const saturation: Trial = {
     }
     const best = sweep.reduce((a, b) => (b.found.rowsPerSecond > a.found.rowsPerSecond ? b : a)).settings
     const ours = (side: OurSide) => () => measure({ side, concurrency: callers, maxBatchSize })
-    const found = await takeTurns(rounds, { plain: () => measure(best), native: ours('native'), binding: ours('binding') })
+    const found = await takeTurns(rounds, {
+      plain: () => measure(best),
+      native: ours('native'),
+      binding: ours('binding'),
+    })
     const plain = rate(found.plain)
     const ratio = round(rateRatio(found.native, found.plain), 3)
-    const plainRow = ({ rows, intraOpNumThreads }: typeof best, perSecond: number, note: string) =>
-      ({ what: `plain, batch ${rows}, ${intraOpNumThreads} threads${note}`, 'images/s': round(perSecond), 'to the best of plain': round(perSecond / plain, 3) })
+    const plainRow = ({ rows, intraOpNumThreads }: typeof best, perSecond: number, note: string) => ({
+      what: `plain, batch ${rows}, ${intraOpNumThreads} threads${note}`,
+      'images/s': round(perSecond),
+      'to the best of plain': round(perSecond / plain, 3),
+    })
     return {
       ours: round(rate(found.native)),
       plain: round(plain),
       unit: 'images/s',
       ratio,
       targets: [atLeast(0.98, 'native to the best of plain', ratio)],
-      numbers: [{ question: 'ResNet-50 saturated, against the best of a sweep', plain: `${shown(plain)} images/s`, zerohop: `${shown(rate(found.native))} images/s`, note: `${ratio} x` }],
+      numbers: [
+        {
+          question: 'ResNet-50 saturated, against the best of a sweep',
+          plain: `${shown(plain)} images/s`,
+          zerohop: `${shown(rate(found.native))} images/s`,
+          note: `${ratio} x`,
+        },
+      ],
       rows: [
         ...sweep.map(({ settings, found }) => plainRow(settings, found.rowsPerSecond, ' (sweep)')),
         plainRow(best, plain, ''),

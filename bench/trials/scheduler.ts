@@ -6,7 +6,13 @@ import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
 
-const nearlyEmpty: QueueCase = { queued: batchSize, buckets: 1, priorityLevels: 0, timeouts: false, models: 1 }
+const nearlyEmpty: QueueCase = {
+  queued: batchSize,
+  buckets: 1,
+  priorityLevels: 0,
+  timeouts: false,
+  models: 1,
+}
 const nearlyEmptyName = 'nearly empty'
 const timeoutsName = 'nearly empty, with timeouts'
 const largest = 3
@@ -31,13 +37,23 @@ export const scheduler: Trial = {
   seconds: 2,
   async run({ seconds, rounds, smoke }) {
     const queued = smoke ? 10_000 : 100_000
-    const found = Object.entries(cases(queued)).map(([name, queueCase]) => ({ name, queueCase, results: [] as SchedulerResult[] }))
+    const found = Object.entries(cases(queued)).map(([name, queueCase]) => ({
+      name,
+      queueCase,
+      results: [] as SchedulerResult[],
+    }))
     for (let count = 0; count < rounds; count++) {
       for (const { queueCase, results } of found) {
-        results.push(await run<SchedulerResult>('programs/scheduler.ts', { ...queueCase, seconds } satisfies SchedulerInput))
+        results.push(
+          await run<SchedulerResult>('programs/scheduler.ts', {
+            ...queueCase,
+            seconds,
+          } satisfies SchedulerInput),
+        )
       }
     }
-    const middle = (results: readonly SchedulerResult[], key: keyof SchedulerResult) => median(results.map((result) => result[key]))
+    const middle = (results: readonly SchedulerResult[], key: keyof SchedulerResult) =>
+      median(results.map((result) => result[key]))
     const rows = found.map(({ name, queueCase, results }) => {
       // What waits is to cost nothing, whatever a timeout costs by itself.
       const base = found.find((other) => other.name === (queueCase.timeouts ? timeoutsName : nearlyEmptyName))
@@ -62,13 +78,25 @@ export const scheduler: Trial = {
       unit: `ns per request, enqueued and dispatched: '${worst.queue}' against '${nearlyEmptyName}'`,
       ratio: round(total(worst) / total(rows[0]!)),
       numbers: [
-        { question: `${shown(queued)} requests waiting in one queue: what one more costs to queue and to send; with ${batchSize} waiting`, plain: ns(nearlyEmptyName), zerohop: ns('many requests'), note: '' },
-        { question: 'the same in 1000 shapes, or in the queues of 100 models', plain: ns(nearlyEmptyName), zerohop: `${ns('1000 buckets')}, ${ns('100 models, many requests')}`, note: 'compare with the requests of one queue' },
+        {
+          question: `${shown(queued)} requests waiting in one queue: what one more costs to queue and to send; with ${batchSize} waiting`,
+          plain: ns(nearlyEmptyName),
+          zerohop: ns('many requests'),
+          note: '',
+        },
+        {
+          question: 'the same in 1000 shapes, or in the queues of 100 models',
+          plain: ns(nearlyEmptyName),
+          zerohop: `${ns('1000 buckets')}, ${ns('100 models, many requests')}`,
+          note: 'compare with the requests of one queue',
+        },
       ],
-      targets: rows.slice(2).flatMap((row) => [
-        atMost(largest, `${row.queue}: enqueue, to nearly empty`, row['enqueue, times']),
-        atMost(largest, `${row.queue}: dispatch, to nearly empty`, row['dispatch, times']),
-      ]),
+      targets: rows
+        .slice(2)
+        .flatMap((row) => [
+          atMost(largest, `${row.queue}: enqueue, to nearly empty`, row['enqueue, times']),
+          atMost(largest, `${row.queue}: dispatch, to nearly empty`, row['dispatch, times']),
+        ]),
       rows,
       settings: { batchSize, cases: cases(queued) },
       details: found,

@@ -25,7 +25,8 @@ const again = ['otherName', 'otherEngine', 'otherIsolate'] as const satisfies (k
 
 /** What more instances of a model cost in memory, loads of a loaded file in time, and two workers on one session in speed. */
 export const sessions: Trial = {
-  describe: 'ResNet-50 and -152: memory of the 2nd to 8th instance, second loads, two workers on one session against two',
+  describe:
+    'ResNet-50 and -152: memory of the 2nd to 8th instance, second loads, two workers on one session against two',
   seconds: 5,
   async run({ seconds, rounds, smoke }) {
     const names = smoke ? (['mlp'] as const) : (['resnet50', 'resnet152'] as const)
@@ -34,7 +35,8 @@ export const sessions: Trial = {
       for (const name of names) {
         // Where nothing else is written meanwhile: a file that comes or goes beside a model may be part of it.
         const alone = copyOf(benchModel(name), folder, name)
-        for (const side of executors) found.push({ model: name, side, ...(await sharing(alone, side, rounds)) })
+        for (const side of executors)
+          found.push({ model: name, side, ...(await sharing(alone, side, rounds)) })
       }
       return oneAgainstTwo(benchModel(names[0]), folder, rounds, seconds)
     })
@@ -46,18 +48,38 @@ export const sessions: Trial = {
       unit: `rows/s of ${names[0]} by two workers, one session to two`,
       ratio,
       targets: [
-        ...native.map(({ model, marginalMb }) => atMost(2, `${model}: MB of each instance but the first`, marginalMb)),
-        ...native.flatMap(({ model, toFirst }) => again.map((load) => atMost(0.05, `${model}: second load to the first, ${load}`, toFirst[load]))),
+        ...native.map(({ model, marginalMb }) =>
+          atMost(2, `${model}: MB of each instance but the first`, marginalMb),
+        ),
+        ...native.flatMap(({ model, toFirst }) =>
+          again.map((load) => atMost(0.05, `${model}: second load to the first, ${load}`, toFirst[load])),
+        ),
         atLeast(0.98, 'two workers: rows/s on one session to those on two', ratio),
       ],
-      numbers: [{
-        question: `a second load of ${names.join(' or ')}, to the first; and each further instance`,
-        ...Object.fromEntries([['plain', 'binding'], ['zerohop', 'native']].map(([column, side]) => {
-          const own = found.filter((each) => each.side === side)
-          return [column, `${shownRange(own.flatMap(({ toFirst }) => again.map((load) => round(100 * toFirst[load], 1))), '%')}, ${shownRange(own.map(({ marginalMb }) => marginalMb), 'MB')}`]
-        })) as Pick<NumbersRow, 'plain' | 'zerohop'>,
-        note: "one session for all; plain is onnxruntime-node's binding in the same engine",
-      }],
+      numbers: [
+        {
+          question: `a second load of ${names.join(' or ')}, to the first; and each further instance`,
+          ...(Object.fromEntries(
+            [
+              ['plain', 'binding'],
+              ['zerohop', 'native'],
+            ].map(([column, side]) => {
+              const own = found.filter((each) => each.side === side)
+              return [
+                column,
+                `${shownRange(
+                  own.flatMap(({ toFirst }) => again.map((load) => round(100 * toFirst[load], 1))),
+                  '%',
+                )}, ${shownRange(
+                  own.map(({ marginalMb }) => marginalMb),
+                  'MB',
+                )}`,
+              ]
+            }),
+          ) as Pick<NumbersRow, 'plain' | 'zerohop'>),
+          note: "one session for all; plain is onnxruntime-node's binding in the same engine",
+        },
+      ],
       rows: found.map(({ model, side, marginalMb, firstMs, toFirst }) => ({
         model,
         side,
@@ -75,16 +97,23 @@ export const sessions: Trial = {
 
 async function sharing(path: string, side: OurSide, rounds: number) {
   const engine = ourSides[side]
-  const memory = (instances: number) => () => run<number>('programs/sessions-memory.mjs', { engine, path, instances }, ['--expose-gc'])
+  const memory = (instances: number) => () =>
+    run<number>('programs/sessions-memory.mjs', { engine, path, instances }, ['--expose-gc'])
   const bytes = await takeTurns(rounds, { one: memory(1), all: memory(instances) })
   const loads: SessionsLoadResult[] = []
   const smallPath = benchModel('identity').path
-  for (let count = 0; count < rounds; count++) loads.push(await run('programs/sessions-load.mjs', { engine, path, smallPath }))
-  const toFirst = (load: (typeof again)[number]) => round(median(loads.map((result) => result[load] / result.first)), 3)
+  for (let count = 0; count < rounds; count++)
+    loads.push(await run('programs/sessions-load.mjs', { engine, path, smallPath }))
+  const toFirst = (load: (typeof again)[number]) =>
+    round(median(loads.map((result) => result[load] / result.first)), 3)
   return {
     marginalMb: round((median(bytes.all) - median(bytes.one)) / (instances - 1) / 2 ** 20),
     firstMs: round(median(loads.map(({ first }) => first)), 1),
-    toFirst: { otherName: toFirst('otherName'), otherEngine: toFirst('otherEngine'), otherIsolate: toFirst('otherIsolate') },
+    toFirst: {
+      otherName: toFirst('otherName'),
+      otherEngine: toFirst('otherEngine'),
+      otherIsolate: toFirst('otherIsolate'),
+    },
     single: { bytes, loads },
   }
 }
@@ -93,7 +122,12 @@ async function sharing(path: string, side: OurSide, rounds: number) {
 function oneAgainstTwo(model: BenchModel, folder: string, rounds: number, seconds: number) {
   const [path, copy] = [copyOf(model, folder, 'one'), copyOf(model, folder, 'two')]
   const rate = (paths: readonly string[]) => () =>
-    run<number>('programs/sessions-rate.ts', { model, paths, warmupSeconds: Math.min(1, seconds / 2), seconds } satisfies SessionsRateInput)
+    run<number>('programs/sessions-rate.ts', {
+      model,
+      paths,
+      warmupSeconds: Math.min(1, seconds / 2),
+      seconds,
+    } satisfies SessionsRateInput)
   return takeTurns(rounds, { one: rate([path]), two: rate([path, copy]) })
 }
 

@@ -11,7 +11,8 @@ const megabytes = (bytes: number) => bytes / 2 ** 20
 
 /** Memory over a million requests: it must not grow. */
 export const soak: Trial = {
-  describe: 'RSS and heap over 1 000 000 requests of either executor, nine of ten small and one of 588 KB; its slope after the first tenth',
+  describe:
+    'RSS and heap over 1 000 000 requests of either executor, nine of ten small and one of 588 KB; its slope after the first tenth',
   async run({ requests, smoke }) {
     const total = smoke ? 2_000 : requests
     const load = { largeEvery: 10, concurrency: 64, requests: total, sampleEvery: Math.ceil(total / 100) }
@@ -34,7 +35,11 @@ export const soak: Trial = {
       }
       return { row, samples }
     }
-    const found = { plain: await measure('plain'), native: await measure('native'), binding: await measure('binding') }
+    const found = {
+      plain: await measure('plain'),
+      native: await measure('native'),
+      binding: await measure('binding'),
+    }
     const slopeOf = (side: keyof typeof found) => found[side].row['RSS MB per 100 000']
     return {
       ours: slopeOf('native'),
@@ -43,12 +48,14 @@ export const soak: Trial = {
       ratio: round(slopeOf('native') / slopeOf('plain')),
       targets: [atMost(0.2, 'growth of RSS with native, in MB per 100 000 requests', slopeOf('native'))],
       rows: [found.plain.row, ...executors.map((side) => found[side].row)],
-      numbers: [{
-        question: `RSS over ${shown(total)} requests, one of ten of 588 KB: at the end, and its slope`,
-        plain: `${shown(found.plain.row['RSS MB last'])} MB`,
-        zerohop: `${shown(found.native.row['RSS MB last'])} MB`,
-        note: `${slopeOf('native')} MB per 100 000 requests; plain ${slopeOf('plain')}`,
-      }],
+      numbers: [
+        {
+          question: `RSS over ${shown(total)} requests, one of ten of 588 KB: at the end, and its slope`,
+          plain: `${shown(found.plain.row['RSS MB last'])} MB`,
+          zerohop: `${shown(found.native.row['RSS MB last'])} MB`,
+          note: `${slopeOf('native')} MB per 100 000 requests; plain ${slopeOf('plain')}`,
+        },
+      ],
       settings: load,
       details: { plain: found.plain.samples, native: found.native.samples, binding: found.binding.samples },
     }

@@ -14,10 +14,16 @@ const megabytes = (bytes: number) => round(bytes / 2 ** 20, 1)
 
 /** A model is replaced under load: nobody may notice, and least of all the callers of another one. */
 export const swaps: Trial = {
-  describe: '200 replacements of a model at 1000 requests/s: failed requests, memory, and the p99 of another model beside it',
+  describe:
+    '200 replacements of a model at 1000 requests/s: failed requests, memory, and the p99 of another model beside it',
   seconds: 10,
   async run({ seconds, rounds, smoke }) {
-    const load = { requestsPerSecond: 1000, othersPerSecond: 200, swaps: smoke ? 10 : 200, quietSeconds: seconds }
+    const load = {
+      requestsPerSecond: 1000,
+      othersPerSecond: 200,
+      swaps: smoke ? 10 : 200,
+      quietSeconds: seconds,
+    }
     const models = { versions: [markedMlp(1), markedMlp(2)], other: benchModel('mlp') }
     const measure = (side: SwapsInput['side']) => () =>
       run<SwapsResult>('programs/swaps.ts', { side, ...models, ...load } satisfies SwapsInput, flags)
@@ -25,17 +31,24 @@ export const swaps: Trial = {
 
     const summary = (results: readonly SwapsResult[]) => {
       const middle = (of: (result: SwapsResult) => number) => median(results.map(of))
-      const sum = (of: (result: SwapsResult) => number) => results.reduce((total, result) => total + of(result), 0)
+      const sum = (of: (result: SwapsResult) => number) =>
+        results.reduce((total, result) => total + of(result), 0)
       return {
         failed: sum(({ failed }) => failed),
         mixed: sum(({ mixed }) => mixed),
         quietMs: middle(({ quiet }) => quiet.p99Ms),
         swappingMs: middle(({ swapping }) => swapping.p99Ms),
         slowdown: round(middle(({ quiet, swapping }) => swapping.p99Ms / quiet.p99Ms)),
-        growth: round(middle(({ bytesBefore, bytesAfter }) => bytesAfter / bytesBefore), 3),
+        growth: round(
+          middle(({ bytesBefore, bytesAfter }) => bytesAfter / bytesBefore),
+          3,
+        ),
         row: {
           requests: sum(({ requests }) => requests),
-          'ms a swap': round(middle(({ swapMs }) => swapMs), 1),
+          'ms a swap': round(
+            middle(({ swapMs }) => swapMs),
+            1,
+          ),
           'p99 ms beside, before': round(middle(({ quiet }) => quiet.p99Ms)),
           'and meanwhile': round(middle(({ swapping }) => swapping.p99Ms)),
           'loop p99 ms, before': round(middle(({ quiet }) => quiet.loopP99Ms)),
@@ -60,7 +73,12 @@ export const swaps: Trial = {
         atMost(1.5, 'p99 of the model beside it, to that before, with native', slowdown),
         atMost(0, 'failed requests with binding', all.binding.failed),
       ],
-      rows: executors.map((side) => ({ side, failed: all[side].failed, mixed: all[side].mixed, ...all[side].row })),
+      rows: executors.map((side) => ({
+        side,
+        failed: all[side].failed,
+        mixed: all[side].mixed,
+        ...all[side].row,
+      })),
       settings: load,
       details: found,
     }

@@ -11,15 +11,25 @@ const maxBatchSize = 64
 
 /** Small requests from many callers: what batching is worth. */
 export const throughput: Trial = {
-  describe: 'MLP 64-256-256-10, requests/s at concurrency 1, 8, 64, 256 both executors against plain session.run',
+  describe:
+    'MLP 64-256-256-10, requests/s at concurrency 1, 8, 64, 256 both executors against plain session.run',
   seconds: 3,
   async run({ seconds, rounds, smoke }) {
     const model = benchModel('mlp')
-    const measure = closedLoops({ side: 'plain', model, concurrency: 256, warmupSeconds: Math.min(1, seconds / 2), seconds })
+    const measure = closedLoops({
+      side: 'plain',
+      model,
+      concurrency: 256,
+      warmupSeconds: Math.min(1, seconds / 2),
+      seconds,
+    })
 
     // Each side gets the better of its default and one thread.
     const betterThreads = async (side: Partial<ClosedLoop>) => {
-      const found = await takeTurns(rounds, { byDefault: () => measure(side), one: () => measure({ ...side, intraOpNumThreads: 1 }) })
+      const found = await takeTurns(rounds, {
+        byDefault: () => measure(side),
+        one: () => measure({ ...side, intraOpNumThreads: 1 }),
+      })
       return rateRatio(found.byDefault, found.one) >= 1 ? side : { ...side, intraOpNumThreads: 1 }
     }
     const settings = {
@@ -56,7 +66,14 @@ export const throughput: Trial = {
       targets: [atLeast(8.5, 'native to plain at concurrency 256', last['native to plain'])],
       rows,
       settings,
-      numbers: [{ question: `small MLP, ${last.concurrency} concurrent callers`, plain: `${shown(last['plain /s'])} /s`, zerohop: `${shown(last['native /s'])} /s`, note: `${last['native to plain']} x` }],
+      numbers: [
+        {
+          question: `small MLP, ${last.concurrency} concurrent callers`,
+          plain: `${shown(last['plain /s'])} /s`,
+          zerohop: `${shown(last['native /s'])} /s`,
+          note: `${last['native to plain']} x`,
+        },
+      ],
       details,
     }
   },

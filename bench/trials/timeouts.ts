@@ -21,7 +21,8 @@ const megabytes = (bytes: number) => round(bytes / 2 ** 20)
 
 /** Requests that leave an overloaded queue: on time, and with nothing left of them. */
 export const timeouts: Trial = {
-  describe: 'lateness of timeouts of 20..2000 ms while ResNet-50 is overloaded, against plain timers; 10 000 cancels',
+  describe:
+    'lateness of timeouts of 20..2000 ms while ResNet-50 is overloaded, against plain timers; 10 000 cancels',
   seconds: 10,
   async run({ seconds, rounds, smoke }) {
     const model = smoke ? matmulChain(1000) : benchModel('resnet50')
@@ -34,17 +35,27 @@ export const timeouts: Trial = {
       warmupSeconds: smoke ? 0.5 : 3,
       seconds,
     }
-    const side = (side: TimeoutsInput['side']) => () => run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
+    const side = (side: TimeoutsInput['side']) => () =>
+      run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
     const found = await takeTurns(rounds, { plain: side('plain'), ours: side('ours') })
     const behind = async (maxBatchSize: number) => {
       const waiting: TimeoutsInput = { ...load, ...behindLongRun, side: 'ours', model: longRun, maxBatchSize }
       return run<TimeoutsResult>('programs/timeouts.ts', waiting)
     }
-    const handedAhead = await takeTurns(rounds, { partial: () => behind(batchSizes.partial), full: () => behind(batchSizes.full) })
-    const cancelInput: CancelsInput = { model, maxBatchSize, cancels: smoke ? 1000 : cancels, rounds: cancelRounds }
+    const handedAhead = await takeTurns(rounds, {
+      partial: () => behind(batchSizes.partial),
+      full: () => behind(batchSizes.full),
+    })
+    const cancelInput: CancelsInput = {
+      model,
+      maxBatchSize,
+      cancels: smoke ? 1000 : cancels,
+      rounds: cancelRounds,
+    }
     const cancelled = await run<CancelsResult>('programs/cancels.ts', cancelInput, ['--expose-gc'])
 
-    const middle = <R>(results: readonly R[], key: keyof R) => round(median(results.map((result) => result[key] as number)))
+    const middle = <R>(results: readonly R[], key: keyof R) =>
+      round(median(results.map((result) => result[key] as number)))
     const row = (what: string, results: readonly TimeoutsResult[]) => ({
       what,
       'p50 ms': middle(results, 'p50Ms'),
@@ -52,7 +63,13 @@ export const timeouts: Trial = {
       'max ms': middle(results, 'maxMs'),
       'GC max ms': middle(results, 'gcMaxMs'),
     })
-    const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms), 'GC max ms': '' })
+    const longest = (what: string, ms: number) => ({
+      what,
+      'p50 ms': '',
+      'p99 ms': '',
+      'max ms': round(ms),
+      'GC max ms': '',
+    })
     const { before, after } = cancelled
     const [ours, plain] = [middle(found.ours, 'p99Ms'), middle(found.plain, 'p99Ms')]
     const [full, partial] = [middle(handedAhead.full, 'p99Ms'), middle(handedAhead.partial, 'p99Ms')]
@@ -63,13 +80,29 @@ export const timeouts: Trial = {
       ratio: round(ours / plain),
       targets: [
         atMost(2, 'p99 of the lateness, in ms', ours),
-        atLeast(0, 'earliest timeout, in ms after its time', round(Math.min(...found.ours.map(({ minMs }) => minMs)), 3)),
-        atMost(round(partial + 1), 'p99 of the lateness in full batches handed ahead, in ms: as in partial ones', full),
-        atLeast(cancelInput.cancels * cancelRounds, `${cancelRounds} times ${cancelInput.cancels} cancels: rejected with their signal's reason`, cancelled.withdrawn),
+        atLeast(
+          0,
+          'earliest timeout, in ms after its time',
+          round(Math.min(...found.ours.map(({ minMs }) => minMs)), 3),
+        ),
+        atMost(
+          round(partial + 1),
+          'p99 of the lateness in full batches handed ahead, in ms: as in partial ones',
+          full,
+        ),
+        atLeast(
+          cancelInput.cancels * cancelRounds,
+          `${cancelRounds} times ${cancelInput.cancels} cancels: rejected with their signal's reason`,
+          cancelled.withdrawn,
+        ),
         atMost(0, 'cancels: waiting afterwards, of those withdrawn', Math.max(cancelled.leftWaiting, 0)),
         atMost(before.pending, 'cancels: waiting at the end', after.pending),
         atMost(before.stagingBytes, 'cancels: staging bytes in use at the end', after.stagingBytes),
-        atMost(1, 'cancels: growth of the heap, in MB', megabytes(after.heapUsedBytes - before.heapUsedBytes)),
+        atMost(
+          1,
+          'cancels: growth of the heap, in MB',
+          megabytes(after.heapUsedBytes - before.heapUsedBytes),
+        ),
         atMost(16, 'cancels: growth of RSS, in MB', megabytes(after.rssBytes - before.rssBytes)),
       ],
       rows: [

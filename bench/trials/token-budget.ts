@@ -20,7 +20,10 @@ type Name = 'rows' | 'cost'
 /** Batches of up to so many rows in the order of arrival, or of neighbouring lengths within a budget. */
 const sides: Record<Name, Pick<TokenBudgetInput, 'maxBatchSize' | 'dynamicBatching'>> = {
   rows: { maxBatchSize: rowsAtMost, dynamicBatching: {} },
-  cost: { maxBatchSize: 4 * rowsAtMost, dynamicBatching: { cost: { input: 'input', dim: 1 }, maxBatchCost: budget } },
+  cost: {
+    maxBatchSize: 4 * rowsAtMost,
+    dynamicBatching: { cost: { input: 'input', dim: 1 }, maxBatchCost: budget },
+  },
 }
 
 /** Texts of very different lengths: batches by what they cost, instead of rows in the order of arrival. */
@@ -30,13 +33,22 @@ export const tokenBudget: Trial = {
   async run({ seconds, rounds, smoke }) {
     const model = positionMlp()
     const measure = (side: Name, load: TokenBudgetInput['load']) =>
-      run<TokenBudgetResult>('programs/token-budget.ts', { ...sides[side], model, lengths, load, warmupSeconds: smoke ? 0.3 : 1, seconds } satisfies TokenBudgetInput)
-    const of = (load: TokenBudgetInput['load']) => takeTurns(rounds, { rows: () => measure('rows', load), cost: () => measure('cost', load) })
+      run<TokenBudgetResult>('programs/token-budget.ts', {
+        ...sides[side],
+        model,
+        lengths,
+        load,
+        warmupSeconds: smoke ? 0.3 : 1,
+        seconds,
+      } satisfies TokenBudgetInput)
+    const of = (load: TokenBudgetInput['load']) =>
+      takeTurns(rounds, { rows: () => measure('rows', load), cost: () => measure('cost', load) })
     const full = await of({ callers })
     const perSecond = partialLoad * median(full.rows.map(({ requestsPerSecond }) => requestsPerSecond))
     const partial = await of({ perSecond })
 
-    const middle = (results: readonly TokenBudgetResult[], key: keyof TokenBudgetResult) => median(results.map((result) => result[key]))
+    const middle = (results: readonly TokenBudgetResult[], key: keyof TokenBudgetResult) =>
+      median(results.map((result) => result[key]))
     const row = (what: string, load: string, results: readonly TokenBudgetResult[]) => ({
       what, load,
       'tokens/s': round(middle(results, 'tokensPerSecond'), 0),
@@ -49,9 +61,16 @@ export const tokenBudget: Trial = {
     }) // prettier-ignore
     const names = { rows: `${rowsAtMost} rows`, cost: `${budget} positions` }
     const [atFull, atPartial] = [`${callers} callers`, `${round(perSecond, 0)}/s`]
-    const rows = [row(names.rows, atFull, full.rows), row(names.cost, atFull, full.cost), row(names.rows, atPartial, partial.rows), row(names.cost, atPartial, partial.cost)]
+    const rows = [
+      row(names.rows, atFull, full.rows),
+      row(names.cost, atFull, full.cost),
+      row(names.rows, atPartial, partial.rows),
+      row(names.cost, atPartial, partial.cost),
+    ]
     // By the round, as the machine meets both sides of one alike.
-    const ratio = round(median(full.cost.map(({ tokensPerSecond }, at) => tokensPerSecond / full.rows[at]!.tokensPerSecond)))
+    const ratio = round(
+      median(full.cost.map(({ tokensPerSecond }, at) => tokensPerSecond / full.rows[at]!.tokensPerSecond)),
+    )
     const p99 = round(median(partial.cost.map(({ p99Ms }, at) => p99Ms / partial.rows[at]!.p99Ms)))
     const [plain, ours] = [rows[0]!['tokens/s'], rows[1]!['tokens/s']]
     return {
@@ -61,8 +80,16 @@ export const tokenBudget: Trial = {
       ratio,
       targets: [
         atLeast(1.5, 'positions/s, by cost to by rows', ratio),
-        atMost(0.1, 'of what is run, padding', Math.max(rows[1]!['padding waste'], rows[3]!['padding waste'])),
-        atMost(largestOfBudget, 'positions of the largest batch', Math.max(rows[1]!['largest batch'], rows[3]!['largest batch'])),
+        atMost(
+          0.1,
+          'of what is run, padding',
+          Math.max(rows[1]!['padding waste'], rows[3]!['padding waste']),
+        ),
+        atMost(
+          largestOfBudget,
+          'positions of the largest batch',
+          Math.max(rows[1]!['largest batch'], rows[3]!['largest batch']),
+        ),
         atMost(1, `p99 at ${100 * partialLoad} % of the load, by cost to by rows`, p99),
       ],
       rows,

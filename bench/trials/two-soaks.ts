@@ -11,12 +11,19 @@ const images = ['goldfish.jpg', 'wolves.jpg', 'kitten.jpg', 'dog_torchserve.jpg'
 
 /** What a service of photographs keeps: two rounds that are the same, and a long one. */
 export const twoSoaks: Trial = {
-  describe: 'SqueezeNet from JPEG files with 4 callers: 2000 requests twice, then 100 000; requests/s, latencies as `ab` prints them, memory',
+  describe:
+    'SqueezeNet from JPEG files with 4 callers: 2000 requests twice, then 100 000; requests/s, latencies as `ab` prints them, memory',
   async run({ quick, smoke }) {
     if (!hasShared) throw new TrialSkipped(' is left out: no ../shared with models and images')
     const requests = smoke ? [20, 20, 40] : quick ? [500, 500, 4000] : [2000, 2000, 100_000]
     const measure = (side: Photographs['side']) => {
-      const input: Photographs = { side, model: sharedPath('models/squeezenet/model.onnx'), images: images.map((name) => sharedPath(`images/${name}`)), concurrency: 4, rounds: requests }
+      const input: Photographs = {
+        side,
+        model: sharedPath('models/squeezenet/model.onnx'),
+        images: images.map((name) => sharedPath(`images/${name}`)),
+        concurrency: 4,
+        rounds: requests,
+      }
       return run<PhotographsRound[]>('programs/photographs.ts', input, ['--expose-gc'])
     }
     const found = { plain: await measure('plain'), ours: await measure('ours') }

@@ -26,7 +26,8 @@ const processes = 8
 
 /** What the cache of compiled models saves: loads in new processes, and memory of processes that have the same model. */
 export const warmLoad: Trial = {
-  describe: 'ResNet-152 out of the cache of compiled models: loads and first answers in new processes, memory of eight of them',
+  describe:
+    'ResNet-152 out of the cache of compiled models: loads and first answers in new processes, memory of eight of them',
   async run({ rounds, smoke }) {
     const { path, input: name, rowDims } = benchModel(smoke ? 'mlp' : 'resnet152')
     const dir = mkdtempSync(join(tmpdir(), 'zerohop-'))
@@ -42,7 +43,8 @@ export const warmLoad: Trial = {
         cached: await sumsOfPss(node, { path, name, dims, dir }),
         uncached: await sumsOfPss(node, { path, name, dims, dir: null }),
       }))
-      const of = (times: readonly LoadTimes[], what: 'loadMs' | 'firstMs' | 'laterMs') => round(median(times.map((all) => all[what])), 1)
+      const of = (times: readonly LoadTimes[], what: 'loadMs' | 'firstMs' | 'laterMs') =>
+        round(median(times.map((all) => all[what])), 1)
       const loadRatio = round(median(warm.map(({ loadMs }, index) => loadMs / plain[index]!.loadMs)), 3)
       const firstRatio = round(median(warm.map(({ firstMs, laterMs }) => firstMs / laterMs)), 2)
       const further = round(Math.max(...steps(sums.cached).slice(1)) / sums.cached[0]!, 3)
@@ -55,11 +57,15 @@ export const warmLoad: Trial = {
         numbers: [
           {
             question: 'ResNet-152 in a new process: opened, or loaded out of the cache of compiled models',
-            plain: `${shown(of(plain, 'loadMs'))} ms`, zerohop: `${shown(of(warm, 'loadMs'))} ms`, note: `${loadRatio} x`,
+            plain: `${shown(of(plain, 'loadMs'))} ms`,
+            zerohop: `${shown(of(warm, 'loadMs'))} ms`,
+            note: `${loadRatio} x`,
           },
           {
             question: `memory (PSS) of a process with it; of ${processes} together`,
-            plain: `${shown(mb(sums.uncached[0]!))}, ${shown(mb(sums.uncached.at(-1)!))} MB`, zerohop: `${shown(mb(sums.cached[0]!))}, ${shown(mb(sums.cached.at(-1)!))} MB`, note: 'plain is an engine without that cache',
+            plain: `${shown(mb(sums.uncached[0]!))}, ${shown(mb(sums.uncached.at(-1)!))} MB`,
+            zerohop: `${shown(mb(sums.cached[0]!))}, ${shown(mb(sums.cached.at(-1)!))} MB`,
+            note: 'plain is an engine without that cache',
           },
         ],
         targets: [
@@ -68,13 +74,22 @@ export const warmLoad: Trial = {
           atMost(0.12, "each further process's PSS to the first's", further),
           atMost(1e-5, "largest difference from the uncached model's outputs", difference),
         ],
-        rows: sums.cached.map((bytes, index) => ({ processes: index + 1, 'PSS in all, MB': mb(bytes), 'without cache, MB': mb(sums.uncached[index]!) })),
+        rows: sums.cached.map((bytes, index) => ({
+          processes: index + 1,
+          'PSS in all, MB': mb(bytes),
+          'without cache, MB': mb(sums.uncached[index]!),
+        })),
         settings: {
           compiled: warm[0]!.compiled!, reason: warm[0]!.reason!, coldLoadMs: round(cold.loadMs),
           memory: 'plain Node on compiled code, looked at after one request and a gc; no other process has their Node',
           firstMs: of(warm, 'firstMs'), laterMs: of(warm, 'laterMs'), plainFirstMs: of(plain, 'firstMs'), plainLaterMs: of(plain, 'laterMs'),
         }, // prettier-ignore
-        details: { cold: { ...cold, outputs: [] }, plain: plain.map((times) => ({ ...times, outputs: [] })), warm: warm.map((times) => ({ ...times, outputs: [] })), sums },
+        details: {
+          cold: { ...cold, outputs: [] },
+          plain: plain.map((times) => ({ ...times, outputs: [] })),
+          warm: warm.map((times) => ({ ...times, outputs: [] })),
+          sums,
+        },
       }
     } finally {
       rmSync(dir, { recursive: true, force: true })
@@ -83,7 +98,10 @@ export const warmLoad: Trial = {
 }
 
 /** The summed PSS of one process with the model, of two, and so on, in bytes. */
-async function sumsOfPss(node: string, settings: { path: string; name: string; dims: readonly number[]; dir: string | null }): Promise<number[]> {
+async function sumsOfPss(
+  node: string,
+  settings: { path: string; name: string; dims: readonly number[]; dir: string | null },
+): Promise<number[]> {
   const running: ReturnType<typeof start>[] = []
   const sums: number[] = []
   try {

@@ -27,11 +27,22 @@ export async function classifyFiles({ folder, results, classify, signal }) {
   const started = performance.now()
   const seconds = () => (performance.now() - started) / 1000
   // Draws nothing where standard error is no terminal.
-  const bar = new SingleBar({ format: '{bar} {value}/{total} | {rate}/s | {eta_formatted} left', etaBuffer: 1000, gracefulExit: false }, Presets.shades_classic)
+  const bar = new SingleBar(
+    {
+      format: '{bar} {value}/{total} | {rate}/s | {eta_formatted} left',
+      etaBuffer: 1000,
+      gracefulExit: false,
+    },
+    Presets.shades_classic,
+  )
   bar.start(total, before, { rate: '-' })
   let classified = 0
   try {
-    const outcomes = pMapIterable(waiting(), async (file) => ({ file, ...(await classify(join(folder, file))) }), { concurrency: atOnce, preserveOrder: false })
+    const outcomes = pMapIterable(
+      waiting(),
+      async (file) => ({ file, ...(await classify(join(folder, file))) }),
+      { concurrency: atOnce, preserveOrder: false },
+    )
     for await (const outcome of outcomes) {
       if ('reason' in outcome) fail(outcome.file, outcome.reason)
       else {

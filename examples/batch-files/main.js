@@ -22,8 +22,15 @@ const engine = new InferenceEngine()
 const results = await openResults(path)
 try {
   const classify = await loadClassifier(engine, settings)
-  const { classified, failed, failures, seconds } = await classifyFiles({ folder, results, classify, signal: stop.signal })
-  console.log(`${classified} images in ${seconds.toFixed(1)} s (${(classified / seconds).toFixed(1)}/s), now ${results.done.size + classified} in ${path}`)
+  const { classified, failed, failures, seconds } = await classifyFiles({
+    folder,
+    results,
+    classify,
+    signal: stop.signal,
+  })
+  console.log(
+    `${classified} images in ${seconds.toFixed(1)} s (${(classified / seconds).toFixed(1)}/s), now ${results.done.size + classified} in ${path}`,
+  )
   if (stop.signal.aborted) console.log('Stopped. The same command goes on from here.')
   if (failed > 0) {
     console.error(`${failed} failed, which the same command tries again:`)
@@ -38,5 +45,8 @@ try {
 
 /** Names of files may hold anything, also what terminals take for commands. */
 function onOneLine(text) {
-  return text.replaceAll(/\p{Cc}/gu, (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, '0')}`)
+  return text.replaceAll(
+    /\p{Cc}/gu,
+    (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, '0')}`,
+  )
 }

@@ -30,7 +30,8 @@ const formats = {
 /** Opens a file of results to go on with it, or makes it. Each row is in it as soon as `add()` is done, whatever becomes of the process. */
 export async function openResults(path) {
   const format = formats[extname(path)]
-  if (format === undefined) throw new Error(`${path}: expected a file of type ${Object.keys(formats).join(' or ')}`)
+  if (format === undefined)
+    throw new Error(`${path}: expected a file of type ${Object.keys(formats).join(' or ')}`)
   const handle = await open(path, 'a+')
   try {
     await checkBeginning(handle, path, format.begins)
@@ -38,7 +39,10 @@ export async function openResults(path) {
     const done = await filesDone(handle, path, format)
     const append = async (line) => {
       // Two that write to one file would give images two rows each.
-      if ((await handle.stat()).size !== size) throw new Error(`${path}: expected to be written by this process alone, and it was changed meanwhile. Start it again when no other one writes to it`)
+      if ((await handle.stat()).size !== size)
+        throw new Error(
+          `${path}: expected to be written by this process alone, and it was changed meanwhile. Start it again when no other one writes to it`,
+        )
       await handle.appendFile(line)
       size += Buffer.byteLength(line)
     }
@@ -60,15 +64,22 @@ export async function openResults(path) {
 async function checkBeginning(handle, path, begins) {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(begins.length), 0, begins.length, 0)
   const beginning = buffer.toString('utf8', 0, bytesRead)
-  if (!begins.startsWith(beginning)) throw new Error(`${path}: expected results, which begin with ${begins.trim()}, received ${JSON.stringify(beginning)}. Name another file`)
+  if (!begins.startsWith(beginning))
+    throw new Error(
+      `${path}: expected results, which begin with ${begins.trim()}, received ${JSON.stringify(beginning)}. Name another file`,
+    )
 }
 
 async function filesDone(handle, path, format) {
   const done = new Set()
   try {
-    for await (const file of format.files(handle.createReadStream({ start: 0, autoClose: false }))) done.add(file)
+    for await (const file of format.files(handle.createReadStream({ start: 0, autoClose: false })))
+      done.add(file)
   } catch (cause) {
-    throw new Error(`${path}: expected rows as they are written here, and one after ${done.size} is not (${cause.message}). Mend it, or name another file`, { cause })
+    throw new Error(
+      `${path}: expected rows as they are written here, and one after ${done.size} is not (${cause.message}). Mend it, or name another file`,
+      { cause },
+    )
   }
   return done
 }

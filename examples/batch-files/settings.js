@@ -9,8 +9,12 @@ import { readFileSync } from 'node:fs'
 export function readSettings(args, environment) {
   const example = 'MODEL=model.onnx LABELS=labels.txt npm start -- pictures results.csv'
   const [folder, results] = args
-  if (args.length !== 2) throw new Error(`expected a folder and a file for its results, received ${args.length} arguments: ${example}`)
-  if (!environment['MODEL']) throw new Error(`MODEL: expected the path of an ONNX image classifier: ${example}`)
+  if (args.length !== 2)
+    throw new Error(
+      `expected a folder and a file for its results, received ${args.length} arguments: ${example}`,
+    )
+  if (!environment['MODEL'])
+    throw new Error(`MODEL: expected the path of an ONNX image classifier: ${example}`)
   return {
     folder,
     results,
@@ -24,7 +28,10 @@ export function readSettings(args, environment) {
 
 /** Lists for ImageNet begin each line with the number that WordNet has for it. */
 function readLabels(path) {
-  return readFileSync(path, 'utf8').trimEnd().split(/\r?\n/).map((line) => line.replace(/^n\d{8} /, ''))
+  return readFileSync(path, 'utf8')
+    .trimEnd()
+    .split(/\r?\n/)
+    .map((line) => line.replace(/^n\d{8} /, ''))
 }
 
 function readJson(name, text) {

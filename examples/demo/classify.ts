@@ -29,11 +29,16 @@ export function classifierOf(
 /** The name of the output that has a number for each class. */
 function outputOf(outputs: readonly ValueInfo[]): string {
   const numbers = outputs.filter(({ type }) => type === 'float32' || type === 'float64')
-  if (numbers.length === 0) throw new UsageError('the model has no output of float32 or float64, thus no probabilities')
-  const ofClasses = numbers.find(({ shape }) => shape.slice(1).filter((dim) => typeof dim === 'number' && dim > 1).length <= 1)
+  if (numbers.length === 0)
+    throw new UsageError('the model has no output of float32 or float64, thus no probabilities')
+  const ofClasses = numbers.find(
+    ({ shape }) => shape.slice(1).filter((dim) => typeof dim === 'number' && dim > 1).length <= 1,
+  )
   if (ofClasses !== undefined) return ofClasses.name
   const shown = numbers.map((value) => shownValue('output', value)).join(', ')
-  throw new UsageError(`the model is no image classifier: none of its outputs has one number for each class (${shown})`)
+  throw new UsageError(
+    `the model is no image classifier: none of its outputs has one number for each class (${shown})`,
+  )
 }
 
 /**
@@ -74,9 +79,14 @@ function reasonOf(error: InferenceError): string {
 }
 
 /** The class with the highest value; a model that gives scores instead of probabilities gets the softmax it lacks. */
-export function likeliest(values: ArrayLike<number>, labels?: readonly string[]): { label: string; probability: number } {
+export function likeliest(
+  values: ArrayLike<number>,
+  labels?: readonly string[],
+): { label: string; probability: number } {
   if (labels !== undefined && labels.length !== values.length) {
-    throw new UsageError(`the model tells ${values.length} classes apart, and the labels file has ${labels.length} lines`)
+    throw new UsageError(
+      `the model tells ${values.length} classes apart, and the labels file has ${labels.length} lines`,
+    )
   }
   const all = Array.from(values)
   const highest = Math.max(...all)

@@ -24,21 +24,31 @@ async function loadClassifier(engine: InferenceEngine, { model: path, delay }: D
   try {
     return await engine.load('classifier', { path, dynamicBatching: { maxQueueDelayMs: delay } })
   } catch (error) {
-    if (!(error instanceof InferenceError && error.argument === 'dynamicBatching.maxQueueDelayMs')) throw error
+    if (!(error instanceof InferenceError && error.argument === 'dynamicBatching.maxQueueDelayMs'))
+      throw error
     return engine.load('classifier', { path })
   }
 }
 
-async function classifyWith(engine: InferenceEngine, options: DemoOptions, labels: string[] | undefined): Promise<void> {
+async function classifyWith(
+  engine: InferenceEngine,
+  options: DemoOptions,
+  labels: string[] | undefined,
+): Promise<void> {
   const model = await loadClassifier(engine, options)
   console.log(stagingLines(engine.capabilities()))
   const imageOptions = imageOptionsFor(model.metadata.inputs, options)
   const classify = classifierOf(model, (file) => decodeImage(file, imageOptions), labels)
   // Draws nothing where standard error is no terminal.
-  const bar = new SingleBar({ format: '{bar} {value}/{total} images', clearOnComplete: true }, Presets.shades_classic)
+  const bar = new SingleBar(
+    { format: '{bar} {value}/{total} images', clearOnComplete: true },
+    Presets.shades_classic,
+  )
   bar.start(options.files.length, 0)
   const started = performance.now()
-  const outcomes = await runJobs(options.files, options.jobs, classify, () => bar.increment()).finally(() => bar.stop())
+  const outcomes = await runJobs(options.files, options.jobs, classify, () => bar.increment()).finally(() =>
+    bar.stop(),
+  )
   const elapsedMs = performance.now() - started
   console.log(outcomeTable(outcomes, labels, options.all ? Infinity : undefined))
   console.log(summary(outcomes, options.jobs, elapsedMs, model.stats().batchStats, labels))

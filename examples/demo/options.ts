@@ -30,16 +30,35 @@ export interface DemoOptions {
 export function parseOptions(arguments_: readonly string[], command: Command = new Command()): DemoOptions {
   command
     .name('npm run demo --')
-    .description('Classifies images through many concurrent jobs in one process. Without files: the held-out digits.')
+    .description(
+      'Classifies images through many concurrent jobs in one process. Without files: the held-out digits.',
+    )
     .argument('[files...]', 'images')
     .option('--model <file>', 'ONNX image classifier (default: the digits)')
     .option('--labels <file>', 'names of the classes, one a line')
     .option('--jobs <count>', 'concurrent jobs', wholeNumber, 100)
     .option('--delay <ms>', 'how long an unfilled batch waits for more images', milliseconds, 5)
     .option('--all', 'a row of the table for every image, not for 20 of them', false)
-    .addOption(new Option('--channels <order>', 'channels (default: gray or rgb, from the model)').choices(['rgb', 'bgr', 'gray']))
-    .addOption(new Option('--layout <layout>', 'order of the dims (default: from the model)').choices(['nchw', 'nhwc']))
-    .addOption(new Option('--fit <fit>', 'how other proportions are made to fit').choices(['cover', 'contain', 'fill']))
+    .addOption(
+      new Option('--channels <order>', 'channels (default: gray or rgb, from the model)').choices([
+        'rgb',
+        'bgr',
+        'gray',
+      ]),
+    )
+    .addOption(
+      new Option('--layout <layout>', 'order of the dims (default: from the model)').choices([
+        'nchw',
+        'nhwc',
+      ]),
+    )
+    .addOption(
+      new Option('--fit <fit>', 'how other proportions are made to fit').choices([
+        'cover',
+        'contain',
+        'fill',
+      ]),
+    )
     .option('--size <size>', 'width and height, as 224 or 320x240 (default: from the model)', sizeOf)
     .option('--scale <factor>', 'factor on the pixels 0..255, such as 1/255', number)
     .option('--mean <numbers>', 'taken off the scaled pixels; one, or one per channel with commas', numbers)
@@ -50,7 +69,8 @@ export function parseOptions(arguments_: readonly string[], command: Command = n
     const files = command.args.length > 0 ? command.args : digitFiles()
     return { labels: join(DIGITS, 'labels.txt'), ...options, model: join(DIGITS, 'model.onnx'), files }
   }
-  if (command.args.length === 0) throw new UsageError('no images: name the files to classify after the options')
+  if (command.args.length === 0)
+    throw new UsageError('no images: name the files to classify after the options')
   return { ...options, model: options.model, files: command.args }
 }
 
@@ -66,7 +86,10 @@ export function readLabels(path: string | undefined): string[] | undefined {
 
 function digitFiles(): string[] {
   const folder = join(DIGITS, 'images')
-  return readdirSync(folder).filter((name) => name.endsWith('.png')).toSorted().map((name) => relative('', join(folder, name)))
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.png'))
+    .toSorted()
+    .map((name) => relative('', join(folder, name)))
 }
 
 function number(text: string): number {

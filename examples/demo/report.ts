@@ -18,8 +18,16 @@ export interface StagingInfo {
 const defaultRows = 20
 
 /** One row per file, `rows` at most: those that could not be read and those that are wrong by their name first, then the others in the order given. */
-export function outcomeTable(outcomes: readonly Outcome[], labels: readonly string[] | undefined, rows = defaultRows): string {
-  const table = new Table({ head: ['file', 'label', 'probability'], colAligns: ['left', 'left', 'right'], style: PLAIN })
+export function outcomeTable(
+  outcomes: readonly Outcome[],
+  labels: readonly string[] | undefined,
+  rows = defaultRows,
+): string {
+  const table = new Table({
+    head: ['file', 'label', 'probability'],
+    colAligns: ['left', 'left', 'right'],
+    style: PLAIN,
+  })
   const wrongFirst = outcomes.toSorted((a, b) => Number(isRight(a, labels)) - Number(isRight(b, labels)))
   for (const outcome of wrongFirst.slice(0, rows)) {
     if ('error' in outcome) table.push([outcome.file, { colSpan: 2, content: outcome.error }])
@@ -51,7 +59,9 @@ export function summary(
   const accuracy = accuracyOf(outcomes, labels)
   if (accuracy !== undefined) {
     const share = ((100 * accuracy.right) / accuracy.known).toFixed(2)
-    lines.push(`accuracy: ${share} % (${accuracy.right} of the ${accuracy.known} images whose name tells the label)`)
+    lines.push(
+      `accuracy: ${share} % (${accuracy.right} of the ${accuracy.known} images whose name tells the label)`,
+    )
   }
   if (unreadable > 0) lines.push(`${unreadable} of ${outcomes.length} files could not be read as images`)
   return lines.join('\n')
@@ -61,7 +71,11 @@ function batchLines(batches: readonly BatchStat[]): string[] {
   if (batches.length === 0) return []
   const count = batches.reduce((sum, { computeInfer }) => sum + computeInfer.count, 0)
   const ms = batches.reduce((sum, { computeInfer }) => sum + computeInfer.ns, 0) / 1e6
-  const table = new Table({ head: ['batch size', 'batches', 'ms each'], colAligns: ['right', 'right', 'right'], style: PLAIN })
+  const table = new Table({
+    head: ['batch size', 'batches', 'ms each'],
+    colAligns: ['right', 'right', 'right'],
+    style: PLAIN,
+  })
   for (const { batchSize, computeInfer } of batches) {
     table.push([batchSize, computeInfer.count, (computeInfer.ns / computeInfer.count / 1e6).toFixed(3)])
   }
@@ -73,8 +87,12 @@ export function accuracyOf(
   outcomes: readonly Outcome[],
   labels: readonly string[] | undefined,
 ): { known: number; right: number } | undefined {
-  const known = outcomes.filter((outcome) => !('error' in outcome) && expectedOf(outcome, labels) !== undefined)
-  return known.length === 0 ? undefined : { known: known.length, right: known.filter((outcome) => isRight(outcome, labels)).length }
+  const known = outcomes.filter(
+    (outcome) => !('error' in outcome) && expectedOf(outcome, labels) !== undefined,
+  )
+  return known.length === 0
+    ? undefined
+    : { known: known.length, right: known.filter((outcome) => isRight(outcome, labels)).length }
 }
 
 /** Whether it has the label that the file's name tells, or any where that tells none. */
@@ -90,6 +108,8 @@ function expectedOf({ file }: Outcome, labels: readonly string[] | undefined): s
 
 /** Which memory the batches are gathered in, and what is missing for a better one. */
 export function stagingLines({ staging, native }: StagingInfo): string {
-  const addon = native.available ? `in use (${native.path})` : `not in use: ${native.reason ?? 'no reason given'}`
+  const addon = native.available
+    ? `in use (${native.path})`
+    : `not in use: ${native.reason ?? 'no reason given'}`
   return `staging memory: ${staging.kind ?? 'none'} (${staging.reason})\nnative addon: ${addon}`
 }

@@ -25,13 +25,25 @@ export async function loadEmbedder(engine, folder) {
   const states = outputs.find(({ name }) => name === 'last_hidden_state' || name === 'token_embeddings')?.name
   const known = Object.keys(valuesOf([]))
   const unknown = inputs.find(({ name }) => !known.includes(name))
-  if (unknown !== undefined) throw new Error(`${path}: expected no inputs but ${known.join(', ')}, received ${unknown.name}`)
-  if (states === undefined) throw new Error(`${path}: expected an output last_hidden_state or token_embeddings, received ${outputs.map(({ name }) => name).join(', ')}`)
+  if (unknown !== undefined)
+    throw new Error(`${path}: expected no inputs but ${known.join(', ')}, received ${unknown.name}`)
+  if (states === undefined)
+    throw new Error(
+      `${path}: expected an output last_hidden_state or token_embeddings, received ${outputs.map(({ name }) => name).join(', ')}`,
+    )
   const model = await engine.load('encoder', {
     path,
     maxBatchSize,
     // To the longest of a run; the mask is 0 there, and the states are cut back to each text's own.
-    padding: inputs.map(({ name }) => ({ input: name, dim: 1, sizes: 'longest', ...(name === 'input_ids' && { value: tokenizer.token_to_id(settings.pad_token) ?? 0, outputs: [{ name: states, dim: 1 }] }) })),
+    padding: inputs.map(({ name }) => ({
+      input: name,
+      dim: 1,
+      sizes: 'longest',
+      ...(name === 'input_ids' && {
+        value: tokenizer.token_to_id(settings.pad_token) ?? 0,
+        outputs: [{ name: states, dim: 1 }],
+      }),
+    })),
     outputs: [{ name: states }],
     dynamicBatching: { cost: { input: 'input_ids', dim: 1 }, maxBatchCost },
   })
@@ -40,8 +52,15 @@ export async function loadEmbedder(engine, folder) {
   const embed = async (text) => {
     const ids = firstTokens(tokenizer.encode(text).ids, mostTokens)
     const values = valuesOf(ids)
-    const feeds = Object.fromEntries(inputs.map(({ name }) => [name, new Tensor('int64', BigInt64Array.from(values[name], BigInt), [1, ids.length])]))
-    const { [states]: { data, dims } } = await model.infer(feeds)
+    const feeds = Object.fromEntries(
+      inputs.map(({ name }) => [
+        name,
+        new Tensor('int64', BigInt64Array.from(values[name], BigInt), [1, ids.length]),
+      ]),
+    )
+    const {
+      [states]: { data, dims },
+    } = await model.infer(feeds)
     return normalised(sumOfRows(data, dims[2]))
   }
   return { embed, stats: () => model.stats() }

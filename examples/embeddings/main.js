@@ -18,14 +18,25 @@ try {
   const file = await open(SENTENCES)
   const started = performance.now()
   const sentences = []
-  for await (const sentence of pMapIterable(file.readLines(), async (text) => ({ text, vector: await embed(text) }), { concurrency: atOnce })) sentences.push(sentence)
+  for await (const sentence of pMapIterable(
+    file.readLines(),
+    async (text) => ({ text, vector: await embed(text) }),
+    { concurrency: atOnce },
+  ))
+    sentences.push(sentence)
   const seconds = (performance.now() - started) / 1000
   const { executionCount, padding } = stats()
-  console.log(`${sentences.length} sentences in ${executionCount} runs and ${seconds.toFixed(2)} s; ${(100 * padding.wasteShare).toFixed(1)} % of what was run is padding`)
+  console.log(
+    `${sentences.length} sentences in ${executionCount} runs and ${seconds.toFixed(2)} s; ${(100 * padding.wasteShare).toFixed(1)} % of what was run is padding`,
+  )
 
   for (const question of questions) {
     console.log(`\n${question}`)
-    const found = nearest(sentences.map(({ vector }) => vector), await embed(question), 3)
+    const found = nearest(
+      sentences.map(({ vector }) => vector),
+      await embed(question),
+      3,
+    )
     for (const { index, cosine } of found) console.log(`  ${cosine.toFixed(3)}  ${sentences[index].text}`)
   }
 } finally {

@@ -14,7 +14,10 @@ export class NoPicture extends Error {}
  * @param {ReturnType<import('./settings.js').readSettings>} settings
  */
 export async function createClassifier({ model: path, labels, image, maxWaiting, pictures }) {
-  if (path === undefined) throw new Error('MODEL: expected the path of an ONNX image classifier. Set it: MODEL=model.onnx LABELS=labels.txt npm start')
+  if (path === undefined)
+    throw new Error(
+      'MODEL: expected the path of an ONNX image classifier. Set it: MODEL=model.onnx LABELS=labels.txt npm start',
+    )
   const engine = new InferenceEngine()
   // Which input and output there are is known only once it was loaded.
   const { inputs, outputs } = (await engine.load('classifier', { path })).metadata
@@ -51,7 +54,8 @@ async function readPicture(folder, picture) {
     throw error.code === 'ENOENT' && !(await isEmpty(folder)) ? new NoPicture('there is no such file') : error
   })
   if (!found.isFile()) throw new NoPicture('it is no file')
-  if (found.size > maxBytes) throw new NoPicture(`it has ${found.size} bytes, and ${maxBytes} at most are read`)
+  if (found.size > maxBytes)
+    throw new NoPicture(`it has ${found.size} bytes, and ${maxBytes} at most are read`)
   return readFile(path)
 }
 

@@ -9,7 +9,9 @@ const atOnce = 1000
 
 const redis = connect(redisUrl)
 const queue = new Queue(queueName, { connection: redis })
-const found = (await readdir(pictures, { recursive: true })).filter((path) => /\.(avif|gif|jpe?g|png|tiff?|webp)$/i.test(path))
+const found = (await readdir(pictures, { recursive: true })).filter((path) =>
+  /\.(avif|gif|jpe?g|png|tiff?|webp)$/i.test(path),
+)
 const jobs = found.map((path) => jobOf(path.replaceAll(sep, '/'))) // workers may run on another system
 for (let from = 0; from < jobs.length; from += atOnce) await queue.addBulk(jobs.slice(from, from + atOnce))
 console.log(`${jobs.length} pictures of ${pictures} are jobs`)

@@ -13,7 +13,11 @@ export const answersKey = 'pictures:answers'
  *
  * @param {string} picture its path in the folder of pictures.
  */
-export const jobOf = (picture) => ({ name: 'classify', data: { picture }, opts: { jobId: encodeURIComponent(picture), ...jobOptions } })
+export const jobOf = (picture) => ({
+  name: 'classify',
+  data: { picture },
+  opts: { jobId: encodeURIComponent(picture), ...jobOptions },
+})
 
 const jobOptions = {
   // For failures that pass, as an instance that crashed does: after 1, 2, 4 and 8 seconds.

@@ -8,7 +8,8 @@ import { readFileSync } from 'node:fs'
 export function readSettings(environment) {
   const atLeast = (least, name, otherwise) => {
     const value = Number(environment[name] || otherwise)
-    if (!Number.isInteger(value) || value < least) throw new Error(`${name}: expected a whole number of at least ${least}, received ${environment[name]}`)
+    if (!Number.isInteger(value) || value < least)
+      throw new Error(`${name}: expected a whole number of at least ${least}, received ${environment[name]}`)
     return value
   }
   return {
@@ -17,7 +18,9 @@ export function readSettings(environment) {
     pictures: environment['PICTURES'] || '.',
     model: environment['MODEL'] || undefined,
     /** Names of the classes, one a line; without them classes are shown by number. */
-    labels: environment['LABELS'] ? readFileSync(environment['LABELS'], 'utf8').trimEnd().split(/\r?\n/) : undefined,
+    labels: environment['LABELS']
+      ? readFileSync(environment['LABELS'], 'utf8').trimEnd().split(/\r?\n/)
+      : undefined,
     /** How pixels become what the model takes: options of `decodeImage`, as JSON. */
     image: readJson('IMAGE', environment['IMAGE'] || '{}'),
     /** Pictures that may wait for the model. */

@@ -18,7 +18,10 @@ let isFailing = false
 /** With three parameters, so that BullMQ gives the last: it fires when the job is somebody else's. */
 async function classify(job, _token, signal) {
   begun++
-  worker.concurrency = jobsToHold(classifier.capacity(), { begun: isFailing ? 0 : begun, holdMs: settings.holdMs })
+  worker.concurrency = jobsToHold(classifier.capacity(), {
+    begun: isFailing ? 0 : begun,
+    holdMs: settings.holdMs,
+  })
   try {
     const answer = await classifier.classify(job.data.picture, signal)
     // By the id of the job, so that one that is done twice is stored once. In a database: INSERT ... ON CONFLICT DO NOTHING.
@@ -46,7 +49,9 @@ const worker = new Worker(queueName, classify, {
 worker.on('error', console.error)
 worker.on('failed', (job, { message }) => console.error(`${job?.id}: ${message}`))
 // Nothing was heard of this worker for so long that its jobs were given to others.
-worker.on('lockRenewalFailed', (ids) => ids.forEach((id) => worker.cancelJob(id, new Error('it was given to another worker'))))
+worker.on('lockRenewalFailed', (ids) =>
+  ids.forEach((id) => worker.cancelJob(id, new Error('it was given to another worker'))),
+)
 
 /** Jobs that are held are done, and no more are taken; then the process ends by itself. */
 async function stop() {

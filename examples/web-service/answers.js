@@ -23,11 +23,29 @@ const sizeLimits = ['limitInputPixels', 'limitInputBytes']
 export function answerTo(error) {
   if (!(error instanceof InferenceError)) {
     const status = error.name === 'AbortError' ? 499 : (error.statusCode ?? 500)
-    return { status, headers: status === 503 ? { 'retry-after': '1' } : {}, body: { error: status === 500 ? 'This was our fault.' : error.message } }
+    return {
+      status,
+      headers: status === 503 ? { 'retry-after': '1' } : {},
+      body: { error: status === 500 ? 'This was our fault.' : error.message },
+    }
   }
   const { code, argument, message, retryAfterMs } = error
-  const status = code === 'ERR_IMAGE_DECODE' && sizeLimits.some((limit) => argument?.endsWith(limit)) ? 413 : (statuses[code] ?? 500)
+  const status =
+    code === 'ERR_IMAGE_DECODE' && sizeLimits.some((limit) => argument?.endsWith(limit))
+      ? 413
+      : (statuses[code] ?? 500)
   // In whole seconds, as HTTP has it; a client of ours reads the milliseconds.
-  const headers = status === 429 || status === 503 ? { 'retry-after': String(Math.max(1, Math.ceil((retryAfterMs ?? 1000) / 1000))) } : {}
-  return { status, headers, body: { error: status === 500 ? 'This was our fault.' : message, code, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) } }
+  const headers =
+    status === 429 || status === 503
+      ? { 'retry-after': String(Math.max(1, Math.ceil((retryAfterMs ?? 1000) / 1000))) }
+      : {}
+  return {
+    status,
+    headers,
+    body: {
+      error: status === 500 ? 'This was our fault.' : message,
+      code,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    },
+  }
 }

@@ -17,7 +17,18 @@ const decoding = { formats: ['jpeg', 'png', 'webp', 'gif'], limitInputPixels: 25
  *
  * @param {ReturnType<import('./settings.js').readSettings>} settings
  */
-export async function createService({ model: path, labels, image, maxBytes, maxHeldBytes, maxPerMinute, maxWaiting, uploadMs, timeoutMs, proxies }) {
+export async function createService({
+  model: path,
+  labels,
+  image,
+  maxBytes,
+  maxHeldBytes,
+  maxPerMinute,
+  maxWaiting,
+  uploadMs,
+  timeoutMs,
+  proxies,
+}) {
   const engine = new InferenceEngine()
   const model = await loadClassifier(engine, { path, labels, image, maxWaiting })
   const [input] = model.metadata.inputs
@@ -35,13 +46,27 @@ export async function createService({ model: path, labels, image, maxBytes, maxH
   await service.register(rateLimit, { global: false })
 
   const onRequest = heldBytes(maxHeldBytes, maxBytes)
-  service.post('/classify', { onRequest, config: { rateLimit: { max: maxPerMinute, timeWindow: '1 minute' } } }, async (request, reply) => {
-    if (request.body === undefined) throw refusal(415, 'Expected a picture as the body, received nothing.')
-    const outputs = await model.infer({ [input.name]: request.body }, { timeoutMs, signal: untilGone(reply.raw) })
-    const [classes] = model.classification(outputs, Math.min(5, labels?.length ?? 5))
-    return { classes: classes.map(({ index, label, value }) => ({ label: label ?? `class ${index}`, score: value })) }
-  })
-  service.get('/ready', (_, reply) => reply.code(model.state === 'ready' ? 200 : 503).send({ state: model.state }))
+  service.post(
+    '/classify',
+    { onRequest, config: { rateLimit: { max: maxPerMinute, timeWindow: '1 minute' } } },
+    async (request, reply) => {
+      if (request.body === undefined) throw refusal(415, 'Expected a picture as the body, received nothing.')
+      const outputs = await model.infer(
+        { [input.name]: request.body },
+        { timeoutMs, signal: untilGone(reply.raw) },
+      )
+      const [classes] = model.classification(outputs, Math.min(5, labels?.length ?? 5))
+      return {
+        classes: classes.map(({ index, label, value }) => ({
+          label: label ?? `class ${index}`,
+          score: value,
+        })),
+      }
+    },
+  )
+  service.get('/ready', (_, reply) =>
+    reply.code(model.state === 'ready' ? 200 : 503).send({ state: model.state }),
+  )
   addMetrics(service, engine)
   addInspector(service, engine)
   addPage(service, { imageTypes, maxBytes })
@@ -53,7 +78,10 @@ export async function createService({ model: path, labels, image, maxBytes, maxH
 async function loadClassifier(engine, { path, labels, image, maxWaiting }) {
   // Which input and output there are is known only once it was loaded.
   const { inputs, outputs } = (await engine.load('classifier', { path })).metadata
-  if (inputs.length !== 1 || outputs.length !== 1) throw new Error(`${path}: expected a model of one input and one output, received ${inputs.length} and ${outputs.length}`)
+  if (inputs.length !== 1 || outputs.length !== 1)
+    throw new Error(
+      `${path}: expected a model of one input and one output, received ${inputs.length} and ${outputs.length}`,
+    )
   return engine.load('classifier', {
     path,
     inputs: [{ name: inputs[0].name, image: { ...decoding, ...image } }],
@@ -79,7 +107,8 @@ function refusal(statusCode, message) {
 
 /** Takes what a client still sends that is refused: were its connection closed before, it might never see why. */
 async function restOf(request, mostMs) {
-  if (!request.complete) await finished(request.resume(), { signal: AbortSignal.timeout(mostMs) }).catch(() => {})
+  if (!request.complete)
+    await finished(request.resume(), { signal: AbortSignal.timeout(mostMs) }).catch(() => {})
 }
 
 /** Aborts what is done for a client that has gone before it was answered. */

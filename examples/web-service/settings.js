@@ -8,10 +8,14 @@ import { readFileSync } from 'node:fs'
 export function readSettings(environment) {
   const number = (name, otherwise, least = 1) => {
     const value = Number(environment[name] ?? otherwise)
-    if (!Number.isSafeInteger(value) || value < least) throw new Error(`${name}: expected a whole number, ${least} or more, received '${environment[name]}'`)
+    if (!Number.isSafeInteger(value) || value < least)
+      throw new Error(`${name}: expected a whole number, ${least} or more, received '${environment[name]}'`)
     return value
   }
-  if (environment['MODEL'] === undefined) throw new Error('MODEL: expected the path of an ONNX image classifier. Set it: MODEL=model.onnx LABELS=labels.txt npm start')
+  if (environment['MODEL'] === undefined)
+    throw new Error(
+      'MODEL: expected the path of an ONNX image classifier. Set it: MODEL=model.onnx LABELS=labels.txt npm start',
+    )
   return {
     host: environment['HOST'] ?? '127.0.0.1',
     port: number('PORT', 3000, 0),
@@ -47,5 +51,8 @@ function readImage(text) {
 
 /** Lists for ImageNet begin each line with the number that WordNet has for it. */
 function readLabels(path) {
-  return readFileSync(path, 'utf8').trimEnd().split(/\r?\n/).map((line) => line.replace(/^n\d{8} /, ''))
+  return readFileSync(path, 'utf8')
+    .trimEnd()
+    .split(/\r?\n/)
+    .map((line) => line.replace(/^n\d{8} /, ''))
 }

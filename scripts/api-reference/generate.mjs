@@ -8,15 +8,23 @@ const here = fileURLToPath(new URL('.', import.meta.url))
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 if (!existsSync(`${here}node_modules/typedoc`)) {
-  const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit', shell: process.platform === 'win32' })
+  const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
+    cwd: here,
+    stdio: 'inherit',
+    shell: process.platform === 'win32',
+  })
   if (status !== 0) process.exit(1)
 }
 const { Application, TSConfigReader } = await import('typedoc')
 
 const { name, exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
-const entries = Object.entries(exports).flatMap(([entry, conditions]) => (conditions.default?.types === undefined ? [] : [[entry, conditions.default.types]]))
+const entries = Object.entries(exports).flatMap(([entry, conditions]) =>
+  conditions.default?.types === undefined ? [] : [[entry, conditions.default.types]],
+)
 /** Names of import, by those that TypeDoc makes of paths. */
-const names = new Map(entries.map(([entry, types]) => [types.replace(/^\.\/dist\/(.*)\.d\.ts$/, '$1'), name + entry.slice(1)]))
+const names = new Map(
+  entries.map(([entry, types]) => [types.replace(/^\.\/dist\/(.*)\.d\.ts$/, '$1'), name + entry.slice(1)]),
+)
 
 const application = await Application.bootstrapWithPlugins(
   {
@@ -35,7 +43,17 @@ const application = await Application.bootstrapWithPlugins(
     hidePageHeader: true,
     hideBreadcrumbs: true,
     // Properties of records may be told by their names and the record's own words.
-    requiredToBeDocumented: ['Class', 'Interface', 'TypeAlias', 'Enum', 'EnumMember', 'Function', 'Variable', 'Method', 'Accessor'],
+    requiredToBeDocumented: [
+      'Class',
+      'Interface',
+      'TypeAlias',
+      'Enum',
+      'EnumMember',
+      'Function',
+      'Variable',
+      'Method',
+      'Accessor',
+    ],
     // Pages are apart, as entry points are: a link leads nowhere from one to the next.
     validation: { notExported: false, invalidLink: false, notDocumented: true },
     treatValidationWarningsAsErrors: true,

@@ -12,10 +12,21 @@ const python = join(environment, process.platform === 'win32' ? 'Scripts/python.
 function run(command, args) {
   const { status, error } = spawnSync(command, args, { stdio: 'inherit' })
   if (error === undefined && status === 0) return
-  console.error(`Triton's client cannot be had here: ${command} ${args.join(' ')} ${error ? `could not be started (${error.message})` : `ended with code ${status}`}.`)
+  console.error(
+    `Triton's client cannot be had here: ${command} ${args.join(' ')} ${error ? `could not be started (${error.message})` : `ended with code ${status}`}.`,
+  )
   process.exit(1)
 }
 
 if (!existsSync(python)) run(process.platform === 'win32' ? 'python' : 'python3', ['-m', 'venv', environment])
-run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--only-binary', ':all:', 'tritonclient[http]==2.73.0'])
+run(python, [
+  '-m',
+  'pip',
+  'install',
+  '--quiet',
+  '--disable-pip-version-check',
+  '--only-binary',
+  ':all:',
+  'tritonclient[http]==2.73.0',
+])
 console.log(python)

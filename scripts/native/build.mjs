@@ -23,14 +23,18 @@ function forgetOther(output) {
   const cache = join(root, output, 'CMakeCache.txt')
   if (!existsSync(cache)) return
   const [, home] = /^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m.exec(readFileSync(cache, 'utf8')) ?? []
-  if (home !== undefined && realpathSync(home) !== realpathSync(join(root, 'native'))) rmSync(join(root, output), { recursive: true })
+  if (home !== undefined && realpathSync(home) !== realpathSync(join(root, 'native')))
+    rmSync(join(root, output), { recursive: true })
 }
 
 /** Builds with node-gyp; returns the path of the binary. */
 function buildWithGyp(configuration) {
   const nodeGyp = packageFile('node-gyp', 'bin/node-gyp.js')
   const nodedir = nodeDirectory()
-  const flags = [configuration === 'Debug' ? '--debug' : '--release', ...(nodedir ? [`--nodedir=${nodedir}`] : [])]
+  const flags = [
+    configuration === 'Debug' ? '--debug' : '--release',
+    ...(nodedir ? [`--nodedir=${nodedir}`] : []),
+  ]
   run(process.execPath, [nodeGyp, 'configure', 'build', '-C', 'native', ...flags, '--loglevel=warn'])
   return `native/build/${configuration}/zerohop.node`
 }
@@ -44,17 +48,26 @@ function missing(gyp) {
 }
 
 function main(args) {
-  const configuration =
-    args.includes('--debug') ? 'Debug' : args.includes('--asan') ? 'Asan' : args.includes('--tsan') ? 'Tsan' : 'Release'
+  const configuration = args.includes('--debug')
+    ? 'Debug'
+    : args.includes('--asan')
+      ? 'Asan'
+      : args.includes('--tsan')
+        ? 'Tsan'
+        : 'Release'
   const optional = args.includes('--optional')
   const gyp = args.includes('--gyp')
-  if (gyp && !['Release', 'Debug'].includes(configuration)) throw new Error('sanitizers are built with --cmake')
+  if (gyp && !['Release', 'Debug'].includes(configuration))
+    throw new Error('sanitizers are built with --cmake')
   if (optional && existsSync(prebuildPath)) return
   const lacking = missing(gyp)
   try {
     if (lacking !== undefined) throw new Error(`${lacking} is missing`)
     console.log(`zerohop: built ${gyp ? buildWithGyp(configuration) : buildWithCMake(configuration)}`)
-    if (existsSync(prebuildPath)) console.warn(`zerohop: ${relative(root, prebuildPath)} goes before it; remove that one, or name this one by ZEROHOP_NATIVE`)
+    if (existsSync(prebuildPath))
+      console.warn(
+        `zerohop: ${relative(root, prebuildPath)} goes before it; remove that one, or name this one by ZEROHOP_NATIVE`,
+      )
   } catch (error) {
     if (!optional) throw error
     console.warn(`zerohop: the native addon was not built (${error.message}). ${withoutIt}.`)

@@ -7,10 +7,14 @@ import { InferenceEngine } from '../../dist/index.js'
 const digits = JSON.parse(readFileSync(process.argv[2], 'utf8'))
 // Nothing is tried out on load: an emulated processor takes too long for it.
 const engine = new InferenceEngine({ cpuWorkers: 1, verify: 'none' })
-const model = await engine.load('digits', { path: fileURLToPath(new URL('../../examples/digits/model.onnx', import.meta.url)) })
+const model = await engine.load('digits', {
+  path: fileURLToPath(new URL('../../examples/digits/model.onnx', import.meta.url)),
+})
 const [{ name }] = model.metadata.inputs
 
-const outputs = await Promise.all(digits.map(({ pixels }, index) => (index % 2 === 0 ? inLeasedRow(pixels) : asTensor(pixels))))
+const outputs = await Promise.all(
+  digits.map(({ pixels }, index) => (index % 2 === 0 ? inLeasedRow(pixels) : asTensor(pixels))),
+)
 
 function inLeasedRow(pixels) {
   const lease = model.lease()

@@ -1,11 +1,37 @@
 // The platforms that onnxruntime-node has binaries for, and what the cross compiler is to know of each.
 
 /** Of glibc 2.28 on, as onnxruntime-node's own binaries. */
-const linux = (target) => ({ target: `${target}-linux-gnu.2.28`, link: ['-shared', '-s', '-Wl,--gc-sections', '-Wl,--build-id=none', '-Wl,--version-script=scripts/native/exports.map', '-ldl', '-lpthread'] })
+const linux = (target) => ({
+  target: `${target}-linux-gnu.2.28`,
+  link: [
+    '-shared',
+    '-s',
+    '-Wl,--gc-sections',
+    '-Wl,--build-id=none',
+    '-Wl,--version-script=scripts/native/exports.map',
+    '-ldl',
+    '-lpthread',
+  ],
+})
 /** What Node brings is found when the addon is loaded. */
-const darwin = (target) => ({ target: `${target}-macos.13.3`, link: ['-dynamiclib', '-undefined', 'dynamic_lookup', '-Wl,-dead_strip', '-Wl,-x', '-Wl,-S', '-Wl,-install_name,@rpath/zerohop.node'] })
+const darwin = (target) => ({
+  target: `${target}-macos.13.3`,
+  link: [
+    '-dynamiclib',
+    '-undefined',
+    'dynamic_lookup',
+    '-Wl,-dead_strip',
+    '-Wl,-x',
+    '-Wl,-S',
+    '-Wl,-install_name,@rpath/zerohop.node',
+  ],
+})
 /** What Node brings is imported from node.exe, by a library made of node-api-headers' lists. */
-const windows = (target, machine) => ({ target: `${target}-windows-gnu`, machine, link: ['-shared', '-s', '-Wl,--gc-sections'] })
+const windows = (target, machine) => ({
+  target: `${target}-windows-gnu`,
+  machine,
+  link: ['-shared', '-s', '-Wl,--gc-sections'],
+})
 
 /** By the names of their folders in prebuilds/, as prebuildName() of src/memory/addon.ts has them. */
 export const platforms = {

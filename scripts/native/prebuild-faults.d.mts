@@ -1,4 +1,10 @@
-export type PrebuildPlatform = 'linux-x64' | 'linux-arm64' | 'darwin-x64' | 'darwin-arm64' | 'win32-x64' | 'win32-arm64'
+export type PrebuildPlatform =
+  | 'linux-x64'
+  | 'linux-arm64'
+  | 'darwin-x64'
+  | 'darwin-arm64'
+  | 'win32-x64'
+  | 'win32-arm64'
 
 /** What binary-facts.py prints, and the size of the file. */
 export interface BinaryFacts {

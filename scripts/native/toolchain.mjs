@@ -43,7 +43,9 @@ export function has(command) {
 /** Whether there is a C++ compiler; Windows keeps it off the path, so there the build itself finds out. */
 export function hasCompiler() {
   if (process.platform === 'win32') return true
-  return [process.env.CXX, 'c++', 'g++', 'clang++'].some((name) => name !== undefined && name !== '' && has(name))
+  return [process.env.CXX, 'c++', 'g++', 'clang++'].some(
+    (name) => name !== undefined && name !== '' && has(name),
+  )
 }
 
 /** Runs a command in the package's root; throws where it fails. */

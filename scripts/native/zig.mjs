@@ -11,8 +11,16 @@ const taken = ['PATH', 'HOME', 'SystemRoot', 'USERPROFILE', 'LOCALAPPDATA', 'TEM
 /** Runs one of its tools: c++, dlltool. Its files are kept in this checkout, and what it finds there is as good as compiled anew. */
 export async function zig(...args) {
   const cache = join(root, 'build', 'zig')
-  const env = { ...Object.fromEntries(taken.map((name) => [name, process.env[name]])), ZIG_GLOBAL_CACHE_DIR: cache, ZIG_LOCAL_CACHE_DIR: cache }
-  const child = spawn(pythonWith('ziglang==0.17.1'), ['-m', 'ziglang', ...args], { cwd: root, env, stdio: 'inherit' })
+  const env = {
+    ...Object.fromEntries(taken.map((name) => [name, process.env[name]])),
+    ZIG_GLOBAL_CACHE_DIR: cache,
+    ZIG_LOCAL_CACHE_DIR: cache,
+  }
+  const child = spawn(pythonWith('ziglang==0.17.1'), ['-m', 'ziglang', ...args], {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+  })
   const [status, signal] = await once(child, 'exit')
   if (status !== 0) throw new Error(`zig ${args[0]} ended with ${signal ?? `status ${status}`}`)
 }

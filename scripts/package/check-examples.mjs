@@ -28,7 +28,9 @@ const examples = {
   next: { line: /Local: +(http:\S+)/, ask: (address) => classify(`${address}/api/classify`) },
   'web-service': { line: /^listening on (\S+),/, ask: (address) => classify(`${address}/classify`) },
 }
-const projects = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory() && isProject(entry.name)).map(({ name }) => name)
+const projects = readdirSync(join(root, 'examples'), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && isProject(entry.name))
+  .map(({ name }) => name)
 const names = named(projects, process.argv.slice(2))
 
 /** What was started for an example, ended with it. */
@@ -55,10 +57,19 @@ function isProject(name) {
 }
 
 async function check(name) {
-  const { line, ask, needsRedis = false } = examples[name] ?? fail(`expected to be known to ${import.meta.filename}, received ${name}`)
+  const {
+    line,
+    ask,
+    needsRedis = false,
+  } = examples[name] ?? fail(`expected to be known to ${import.meta.filename}, received ${name}`)
   const [install, start] = commandsOf(name)
   const project = join(root, 'examples', name)
-  const environment = { ...usersEnvironment(), PORT: String(await freePort()), NEXT_TELEMETRY_DISABLED: '1', ...(needsRedis ? { REDIS_URL: await redis() } : {}) }
+  const environment = {
+    ...usersEnvironment(),
+    PORT: String(await freePort()),
+    NEXT_TELEMETRY_DISABLED: '1',
+    ...(needsRedis ? { REDIS_URL: await redis() } : {}),
+  }
   const command = (text, more = {}) => run(text, project, { ...environment, ...more })
   await command(install).ended()
   const started = command(start)
@@ -76,10 +87,23 @@ function run(text, folder, environment) {
 
 /** The two of the first block of its README, with what there is here for the files that a user has. */
 function commandsOf(name) {
-  const [, block] = /```sh\n([^`]*)```/.exec(readFileSync(join(root, 'examples', name, 'README.md'), 'utf8')) ?? fail('expected README.md to begin with its commands')
-  const files = { '=model.onnx': `=${join(digits, 'model.onnx')}`, '=labels.txt': `=${join(digits, 'labels.txt')}`, '=pictures': `=${join(digits, 'images')}`, ' pictures': ` ${join(digits, 'images')}`, 'results.csv': join(folder, 'results.csv') }
-  const commands = Object.entries(files).reduce((text, [from, to]) => text.replaceAll(from, to), block).trim().split('\n')
-  return commands.length === 2 ? commands : fail(`expected two commands in README.md, received ${commands.length}`)
+  const [, block] =
+    /```sh\n([^`]*)```/.exec(readFileSync(join(root, 'examples', name, 'README.md'), 'utf8')) ??
+    fail('expected README.md to begin with its commands')
+  const files = {
+    '=model.onnx': `=${join(digits, 'model.onnx')}`,
+    '=labels.txt': `=${join(digits, 'labels.txt')}`,
+    '=pictures': `=${join(digits, 'images')}`,
+    ' pictures': ` ${join(digits, 'images')}`,
+    'results.csv': join(folder, 'results.csv'),
+  }
+  const commands = Object.entries(files)
+    .reduce((text, [from, to]) => text.replaceAll(from, to), block)
+    .trim()
+    .split('\n')
+  return commands.length === 2
+    ? commands
+    : fail(`expected two commands in README.md, received ${commands.length}`)
 }
 
 async function classify(url) {
@@ -90,9 +114,12 @@ async function classify(url) {
 /** Makes jobs of all pictures, and asks until all of them are done. */
 async function answersOfJobs(command) {
   await command('npm run enqueue', { PICTURES: join(digits, 'images') }).ended()
-  for (const untilMs = performance.now() + timeoutMs; performance.now() < untilMs; ) {
-    const answers = (await command('npm run --silent answers').ended()).filter((line) => line.startsWith('{"'))
-    if (answers.length === pictures) return answers.find((line) => line.includes('3-0003.png')).includes('"label":"3"')
+  for (const untilMs = performance.now() + timeoutMs; performance.now() < untilMs;) {
+    const answers = (await command('npm run --silent answers').ended()).filter((line) =>
+      line.startsWith('{"'),
+    )
+    if (answers.length === pictures)
+      return answers.find((line) => line.includes('3-0003.png')).includes('"label":"3"')
   }
   return false
 }
@@ -100,7 +127,11 @@ async function answersOfJobs(command) {
 /** The address of a Redis of its own. */
 async function redis() {
   const port = await freePort()
-  await run(`exec redis-server --port ${port} --save "" --maxmemory-policy noeviction`, folder, process.env).said(/Ready to accept connections/)
+  await run(
+    `exec redis-server --port ${port} --save "" --maxmemory-policy noeviction`,
+    folder,
+    process.env,
+  ).said(/Ready to accept connections/)
   return `redis://127.0.0.1:${port}`
 }
 

@@ -20,12 +20,18 @@ const model = 'examples/digits/model.onnx'
 const running = Number(process.versions.node.split('.')[0])
 const words = process.argv.slice(2)
 const quick = words.includes('--quick')
-const asked = named(installers.map(({ name }) => name), words, quick ? ['npm 11', 'pnpm 12', 'yarn 4 pnp'] : undefined).map((name) => installers.find((installer) => installer.name === name))
+const asked = named(
+  installers.map(({ name }) => name),
+  words,
+  quick ? ['npm 11', 'pnpm 12', 'yarn 4 pnp'] : undefined,
+).map((name) => installers.find((installer) => installer.name === name))
 
 /** README's first example, with the model where README says that the package has it, and whether it ran as it should. */
 function example({ runsNode = false }) {
   const [, code] = /^## Example\n.*?^```js\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))
-  return code.replace(model, runsNode ? model : `node_modules/zerohop/${model}`).replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
+  return code
+    .replace(model, runsNode ? model : `node_modules/zerohop/${model}`)
+    .replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
 }
 
 /** Installs and runs in an empty project; returns in words how that went. */
@@ -34,13 +40,21 @@ function outcome(installer, major, scripts, tarball, folder) {
   const project = join(folder, 'project')
   mkdirSync(join(project, dirname(model)), { recursive: true })
   copyFileSync(join(root, model), join(project, model)) // for who has no node_modules
-  const files = { 'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n', 'main.js': example(installer), ...installer.files?.(scripts) }
+  const files = {
+    'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n',
+    'main.js': example(installer),
+    ...installer.files?.(scripts),
+  }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)
   const adding = installer.add([tarball, 'onnxruntime-node'], scripts)
   if (installer.isNode === false) machine.run(project, adding, installer.program())
   else machine.run(project, [installer.program(), ...adding])
-  const printed = machine.run(project, installer.runsNode ? [installer.program(), 'node', 'main.js'] : ['main.js'])
-  if (machine.buildersStarted !== '') return `started ${machine.buildersStarted.trim().replaceAll('\n', ', ')}`
+  const printed = machine.run(
+    project,
+    installer.runsNode ? [installer.program(), 'node', 'main.js'] : ['main.js'],
+  )
+  if (machine.buildersStarted !== '')
+    return `started ${machine.buildersStarted.trim().replaceAll('\n', ', ')}`
   if (!printed.includes('[ 1, 10 ]')) return `answered ${printed}`
   return /executor .*'native'/.test(printed) ? 'ok' : `without its binary: ${printed}`
 }
@@ -51,7 +65,10 @@ function attempt(installer, major, scripts, tarball) {
   const row = { installer: installer.name, node: `${major}`, scripts: scripts ? 'on' : 'off' }
   let result
   try {
-    result = major < installer.oldestNode ? `does not run on Node ${major}` : outcome(installer, major, scripts, tarball, folder)
+    result =
+      major < installer.oldestNode
+        ? `does not run on Node ${major}`
+        : outcome(installer, major, scripts, tarball, folder)
   } catch (error) {
     result = `FAILED: ${error.message}`
   }

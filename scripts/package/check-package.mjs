@@ -22,22 +22,51 @@ const rows = []
 /** Runs a command, which npm is not to think part of this checkout, and keeps how it went. */
 function check(name, command, args, cwd) {
   const started = performance.now()
-  const env = { ...usersEnvironment(), DIGITS_MODEL: join(root, 'examples/digits/model.onnx'), NEXT_TELEMETRY_DISABLED: '1' }
-  const { status, signal, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: 900_000 })
+  const env = {
+    ...usersEnvironment(),
+    DIGITS_MODEL: join(root, 'examples/digits/model.onnx'),
+    NEXT_TELEMETRY_DISABLED: '1',
+  }
+  const { status, signal, stdout, stderr } = spawnSync(command, args, {
+    cwd,
+    env,
+    encoding: 'utf8',
+    timeout: 900_000,
+  })
   const seconds = Math.round((performance.now() - started) / 1000)
   if (status !== 0) console.log(`${name}: FAILED\n${stdout}${stderr}`)
-  rows.push({ check: name, seconds, result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})` })
+  rows.push({
+    check: name,
+    seconds,
+    result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})`,
+  })
 }
 
 const program = (name) => join(root, 'node_modules/.bin', name)
 
 /** Adds the package, and what a project names itself. */
 function install(name, project) {
-  check(`${name}: install`, 'npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel', 'error', tarball, 'onnxruntime-node'], project)
+  check(
+    `${name}: install`,
+    'npm',
+    [
+      'install',
+      '--ignore-scripts',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel',
+      'error',
+      tarball,
+      'onnxruntime-node',
+    ],
+    project,
+  )
 }
 
 const manifestOf = (name) => JSON.parse(readFileSync(join(projects, name, 'package.json'), 'utf8'))
-const all = readdirSync(projects, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+const all = readdirSync(projects, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
 /** Bundlers of many packages bring their own, into their own folder. */
 const large = (name) => manifestOf(name).dependencies !== undefined
 const asked = named(all, args, args.includes('--quick') ? all.filter((name) => !large(name)) : all)

@@ -1,1 +1,5 @@
-export function named(known: readonly string[], words: readonly string[], otherwise?: readonly string[]): readonly string[]
+export function named(
+  known: readonly string[],
+  words: readonly string[],
+  otherwise?: readonly string[],
+): readonly string[]

@@ -1,1 +1,4 @@
-export function npmPack(folder: string, ...options: string[]): { readonly filename: string; readonly files: readonly { readonly path: string }[] }
+export function npmPack(
+  folder: string,
+  ...options: string[]
+): { readonly filename: string; readonly files: readonly { readonly path: string }[] }

@@ -4,5 +4,9 @@ export class SaidLines {
   constructor(child: ChildProcess)
   get text(): string
   said(pattern: RegExp): Promise<RegExpExecArray>
-  ended(): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly lines: string[] }>
+  ended(): Promise<{
+    readonly code: number | null
+    readonly signal: NodeJS.Signals | null
+    readonly lines: string[]
+  }>
 }

@@ -11,7 +11,12 @@ export class ShellCommand {
   constructor(text, folder, environment, timeoutMs) {
     this.#text = text
     // A group of its own: npm starts a shell, and that starts what is meant.
-    this.#child = spawn('sh', ['-c', text], { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    this.#child = spawn('sh', ['-c', text], {
+      cwd: folder,
+      env: environment,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
     this.#lines = new SaidLines(this.#child)
     // All of the group: what only its shell had started would hold the ends of the pipes, and nobody would be told.
     this.#timer = setTimeout(() => this.kill(), timeoutMs)

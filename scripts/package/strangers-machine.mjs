@@ -4,7 +4,22 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { basename, join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 
-const builders = ['cc', 'c++', 'gcc', 'g++', 'clang', 'clang++', 'make', 'cmake', 'ninja', 'python', 'python3', 'node-gyp', 'node-pre-gyp', 'prebuild-install']
+const builders = [
+  'cc',
+  'c++',
+  'gcc',
+  'g++',
+  'clang',
+  'clang++',
+  'make',
+  'cmake',
+  'ninja',
+  'python',
+  'python3',
+  'node-gyp',
+  'node-pre-gyp',
+  'prebuild-install',
+]
 
 // With what installers keep: the next one finds what was downloaded before.
 const home = join(root, '.cache/installers/home')
@@ -38,23 +53,46 @@ export class StrangersMachine {
 
   /** Runs a program in a project; returns what it printed, and throws that where it fails. */
   run(project, args, command = this.#node) {
-    const { status, signal, stdout, stderr, error } = spawnSync(command, args, { cwd: project, encoding: 'utf8', env: this.#environment(), timeout: 600_000 })
+    const { status, signal, stdout, stderr, error } = spawnSync(command, args, {
+      cwd: project,
+      encoding: 'utf8',
+      env: this.#environment(),
+      timeout: 600_000,
+    })
     if (status === 0) return stdout
-    throw new Error(`${basename(command)} ${args.join(' ')} ended with ${error?.message ?? signal ?? `exit code ${status}`}\n${stdout}${stderr}`)
+    throw new Error(
+      `${basename(command)} ${args.join(' ')} ended with ${error?.message ?? signal ?? `exit code ${status}`}\n${stdout}${stderr}`,
+    )
   }
 
   /** Nothing of this process's, which npm may have started with settings of its own, but where packages come from. */
   #environment() {
-    return { PATH: join(this.#folder, 'bin'), HOME: home, ...registry, CI: '1', ONNXRUNTIME_NODE_INSTALL: 'skip', ZEROHOP_CACHE: join(this.#folder, 'compiled') }
+    return {
+      PATH: join(this.#folder, 'bin'),
+      HOME: home,
+      ...registry,
+      CI: '1',
+      ONNXRUNTIME_NODE_INSTALL: 'skip',
+      ZEROHOP_CACHE: join(this.#folder, 'compiled'),
+    }
   }
 }
 
 /** What npm here knows of the registry, as each installer wants to be told. */
 function registrySettings() {
-  const setting = (name) => execFileSync('npm', ['config', 'get', name], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  const setting = (name) =>
+    execFileSync('npm', ['config', 'get', name], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim()
   const address = setting('registry')
   const authorities = setting('cafile')
   const known = { npm_config_registry: address, YARN_NPM_REGISTRY_SERVER: address }
   if (!existsSync(authorities)) return known
-  return { ...known, npm_config_cafile: authorities, YARN_HTTPS_CA_FILE_PATH: authorities, NODE_EXTRA_CA_CERTS: authorities }
+  return {
+    ...known,
+    npm_config_cafile: authorities,
+    YARN_HTTPS_CA_FILE_PATH: authorities,
+    NODE_EXTRA_CA_CERTS: authorities,
+  }
 }

@@ -15,7 +15,8 @@ const built = join(root, 'build/cmake/Release/zerohop.node')
 export function pack(folder) {
   let tarball = packed(root, folder)
   if (!existsSync(prebuildPath)) {
-    if (!existsSync(built)) throw new Error('there is no binary to pack: run npm run prebuild, or npm run build:native')
+    if (!existsSync(built))
+      throw new Error('there is no binary to pack: run npm run prebuild, or npm run build:native')
     execFileSync('tar', ['-xzf', tarball, '-C', folder])
     const place = join(folder, 'package/prebuilds', prebuildName())
     mkdirSync(place, { recursive: true })

@@ -8,9 +8,14 @@ const ownPrograms = join(root, 'node_modules/.bin')
 /** This process's environment as a user has it, who types a command: nothing of this checkout is found by it. */
 export function usersEnvironment(environment = process.env) {
   const entries = Object.entries(environment).filter(([name]) => !ours.test(name))
-  return Object.fromEntries(entries.map(([name, value]) => [name, name.toUpperCase() === 'PATH' ? withoutOwnPrograms(value) : value]))
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, name.toUpperCase() === 'PATH' ? withoutOwnPrograms(value) : value]),
+  )
 }
 
 function withoutOwnPrograms(path) {
-  return path.split(delimiter).filter((folder) => folder !== ownPrograms).join(delimiter)
+  return path
+    .split(delimiter)
+    .filter((folder) => folder !== ownPrograms)
+    .join(delimiter)
 }

@@ -13,9 +13,15 @@ const environment = join(cache, 'webgpu/.venv')
 const python = join(environment, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python')
 
 function run(command, args, cwd = cache) {
-  const { status, error, stdout } = spawnSync(command, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' })
+  const { status, error, stdout } = spawnSync(command, args, {
+    cwd,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+  })
   if (error !== undefined || status !== 0) {
-    console.error(`It cannot be had here: ${command} ${args.join(' ')} ${error ? `could not be started (${error.message})` : `ended with code ${status}`}.`)
+    console.error(
+      `It cannot be had here: ${command} ${args.join(' ')} ${error ? `could not be started (${error.message})` : `ended with code ${status}`}.`,
+    )
     process.exit(1)
   }
   return stdout.trim()
@@ -28,7 +34,11 @@ function installSwiftShader() {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {
     run('apt-get', ['download', '-qq', 'chromium-common'], folder)
-    run('dpkg', ['-x', readdirSync(folder).find((name) => name.endsWith('.deb')), join(cache, 'swiftshader')], folder)
+    run(
+      'dpkg',
+      ['-x', readdirSync(folder).find((name) => name.endsWith('.deb')), join(cache, 'swiftshader')],
+      folder,
+    )
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -37,6 +47,16 @@ function installSwiftShader() {
 
 mkdirSync(cache, { recursive: true })
 if (!existsSync(python)) run(process.platform === 'win32' ? 'python' : 'python3', ['-m', 'venv', environment])
-run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--only-binary', ':all:', '--no-deps', 'onnxruntime-ep-webgpu==0.4.0'])
+run(python, [
+  '-m',
+  'pip',
+  'install',
+  '--quiet',
+  '--disable-pip-version-check',
+  '--only-binary',
+  ':all:',
+  '--no-deps',
+  'onnxruntime-ep-webgpu==0.4.0',
+])
 console.log(run(python, ['-c', 'import sysconfig; print(sysconfig.get_paths()["platlib"])']))
 if (process.argv.includes('--with-swiftshader')) console.log(installSwiftShader())

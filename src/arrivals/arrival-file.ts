@@ -10,7 +10,12 @@ const waitingBytes = 1 << 23
 /** What is less than that is written after so long. */
 const longestWaitMs = 1000
 /** A pipe that nobody reads is an error, not waited for. */
-const createOnly = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0)
+const createOnly =
+  constants.O_WRONLY |
+  constants.O_CREAT |
+  constants.O_TRUNC |
+  (constants.O_NONBLOCK ?? 0) |
+  (constants.O_NOCTTY ?? 0)
 
 /** A recording being written. A disk that is slow or full costs lines, which are counted, and nobody's time. */
 export class ArrivalFile {

@@ -1,5 +1,12 @@
 import { InferenceError } from '../errors.ts'
-import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+} from '../observability/request-observer.ts'
 import type { Clock } from '../clock.ts'
 import type { Arrival, ArrivalRun } from './arrival.ts'
 import type { ArrivalOrder, OpenArrival } from './arrival-order.ts'
@@ -31,7 +38,10 @@ export class ArrivalRecorder implements RequestObserver {
     const isFirst = model.batching !== null && !this.#known.has(model)
     if (isFirst) this.#known.add(model)
     const afterAnswerUs = this.#answers.followedUs(facts.atMs)
-    const more = { ...(afterAnswerUs === null ? {} : { afterAnswerUs }), ...(isFirst ? { config: recordedConfig(model.batching!) } : {}) }
+    const more = {
+      ...(afterAnswerUs === null ? {} : { afterAnswerUs }),
+      ...(isFirst ? { config: recordedConfig(model.batching!) } : {}),
+    }
     const open = this.#order.came({ ...arrival, ...more })
     return new RecordedRequest(this, model, open, facts.atMs)
   }
@@ -77,7 +87,14 @@ class RecordedRequest implements RequestObservation {
   /** What is run for it is no request of a caller's; where that is the model's own, for several callers at once, its runs are. */
   child(model: ObservedModel): RequestObservation | null {
     if (model !== this.#model) return null
-    return { child: () => null, decoded: () => this.decoded(), ran: (run) => this.ran(run), shared: () => {}, passed: () => {}, ended: () => {} }
+    return {
+      child: () => null,
+      decoded: () => this.decoded(),
+      ran: (run) => this.ran(run),
+      shared: () => {},
+      passed: () => {},
+      ended: () => {},
+    }
   }
 
   decoded(): void {
@@ -99,7 +116,11 @@ class RecordedRequest implements RequestObservation {
   }
 }
 
-function runOf({ rows, requestCount, instance, inline, reason }: ObservedBatch, moments: NonNullable<ObservedBatch['moments']>, firstAtMs: number): ArrivalRun {
+function runOf(
+  { rows, requestCount, instance, inline, reason }: ObservedBatch,
+  moments: NonNullable<ObservedBatch['moments']>,
+  firstAtMs: number,
+): ArrivalRun {
   const { takenAtMs, gatheredAtMs, startMs, inferEndMs, scatterAtMs, doneAtMs } = moments
   return {
     takenAtUs: us(takenAtMs - firstAtMs), rows, requests: requestCount, instance, reason,
@@ -108,7 +129,11 @@ function runOf({ rows, requestCount, instance, inline, reason }: ObservedBatch, 
   } // prettier-ignore
 }
 
-function arrivalOf(model: ObservedModel, { atMs, rows, dims, priority, timeoutMs, deadlineMs, sequenceId }: RequestFacts, firstAtMs: number): Arrival {
+function arrivalOf(
+  model: ObservedModel,
+  { atMs, rows, dims, priority, timeoutMs, deadlineMs, sequenceId }: RequestFacts,
+  firstAtMs: number,
+): Arrival {
   const free = dims === null ? undefined : freeDims(model, dims)
   return {
     atUs: us(atMs - firstAtMs),
@@ -118,7 +143,9 @@ function arrivalOf(model: ObservedModel, { atMs, rows, dims, priority, timeoutMs
     ...(priority === undefined ? {} : { priority }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(deadlineMs === undefined ? {} : { deadlineMs }),
-    ...(sequenceId === undefined ? {} : { sequenceId: typeof sequenceId === 'bigint' ? String(sequenceId) : sequenceId }),
+    ...(sequenceId === undefined
+      ? {}
+      : { sequenceId: typeof sequenceId === 'bigint' ? String(sequenceId) : sequenceId }),
   }
 }
 

@@ -19,7 +19,13 @@ export class ArrivalRecording {
   #stopping: Promise<void> | null = null
 
   /** @internal */
-  constructor(file: ArrivalFile, models: ReadonlySet<string> | null, observers: Observers, clock: Clock, stopped: () => void) {
+  constructor(
+    file: ArrivalFile,
+    models: ReadonlySet<string> | null,
+    observers: Observers,
+    clock: Clock,
+    stopped: () => void,
+  ) {
     this.#file = file
     this.#stopped = stopped
     this.#order = new ArrivalOrder((arrival) => this.#file.add(arrival))

@@ -6,7 +6,14 @@ import { isRecordedConfig } from './recorded-config.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-const runAmounts = ['takenAtUs', 'gatherUs', 'handOverUs', 'runUs', 'wakeUs', 'scatterUs'] as const satisfies (keyof ArrivalRun)[]
+const runAmounts = [
+  'takenAtUs',
+  'gatherUs',
+  'handOverUs',
+  'runUs',
+  'wakeUs',
+  'scatterUs',
+] as const satisfies (keyof ArrivalRun)[]
 /** More is no time that passed, and no number to reckon with: 31 years in microseconds. */
 const mostAmount = 1e15
 
@@ -23,7 +30,11 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
   ['decodedUs', 'a number from 0 to 1e15', isAmount],
   ['cancelledUs', 'a number from 0 to 1e15', isAmount],
   ['shared', 'true or false', (value) => typeof value === 'boolean'],
-  ['runs', `runs with rows, requests, instance, ${runAmounts.join(', ')}`, (value) => Array.isArray(value) && value.every(isRun)],
+  [
+    'runs',
+    `runs with rows, requests, instance, ${runAmounts.join(', ')}`,
+    (value) => Array.isArray(value) && value.every(isRun),
+  ],
   ['config', 'a configuration as it is recorded', isRecordedConfig],
 ]
 
@@ -55,9 +66,12 @@ function parsed(line: string, where: string): Fields {
   try {
     value = JSON.parse(line)
   } catch {
-    throw invalidArgument(where, 'a request in JSON', line, { hint: 'Each line is one, as { "atUs": 1500, "rows": 1 }' })
+    throw invalidArgument(where, 'a request in JSON', line, {
+      hint: 'Each line is one, as { "atUs": 1500, "rows": 1 }',
+    })
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalidArgument(where, 'a request in JSON', line)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalidArgument(where, 'a request in JSON', line)
   return value as Fields
 }
 
@@ -87,7 +101,8 @@ function isRun(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const run = value as Fields
   if (run['inline'] !== undefined && typeof run['inline'] !== 'boolean') return false
-  if (run['reason'] !== undefined && !(batchReasons as readonly unknown[]).includes(run['reason'])) return false
+  if (run['reason'] !== undefined && !(batchReasons as readonly unknown[]).includes(run['reason']))
+    return false
   if (!isSize(run['rows']) || !isSize(run['requests'])) return false
   return typeof run['instance'] === 'string' && runAmounts.every((field) => isAmount(run[field]))
 }

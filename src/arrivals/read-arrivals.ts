@@ -37,7 +37,10 @@ export async function* readArrivals(path: string): AsyncGenerator<Arrival, void,
 export async function loadArrivals(path: string, most = 2_000_000): Promise<Arrival[]> {
   const arrivals: Arrival[] = []
   for await (const arrival of readArrivals(path)) {
-    if (arrivals.length === most) throw invalidArgument(path, `${most} requests at most`, 'more', { hint: 'Cut it: each line is a request' })
+    if (arrivals.length === most)
+      throw invalidArgument(path, `${most} requests at most`, 'more', {
+        hint: 'Cut it: each line is a request',
+      })
     arrivals.push(arrival)
   }
   if (arrivals.length === 0) throw invalidArgument(path, 'a recording with requests', 'an empty file')
@@ -54,7 +57,9 @@ function isJson(text: string): boolean {
 }
 
 /** The lines of a file; the last one is not whole where nothing ends it. */
-async function* linesOf(path: string): AsyncGenerator<{ readonly line: string; readonly isWhole: boolean }, void, undefined> {
+async function* linesOf(
+  path: string,
+): AsyncGenerator<{ readonly line: string; readonly isWhole: boolean }, void, undefined> {
   let begun: Buffer[] = []
   let begunBytes = 0
   let number = 1
@@ -69,7 +74,12 @@ async function* linesOf(path: string): AsyncGenerator<{ readonly line: string; r
     }
     begun.push(chunk.subarray(from))
     begunBytes += chunk.length - from
-    if (begunBytes > longestLineBytes) throw invalidArgument(`${path}:${number}`, `a line of at most ${longestLineBytes} bytes`, 'a longer one')
+    if (begunBytes > longestLineBytes)
+      throw invalidArgument(
+        `${path}:${number}`,
+        `a line of at most ${longestLineBytes} bytes`,
+        'a longer one',
+      )
   }
   if (begunBytes > 0) yield { line: Buffer.concat(begun).toString(), isWhole: false }
 }

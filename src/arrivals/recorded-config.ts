@@ -33,13 +33,30 @@ export function isRecordedConfig(value: unknown): value is RecordedConfig {
   return v.is(schema, value) && value.preferredBatchSizes.every((size) => size <= value.maxBatchSize)
 }
 
-export function recordedConfig({ limits, levels, latencyTargetMs, instances }: ObservedBatching): RecordedConfig {
+export function recordedConfig({
+  limits,
+  levels,
+  latencyTargetMs,
+  instances,
+}: ObservedBatching): RecordedConfig {
   const { policies, ...level } = levels
   const { preferredBatchSizes, cost: _, ...limit } = limits
-  return { instances, ...limit, preferredBatchSizes: [...preferredBatchSizes], latencyTargetMs, ...level, policies: [...policies] }
+  return {
+    instances,
+    ...limit,
+    preferredBatchSizes: [...preferredBatchSizes],
+    latencyTargetMs,
+    ...level,
+    policies: [...policies],
+  }
 }
 
 /** Its levels, as a queue takes them. */
-export function levelsOf({ priorityLevels, defaultPriorityLevel, defaultPolicy, policies }: RecordedConfig): LevelOptions {
+export function levelsOf({
+  priorityLevels,
+  defaultPriorityLevel,
+  defaultPolicy,
+  policies,
+}: RecordedConfig): LevelOptions {
   return { priorityLevels, defaultPriorityLevel, defaultPolicy, policies: new Map(policies) }
 }

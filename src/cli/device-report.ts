@@ -24,8 +24,16 @@ export async function lookAround(): Promise<DeviceReport> {
   }
   const { cpu: _, ...capabilities } = engine.capabilities()
   await engine.close()
-  return { cores: availableCores(), memory: availableMemory(), ...capabilities, ...(error === undefined ? {} : { error }) }
+  return {
+    cores: availableCores(),
+    memory: availableMemory(),
+    ...capabilities,
+    ...(error === undefined ? {} : { error }),
+  }
 }
 
 /** An ONNX model of one operator: `y = Identity(x)`, both float32 of shape ['N']. */
-const identity = Buffer.from('CAg6QAoQCgF4EgF5IghJZGVudGl0eRIIaWRlbnRpdHlaEAoBeBILCgkIARIFCgMSAU5iEAoBeRILCgkIARIFCgMSAU5CAhAR', 'base64')
+const identity = Buffer.from(
+  'CAg6QAoQCgF4EgF5IghJZGVudGl0eRIIaWRlbnRpdHlaEAoBeBILCgkIARIFCgMSAU5iEAoBeRILCgkIARIFCgMSAU5CAhAR',
+  'base64',
+)

@@ -7,8 +7,20 @@ export function devicesText(report: DeviceReport): string {
   const { cores, memory, cuda, executor, staging, native, providers, telemetry } = report
   const rows: [name: string, lines: readonly string[]][] = [
     ['cores', [`${cores.usable}${limits(cores)}`]],
-    ['memory', [`${gibibytes(memory.usableBytes)}${memory.limitBytes === null ? '' : ` of ${gibibytes(memory.machineBytes)}, by its control group`}`]],
-    ['GPUs', cuda.available ? cuda.devices.map(({ ordinal, name, totalBytes }) => `cuda:${ordinal} ${name}, ${gibibytes(totalBytes)}`) : [`none for CUDA: ${cuda.reason}`]],
+    [
+      'memory',
+      [
+        `${gibibytes(memory.usableBytes)}${memory.limitBytes === null ? '' : ` of ${gibibytes(memory.machineBytes)}, by its control group`}`,
+      ],
+    ],
+    [
+      'GPUs',
+      cuda.available
+        ? cuda.devices.map(
+            ({ ordinal, name, totalBytes }) => `cuda:${ordinal} ${name}, ${gibibytes(totalBytes)}`,
+          )
+        : [`none for CUDA: ${cuda.reason}`],
+    ],
     ['executor', [`${executor.kind ?? 'none'}: ${executor.reason}`]],
     ['ONNX Runtime', [report.onnxruntime ?? executor.ortVersion ?? 'none']],
     ['Node.js', [report.node]],
@@ -17,7 +29,11 @@ export function devicesText(report: DeviceReport): string {
     ['providers', providers.length === 0 ? ['not known without ONNX Runtime'] : providers.map(provider)],
     ['telemetry', [`${telemetry.off ? 'off' : 'on'}: ${telemetry.reason}`]],
   ]
-  return rows.flatMap(([name, lines]) => lines.map((text, index) => `${(index === 0 ? name : '').padEnd(14)}${oneLine(text)}\n`)).join('')
+  return rows
+    .flatMap(([name, lines]) =>
+      lines.map((text, index) => `${(index === 0 ? name : '').padEnd(14)}${oneLine(text)}\n`),
+    )
+    .join('')
 }
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`

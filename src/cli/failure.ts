@@ -19,10 +19,20 @@ export interface Failure {
 }
 
 /** What an error comes to. Commands may have exit codes of their own. */
-export function failureOf(error: unknown, exitCodes: Readonly<Record<'wrong' | 'usage', number>> = usualExitCodes): Failure {
-  if (error instanceof InferenceError) return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
-  if (error instanceof CommanderError) return { code: 'ERR_USAGE', message: error.message.replace(/^error: /, ''), exitCode: exitCodes.usage }
-  if (error instanceof Error && 'syscall' in error) return { code: String((error as NodeJS.ErrnoException).code), message: fileErrorText(error), exitCode: exitCodes.wrong }
+export function failureOf(
+  error: unknown,
+  exitCodes: Readonly<Record<'wrong' | 'usage', number>> = usualExitCodes,
+): Failure {
+  if (error instanceof InferenceError)
+    return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
+  if (error instanceof CommanderError)
+    return { code: 'ERR_USAGE', message: error.message.replace(/^error: /, ''), exitCode: exitCodes.usage }
+  if (error instanceof Error && 'syscall' in error)
+    return {
+      code: String((error as NodeJS.ErrnoException).code),
+      message: fileErrorText(error),
+      exitCode: exitCodes.wrong,
+    }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error) // a fault of the program's: where it was made is of use
   return { code: 'ERR_UNEXPECTED', message: text, exitCode: exitCodes.wrong }
 }

@@ -22,7 +22,11 @@ const pythonLimitMs = 10_000
 export async function findPlugins(folder = process.cwd()): Promise<FoundPlugin[]> {
   const { VIRTUAL_ENV: active } = process.env
   const environments = [...(active === undefined ? [] : [active]), join(folder, '.venv')]
-  const places = [...nodeModulesAbove(folder), ...environments.flatMap(sitePackagesOf), ...(await sitePackagesOfPython())]
+  const places = [
+    ...nodeModulesAbove(folder),
+    ...environments.flatMap(sitePackagesOf),
+    ...(await sitePackagesOfPython()),
+  ]
   const found = new Map<string, FoundPlugin>()
   for (const place of places) for (const plugin of pluginsIn(place)) found.set(plugin.library, plugin)
   return [...found.values()]
@@ -36,11 +40,15 @@ function nodeModulesAbove(folder: string): string[] {
 
 function sitePackagesOf(environment: string): string[] {
   const versions = namesIn(join(environment, 'lib')).filter((name) => name.startsWith('python'))
-  return [...versions.map((name) => join(environment, 'lib', name, 'site-packages')), join(environment, 'Lib', 'site-packages')]
+  return [
+    ...versions.map((name) => join(environment, 'lib', name, 'site-packages')),
+    join(environment, 'Lib', 'site-packages'),
+  ]
 }
 
 async function sitePackagesOfPython(): Promise<string[]> {
-  const program = 'import site, sysconfig; print("\\n".join([sysconfig.get_paths()["platlib"], site.getusersitepackages()]))'
+  const program =
+    'import site, sysconfig; print("\\n".join([sysconfig.get_paths()["platlib"], site.getusersitepackages()]))'
   const python = process.platform === 'win32' ? 'python' : 'python3'
   try {
     const { stdout } = await promisify(execFile)(python, ['-c', program], { timeout: pythonLimitMs })

@@ -13,12 +13,21 @@ interface InspectOptions {
 
 /** `zerohop inspect model.onnx`: what a model is made of, and how it would be served. */
 export const inspect = new Command('inspect')
-  .description("show a model's inputs, outputs, operators and parameters, whether requests can share runs, and what would be refused")
+  .description(
+    "show a model's inputs, outputs, operators and parameters, whether requests can share runs, and what would be refused",
+  )
   .argument('<model>', 'path of an .onnx or .ort file')
-  .option('-r, --run', 'open the model as well, in a process of its own, and find out by running whether requests can share runs', false)
+  .option(
+    '-r, --run',
+    'open the model as well, in a process of its own, and find out by running whether requests can share runs',
+    false,
+  )
   .option('-t, --timeout <seconds>', 'how long that may take', seconds, openingLimitMs / 1000)
   .option('-j, --json', 'print JSON', false)
-  .addHelpText('after', '\nWeights are not read, and the model is not opened without --run, but for what its file does not say (a type or a shape of an\noutput, anything of an .ort file).')
+  .addHelpText(
+    'after',
+    '\nWeights are not read, and the model is not opened without --run, but for what its file does not say (a type or a shape of an\noutput, anything of an .ort file).',
+  )
   .action(async (path: string, { run, timeout, json }: InspectOptions) => {
     const inspection = await inspectModel(path, run, timeout * 1000)
     if (json) printJson(inspection)

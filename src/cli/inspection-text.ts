@@ -22,20 +22,36 @@ export function inspectionText(inspection: Inspection): string {
     ['model', modelOf(inspection)],
     ['inputs', inputs.map(shownValue)],
     ['outputs', outputs.map(shownValue)],
-    ['with values', initializedInputs.map((value) => `${shownValue(value)}, an input and an initializer: requests may give it where optionalInputs or inputs name it`)],
+    [
+      'with values',
+      initializedInputs.map(
+        (value) =>
+          `${shownValue(value)}, an input and an initializer: requests may give it where optionalInputs or inputs name it`,
+      ),
+    ],
     ['parameters', totals(inspection.parameters)],
     ['constants', inspection.constants?.tensors === 0 ? [] : totals(inspection.constants)],
     ['operators', operatorsOf(inspection.operators)],
     ['functions', (inspection.functions ?? []).map((name) => line(name))],
     ['data', (inspection.externalFiles ?? []).map(externalFile)],
-    ['metadata', Object.entries(inspection.metadata ?? {}).map(([name, value]) => `${line(name)}: ${line(value)}`)],
+    [
+      'metadata',
+      Object.entries(inspection.metadata ?? {}).map(([name, value]) => `${line(name)}: ${line(value)}`),
+    ],
     ['batchable', [shownBatching(batching)]],
     ['refused', refused(executors)],
     ['problems', problems],
     ['opened', opened(inspection)],
     ['not opened', error === undefined ? [] : [line(error.message)]],
   ]
-  return rows.map(([name, lines]) => table(name, lines.filter((text) => text !== ''))).join('')
+  return rows
+    .map(([name, lines]) =>
+      table(
+        name,
+        lines.filter((text) => text !== ''),
+      ),
+    )
+    .join('')
 }
 
 function table(name: string, lines: readonly string[]): string {
@@ -50,7 +66,13 @@ function formatOf({ format, irVersion, opsets = {} }: Inspection): string[] {
 
 function modelOf({ graphName = '', domain = '', modelVersion = 0, description = '' }: Inspection): string[] {
   const version = modelVersion === 0 ? '' : `version ${modelVersion}`
-  return [[graphName, domain, version].filter(Boolean).map((text) => line(text)).join(', '), line(description)]
+  return [
+    [graphName, domain, version]
+      .filter(Boolean)
+      .map((text) => line(text))
+      .join(', '),
+    line(description),
+  ]
 }
 
 function shownValue({ name, type, shape }: DeclaredValue): string {
@@ -60,7 +82,9 @@ function shownValue({ name, type, shape }: DeclaredValue): string {
 
 function totals(of: TensorTotals | undefined): string[] {
   if (of === undefined) return []
-  return [`${number(of.elements)} in ${number(of.tensors)} ${of.tensors === 1 ? 'tensor' : 'tensors'}, ${bytes(of.byteLength)}`]
+  return [
+    `${number(of.elements)} in ${number(of.tensors)} ${of.tensors === 1 ? 'tensor' : 'tensors'}, ${bytes(of.byteLength)}`,
+  ]
 }
 
 function operatorsOf(operators: Inspection['operators']): string[] {
@@ -68,7 +92,9 @@ function operatorsOf(operators: Inspection['operators']): string[] {
   const all = Object.entries(operators)
   const shown = all.slice(0, operatorsShown).map(([name, times]) => `${times} ${line(name)}`)
   const more = all.length > operatorsShown ? `, and ${all.length - operatorsShown} more kinds` : ''
-  return [`${number(all.reduce((sum, [, times]) => sum + times, 0))}${shown.length === 0 ? '' : `: ${shown.join(', ')}`}${more}`]
+  return [
+    `${number(all.reduce((sum, [, times]) => sum + times, 0))}${shown.length === 0 ? '' : `: ${shown.join(', ')}`}${more}`,
+  ]
 }
 
 function externalFile({ location, byteLength, problem }: ExternalFile): string {
@@ -92,7 +118,9 @@ function refusedBy(executor: string, { reason, leftOut }: Serving): string[] {
 
 function opened({ opened: executor }: Inspection): string[] {
   if (executor === null) return []
-  return [`in a process of its own, with executor: '${executor.kind}'${executor.ortVersion === null ? '' : ` and ONNX Runtime ${executor.ortVersion}`}`]
+  return [
+    `in a process of its own, with executor: '${executor.kind}'${executor.ortVersion === null ? '' : ` and ONNX Runtime ${executor.ortVersion}`}`,
+  ]
 }
 
 /** Text of a file, or its beginning. */

@@ -12,7 +12,14 @@ import { floatTolerance } from '../row-check/compare-rows.ts'
 import { answerQuestions } from '../row-proof/prove-rows.ts'
 import { readGraph } from '../row-proof/read-graph.ts'
 import { failureOf, type Failure } from './failure.ts'
-import { completed, leavesOutShapes, leavesOutTypes, readModelFile, withShapes, type ModelValues } from './model-file.ts'
+import {
+  completed,
+  leavesOutShapes,
+  leavesOutTypes,
+  readModelFile,
+  withShapes,
+  type ModelValues,
+} from './model-file.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
 import { problemsOf } from './model-problems.ts'
 
@@ -75,7 +82,10 @@ export async function inspectModel(path: string, run: boolean, limitMs: number):
     byteLength: file?.byteLength ?? statSync(absolute).size,
     ...values,
     batching: model === null ? await provenBatching(absolute, values) : batchingOf(model),
-    executors: { native: serving(path, values, libraryCarrier), binding: serving(path, values, bindingCarrier) },
+    executors: {
+      native: serving(path, values, libraryCarrier),
+      binding: serving(path, values, bindingCarrier),
+    },
     problems: file === null ? [] : problemsOf(file),
     opened: model?.executor ?? null,
     ...(needed && opened instanceof Error ? { error: failureOf(opened) } : {}),
@@ -95,26 +105,53 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | InferenceError> {
 function batchingOf({ metadata }: OpenedModel): Batching {
   const { maxBatchSize, joining } = metadata
   const { reason, how, node = null } = joining
-  const batchable = maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(metadata) === null ? null : false
+  const batchable =
+    maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(metadata) === null ? null : false
   return { batchable, reason, how, node, maxBatchSize, joining }
 }
 
 /** By the file alone, as far as that says it. */
 async function provenBatching(path: string, values: ModelValues<DeclaredValue>): Promise<Batching> {
-  const unknown = (reason: string, node: string | null = null): Batching => ({ batchable: null, reason, how: 'unknown', node, maxBatchSize: null, joining: null })
+  const unknown = (reason: string, node: string | null = null): Batching => ({
+    batchable: null,
+    reason,
+    how: 'unknown',
+    node,
+    maxBatchSize: null,
+    joining: null,
+  })
   if (leavesOutTypes(values)) return unknown('the file does not say the types of all inputs and outputs')
   const untoldShape = [...values.inputs, ...values.outputs].find(({ shape }) => shape === null)
   if (untoldShape !== undefined) return unknown(`the file does not say the shape of '${untoldShape.name}'`)
   const { inputs, outputs } = withShapes(values) as ModelValues
-  const graph = { note: () => '', setNote: () => {}, prove: async (questions: Parameters<typeof answerQuestions>[1]) => answerQuestions(() => readGraph(path), questions) }
-  const { joining, maxBatchSize } = (await joiningAtLoad('', resolveConfig('', { path }), { inputs, outputs, unservableOutputs: [], executionProviders: [] }, floatTolerance, graph)).metadata
+  const graph = {
+    note: () => '',
+    setNote: () => {},
+    prove: async (questions: Parameters<typeof answerQuestions>[1]) =>
+      answerQuestions(() => readGraph(path), questions),
+  }
+  const { joining, maxBatchSize } = (
+    await joiningAtLoad(
+      '',
+      resolveConfig('', { path }),
+      { inputs, outputs, unservableOutputs: [], executionProviders: [] },
+      floatTolerance,
+      graph,
+    )
+  ).metadata
   const { rows, how, node = null, reason } = joining
-  return rows === 'unknown' ? unknown(reason, node) : { batchable: rows === 'independent', reason, how, node, maxBatchSize, joining }
+  return rows === 'unknown'
+    ? unknown(reason, node)
+    : { batchable: rows === 'independent', reason, how, node, maxBatchSize, joining }
 }
 
 function serving(path: string, values: ModelValues<DeclaredValue>, carrier: Carrier): Serving {
   try {
-    return { serves: true, reason: null, leftOut: servable(basename(path), withShapes(values), carrier).unservableOutputs }
+    return {
+      serves: true,
+      reason: null,
+      leftOut: servable(basename(path), withShapes(values), carrier).unservableOutputs,
+    }
   } catch (error) {
     return { serves: false, reason: (error as Error).message, leftOut: [] }
   }

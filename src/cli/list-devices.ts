@@ -6,7 +6,9 @@ import { printJson } from './print-json.ts'
 
 /** `zerohop devices`: what models would run on, and why. */
 export const devices = new Command('devices')
-  .description('show what models run on here, and why: cores, GPUs, execution providers, how ONNX Runtime is called and how tensors reach it')
+  .description(
+    'show what models run on here, and why: cores, GPUs, execution providers, how ONNX Runtime is called and how tensors reach it',
+  )
   .option('-j, --json', 'print JSON', false)
   .action(async ({ json }: { json: boolean }) => {
     const report = await lookAround()

@@ -33,8 +33,12 @@ const program = new Command('zerohop')
   .version(libraryVersion)
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
-  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.')
-for (const command of await wanted(process.argv[2])) program.addCommand(command.copyInheritedSettings(program))
+  .addHelpText(
+    'after',
+    '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.',
+  )
+for (const command of await wanted(process.argv[2]))
+  program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))
@@ -51,7 +55,8 @@ try {
 /** Tells of an error; the exit code that it makes. */
 function failed(error: unknown): number {
   if (error instanceof CommanderError && error.exitCode === 0) return 0 // help or version was asked for
-  if (exitCodes === perfExitCodes && error instanceof CommanderError) error.message = withReason(error.message)
+  if (exitCodes === perfExitCodes && error instanceof CommanderError)
+    error.message = withReason(error.message)
   const { exitCode, ...failure } = failureOf(error, exitCodes)
   if (error instanceof CommanderError && error.code === 'commander.help') return exitCode // help was shown for want of a command
   if (wantsJson) printJson({ error: failure })

@@ -26,16 +26,22 @@ export async function readModelFile(path: string): Promise<OnnxFile | null> {
 }
 
 /** Whether a file leaves out the type of an input or output. */
-export const leavesOutTypes = ({ inputs, outputs }: ModelValues<DeclaredValue>): boolean => [...inputs, ...outputs].some(({ type }) => type.includes(untold))
+export const leavesOutTypes = ({ inputs, outputs }: ModelValues<DeclaredValue>): boolean =>
+  [...inputs, ...outputs].some(({ type }) => type.includes(untold))
 
 /** Whether a file leaves out the shape of an output, which ONNX Runtime may find out. */
-export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolean => outputs.some(({ shape }) => shape === null)
+export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolean =>
+  outputs.some(({ shape }) => shape === null)
 
 /** What a file says of inputs and outputs, and beyond that what ONNX Runtime found when the model was opened. */
-export function completed(file: ModelValues<DeclaredValue> | null, opened: OpenedModel | null): ModelValues<DeclaredValue> {
+export function completed(
+  file: ModelValues<DeclaredValue> | null,
+  opened: OpenedModel | null,
+): ModelValues<DeclaredValue> {
   const found = opened === null ? null : { inputs: opened.metadata.inputs, outputs: allOutputs(opened) }
   if (file === null) return found ?? { inputs: [], outputs: [] }
-  const byName = (values: readonly DeclaredValue[] = []) => new Map(values.map((value) => [value.name, value]))
+  const byName = (values: readonly DeclaredValue[] = []) =>
+    new Map(values.map((value) => [value.name, value]))
   const complete = (values: readonly DeclaredValue[], known: ReadonlyMap<string, DeclaredValue>) => values.map((value): DeclaredValue => {
     const better = known.get(value.name)
     if (better === undefined) return value
@@ -44,7 +50,10 @@ export function completed(file: ModelValues<DeclaredValue> | null, opened: Opene
     const isTold = better.shape !== null && (better.shape.length > 0 || !isElementType(type))
     return { ...value, type, shape: isTold ? better.shape : value.shape }
   }) // prettier-ignore
-  return { inputs: complete(file.inputs, byName(found?.inputs)), outputs: complete(file.outputs, byName(found?.outputs)) }
+  return {
+    inputs: complete(file.inputs, byName(found?.inputs)),
+    outputs: complete(file.outputs, byName(found?.outputs)),
+  }
 }
 
 function allOutputs({ metadata }: OpenedModel): DeclaredValue[] {
@@ -53,7 +62,8 @@ function allOutputs({ metadata }: OpenedModel): DeclaredValue[] {
 
 /** As ONNX Runtime has them: what no shape is known of has none. */
 export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): ModelValues<RawValueMetadata> {
-  const shaped = (values: readonly DeclaredValue[]) => values.map((value): RawValueMetadata => ({ ...value, shape: value.shape ?? [] }))
+  const shaped = (values: readonly DeclaredValue[]) =>
+    values.map((value): RawValueMetadata => ({ ...value, shape: value.shape ?? [] }))
   return { inputs: shaped(inputs), outputs: shaped(outputs) }
 }
 
@@ -64,13 +74,20 @@ export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): Mod
  * @param named inputs that its configuration names: initializers among them may be overridden.
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
  */
-export async function readValues(path: string, named: readonly string[] = []): Promise<ModelValues & { readonly maxBatchSize: number | null }> {
+export async function readValues(
+  path: string,
+  named: readonly string[] = [],
+): Promise<ModelValues & { readonly maxBatchSize: number | null }> {
   const file = await readModelFile(path)
   let opened: OpenedModel | null = null
   if (file === null || leavesOutTypes(file)) opened = await openModel(path)
   else if (leavesOutShapes(file)) opened = await openModel(path).catch(() => null) // types do without
   const values = completed(file, opened)
   const overridden = file?.initializedInputs.filter(({ name }) => named.includes(name)) ?? []
-  const { inputs, outputs } = servable(basename(path), withShapes({ ...values, inputs: [...values.inputs, ...overridden] }), libraryCarrier)
+  const { inputs, outputs } = servable(
+    basename(path),
+    withShapes({ ...values, inputs: [...values.inputs, ...overridden] }),
+    libraryCarrier,
+  )
   return { inputs, outputs, maxBatchSize: opened?.metadata.maxBatchSize ?? null }
 }

@@ -9,9 +9,13 @@ const knownDomains = new Set([
 
 /** What in a model's file shows that it cannot be loaded. */
 export function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
-  const problems = externalFiles.flatMap(({ location, problem }) => (problem === null ? [] : [`external data '${location}': ${problem}`]))
+  const problems = externalFiles.flatMap(({ location, problem }) =>
+    problem === null ? [] : [`external data '${location}': ${problem}`],
+  )
   const own = new Set(functions)
-  const unknown = Object.keys(operators).filter((name) => !knownDomains.has(domainOf(name)) && domainOf(name) !== '' && !own.has(name))
+  const unknown = Object.keys(operators).filter(
+    (name) => !knownDomains.has(domainOf(name)) && domainOf(name) !== '' && !own.has(name),
+  )
   if (unknown.length > 0) problems.push(`operators that ONNX Runtime does not have: ${listNames(unknown)}`)
   if (outputs.length === 0) problems.push('it has no outputs')
   return problems

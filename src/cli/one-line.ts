@@ -9,5 +9,8 @@ export function oneLine(text: string): string {
 
 /** A text in which what cannot be seen is written as JavaScript and TypeScript have it between quotes. */
 export function escaped(text: string): string {
-  return text.replace(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return text.replace(
+    unprintable,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }

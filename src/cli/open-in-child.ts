@@ -26,7 +26,12 @@ export async function openModel(path: string, limitMs = openingLimitMs): Promise
   const answer = await tryInProcess<OpeningAnswer>('cli/opening-child.js', [path], limitMs, false)
   if ('reason' in answer) {
     const message = `Model '${model}' cannot be loaded from ${path}: ${answer.reason}`
-    throw new InferenceError('ERR_MODEL_LOAD', message, { model, name: 'path', expected: 'a model that ONNX Runtime can load', received: path })
+    throw new InferenceError('ERR_MODEL_LOAD', message, {
+      model,
+      name: 'path',
+      expected: 'a model that ONNX Runtime can load',
+      received: path,
+    })
   }
   if ('code' in answer) throw new InferenceError(answer.code, answer.message, { model })
   return answer

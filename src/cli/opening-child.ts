@@ -24,7 +24,11 @@ async function open(): Promise<OpeningAnswer> {
   try {
     const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
     // On a busy machine the check goes on after the load.
-    for (const end = performance.now() + checkLimitMs; model.metadata.joining.reason.endsWith(notRunYet) && performance.now() < end; ) await setTimeout(10)
+    for (
+      const end = performance.now() + checkLimitMs;
+      model.metadata.joining.reason.endsWith(notRunYet) && performance.now() < end;
+    )
+      await setTimeout(10)
     return { metadata: model.metadata, executor: engine.capabilities().executor }
   } catch (error) {
     if (error instanceof InferenceError) return { code: error.code, message: error.message }

@@ -10,7 +10,8 @@ export function filePlace(path: string): string {
   try {
     checkFilePlace('file', path)
   } catch (error) {
-    if (error instanceof InferenceError) throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
+    if (error instanceof InferenceError)
+      throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
     throw error
   }
   return path
@@ -23,7 +24,8 @@ const inputs = ['modelName', 'replay', 'inputData'] as const
 export function refuseSharedFiles(options: PerfOptions, command: Command): void {
   const paths = outputs.flatMap((name) => (typeof options[name] === 'string' ? resolve(options[name]) : []))
   const twice = paths.find((path, index) => paths.indexOf(path) !== index)
-  if (twice !== undefined) command.error(`error: ${twice} is asked for twice: each result needs a file of its own`)
+  if (twice !== undefined)
+    command.error(`error: ${twice} is asked for twice: each result needs a file of its own`)
   const read = inputs.flatMap((name) => [options[name]].flat().filter((path) => typeof path === 'string'))
   const lost = paths.find((path) => read.some((other) => isSameFile(path, other)))
   if (lost !== undefined) command.error(`error: ${lost} is what is read: name another file`)

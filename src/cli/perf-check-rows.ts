@@ -24,8 +24,16 @@ export const rowChecks: PerfExtension = {
   addOptions: (command: Command) =>
     void command
       .optionsGroup('Answers:')
-      .option('--check-rows', 'compare each answer under load with the one that the same request gets alone, in the place of a measurement')
-      .option('--check-tolerance <share>', 'by how much floats may differ, relative to the largest of their answer', above(0, true), defaultTolerance)
+      .option(
+        '--check-rows',
+        'compare each answer under load with the one that the same request gets alone, in the place of a measurement',
+      )
+      .option(
+        '--check-tolerance <share>',
+        'by how much floats may differ, relative to the largest of their answer',
+        above(0, true),
+        defaultTolerance,
+      )
       .option('--check-rounds <count>', 'how often each request is sent under load', whole(1), 4),
   leader: 'checkRows',
   unheard: () => [...levelOptionsBut('concurrencyRange'), 'profileExportFile'],
@@ -35,11 +43,33 @@ export const rowChecks: PerfExtension = {
 
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
-  const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds } = context.options as unknown as CheckOptions
-  const { samples } = await samplesInMemory(context, 'check-rows', { fewest: 8, most: 64, bytes: 64 * 2 ** 20 })
-  const accuracy = await checkRows(opened.model, samples, { concurrency: concurrencyRange?.start ?? usualConcurrency, rounds, tolerance, signal })
+  const {
+    concurrencyRange,
+    checkTolerance: tolerance,
+    checkRounds: rounds,
+  } = context.options as unknown as CheckOptions
+  const { samples } = await samplesInMemory(context, 'check-rows', {
+    fewest: 8,
+    most: 64,
+    bytes: 64 * 2 ** 20,
+  })
+  const accuracy = await checkRows(opened.model, samples, {
+    concurrency: concurrencyRange?.start ?? usualConcurrency,
+    rounds,
+    tolerance,
+    signal,
+  })
   const { name, version } = target.model
-  const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'concurrency', levels: [], accuracy }
+  const result: PerfResult = {
+    model: name,
+    version,
+    settings: shown,
+    machine: opened.machine,
+    date: new Date().toISOString(),
+    mode: 'concurrency',
+    levels: [],
+    accuracy,
+  }
   print(accuracyText(accuracy))
   if (signal.aborted) tellLine('interrupted: this is what was compared until then')
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }

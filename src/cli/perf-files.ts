@@ -28,10 +28,18 @@ export class ProfileExport {
   }
 
   async write(path: string, { model, machine }: PerfResult): Promise<void> {
-    const text = profileText(this.#experiments, model, String(machine['zerohop'] ?? ''), performance.timeOrigin)
+    const text = profileText(
+      this.#experiments,
+      model,
+      String(machine['zerohop'] ?? ''),
+      performance.timeOrigin,
+    )
     await writeWholeFile('--profile-export-file', path, text)
     const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
-    if (dropped > 0) tellLine(`${path}: ${dropped} requests are left out, as no more than ${mostExported} of a level are kept`)
+    if (dropped > 0)
+      tellLine(
+        `${path}: ${dropped} requests are left out, as no more than ${mostExported} of a level are kept`,
+      )
   }
 }
 
@@ -39,6 +47,10 @@ export class ProfileExport {
 export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
   await writeWholeFile('--latency-report-file', path, csvReport(result, verbose))
   for (const [index, { model, version }] of (result.levels[0]?.composingModels ?? []).entries()) {
-    await writeWholeFile('--latency-report-file', join(dirname(path), `${model}_v${version}.${basename(path)}`), composingCsvReport(result, index))
+    await writeWholeFile(
+      '--latency-report-file',
+      join(dirname(path), `${model}_v${version}.${basename(path)}`),
+      composingCsvReport(result, index),
+    )
   }
 }

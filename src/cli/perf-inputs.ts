@@ -15,12 +15,18 @@ const beyondCaches = { fewest: 16, most: 4096, bytes: 128 * 2 ** 20 }
 /** `--inputs`: one request again and again, and requests of which none comes twice. */
 export const inputComparisons: PerfExtension = {
   addOptions: (command: Command) =>
-    void command.optionsGroup('Answers:').addOption(
-      new Option('--inputs <kind>', 'ask the same again and again, never the same twice, or measure both, one after the other: what caches make of it').choices(['same', 'unique', 'both']),
-    ),
+    void command
+      .optionsGroup('Answers:')
+      .addOption(
+        new Option(
+          '--inputs <kind>',
+          'ask the same again and again, never the same twice, or measure both, one after the other: what caches make of it',
+        ).choices(['same', 'unique', 'both']),
+      ),
   leader: 'inputs',
   // Files of levels would be written twice.
-  unheard: ({ inputs, scenario }) => (inputs === 'both' && scenario === undefined ? ['latencyReportFile', 'profileExportFile'] : []),
+  unheard: ({ inputs, scenario }) =>
+    inputs === 'both' && scenario === undefined ? ['latencyReportFile', 'profileExportFile'] : [],
   // In a scenario it is a setting of that.
   measures: ({ inputs, scenario }) => inputs !== undefined && scenario === undefined,
   measure,
@@ -28,12 +34,18 @@ export const inputComparisons: PerfExtension = {
 
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { options, target, settings, print } = context
-  const { inputs, ...report } = options as unknown as ReportOptions & { readonly inputs: 'same' | 'unique' | 'both' }
+  const { inputs, ...report } = options as unknown as ReportOptions & {
+    readonly inputs: 'same' | 'unique' | 'both'
+  }
   const { samples, areRandom } = await samplesInMemory(context, 'inputs', beyondCaches)
   const sources: Record<'same' | 'unique', () => SampleSource> = {
     same: () => new SampleCycle(samples.slice(0, 1)),
     // A cache may still have the answer to the first.
-    unique: () => new UniqueSamples(samples.length > 1 ? samples.slice(1) : samples, areRandom ? mulberry32(settings.seed + 1) : null),
+    unique: () =>
+      new UniqueSamples(
+        samples.length > 1 ? samples.slice(1) : samples,
+        areRandom ? mulberry32(settings.seed + 1) : null,
+      ),
   }
   const runs: InputLevels[] = []
   const measured: { result: PerfResult; exitCode: number }[] = []

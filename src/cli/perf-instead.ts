@@ -15,7 +15,11 @@ export function levelOptionsBut(...heard: readonly string[]): string[] {
  * Ends the program, before anything is opened, where an option was given that nobody would hear: one of an extension that is not
  * asked to measure, or one that means nothing beside one that is.
  */
-export function refuseUnheard(command: Command, extensions: readonly PerfExtension[], ownOf: (extension: PerfExtension) => readonly string[]): void {
+export function refuseUnheard(
+  command: Command,
+  extensions: readonly PerfExtension[],
+  ownOf: (extension: PerfExtension) => readonly string[],
+): void {
   const options: PerfOptions = command.opts()
   const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli'
   const written = (name: string) => {
@@ -28,6 +32,10 @@ export function refuseUnheard(command: Command, extensions: readonly PerfExtensi
     const isAsked = isGiven(leader)
     const [first] = (isAsked ? (unheard?.(options) ?? []) : ownOf(extension)).filter(isGiven)
     if (first === undefined) continue
-    command.error(isAsked ? `error: ${written(first)} means nothing beside ${written(leader)}: leave it out` : `error: ${written(first)} means nothing without ${command.options.find((option) => option.attributeName() === leader)!.flags}`)
+    command.error(
+      isAsked
+        ? `error: ${written(first)} means nothing beside ${written(leader)}: leave it out`
+        : `error: ${written(first)} means nothing without ${command.options.find((option) => option.attributeName() === leader)!.flags}`,
+    )
   }
 }

@@ -16,7 +16,10 @@ export interface ReportOptions {
 }
 
 /** Measures the levels that the settings say, and tells of them as they come. */
-export async function measureLevels({ target, settings, shown, signal, print, profile, options: { json } }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
+export async function measureLevels(
+  { target, settings, shown, signal, print, profile, options: { json } }: PerfContext,
+  options: ReportOptions,
+): Promise<{ result: PerfResult; exitCode: number }> {
   const { load } = settings
   const progress = new PerfProgress(json === true)
   const distribution = load.mode === 'request-rate' ? load.distribution : null
@@ -24,18 +27,27 @@ export async function measureLevels({ target, settings, shown, signal, print, pr
   const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {
     progress.end()
     print(levelText(load.mode, level))
-    if (!meetsThreshold) print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
+    if (!meetsThreshold)
+      print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
     else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
-    else if (!level.stable) tellLine(level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level))
+    else if (!level.stable)
+      tellLine(
+        level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level),
+      )
   }
   try {
     const result = await runLevels(target, settings, shown, {
       signal,
-      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(load.mode, level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder) }),
+      onLevel: (level) => ({
+        ...(profile === null ? {} : { log: profile.begin(load.mode, level) }),
+        onStart: (recorder) =>
+          progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder),
+      }),
       onWindow: (window, trial) => {
         profile?.window(window)
         progress.window(trial)
-        if (options.verbose) progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
+        if (options.verbose)
+          progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
       },
       onResult: tellLevel,
     })

@@ -19,7 +19,10 @@ export class PerfProgress {
   constructor(isQuiet = false, stream: NodeJS.WriteStream = process.stderr) {
     this.#isQuiet = isQuiet
     this.#stream = stream
-    this.#line = new ProgressLine('{level} [{bar}] window {value} of at most {total} | {requests} requests | {throughput} infer/sec | {latency} usec', stream)
+    this.#line = new ProgressLine(
+      '{level} [{bar}] window {value} of at most {total} | {requests} requests | {throughput} infer/sec | {latency} usec',
+      stream,
+    )
   }
 
   /** A level begins. */
@@ -29,7 +32,13 @@ export class PerfProgress {
     const look = () => {
       const { startMs, inferenceCount, latency } = recorder.current
       const seconds = (recorder.clock.nowMs() - startMs) / 1000
-      return { value: Math.min(this.#window, maxTrials), level: shown, requests: recorder.ended, throughput: seconds > 0 ? Math.round(inferenceCount / seconds) : 0, latency: Math.round(latency.averageUs) }
+      return {
+        value: Math.min(this.#window, maxTrials),
+        level: shown,
+        requests: recorder.ended,
+        throughput: seconds > 0 ? Math.round(inferenceCount / seconds) : 0,
+        latency: Math.round(latency.averageUs),
+      }
     }
     this.#show = () => this.#line.begin(maxTrials, look)
     this.#show()
@@ -37,7 +46,9 @@ export class PerfProgress {
     clearInterval(this.#timer)
     this.#timer = setInterval(() => {
       const { value, level, requests, throughput, latency } = look()
-      this.#stream.write(`${level}: window ${value} of at most ${maxTrials}, ${requests} requests, ${throughput} infer/sec, ${latency} usec\n`)
+      this.#stream.write(
+        `${level}: window ${value} of at most ${maxTrials}, ${requests} requests, ${throughput} infer/sec, ${latency} usec\n`,
+      )
     }, intervalMs).unref()
   }
 

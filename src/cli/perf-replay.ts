@@ -29,23 +29,37 @@ export const perfReplay: PerfExtension = {
   addOptions(command: Command): void {
     command
       .optionsGroup('Replay:')
-      .option('--replay <file>', 'send the requests of a recording (engine.recordArrivals) as they came, with their rows, dims, options and sequences, and made-up data')
+      .option(
+        '--replay <file>',
+        'send the requests of a recording (engine.recordArrivals) as they came, with their rows, dims, options and sequences, and made-up data',
+      )
       .option('--replay-model <name>', 'whose requests of a recording of several models')
       .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
   },
   leader: 'replay',
   unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
   measures: ({ replay: file }) => file !== undefined,
-  source: (options, opened, { seed }) => replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
+  source: (options, opened, { seed }) =>
+    replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
   measure: measureReplay,
 }
 
-async function replaySource(options: ReplayOptions & PerfOptions, opened: OpenedModel, seed: number): Promise<ReplaySource> {
+async function replaySource(
+  options: ReplayOptions & PerfOptions,
+  opened: OpenedModel,
+  seed: number,
+): Promise<ReplaySource> {
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
   const { inputData, ...input } = inputSettings(options, opened, seed)
   const kinds = madeUpKinds(inputData, opened.model.metadata.inputs)
   if (kinds === null) throw invalidArgument('--input-data', 'random or zero, beside --replay', [...inputData])
-  return new ReplaySource(arrivals, opened.model.metadata, { ...input, ...kinds }, input.shapes, mulberry32(seed))
+  return new ReplaySource(
+    arrivals,
+    opened.model.metadata,
+    { ...input, ...kinds },
+    input.shapes,
+    mulberry32(seed),
+  )
 }
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
@@ -55,7 +69,15 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
   const { arrivals } = target.source
   await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
   const progress = new PerfProgress(context.options['json'] === true)
-  print(settingsText({ ...settings, requestCount: arrivals.length, batchSize: arrivals[0]!.rows, mode: 'request-intervals', distribution: null }))
+  print(
+    settingsText({
+      ...settings,
+      requestCount: arrivals.length,
+      batchSize: arrivals[0]!.rows,
+      mode: 'request-intervals',
+      distribution: null,
+    }),
+  )
   try {
     const level = await replay(target, options.speed, settings, {
       signal,
@@ -65,7 +87,15 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
     })
     progress.end()
     const { name, version } = target.model
-    const result: PerfResult = { model: name, version, settings: shown, machine: target.machine ?? {}, date: new Date().toISOString(), mode: 'replay', levels: [level] }
+    const result: PerfResult = {
+      model: name,
+      version,
+      settings: shown,
+      machine: target.machine ?? {},
+      date: new Date().toISOString(),
+      mode: 'replay',
+      levels: [level],
+    }
     print(levelText('replay', level))
     const isInVain = level.requestCount === 0 && !signal.aborted
     if (signal.aborted) tellLine('interrupted: this is what was measured until then')

@@ -10,12 +10,21 @@ import { isSameFile } from './same-file.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */
 export const perfReport = new Command('perf-report')
-  .description('write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other')
-  .argument('<results...>', `up to ${mostCompared} files, of which the first is what the others are compared with`)
+  .description(
+    'write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other',
+  )
+  .argument(
+    '<results...>',
+    `up to ${mostCompared} files, of which the first is what the others are compared with`,
+  )
   .requiredOption('-o, --out <file>', 'where the page goes, as HTML that needs nothing else', filePlace)
   .action(async (paths: readonly string[], { out }: { readonly out: string }, command: Command) => {
-    if (paths.length > mostCompared) command.error(`error: too many results: up to ${mostCompared} can be told from each other, and there are ${paths.length}`)
-    if (paths.some((path) => isSameFile(path, out))) command.error(`error: --out ${out} is one of the results`)
+    if (paths.length > mostCompared)
+      command.error(
+        `error: too many results: up to ${mostCompared} can be told from each other, and there are ${paths.length}`,
+      )
+    if (paths.some((path) => isSameFile(path, out)))
+      command.error(`error: --out ${out} is one of the results`)
     const results = await Promise.all(paths.map(readSavedResult))
     const compared = results.map((result, index): NamedResult => ({ name: ownName(paths, index), result }))
     await writeWholeFile('--out', out, results.length === 1 ? reportOf(results[0]!) : comparisonOf(compared))

@@ -20,12 +20,20 @@ export interface SampleBudget {
  * @param given how many are to be made up; else `--unique-inputs`, where that is given, and else as the budget allows.
  * @throws InferenceError `ERR_INVALID_ARG` for a model with sequences.
  */
-export async function samplesInMemory({ opened, settings, target, options }: PerfContext, option: string, budget: SampleBudget, given?: number): Promise<{ readonly samples: Sample[]; readonly areRandom: boolean }> {
+export async function samplesInMemory(
+  { opened, settings, target, options }: PerfContext,
+  option: string,
+  budget: SampleBudget,
+  given?: number,
+): Promise<{ readonly samples: Sample[]; readonly areRandom: boolean }> {
   if (opened.hasSequences) throw invalidArgument(option, 'a model without sequences', opened.model.name)
   const own = inputSettings(options as unknown as InputOptions, opened, settings.seed)
   const areRandom = own.inputData.every((data) => isMadeUp(data)) && !own.inputData.includes('zero')
-  const uniqueInputs = given ?? (own.uniqueInputs > 1 ? own.uniqueInputs : countWithin(budget, target.source.next(0)))
-  const source = areRandom ? await sampleSource(opened.model.metadata, { ...own, uniqueInputs }) : target.source
+  const uniqueInputs =
+    given ?? (own.uniqueInputs > 1 ? own.uniqueInputs : countWithin(budget, target.source.next(0)))
+  const source = areRandom
+    ? await sampleSource(opened.model.metadata, { ...own, uniqueInputs })
+    : target.source
   return { samples: Array.from({ length: source.size! }, () => source.next(0)), areRandom }
 }
 

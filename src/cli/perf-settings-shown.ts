@@ -8,7 +8,8 @@ const told = new Set(['json', 'report', 'latencyReportFile', 'profileExportFile'
 export function settingsShown(command: Command): Required<Pick<PerfResult, 'settings' | 'given'>> {
   const options = Object.entries(command.opts()).filter(([name]) => !told.has(name))
   const isGiven = ([name]: readonly [string, unknown]) => command.getOptionValueSource(name) === 'cli'
-  const nameOf = ([name]: readonly [string, unknown]) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  const nameOf = ([name]: readonly [string, unknown]) =>
+    name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   return {
     settings: Object.fromEntries(options.map((option) => [nameOf(option), shown(option[1])])),
     given: options.filter(isGiven).map(nameOf),
@@ -17,5 +18,7 @@ export function settingsShown(command: Command): Required<Pick<PerfResult, 'sett
 
 function shown(value: unknown): unknown {
   const { start, end, step } = Object(value) as { start?: number; end?: number; step?: number }
-  return start === undefined || end === undefined ? value : [start, end, ...(step === undefined ? [] : [step])].join(':')
+  return start === undefined || end === undefined
+    ? value
+    : [start, end, ...(step === undefined ? [] : [step])].join(':')
 }

@@ -14,7 +14,9 @@ export class ProgressLine {
 
   /** @param format as cli-progress has them; times and counts in it are what is looked up. */
   constructor(format: string, stream: NodeJS.WriteStream) {
-    this.#bar = stream.isTTY ? new SingleBar({ format, stream, clearOnComplete: true, hideCursor: true, barsize: 20 }) : null
+    this.#bar = stream.isTTY
+      ? new SingleBar({ format, stream, clearOnComplete: true, hideCursor: true, barsize: 20 })
+      : null
   }
 
   get isShown(): boolean {

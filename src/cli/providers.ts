@@ -10,14 +10,28 @@ import { addPlugin } from './plugin-option.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
-  .description('try the execution providers that are built into ONNX Runtime, and plugins, and list them with their devices')
-  .addOption(new Option('-p, --plugin <name=library>', 'a plugin to try; may be given several times').argParser(addPlugin).default([], 'none'))
-  .option('-f, --find', 'look for plugins that are installed, in node_modules and in Python environments, and try them', false)
+  .description(
+    'try the execution providers that are built into ONNX Runtime, and plugins, and list them with their devices',
+  )
+  .addOption(
+    new Option('-p, --plugin <name=library>', 'a plugin to try; may be given several times')
+      .argParser(addPlugin)
+      .default([], 'none'),
+  )
+  .option(
+    '-f, --find',
+    'look for plugins that are installed, in node_modules and in Python environments, and try them',
+    false,
+  )
   .option('-j, --json', 'print JSON', false)
   .action(async ({ plugin: given, find, json }: { plugin: FoundPlugin[]; find: boolean; json: boolean }) => {
     switchOffTelemetry(undefined)
     const ort = openNativeOrt()
-    if (ort.binding === null) throw new InferenceError('ERR_NATIVE_LOAD', `the native executor, which plugins take, cannot be had: ${ort.reason}`)
+    if (ort.binding === null)
+      throw new InferenceError(
+        'ERR_NATIVE_LOAD',
+        `the native executor, which plugins take, cannot be had: ${ort.reason}`,
+      )
     const found = find ? await findPlugins() : []
     const builtIn = new BuiltInProviders()
     builtIn.readNames(ort)
@@ -26,7 +40,11 @@ export const providers = new Command('providers')
     // One after the other: each takes the cores while it is tried.
     for (const plugin of [...given, ...found]) plugins.push(await tryPlugin(ort, plugin))
     const all = [...builtIn.all.map(builtInCapability), ...plugins]
-    process.stdout.write(json ? `${JSON.stringify(all, null, 2)}\n` : `ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`)
+    process.stdout.write(
+      json
+        ? `${JSON.stringify(all, null, 2)}\n`
+        : `ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`,
+    )
     if (find && !json) process.stdout.write(found.length === 0 ? installation : usage(plugins))
   })
 
@@ -38,7 +56,11 @@ No plugin is installed where zerohop looks: node_modules, $VIRTUAL_ENV, .venv, a
 
 async function tryPlugin(ort: NativeOrt, { name, library }: FoundPlugin): Promise<ProviderCapability> {
   const { devices, reason } = await openPlugin(ort, name, library)
-  const found = { available: reason === null, reason: reason ?? 'it ran a model in a process of its own', devices: devices.map(describeDevice) }
+  const found = {
+    available: reason === null,
+    reason: reason ?? 'it ran a model in a process of its own',
+    devices: devices.map(describeDevice),
+  }
   return { name, source: 'plugin', library, ...found }
 }
 

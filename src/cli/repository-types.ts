@@ -39,20 +39,38 @@ export async function repositoryTypes(folder: string): Promise<RepositoryTypes> 
 /** A model as its requests see it. */
 async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Promise<NamedSubject> {
   if ('steps' in configs[0]!) return ensembleSubject(name, configs[0])
-  const { path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs = [] } = configs[0] as ModelConfig & { path: string }
-  const config = resolveConfig(name, defined({ path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs }))
+  const {
+    path,
+    maxBatchSize: most,
+    inputs,
+    outputs,
+    sequence,
+    optionalInputs = [],
+  } = configs[0] as ModelConfig & { path: string }
+  const config = resolveConfig(
+    name,
+    defined({ path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs }),
+  )
   const values = await readValues(path, namedInputs(config))
   const { shown } = shapeTensors(name, config, { ...values, unservableOutputs: [] })
   const maxBatchSize = config.maxBatchSize ?? values.maxBatchSize
   const { controls = [], state: states = [] } = config.sequence ?? {}
   // A request that belongs to a sequence leaves them out, and gets no state.
-  const ownInputs = new Set([...optionalInputs, ...controls.map(({ input }) => input), ...states.map(({ input }) => input)])
+  const ownInputs = new Set([
+    ...optionalInputs,
+    ...controls.map(({ input }) => input),
+    ...states.map(({ input }) => input),
+  ])
   const images = new Set(inputs?.flatMap((input) => (input.image === undefined ? [] : [input.name])))
   const ownOutputs = new Set(states.map(({ output }) => output))
   return {
     model: name,
     file: relative(resolve(folder), path),
-    inputs: shown.inputs.map((value) => ({ ...value, optional: ownInputs.has(value.name), image: images.has(value.name) })),
+    inputs: shown.inputs.map((value) => ({
+      ...value,
+      optional: ownInputs.has(value.name),
+      image: images.has(value.name),
+    })),
     outputs: shown.outputs.map((value) => ({ ...value, optional: ownOutputs.has(value.name) })),
     maxBatchSize,
     byRow: maxBatchSize === null ? notStackable(values) === null : maxBatchSize > 0,
@@ -66,7 +84,10 @@ function ensembleSubject(model: string, { inputs, outputs, maxBatchSize = 0 }: P
     const shape = dims!.map((dim) => (dim === -1 ? '' : dim))
     return { name, type: type!, shape: byRow ? ['', ...shape] : shape }
   }
-  const asked = (inputs as readonly PipelineInput[]).map((input) => ({ ...valueOf(input), optional: input.optional ?? false }))
+  const asked = (inputs as readonly PipelineInput[]).map((input) => ({
+    ...valueOf(input),
+    optional: input.optional ?? false,
+  }))
   // Without an input the steps that need it are left out, and their outputs with them.
   const optional = asked.some((input) => input.optional)
   const given = (outputs as readonly PipelineOutput[]).map((output) => ({ ...valueOf(output), optional }))

@@ -7,7 +7,10 @@ export class ScenarioProgress {
   #sent = 0
 
   constructor(stream: NodeJS.WriteStream = process.stderr) {
-    this.#line = new ProgressLine('{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec', stream)
+    this.#line = new ProgressLine(
+      '{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec',
+      stream,
+    )
   }
 
   /** Counts the samples that are asked for. */
@@ -25,7 +28,12 @@ export class ScenarioProgress {
     const startMs = performance.now()
     this.#line.begin(Math.ceil(minDurationMs / 1000), () => {
       const seconds = (performance.now() - startMs) / 1000
-      return { value: Math.floor(seconds), what, samples: this.#sent, rate: seconds > 0 ? Math.round(this.#sent / seconds) : 0 }
+      return {
+        value: Math.floor(seconds),
+        what,
+        samples: this.#sent,
+        rate: seconds > 0 ? Math.round(this.#sent / seconds) : 0,
+      }
     })
   }
 

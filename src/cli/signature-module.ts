@@ -24,7 +24,8 @@ export function repositorySource(subjects: readonly NamedSubject[]): string {
   return `${heading('a model')}${moduleSource([...interfaces, map])}`
 }
 
-const heading = (what: string): string => `// Written by \`zerohop types\`; write it anew when ${what} changes.\n`
+const heading = (what: string): string =>
+  `// Written by \`zerohop types\`; write it anew when ${what} changes.\n`
 
 function moduleSource(parts: readonly string[]): string {
   const body = parts.join('\n')

@@ -30,7 +30,14 @@ const bareData: Readonly<Record<ElementType, string>> = {
 }
 
 /** Names that the text of an interface uses, and that none may therefore have. */
-export const namesInUse: readonly string[] = ['ModelSignature', 'RawTensor', 'TypedTensor', 'Record', 'Map', ...new Set(Object.values(bareData))]
+export const namesInUse: readonly string[] = [
+  'ModelSignature',
+  'RawTensor',
+  'TypedTensor',
+  'Record',
+  'Map',
+  ...new Set(Object.values(bareData)),
+]
 
 /** An input or output as requests have it. */
 export interface SignatureValue extends ValueMetadata {
@@ -51,11 +58,18 @@ export interface SignatureSubject {
 }
 
 /** The source text of an interface, for `engine.load<Name>()`. */
-export function interfaceSource(name: string, file: string, { inputs, outputs, maxBatchSize, byRow }: SignatureSubject): string {
+export function interfaceSource(
+  name: string,
+  file: string,
+  { inputs, outputs, maxBatchSize, byRow }: SignatureSubject,
+): string {
   const stackable = notStackable({ inputs, outputs }) === null
   const plain = [...inputs, ...outputs].every(({ type }) => bindingCarrier.carries(type))
   const executor = plain ? '' : "; served with `executor: 'native'`"
-  const asked = inputs.map((input) => ({ ...input, optional: input.optional === true || valueTypeOf(input.type)!.kind === 'optional' }))
+  const asked = inputs.map((input) => ({
+    ...input,
+    optional: input.optional === true || valueTypeOf(input.type)!.kind === 'optional',
+  }))
   const given = members(asked, (input) => inputType(input, byRow ?? stackable))
   const answered = members(outputs, ({ type }) => typeText(valueTypeOf(type)!))
   return `/** Inputs and outputs of \`${comment(file)}\`; ${batching(maxBatchSize, stackable)}${executor}. */
@@ -67,7 +81,8 @@ export interface ${name} extends ModelSignature {
 }
 
 function batching(maxBatchSize: number | null, stackable: boolean): string {
-  if (maxBatchSize === null) return stackable ? 'requests share runs where its rows are independent' : 'each request is its own run'
+  if (maxBatchSize === null)
+    return stackable ? 'requests share runs where its rows are independent' : 'each request is its own run'
   return maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
 }
 
@@ -81,10 +96,17 @@ function inputType(input: SignatureValue, byRow: boolean): string {
 
 /** A type as TypeScript has it: the same for what is given and what is answered. */
 function typeText(type: ValueType): string {
-  if (type.kind === 'tensor') return isRawType(type.element) ? `RawTensor<'${type.element}'>` : `TypedTensor<'${type.element}'>`
+  if (type.kind === 'tensor')
+    return isRawType(type.element) ? `RawTensor<'${type.element}'>` : `TypedTensor<'${type.element}'>`
   if (type.kind === 'optional') return `${typeText(type.item)} | null`
-  if (type.kind === 'seq') return type.item.kind === 'optional' ? `(${typeText(type.item)})[]` : `${typeText(type.item)}[]`
-  const entry = type.value === 'string' ? 'string' : type.value === 'int64' || type.value === 'uint64' ? 'bigint' : 'number'
+  if (type.kind === 'seq')
+    return type.item.kind === 'optional' ? `(${typeText(type.item)})[]` : `${typeText(type.item)}[]`
+  const entry =
+    type.value === 'string'
+      ? 'string'
+      : type.value === 'int64' || type.value === 'uint64'
+        ? 'bigint'
+        : 'number'
   return type.key === 'string' ? `Record<string, ${entry}>` : `Map<bigint, ${entry}>`
 }
 

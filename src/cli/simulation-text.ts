@@ -7,7 +7,13 @@ import { fewestRuns } from '../simulation/size-medians.ts'
 import type { SimulatedConfiguration } from './simulated-configuration.ts'
 
 /** A prediction, beside what was recorded where the same was, and how far it is to be trusted. */
-export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>, check: PredictionCheck | null, sizes: SeldomSizes | null): string {
+export function simulationText(
+  predicted: SimulationResult,
+  recorded: RecordedFigures | null,
+  configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>,
+  check: PredictionCheck | null,
+  sizes: SeldomSizes | null,
+): string {
   const ms = (value: number | null) => (value === null ? '-' : value.toFixed(3))
   const number = (value: number | null) => (value === null ? '-' : value.toFixed(2))
   const lines: [string, (of: RecordedFigures | SimulationResult) => string][] = [
@@ -24,14 +30,25 @@ export function simulationText(predicted: SimulationResult, recorded: RecordedFi
   ]
   const columns = recorded === null ? ['predicted'] : ['recorded', 'predicted']
   const colAligns = ['left', ...columns.map(() => 'right')] as ('left' | 'right')[]
-  const table = new Table({ head: ['', ...columns], style: { head: [], border: [], compact: true }, colAligns })
-  for (const [name, cell] of lines) table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
+  const table = new Table({
+    head: ['', ...columns],
+    style: { head: [], border: [], compact: true },
+    colAligns,
+  })
+  for (const [name, cell] of lines)
+    table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
   const { batches, costs, utilisation, maxQueued, refused, dropped } = predicted
-  const byRows = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
+  const byRows = Object.entries(batches)
+    .map(([rows, count]) => `${rows}: ${count}`)
+    .join(', ')
   const rest = [
     configurationText(configuration),
     `batches by rows: ${byRows}`,
-    ...(costs === null ? [] : [`a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`]),
+    ...(costs === null
+      ? []
+      : [
+          `a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`,
+        ]),
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
     ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
     ...(check === null ? [] : [checkText(check)]),
@@ -50,10 +67,22 @@ function checkText({ p99Off, throughputOff }: PredictionCheck): string {
 function sizesText({ batches, neverRan, seldomRan, isTrusted }: SeldomSizes): string[] {
   if (neverRan + seldomRan === 0) return []
   const told = `of ${batches} predicted batches ${neverRan} have sizes that never ran in the recording, ${seldomRan} such as ran fewer than ${fewestRuns} times: what they take is reckoned from other sizes`
-  return isTrusted ? [told] : [told, `not to be trusted: that is more than ${trustedSeldomShare * 100} % of the batches; have their times measured by -m model.onnx, or give them by --service`]
+  return isTrusted
+    ? [told]
+    : [
+        told,
+        `not to be trusted: that is more than ${trustedSeldomShare * 100} % of the batches; have their times measured by -m model.onnx, or give them by --service`,
+      ]
 }
 
-function configurationText({ instances, maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs }: Parameters<typeof simulationText>[2]): string {
+function configurationText({
+  instances,
+  maxBatchSize,
+  joinRequests,
+  preferredBatchSizes,
+  maxQueueDelayMs,
+  latencyTargetMs,
+}: Parameters<typeof simulationText>[2]): string {
   const parts = [
     instances === 1 ? '1 instance' : `${instances} instances`,
     joinRequests ? `batches of up to ${maxBatchSize} rows` : 'each request by itself',

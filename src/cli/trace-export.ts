@@ -18,7 +18,9 @@ const timelineShare = 0.2
 
 /** `zerohop trace-export FILE...`: files of traces in another form. */
 export const traceExport = new Command('trace-export')
-  .description("turn files of traces into a timeline for Perfetto's viewer (ui.perfetto.dev), or into a recording of arrivals to be replayed")
+  .description(
+    "turn files of traces into a timeline for Perfetto's viewer (ui.perfetto.dev), or into a recording of arrivals to be replayed",
+  )
   .argument('<file...>', 'files of traces')
   .option('--perfetto', 'a timeline: workers with their batches, requests, how many wait', false)
   .option('--arrivals', 'a recording: a line of JSON for each request of a caller', false)
@@ -26,7 +28,8 @@ export const traceExport = new Command('trace-export')
   .action(async function (this: Command, paths: string[], { perfetto, arrivals, out }: ExportOptions) {
     if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given, and not both')
     if (perfetto && out === undefined) this.error('--perfetto takes --out, as a timeline is no text')
-    if (out !== undefined && paths.some((path) => isSameFile(path, out))) this.error(`error: --out ${out} is one of the files of traces`)
+    if (out !== undefined && paths.some((path) => isSameFile(path, out)))
+      this.error(`error: --out ${out} is one of the files of traces`)
     const traces: Trace[] = []
     for (const path of paths) {
       const file = await readTraceFile(path, perfetto ? timelineShare : undefined)

@@ -31,7 +31,9 @@ const mostWithTensors = 100
 
 /** `zerohop trace-summary FILE...`: what the requests of files of traces took on average, as Triton's tool of that name prints it. */
 export const traceSummary = new Command('trace-summary')
-  .description('sum up files of traces, of this library or of Triton: what requests took on average, by model')
+  .description(
+    'sum up files of traces, of this library or of Triton: what requests took on average, by model',
+  )
   .argument('<file...>', 'files of traces')
   .option('-t, --show-trace', 'show each trace, with the time between its timestamps', false)
   .option('-v, --verbose', 'show what the files hold, as JSON', false)
@@ -56,12 +58,24 @@ async function summaryOf(path: string, keeps: boolean): Promise<FileSummary> {
     summaries.add(trace)
     if (trace.tensors.length > 0 && withTensors.length < mostWithTensors) withTensors.push(trace)
   }
-  const { cut, traces } = keeps ? await readTraceFile(path) : { ...(await eachTrace(path, add)), traces: null }
+  const { cut, traces } = keeps
+    ? await readTraceFile(path)
+    : { ...(await eachTrace(path, add)), traces: null }
   traces?.forEach(add)
-  return { path, cut, models: summaries.all, withTensors: withTensors.toSorted((a, b) => a.id - b.id), traces }
+  return {
+    path,
+    cut,
+    models: summaries.all,
+    withTensors: withTensors.toSorted((a, b) => a.id - b.id),
+    traces,
+  }
 }
 
-function* textOf({ path, models, withTensors, traces }: FileSummary, showTrace: boolean, verbose: boolean): Generator<string> {
+function* textOf(
+  { path, models, withTensors, traces }: FileSummary,
+  showTrace: boolean,
+  verbose: boolean,
+): Generator<string> {
   if (verbose) yield* jsonOf(traces!)
   yield `File: ${escaped(path)}\n`
   if (showTrace) for (const trace of traces!) yield traceText(harmless(trace))
@@ -85,11 +99,21 @@ function harmless(trace: Trace): Trace {
     model: escaped(trace.model),
     ...(trace.error !== undefined && { error: escaped(trace.error) }),
     timestamps: trace.timestamps.map(({ name, ns }) => ({ name: escaped(name), ns })),
-    tensors: trace.tensors.map(({ activity, name, data, shape, dtype }) => ({ activity: escaped(activity), name: escaped(name), data: escaped(data), shape, dtype })),
+    tensors: trace.tensors.map(({ activity, name, data, shape, dtype }) => ({
+      activity: escaped(activity),
+      name: escaped(name),
+      data: escaped(data),
+      shape,
+      dtype,
+    })),
   }
 }
 
 function harmlessSummary(summary: ModelSummary): ModelSummary {
   const failures = Object.entries(summary.failures).map(([why, count]) => [escaped(why), count])
-  return { ...summary, model: escaped(summary.model), failures: Object.fromEntries(failures) as ModelSummary['failures'] }
+  return {
+    ...summary,
+    model: escaped(summary.model),
+    failures: Object.fromEntries(failures) as ModelSummary['failures'],
+  }
 }

@@ -15,7 +15,9 @@ export interface TuneFiles {
  * @throws InferenceError `ERR_INVALID_ARG` where two are one file; what opening them throws.
  */
 export function checkFiles({ model, output, state }: TuneFiles): void {
-  for (const path of [output, state]) if (isSame(path, model)) throw invalidArgument(path === output ? 'output' : 'state', 'another file than the model', path)
+  for (const path of [output, state])
+    if (isSame(path, model))
+      throw invalidArgument(path === output ? 'output' : 'state', 'another file than the model', path)
   if (isSame(output, state)) throw invalidArgument('state', 'another file than the output', state)
   checkWritable(output)
   checkWritable(state)

@@ -9,8 +9,16 @@ export class TuneProgress implements TuneListener {
   #last = 'none'
 
   constructor(budgetSeconds: number, stream: NodeJS.WriteStream) {
-    this.#line = new ProgressLine('[{bar}] {value}/{total} s | {phase} | {measured} measured, last {last}', stream)
-    this.#line.begin(Math.round(budgetSeconds), () => ({ value: Math.floor(performance.now() / 1000), phase: this.#phase, measured: this.#measured, last: this.#last }))
+    this.#line = new ProgressLine(
+      '[{bar}] {value}/{total} s | {phase} | {measured} measured, last {last}',
+      stream,
+    )
+    this.#line.begin(Math.round(budgetSeconds), () => ({
+      value: Math.floor(performance.now() / 1000),
+      phase: this.#phase,
+      measured: this.#measured,
+      last: this.#last,
+    }))
   }
 
   onPhase(phase: string): void {

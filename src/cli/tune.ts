@@ -31,12 +31,15 @@ Exit codes: 0 a configuration was found; 1 none, or the model cannot be loaded; 
 
 /** `zerohop tune model.onnx`: the configuration with which it serves most on this machine. */
 export const tune = addTuneOptions(new Command('tune'))
-  .description('find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory')
+  .description(
+    'find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory',
+  )
   .argument('<model>', 'path of an .onnx or .ort file')
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
     const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
-    if (format === 'pbtxt' && configText('', sample, options.provider) === null) command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
+    if (format === 'pbtxt' && configText('', sample, options.provider) === null)
+      command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
     checkFiles({ model: path, output, state: settings.statePath })
@@ -54,21 +57,71 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, maxBatchCosts, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const {
+    latencyP99,
+    memory,
+    budget,
+    concurrency,
+    requestRate: rate,
+    batchSize,
+    shape,
+    inputData,
+    instances,
+    intraOpThreads: threads,
+    maxBatchSizes,
+    maxQueueDelaysUs,
+    maxBatchCosts,
+    provider,
+    plugin,
+    modelConfig,
+    engineOptions,
+    state,
+    fresh,
+  } = options
   const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
   for (const name of ['autoTune', 'sequence'] as const) {
-    if (others[name]) throw invalidArgument(`--model-config ${name}`, name === 'sequence' ? 'none, as requests of sequences are not made up' : 'none, as it changes what is measured', others[name])
+    if (others[name])
+      throw invalidArgument(
+        `--model-config ${name}`,
+        name === 'sequence'
+          ? 'none, as requests of sequences are not made up'
+          : 'none, as it changes what is measured',
+        others[name],
+      )
   }
   if (maxBatchCosts !== undefined && budgetsOf(maxBatchCosts, others).length === 0) {
-    throw invalidArgument('--max-batch-costs', '--model-config with dynamicBatching.cost beside it', maxBatchCosts)
+    throw invalidArgument(
+      '--max-batch-costs',
+      '--model-config with dynamicBatching.cost beside it',
+      maxBatchCosts,
+    )
   }
-  const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
+  const engine: EngineOptions =
+    plugin.length === 0
+      ? engineOptions
+      : {
+          ...engineOptions,
+          providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])),
+        }
   return {
     path,
     options: others,
     kind: provider,
-    measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
-    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000), batchCosts: budgetsOf(maxBatchCosts, others) },
+    measuring: {
+      requests: {
+        rows: batchSize,
+        shapes: shape,
+        inputData: inputData.length === 0 ? ['random'] : inputData,
+      },
+      engine,
+    },
+    space: {
+      instances,
+      threads,
+      batchSizes: maxBatchSizes,
+      delaysMs: maxQueueDelaysUs?.map((us) => us / 1000),
+      batchCosts: budgetsOf(maxBatchCosts, others),
+    },
     concurrency,
     rate,
     p99Ms: latencyP99,
@@ -81,9 +134,18 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
 }
 
 /** Writes what was found, or says why there is nothing. */
-function finish({ best, end, reason, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
+function finish(
+  { best, end, reason, kind }: TuneResult,
+  settings: TuneSettings,
+  output: string,
+  { format, json }: TuneOptions,
+): void {
   if (end === 'interrupted') {
-    tellLine(existsSync(settings.statePath) ? `interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there` : 'interrupted; nothing was measured')
+    tellLine(
+      existsSync(settings.statePath)
+        ? `interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`
+        : 'interrupted; nothing was measured',
+    )
     process.exitCode = interruptedCode
     return
   }
@@ -94,6 +156,9 @@ function finish({ best, end, reason, kind }: TuneResult, settings: TuneSettings,
   }
   const { configuration } = best.candidate
   const name = basename(settings.path, extname(settings.path))
-  writeFileSync(output, format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!)
+  writeFileSync(
+    output,
+    format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!,
+  )
   if (!json) process.stdout.write(`Written to ${output}. ${bestText(best)}\n`)
 }

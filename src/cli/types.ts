@@ -22,19 +22,39 @@ interface TypesOptions {
 
 /** `zerohop types model.onnx`: writes the TypeScript signature of a model, or of all models of a repository. */
 export const types = new Command('types')
-  .description("write the TypeScript types of a model's inputs and outputs, for engine.load<M>(), or those of all models of a repository")
+  .description(
+    "write the TypeScript types of a model's inputs and outputs, for engine.load<M>(), or those of all models of a repository",
+  )
   .argument('<model>', 'path of an .onnx or .ort file, or the folder of a Triton model repository')
   .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
-  .addOption(new Option('-i, --image <input>', 'an input that is loaded with `image`, and takes encoded images as bytes; may be given several times').argParser(collect(String)).default([], 'none'))
+  .addOption(
+    new Option(
+      '-i, --image <input>',
+      'an input that is loaded with `image`, and takes encoded images as bytes; may be given several times',
+    )
+      .argParser(collect(String))
+      .default([], 'none'),
+  )
   .option('-o, --out <file>', 'file to write (default: standard output)')
   .action(async (path: string, { name, image, out }: TypesOptions, command: Command) => {
-    if (out !== undefined && isSameFile(path, out)) command.error("error: option '-o, --out <file>' names the model itself")
+    if (out !== undefined && isSameFile(path, out))
+      command.error("error: option '-o, --out <file>' names the model itself")
     if (!(await isFolder(path))) {
       const values = await readValues(path)
-      return write(signatureSource(name ?? signatureName(path), basename(path), { ...values, inputs: withImages(path, values.inputs, image) }), out)
+      return write(
+        signatureSource(name ?? signatureName(path), basename(path), {
+          ...values,
+          inputs: withImages(path, values.inputs, image),
+        }),
+        out,
+      )
     }
-    if (image.length > 0) command.error("error: option '-i, --image <input>' is for one model; of a repository the configurations say it (`image` of an input)")
-    if (name !== undefined) command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
+    if (image.length > 0)
+      command.error(
+        "error: option '-i, --image <input>' is for one model; of a repository the configurations say it (`image` of an input)",
+      )
+    if (name !== undefined)
+      command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
     await writeRepository(path, out)
   })
 
@@ -42,19 +62,38 @@ export const types = new Command('types')
 async function writeRepository(folder: string, out: string | undefined): Promise<void> {
   const { source, unsupported, failures } = await repositoryTypes(folder)
   if (source !== null) await write(source, out)
-  for (const { model, message } of unsupported) tellLine(`left out is '${model}', which is for another backend: ${message}`)
+  for (const { model, message } of unsupported)
+    tellLine(`left out is '${model}', which is for another backend: ${message}`)
   for (const failure of failures) tell(failureOf(failure))
   if (failures.length === 0 && source !== null) return
-  const left = failures.length === 0 ? 'it has no models' : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`
-  throw new InferenceError('ERR_MODEL_LOAD', `${folder}: ${left}`, { name: 'model', expected: 'a repository of models that can be read', received: folder })
+  const left =
+    failures.length === 0
+      ? 'it has no models'
+      : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`
+  throw new InferenceError('ERR_MODEL_LOAD', `${folder}: ${left}`, {
+    name: 'model',
+    expected: 'a repository of models that can be read',
+    received: folder,
+  })
 }
 
 /** @throws InferenceError `ERR_INVALID_ARG` for names of no input that can be one of images. */
-function withImages(path: string, inputs: readonly ValueMetadata[], images: readonly string[]): SignatureValue[] {
-  const isImage = ({ type, shape }: ValueMetadata) => isElementType(type) && type !== 'string' && (shape.length === 3 || shape.length === 4)
+function withImages(
+  path: string,
+  inputs: readonly ValueMetadata[],
+  images: readonly string[],
+): SignatureValue[] {
+  const isImage = ({ type, shape }: ValueMetadata) =>
+    isElementType(type) && type !== 'string' && (shape.length === 3 || shape.length === 4)
   const named = inputs.filter(isImage).map((input) => input.name)
   const other = images.find((name) => !named.includes(name))
-  if (other !== undefined) throw invalidArgument('--image', `an input of images (${listNames(named, 'the model has none')})`, other, { model: basename(path) })
+  if (other !== undefined)
+    throw invalidArgument(
+      '--image',
+      `an input of images (${listNames(named, 'the model has none')})`,
+      other,
+      { model: basename(path) },
+    )
   return inputs.map((input) => ({ ...input, image: images.includes(input.name) }))
 }
 
@@ -64,7 +103,8 @@ async function write(source: string, out: string | undefined): Promise<void> {
 }
 
 function interfaceName(name: string): string {
-  if (!/^[A-Z_$][\w$]*$/.test(name)) throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
+  if (!/^[A-Z_$][\w$]*$/.test(name))
+    throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
   if (namesInUse.includes(name)) throw new InvalidArgumentError('What is written uses that name itself.')
   return name
 }

@@ -9,7 +9,9 @@ import { pipeline } from 'node:stream/promises'
  */
 export async function writeParts(parts: Iterable<string | Uint8Array>, path?: string): Promise<void> {
   try {
-    await pipeline(Readable.from(parts), path === undefined ? process.stdout : createWriteStream(path), { end: path !== undefined })
+    await pipeline(Readable.from(parts), path === undefined ? process.stdout : createWriteStream(path), {
+      end: path !== undefined,
+    })
   } catch (error) {
     if (path !== undefined || !wasClosed.has((error as NodeJS.ErrnoException).code!)) throw error
   }

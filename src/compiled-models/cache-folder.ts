@@ -41,7 +41,9 @@ export class CacheFolder {
   isSafe(): boolean {
     try {
       checkPlace(dirname(this.root))
-      return [this.root, join(this.root, 'entries')].every((folder) => distrustOf(lstatSync(folder, { bigint: true })) === null)
+      return [this.root, join(this.root, 'entries')].every(
+        (folder) => distrustOf(lstatSync(folder, { bigint: true })) === null,
+      )
     } catch {
       return false
     }
@@ -95,7 +97,8 @@ export class CacheFolder {
   async remove(key: string): Promise<void> {
     const aside = join(this.unfinished, `${ownIdentity()}-${randomUUID()}`)
     // What is no folder of ours, whatever it is, is not looked into. One that must not be written to can neither be moved nor emptied.
-    if (lstatSync(this.entry(key), { throwIfNoEntry: false })?.isDirectory() === true) await chmod(this.entry(key), 0o700).catch(() => {})
+    if (lstatSync(this.entry(key), { throwIfNoEntry: false })?.isDirectory() === true)
+      await chmod(this.entry(key), 0o700).catch(() => {})
     await rename(this.entry(key), aside).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })

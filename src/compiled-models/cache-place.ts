@@ -11,7 +11,10 @@ export function userCacheFolder(): string {
     : [XDG_CACHE_HOME, '.cache'] // prettier-ignore
   if (told !== undefined && isAbsolute(told)) return told
   const folder = join(homeFolder(), ...usual)
-  if (!isAbsolute(folder)) throw new Error('this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be')
+  if (!isAbsolute(folder))
+    throw new Error(
+      'this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be',
+    )
   return folder
 }
 
@@ -37,7 +40,8 @@ const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x53
 export function checkPlace(folder: string): void {
   if (process.getuid !== undefined) checkOwners(folder, process.getuid())
   // A file that another machine removes is gone there for who has it mapped, which ends a process by SIGBUS.
-  if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type)) throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
+  if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type))
+    throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
 }
 
 /** From the top down: what lies in a folder that only this user and root can change stays what it was found to be. */
@@ -46,8 +50,14 @@ function checkOwners(folder: string, user: number): void {
   const stats = lstatSync(folder)
   const advice = 'choose a folder of your own by cache: { dir }, or ZEROHOP_CACHE'
   if (!stats.isDirectory()) throw new Error(`${folder} is no folder`)
-  if (stats.uid !== user && stats.uid !== 0) throw new Error(`${folder} belongs to user ${stats.uid}, who could put another cache in its place: ${advice}`)
+  if (stats.uid !== user && stats.uid !== 0)
+    throw new Error(
+      `${folder} belongs to user ${stats.uid}, who could put another cache in its place: ${advice}`,
+    )
   const isOpen = (stats.mode & writableByOthers) !== 0 && (stats.mode & sticky) === 0
   // Also of a group that has nobody else in it: who is in one only the system's data bases say, and others can be added later.
-  if (isOpen) throw new Error(`other users may write to ${folder}, and put another cache in its place: take that right from them (chmod go-w), or ${advice}`)
+  if (isOpen)
+    throw new Error(
+      `other users may write to ${folder}, and put another cache in its place: take that right from them (chmod go-w), or ${advice}`,
+    )
 }

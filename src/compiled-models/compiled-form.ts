@@ -27,15 +27,20 @@ export function ofCompiled(options: OpenOptions): OpenOptions {
 }
 
 /** Entries by which ONNX Runtime would look elsewhere for a model or a part of it, or write one. */
-const ownFiles = /^(?:ep\.context|session\.(?:load_model_format|save_model_format|optimized_model|save_external|model_external|use_ort_model_bytes))/
+const ownFiles =
+  /^(?:ep\.context|session\.(?:load_model_format|save_model_format|optimized_model|save_external|model_external|use_ort_model_bytes))/
 
 /** Why a model has no compiled form; `null` for one that may have. */
-export function whyNotCompiled({ path, sessionOptions, runEntries }: ResolvedConfig, onCpuOnly: boolean): string | null {
+export function whyNotCompiled(
+  { path, sessionOptions, runEntries }: ResolvedConfig,
+  onCpuOnly: boolean,
+): string | null {
   const { externalData, optimizedModelFilePath, enableProfiling, extra } = sessionOptions
   if (!onCpuOnly) return 'it does not run on the CPU alone'
   if (/\.ort$/i.test(path)) return 'it is a file in the format .ort, whose graph is as it is to be'
   if (externalData !== undefined) return 'it has external data in memory'
-  if (optimizedModelFilePath !== undefined) return 'its optimised graph is to be written elsewhere (optimizedModelFilePath)'
+  if (optimizedModelFilePath !== undefined)
+    return 'its optimised graph is to be written elsewhere (optimizedModelFilePath)'
   if (enableProfiling === true) return 'it is to be profiled'
   const entry = [...Object.keys(extra), ...Object.keys(runEntries)].find((name) => ownFiles.test(name))
   return entry === undefined ? null : `it has files of its own (${entry})`
@@ -50,9 +55,17 @@ const entryNotOfGraph = /^session\.(?:intra_op|inter_op)\.|^session\.force_spinn
 
 /** What of a configuration has a part in what its graph is compiled to, in the same order whoever gives it. */
 export function graphOptionsOf({ sessionOptions }: ResolvedConfig): unknown {
-  const inOrder = (of: object, isLeftOut: (name: string) => boolean) => Object.entries(of).filter(([name]) => !isLeftOut(name)).sort(([a], [b]) => (a < b ? -1 : 1))
-  const options = inOrder(sessionOptions, (name) => notOfGraph.has(name)).map(([name, value]): [string, unknown] => {
-    return [name, typeof value === 'object' && value !== null ? inOrder(value as object, () => false) : value]
-  })
+  const inOrder = (of: object, isLeftOut: (name: string) => boolean) =>
+    Object.entries(of)
+      .filter(([name]) => !isLeftOut(name))
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+  const options = inOrder(sessionOptions, (name) => notOfGraph.has(name)).map(
+    ([name, value]): [string, unknown] => {
+      return [
+        name,
+        typeof value === 'object' && value !== null ? inOrder(value as object, () => false) : value,
+      ]
+    },
+  )
   return [options, inOrder(sessionOptions.extra, (name) => entryNotOfGraph.test(name))]
 }

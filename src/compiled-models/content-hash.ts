@@ -10,7 +10,11 @@ const pieceBytes = 2 ** 18
  *
  * @param look is shown each piece, which is overwritten afterwards.
  */
-export async function hashOfFile(path: string, signal?: AbortSignal, look?: (piece: Buffer) => void): Promise<string> {
+export async function hashOfFile(
+  path: string,
+  signal?: AbortSignal,
+  look?: (piece: Buffer) => void,
+): Promise<string> {
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
   try {
     if (!(await file.stat()).isFile()) throw new Error(`${path} is no regular file`)
@@ -33,7 +37,11 @@ export async function hashOfFile(path: string, signal?: AbortSignal, look?: (pie
 }
 
 /** The same of bytes, which may be shared memory. */
-export async function hashOfBytes(bytes: Uint8Array, signal?: AbortSignal, look?: (piece: Buffer) => void): Promise<string> {
+export async function hashOfBytes(
+  bytes: Uint8Array,
+  signal?: AbortSignal,
+  look?: (piece: Buffer) => void,
+): Promise<string> {
   const tree = new HashTree()
   for (let at = 0; at < bytes.byteLength; at += pieceBytes) {
     signal?.throwIfAborted()

@@ -17,7 +17,14 @@ function fromSystem(): string | null {
     try {
       const buffer = Buffer.alloc(mostBytes)
       const length = readSync(file, buffer, 0, mostBytes, 0)
-      return /^(?:flags|Features)\s*:(.*)$/m.exec(buffer.toString('latin1', 0, length))?.[1]?.trim().split(/\s+/).sort().join(' ') ?? null
+      return (
+        /^(?:flags|Features)\s*:(.*)$/m
+          .exec(buffer.toString('latin1', 0, length))?.[1]
+          ?.trim()
+          .split(/\s+/)
+          .sort()
+          .join(' ') ?? null
+      )
     } finally {
       closeSync(file)
     }

@@ -10,9 +10,28 @@ import { cpuFeatures } from './cpu-features.ts'
  *
  * @param obstacle why there is to be no compiled form; else `null`.
  */
-export function entryKey(content: string, runtime: ModelRuntime, config: ResolvedConfig, obstacle: string | null): string {
+export function entryKey(
+  content: string,
+  runtime: ModelRuntime,
+  config: ResolvedConfig,
+  obstacle: string | null,
+): string {
   const { executor, ortVersion, onCpuOnly } = runtime
-  const providers = onCpuOnly ? 'cpu' : inspect([config.executionProviders, config.instanceGroup.map(({ kind, gpus }) => [kind, gpus])], { depth: null })
-  const parts = [content, executor, ortVersion, process.platform, process.arch, cpuFeatures(), providers, obstacle, inspect(graphOptionsOf(config), { depth: null, maxArrayLength: null, maxStringLength: null })]
+  const providers = onCpuOnly
+    ? 'cpu'
+    : inspect([config.executionProviders, config.instanceGroup.map(({ kind, gpus }) => [kind, gpus])], {
+        depth: null,
+      })
+  const parts = [
+    content,
+    executor,
+    ortVersion,
+    process.platform,
+    process.arch,
+    cpuFeatures(),
+    providers,
+    obstacle,
+    inspect(graphOptionsOf(config), { depth: null, maxArrayLength: null, maxStringLength: null }),
+  ]
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }

@@ -30,7 +30,12 @@ export class EntryLock {
    * @returns `null` when it could not be had within `limitMs`.
    * @throws what the file system says, also of a lock that is nobody's and cannot be removed; the signal's reason.
    */
-  static async take(path: string, limitMs: number, signal: AbortSignal, staleAfterMs = 15_000): Promise<EntryLock | null> {
+  static async take(
+    path: string,
+    limitMs: number,
+    signal: AbortSignal,
+    staleAfterMs = 15_000,
+  ): Promise<EntryLock | null> {
     const startMs = performance.now()
     let seen = { state: '', atMs: startMs }
     for (;;) {

@@ -37,7 +37,10 @@ export interface Manifest {
 const believedForMs = 24 * 60 * 60 * 1000
 
 /** Whether a model that has no compiled form may have one now. */
-export function mayBeCompiled({ files, tooLargeBytes, isFinal, triedAtMs }: Manifest, maxBytes: number): boolean {
+export function mayBeCompiled(
+  { files, tooLargeBytes, isFinal, triedAtMs }: Manifest,
+  maxBytes: number,
+): boolean {
   if (files !== null || isFinal) return false
   return tooLargeBytes > 0 ? tooLargeBytes <= maxBytes : !(Math.abs(Date.now() - triedAtMs) < believedForMs)
 }
@@ -63,7 +66,8 @@ export async function sealFiles(folder: string): Promise<CompiledFile[]> {
 
 /** Makes a folder with its files an entry, instead of the one there is. */
 export async function publishEntry(cache: CacheFolder, folder: string, manifest: Manifest): Promise<void> {
-  if (manifest.files === null) for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
+  if (manifest.files === null)
+    for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
   await writeSealed(join(folder, manifestFile), manifest, onlyToRead)
   await touch(cache, manifest.key)
   await cache.publish(folder, manifest.key)
@@ -96,7 +100,8 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
 export function isAsRead(cache: CacheFolder, { key, files }: Manifest): boolean {
   const folder = cache.entry(key)
   const stats = statsOf(folder)
-  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null || !cache.isSafe()) return false
+  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null || !cache.isSafe())
+    return false
   return files!.every(({ name, state }) => {
     const found = statsOf(join(folder, name))
     return found !== undefined && found.isFile() && distrustOf(found) === null && stateOf(found) === state
@@ -112,9 +117,16 @@ export function graphOf(cache: CacheFolder, key: string): string {
 function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false
   const { key, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<string, unknown>
-  const isWhole = typeof key === 'string' && typeof reason === 'string' && typeof tooLargeBytes === 'number' && typeof triedAtMs === 'number'
+  const isWhole =
+    typeof key === 'string' &&
+    typeof reason === 'string' &&
+    typeof tooLargeBytes === 'number' &&
+    typeof triedAtMs === 'number'
   if (!isWhole || typeof isFinal !== 'boolean' || typeof wasRun !== 'boolean') return false
-  return files === null || (Array.isArray(files) && files.every(isCompiledFile) && files.some(({ name }) => name === graphFile))
+  return (
+    files === null ||
+    (Array.isArray(files) && files.every(isCompiledFile) && files.some(({ name }) => name === graphFile))
+  )
 }
 
 function isCompiledFile(value: unknown): value is CompiledFile {
@@ -127,7 +139,13 @@ function isCompiledFile(value: unknown): value is CompiledFile {
 async function checked(folder: string, file: CompiledFile): Promise<CompiledFile | null> {
   const path = join(folder, file.name)
   const stats = statsOf(path)
-  if (stats === undefined || !stats.isFile() || distrustOf(stats) !== null || stats.size !== BigInt(file.byteLength)) return null
+  if (
+    stats === undefined ||
+    !stats.isFile() ||
+    distrustOf(stats) !== null ||
+    stats.size !== BigInt(file.byteLength)
+  )
+    return null
   const state = stateOf(stats)
   if (state === file.state) return file
   const hash = await hashOfFile(path).catch(() => '')

@@ -21,7 +21,9 @@ interface StoredEntry {
 /** Notes that an entry is used now, in the time of change of a file beside it: its own files stay as they are. */
 export async function touch(cache: CacheFolder, key: string): Promise<void> {
   const now = new Date()
-  await utimes(cache.used(key), now, now).catch(() => writeFile(cache.used(key), '', { mode: 0o600 }).catch(() => {}))
+  await utimes(cache.used(key), now, now).catch(() =>
+    writeFile(cache.used(key), '', { mode: 0o600 }).catch(() => {}),
+  )
 }
 
 /** Takes away what was not used for the longest time until no more than `maxBytes` are left. Who has a file open keeps it. */
@@ -44,12 +46,21 @@ async function entriesOf(cache: CacheFolder): Promise<StoredEntry[]> {
       const used = await stat(cache.used(key)).catch(() => null)
       const agoMs = Date.now() - (used?.mtimeMs ?? 0)
       const isAhead = agoMs < -inUseForMs // a clock was wrong, and this as good as never
-      return { key, byteLength: await bytesIn(cache.entry(key)), unusedForMs: isAhead ? Infinity : agoMs, isInUse: !isAhead && agoMs < inUseForMs }
+      return {
+        key,
+        byteLength: await bytesIn(cache.entry(key)),
+        unusedForMs: isAhead ? Infinity : agoMs,
+        isInUse: !isAhead && agoMs < inUseForMs,
+      }
     }),
   )
 }
 
-async function removeOldest(cache: CacheFolder, entries: readonly StoredEntry[], bytes: number): Promise<void> {
+async function removeOldest(
+  cache: CacheFolder,
+  entries: readonly StoredEntry[],
+  bytes: number,
+): Promise<void> {
   let left = bytes
   for (const { key, byteLength } of entries.toSorted((a, b) => b.unusedForMs - a.unusedForMs || 0)) {
     if (left <= 0) return
@@ -68,13 +79,15 @@ export async function sweep(cache: CacheFolder): Promise<void> {
   for (const name of await readdir(cache.unfinished)) {
     const path = join(cache.unfinished, name)
     const owner = name.split('-')[0]!
-    if (hasEnded(owner) || (await isOlderThan(path, abandonedAfterMs))) await rm(path, { recursive: true, force: true }).catch(() => {})
+    if (hasEnded(owner) || (await isOlderThan(path, abandonedAfterMs)))
+      await rm(path, { recursive: true, force: true }).catch(() => {})
   }
   const keys = new Set(await readdir(join(cache.root, 'entries')))
   for (const room of ['known', 'notes', 'used', 'locks']) {
     for (const name of await readdir(join(cache.root, room))) {
       const path = join(cache.root, room, name)
-      if (!keys.has(name.replace(/\.json$/, '')) && (await isOlderThan(path, forgottenAfterMs))) await unlink(path).catch(() => {})
+      if (!keys.has(name.replace(/\.json$/, '')) && (await isOlderThan(path, forgottenAfterMs)))
+        await unlink(path).catch(() => {})
     }
   }
 }
@@ -86,6 +99,13 @@ async function isOlderThan(path: string, ms: number): Promise<boolean> {
 
 async function bytesIn(folder: string): Promise<number> {
   const names = await readdir(folder).catch(() => [])
-  const sizes = await Promise.all(names.map((name) => lstat(join(folder, name)).then(({ size }) => size, () => 0)))
+  const sizes = await Promise.all(
+    names.map((name) =>
+      lstat(join(folder, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  )
   return sizes.reduce((sum, size) => sum + size, 0)
 }

@@ -33,7 +33,9 @@ export class ExternalFiles {
 
   /** Paths beside a model in `folder`, in order. ONNX Runtime takes no others. */
   in(folder: string): string[] {
-    const paths = [...this.#names].filter((name) => name !== '' && !isAbsolute(name)).map((name) => join(folder, name))
+    const paths = [...this.#names]
+      .filter((name) => name !== '' && !isAbsolute(name))
+      .map((name) => join(folder, name))
     return paths.filter((path) => !relative(folder, path).split(sep).includes('..')).sort()
   }
 
@@ -48,7 +50,8 @@ export class ExternalFiles {
   /** Fields may come in any order: then the name ends where the key begins. */
   #searchBefore(bytes: Buffer, at: number): void {
     if (++this.#searches > mostNames) throw new TooManyFiles()
-    for (let start = Math.max(0, at - keptBytes); start < at; start++) if (bytes[start] === nameField) this.#addAt(bytes, start + 1, at, true)
+    for (let start = Math.max(0, at - keptBytes); start < at; start++)
+      if (bytes[start] === nameField) this.#addAt(bytes, start + 1, at, true)
   }
 
   /** The name whose length is told at a place, if it ends before `end`; `exactly` there, if that is asked. */
@@ -60,7 +63,8 @@ export class ExternalFiles {
       length += (byte & 0x7f) * 2 ** shift
       if (byte < 0x80) break
     }
-    if (length <= longestName && (exactly ? next + length === end : next + length <= end)) this.#add(bytes.toString('utf8', next, next + length))
+    if (length <= longestName && (exactly ? next + length === end : next + length <= end))
+      this.#add(bytes.toString('utf8', next, next + length))
   }
 
   /** The system ends a name at a NUL character: so the file that ONNX Runtime opens is called what stands before it. */

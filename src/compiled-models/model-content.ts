@@ -33,17 +33,24 @@ interface KnownContent {
 const settledAfterMs = 2000
 
 /** The content of a model and of the files of its weights. What was hashed once, and is the same by its state, is not read again. */
-export async function contentOf({ path, bytes, sessionOptions }: ResolvedConfig, folder: CacheFolder, signal: AbortSignal): Promise<ModelContent> {
+export async function contentOf(
+  { path, bytes, sessionOptions }: ResolvedConfig,
+  folder: CacheFolder,
+  signal: AbortSignal,
+): Promise<ModelContent> {
   const given: string[] = []
   for (const file of sessionOptions.externalData ?? []) {
     const { path: name, data } = file as { path: string; data: Uint8Array }
     given.push(name, await hashOfBytes(data, signal))
   }
   const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
-  const hashed = (stopped: AbortSignal) => (bytes === null ? hashedFile(path, stopped) : hashedBytes(new Uint8Array(bytes), stopped))
+  const hashed = (stopped: AbortSignal) =>
+    bytes === null ? hashedFile(path, stopped) : hashedBytes(new Uint8Array(bytes), stopped)
   const startMs = Date.now()
-  const { files, hash, byteLength } = bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
-  const isCurrent = async (stopped: AbortSignal) => areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
+  const { files, hash, byteLength } =
+    bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
+  const isCurrent = async (stopped: AbortSignal) =>
+    areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
   return { hash: withGiven(hash), byteLength, isCurrent }
 }
 
@@ -78,12 +85,22 @@ async function hashedBytes(bytes: Uint8Array, signal: AbortSignal): Promise<Know
   return { ...content, byteLength: bytes.byteLength + byteLength }
 }
 
-async function withExternal(path: string, files: [string, string][], hashes: string[], external: ExternalFiles, folder: string, signal: AbortSignal): Promise<KnownContent> {
+async function withExternal(
+  path: string,
+  files: [string, string][],
+  hashes: string[],
+  external: ExternalFiles,
+  folder: string,
+  signal: AbortSignal,
+): Promise<KnownContent> {
   for (const file of external.in(folder)) {
     const state = fileStateOf(file)
     files.push([file, state])
     // What cannot be read is for ONNX Runtime to say, if it is a file at all.
-    const hash = state === 'none' ? state : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
+    const hash =
+      state === 'none'
+        ? state
+        : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
     hashes.push(relative(folder, file), hash)
   }
   const byteLength = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
@@ -97,7 +114,9 @@ function areCurrent(files: KnownContent['files']): boolean {
 function areSettled(files: KnownContent['files'], startMs: number): boolean {
   return files.every(([file]) => {
     const stats = statsOf(file)
-    return stats === undefined || Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs)) < startMs - settledAfterMs
+    return (
+      stats === undefined || Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs)) < startMs - settledAfterMs
+    )
   })
 }
 

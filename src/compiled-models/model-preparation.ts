@@ -63,11 +63,17 @@ export class ModelPreparation {
 
   /** The cache as it is known so far. */
   capability(): Omit<CacheCapability, 'models'> {
-    if (this.#options.cache === null) return { enabled: false, dir: null, reason: 'switched off by cache: false, or by ZEROHOP_CACHE=off' }
-    if (!this.#wasAsked) return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
+    if (this.#options.cache === null)
+      return { enabled: false, dir: null, reason: 'switched off by cache: false, or by ZEROHOP_CACHE=off' }
+    if (!this.#wasAsked)
+      return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
     const dir = this.#cache?.root ?? this.#options.cache.dir
     const reason = this.#obstacle ?? this.#trouble
-    return { enabled: reason === null, dir, reason: reason ?? 'compiled models are read from it and written to it' }
+    return {
+      enabled: reason === null,
+      dir,
+      reason: reason ?? 'compiled models are read from it and written to it',
+    }
   }
 
   /**
@@ -76,7 +82,12 @@ export class ModelPreparation {
    * @param runtimeOf is called only where that has to be known: it may load ONNX Runtime.
    * @throws InferenceError `ERR_MODEL_LOAD` for a model that ends, or holds up, the process in which it is tried; the reason of `signal`.
    */
-  async prepare(model: string, config: ResolvedConfig, runtimeOf: () => ModelRuntime, signal: AbortSignal): Promise<PreparedModel> {
+  async prepare(
+    model: string,
+    config: ResolvedConfig,
+    runtimeOf: () => ModelRuntime,
+    signal: AbortSignal,
+  ): Promise<PreparedModel> {
     const { cache: asked, verify } = this.#options
     const cache = asked === null ? null : this.#open(asked.dir)
     if (cache === null && verify === 'none') return asItIs(this.capability().reason)
@@ -88,7 +99,8 @@ export class ModelPreparation {
       content = await contentOf(config, cache, signal)
     } catch (error) {
       signal.throwIfAborted()
-      if (error instanceof TooManyFiles && verify !== 'none') return this.#withoutCache(trial, runtime, config, error.message, signal)
+      if (error instanceof TooManyFiles && verify !== 'none')
+        return this.#withoutCache(trial, runtime, config, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // which opening it tells in its own words
     }
     const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
@@ -96,7 +108,8 @@ export class ModelPreparation {
     const job: Job = { trial, content, key, cache, obstacle, signal }
     const known = await this.#known(job)
     if (known !== null) return this.#prepared(job, known)
-    if (verify === 'none') return asItIs("the cache does not have it, and verify: 'none' has nothing compiled")
+    if (verify === 'none')
+      return asItIs("the cache does not have it, and verify: 'none' has nothing compiled")
     const made = await turns.take(`${cache.root} ${key}`, signal, () => this.#make(job))
     return typeof made === 'string' ? asItIs(made) : this.#prepared(job, made)
   }
@@ -114,13 +127,24 @@ export class ModelPreparation {
     return this.#cache
   }
 
-  async #withoutCache(trial: ModelTrial, runtime: ModelRuntime, config: ResolvedConfig, why: string, signal: AbortSignal): Promise<PreparedModel> {
+  async #withoutCache(
+    trial: ModelTrial,
+    runtime: ModelRuntime,
+    config: ResolvedConfig,
+    why: string,
+    signal: AbortSignal,
+  ): Promise<PreparedModel> {
     const { path, bytes } = config
-    const state = bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
+    const state =
+      bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
     const key = trial.named(entryKey(state, runtime, config, null))
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
-      const { error } = await trial.run(null, bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0, signal)
+      const { error } = await trial.run(
+        null,
+        bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0,
+        signal,
+      )
       if (error === null) triedHere.add(key)
     })
     return asItIs(why)
@@ -129,7 +153,8 @@ export class ModelPreparation {
   /** What the cache has of a model; `null` when it is to be tried, again if need be, or could be compiled now. */
   async #known({ trial, cache, key }: Job, canWrite = true): Promise<Manifest | null> {
     const manifest = await readEntry(cache, key)
-    if (manifest === null || (this.#options.verify === 'child' && trial.isToRun && !manifest.wasRun)) return null
+    if (manifest === null || (this.#options.verify === 'child' && trial.isToRun && !manifest.wasRun))
+      return null
     return canWrite && mayBeCompiled(manifest, this.#options.cache!.maxBytes) ? null : manifest
   }
 
@@ -160,7 +185,10 @@ export class ModelPreparation {
   /** @param folder to write to; `null` where that is not possible, or another process is at it. */
   async #tried(job: Job, folder: string | null): Promise<Manifest | string> {
     const { trial, content, key, signal } = job
-    const trouble = folder === null ? (this.#trouble ?? 'another process has been compiling it for a long time') : await this.#lackOfRoom(job)
+    const trouble =
+      folder === null
+        ? (this.#trouble ?? 'another process has been compiling it for a long time')
+        : await this.#lackOfRoom(job)
     if (trouble !== null && triedHere.has(trial.named(key))) return trouble
     const target = job.obstacle === null && trouble === null ? folder : null
     const found = await trial.run(target, content.byteLength, signal)
@@ -180,14 +208,26 @@ export class ModelPreparation {
   }
 
   /** Makes what was found an entry. */
-  async #published(job: Job, folder: string, { files, reason, notes }: TrialResult): Promise<Manifest | string> {
+  async #published(
+    job: Job,
+    folder: string,
+    { files, reason, notes }: TrialResult,
+  ): Promise<Manifest | string> {
     const { cache, key } = job
     const { maxBytes } = this.#options.cache!
     const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
     const tooLarge = byteLength > maxBytes
-    const why = tooLarge ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}` : (job.obstacle ?? reason)
+    const why = tooLarge
+      ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}`
+      : (job.obstacle ?? reason)
     const tried = { isFinal: job.obstacle !== null, triedAtMs: Date.now(), wasRun: job.trial.isToRun }
-    const manifest: Manifest = { key, files: tooLarge ? null : files, reason: why, tooLargeBytes: tooLarge ? byteLength : 0, ...tried }
+    const manifest: Manifest = {
+      key,
+      files: tooLarge ? null : files,
+      reason: why,
+      tooLargeBytes: tooLarge ? byteLength : 0,
+      ...tried,
+    }
     try {
       await publishEntry(cache, folder, manifest)
       await writeSealed(cache.notes(key), notes)
@@ -219,7 +259,12 @@ export class ModelPreparation {
           Object.assign(origin, { compiled: false, reason: `its compiled form cannot be opened: ${failure}` })
           void cache.remove(key).catch(() => {}) // the next load makes it anew
         }
-        return { model: graphOf(cache, key), options: ofCompiled(options), notes, original: { model, options, isStillMade: () => isAsRead(cache, manifest), used } }
+        return {
+          model: graphOf(cache, key),
+          options: ofCompiled(options),
+          notes,
+          original: { model, options, isStillMade: () => isAsRead(cache, manifest), used },
+        }
       },
       learnt: (found) => {
         if (Object.keys(found).every((about) => notes[about] === found[about])) return

@@ -50,7 +50,11 @@ export class ModelTrial {
    * @returns what was found; `started` is false, and nothing was found, where there is no process to try it in.
    * @throws InferenceError `ERR_MODEL_LOAD` when the process ended, or did not come back; the reason of `signal`.
    */
-  async run(folder: string | null, byteLength: number, signal: AbortSignal): Promise<TrialResult & { readonly started: boolean }> {
+  async run(
+    folder: string | null,
+    byteLength: number,
+    signal: AbortSignal,
+  ): Promise<TrialResult & { readonly started: boolean }> {
     const nothing = { error: null, notes: {}, files: null, started: true }
     const ending = await this.#once(folder, byteLength, signal)
     if (ending.kind === 'answered') return { ...ending.result, started: true }
@@ -61,7 +65,8 @@ export class ModelTrial {
     const reason = `its compiled form cannot be made: ${ending.kind === 'died' ? `a process that made it ended with ${ending.reason}` : `that took more than ${ending.limitMs} ms`}`
     if (ending.stage === 'compiled form') return { ...nothing, reason } // the model itself was loaded and run
     // It may be the writing that the process died over.
-    if (ending.kind === 'died' && folder !== null) return { ...(await this.run(null, byteLength, signal)), reason }
+    if (ending.kind === 'died' && folder !== null)
+      return { ...(await this.run(null, byteLength, signal)), reason }
     throw this.#unloadable(ending)
   }
 
@@ -75,7 +80,12 @@ export class ModelTrial {
     const config: ResolvedConfig = {
       ...this.#config,
       bytes: null,
-      sessionOptions: { ...plain, ...(external.length > 0 && { externalData: external.map(({ path }) => ({ path, data: new Uint8Array() })) }) },
+      sessionOptions: {
+        ...plain,
+        ...(external.length > 0 && {
+          externalData: external.map(({ path }) => ({ path, data: new Uint8Array() })),
+        }),
+      },
       instanceGroup: this.#config.instanceGroup.map(({ kind, gpus }) => this.#oneInstance(kind, gpus)),
       // What cannot be used here is not tried there again.
       executionProviders: onCpuOnly && executionProviders !== undefined ? ['cpu'] : executionProviders,
@@ -88,22 +98,46 @@ export class ModelTrial {
     }
     const { providers, workers } = this.#options
     const engine = { executor: this.#runtime.executor, providers, workers }
-    const task: TrialTask = { model: this.#model, config, parts: parts.map((part) => part.byteLength), engine, folder }
+    const task: TrialTask = {
+      model: this.#model,
+      config,
+      parts: parts.map((part) => part.byteLength),
+      engine,
+      folder,
+    }
     return runTrial(task, parts, this.limitMs(byteLength), signal)
   }
 
   /** A group of one. */
   #oneInstance(kind: InstanceKind, gpus: readonly number[] | 'all'): ResolvedConfig['instanceGroup'][number] {
-    const limits = { count: 1, cpuCount: 1, minInstances: 1, maxInstances: 1, scaleUpAfterMs: 1, scaleDownAfterMs: 1 }
-    return { ...limits, kind: this.#runtime.onCpuOnly ? 'cpu' : kind, gpus: gpus === 'all' ? [0] : gpus.slice(0, 1) }
+    const limits = {
+      count: 1,
+      cpuCount: 1,
+      minInstances: 1,
+      maxInstances: 1,
+      scaleUpAfterMs: 1,
+      scaleDownAfterMs: 1,
+    }
+    return {
+      ...limits,
+      kind: this.#runtime.onCpuOnly ? 'cpu' : kind,
+      gpus: gpus === 'all' ? [0] : gpus.slice(0, 1),
+    }
   }
 
-  #unloadable(ending: { stage: TrialStage } & ({ kind: 'died'; signal: string; reason: string } | { kind: 'timed out'; limitMs: number })): InferenceError {
+  #unloadable(
+    ending: { stage: TrialStage } & (
+      | { kind: 'died'; signal: string; reason: string }
+      | { kind: 'timed out'; limitMs: number }
+    ),
+  ): InferenceError {
     const { path, bytes } = this.#config
     const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
     const died = ending.kind === 'died'
     const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
-    const found = died ? `ended with ${ending.reason}${hint}` : `did not come back within ${ending.limitMs} ms (verifyTimeoutMs)`
+    const found = died
+      ? `ended with ${ending.reason}${hint}`
+      : `did not come back within ${ending.limitMs} ms (verifyTimeoutMs)`
     const message =
       `Model '${this.#model}' cannot be loaded from ${given}: a process of its own, in which it was loaded and run on made-up values, ${found}. ` +
       `This process would have fared alike. verify: 'none' loads it here all the same; warmup: false with checkRows: false loads it without running it`

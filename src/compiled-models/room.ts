@@ -14,7 +14,9 @@ export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promis
     await makeRoom(cache, needed - free).catch(() => {})
     free = await freeBytes(cache)
   }
-  return free >= needed ? null : `the disk of ${cache.root} has ${free} bytes free, and up to ${needed} may be needed`
+  return free >= needed
+    ? null
+    : `the disk of ${cache.root} has ${free} bytes free, and up to ${needed} may be needed`
 }
 
 /** Infinite where it is not told. */

@@ -13,7 +13,10 @@ const longest = 2 ** 20
  */
 export function readSealed<T>(path: string): T | null {
   try {
-    const file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0))
+    const file = openSync(
+      path,
+      constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0),
+    )
     try {
       const stats = fstatSync(file, { bigint: true })
       if (!stats.isFile() || stats.size > longest || distrustOf(stats) !== null) return null

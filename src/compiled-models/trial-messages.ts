@@ -30,4 +30,7 @@ export interface TrialResult {
 export type TrialStage = 'model' | 'compiled form'
 
 /** What the child says. */
-export type TrialWord = { readonly type: 'started' } | { readonly type: 'stage'; readonly stage: TrialStage } | { readonly type: 'done'; readonly result: TrialResult }
+export type TrialWord =
+  | { readonly type: 'started' }
+  | { readonly type: 'stage'; readonly stage: TrialStage }
+  | { readonly type: 'done'; readonly result: TrialResult }

@@ -22,7 +22,12 @@ const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
  *
  * @param parts what the task says comes over standard input.
  */
-export function runTrial(task: TrialTask, parts: readonly Uint8Array[], limitMs: number, signal: AbortSignal): Promise<TrialEnding> {
+export function runTrial(
+  task: TrialTask,
+  parts: readonly Uint8Array[],
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<TrialEnding> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
     let program: OwnProgram<TrialWord | null>
@@ -44,11 +49,19 @@ export function runTrial(task: TrialTask, parts: readonly Uint8Array[], limitMs:
     }
     const onEnd = ({ way, lastWords }: ProgramEnd): void => {
       const reason = lastWords === '' ? way : `${way} (${lastWords})`
-      ended(stage === null ? { kind: 'not started', reason: `a process to try it in ended with ${reason}` } : { kind: 'died', stage, signal: way, reason })
+      ended(
+        stage === null
+          ? { kind: 'not started', reason: `a process to try it in ended with ${reason}` }
+          : { kind: 'died', stage, signal: way, reason },
+      )
     }
     try {
       serialize(task) // or it would fail when there is a process already
-      program = new OwnProgram('trial-process/try-model.js', { env, hasInput: true }, { onWord, onFailure: (reason) => ended({ kind: 'not started', reason }), onEnd })
+      program = new OwnProgram(
+        'trial-process/try-model.js',
+        { env, hasInput: true },
+        { onWord, onFailure: (reason) => ended({ kind: 'not started', reason }), onEnd },
+      )
     } catch (error) {
       return resolve({ kind: 'not started', reason: (error as Error).message })
     }

@@ -12,13 +12,17 @@ export class Turns {
   /** Does `work` when it may be done; rejects with the signal's reason when that fires before. */
   async take<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     for (;;) {
-      const before = this.#busy.get(key) ?? (this.#busy.size < this.#most ? undefined : Promise.race(this.#busy.values()))
+      const before =
+        this.#busy.get(key) ?? (this.#busy.size < this.#most ? undefined : Promise.race(this.#busy.values()))
       if (before === undefined) break
       await untilAborted(before, signal)
     }
     signal.throwIfAborted()
     const working = work()
-    this.#busy.set(key, working.catch(() => {}))
+    this.#busy.set(
+      key,
+      working.catch(() => {}),
+    )
     try {
       return await working
     } finally {

@@ -21,7 +21,10 @@ export interface ResolvedAutoTune {
   readonly maxMemoryBytes: number
 }
 
-const optionsSchema = optionsOf({ maxInstances: v.optional(wholeNumber(1, maxInstances)), maxMemoryBytes: v.optional(wholeNumber(0)) })
+const optionsSchema = optionsOf({
+  maxInstances: v.optional(wholeNumber(1, maxInstances)),
+  maxMemoryBytes: v.optional(wholeNumber(0)),
+})
 
 /** Schema of the option. */
 export const autoTuneSchema = v.optional(v.union([v.boolean(), optionsSchema]), false)
@@ -38,13 +41,26 @@ interface Deciding {
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` beside an option that decides about the same.
  */
-export function resolveAutoTune(model: string, given: v.InferOutput<typeof autoTuneSchema>, { latencyTargetMs, sequence, instanceGroup }: Deciding): ResolvedAutoTune | null {
+export function resolveAutoTune(
+  model: string,
+  given: v.InferOutput<typeof autoTuneSchema>,
+  { latencyTargetMs, sequence, instanceGroup }: Deciding,
+): ResolvedAutoTune | null {
   if (given === false) return null
   const options = given === true ? {} : given
-  const beside = (option: string) => invalidArgument('autoTune', `to be left out beside ${option}, which decides about the same`, given, { code: 'ERR_MODEL_CONFIG', model, hint: 'Remove one of them' })
+  const beside = (option: string) =>
+    invalidArgument('autoTune', `to be left out beside ${option}, which decides about the same`, given, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint: 'Remove one of them',
+    })
   if (latencyTargetMs > 0) throw beside('latencyTargetMs')
   if (sequence !== null) throw beside('sequence')
   if (instanceGroup.length > 1) throw beside('several groups of instances')
-  if (instanceGroup.some((group) => group.minInstances < group.maxInstances)) throw beside('instanceGroup.minInstances and maxInstances')
-  return { maxInstances: options.maxInstances ?? maxInstances, maxMemoryBytes: options.maxMemoryBytes ?? Infinity }
+  if (instanceGroup.some((group) => group.minInstances < group.maxInstances))
+    throw beside('instanceGroup.minInstances and maxInstances')
+  return {
+    maxInstances: options.maxInstances ?? maxInstances,
+    maxMemoryBytes: options.maxMemoryBytes ?? Infinity,
+  }
 }

@@ -16,7 +16,12 @@ export interface AvailableCores {
 export function availableCores(root = '/'): AvailableCores {
   const allowed = availableParallelism()
   const quota = process.platform === 'linux' ? limitOfControlGroups(cpuQuota, root) : null
-  return { machine: cpus().length, allowed, quota, usable: Math.max(1, Math.min(allowed, Math.floor(quota ?? allowed))) }
+  return {
+    machine: cpus().length,
+    allowed,
+    quota,
+    usable: Math.max(1, Math.min(allowed, Math.floor(quota ?? allowed))),
+  }
 }
 
 /** A time, and in how much time, in microseconds; `max` or -1 is no limit. */

@@ -18,7 +18,9 @@ export interface CostedRequest {
  * included) times its rows, or what a function says: a finite number of 0 or more, for all of its rows. The function is
  * called once for each request, by the application's thread.
  */
-export type RequestCost = { readonly input: string; readonly dim: number } | ((request: CostedRequest) => number)
+export type RequestCost =
+  | { readonly input: string; readonly dim: number }
+  | ((request: CostedRequest) => number)
 
 /** What becomes of a request that costs more than a batch may: it is run by itself, or refused with `ERR_INVALID_ARG`. */
 export type OverCostAction = 'ALONE' | 'REJECT'
@@ -35,12 +37,22 @@ export interface ResolvedCost {
 /** Of what a batch may cost, what padding may be where nothing is said of it. */
 export const defaultPaddingShare = 0.1
 
-const costFunction = { ...v.custom<(request: CostedRequest) => number>((value) => typeof value === 'function'), expects: 'a function, or { input, dim }' }
+const costFunction = {
+  ...v.custom<(request: CostedRequest) => number>((value) => typeof value === 'function'),
+  expects: 'a function, or { input, dim }',
+}
 
 /** Options of `dynamicBatching` that are about costs. */
 export const costEntries = {
-  cost: v.optional(v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction])),
-  maxBatchCost: v.optional(v.pipe(v.number(), v.check((cost) => cost > 0 && cost < Infinity, 'a finite number above 0'))),
+  cost: v.optional(
+    v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
+  ),
+  maxBatchCost: v.optional(
+    v.pipe(
+      v.number(),
+      v.check((cost) => cost > 0 && cost < Infinity, 'a finite number above 0'),
+    ),
+  ),
   maxPaddingShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
   overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
 }
@@ -57,18 +69,38 @@ interface CostOptions {
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for what means nothing without another option, or beside it.
  */
-export function resolveCost(model: string, options: CostOptions | null, hasSequence: boolean): ResolvedCost | null {
+export function resolveCost(
+  model: string,
+  options: CostOptions | null,
+  hasSequence: boolean,
+): ResolvedCost | null {
   if (options === null) return null
   const { cost, maxBatchCost, maxPaddingShare = defaultPaddingShare, overCostAction = 'ALONE' } = options
   const wrong = (option: keyof CostOptions, expected: string, hint: string): InferenceError =>
-    invalidArgument(`dynamicBatching.${option}`, expected, options[option], { code: 'ERR_MODEL_CONFIG', model, hint })
+    invalidArgument(`dynamicBatching.${option}`, expected, options[option], {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint,
+    })
   if (cost === undefined) {
-    const stray = (['maxBatchCost', 'maxPaddingShare', 'overCostAction'] as const).find((option) => options[option] !== undefined)
-    if (stray !== undefined) throw wrong(stray, 'dynamicBatching.cost beside it', "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }")
+    const stray = (['maxBatchCost', 'maxPaddingShare', 'overCostAction'] as const).find(
+      (option) => options[option] !== undefined,
+    )
+    if (stray !== undefined)
+      throw wrong(
+        stray,
+        'dynamicBatching.cost beside it',
+        "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }",
+      )
     return null
   }
   if (hasSequence) throw wrong('cost', 'to be left out for a model with sequences', 'Remove it, or sequence')
-  if (maxBatchCost === undefined && options.overCostAction !== undefined) throw wrong('overCostAction', 'dynamicBatching.maxBatchCost beside it', 'Without it nothing costs too much')
+  if (maxBatchCost === undefined && options.overCostAction !== undefined)
+    throw wrong(
+      'overCostAction',
+      'dynamicBatching.maxBatchCost beside it',
+      'Without it nothing costs too much',
+    )
   return { of: cost, maxBatchCost: maxBatchCost ?? Infinity, maxPaddingShare, overCostAction }
 }
 

@@ -17,7 +17,16 @@
 export type BatchReason = 'full' | 'preferred' | 'idle' | 'bucket' | 'delay' | 'cost' | 'deadline' | 'drain'
 
 /** All of them. */
-export const batchReasons: readonly BatchReason[] = ['full', 'preferred', 'idle', 'bucket', 'delay', 'cost', 'deadline', 'drain']
+export const batchReasons: readonly BatchReason[] = [
+  'full',
+  'preferred',
+  'idle',
+  'bucket',
+  'delay',
+  'cost',
+  'deadline',
+  'drain',
+]
 
 /** What becomes of a request that has waited for longer than its timeout; Triton's `timeout_action`. */
 export type TimeoutAction = 'REJECT' | 'DELAY'
@@ -82,6 +91,9 @@ export function costWindow(maxBatchSize: number): number {
 }
 
 /** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
-export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
+export function fullBatchRows({
+  maxBatchSize,
+  preferredBatchSizes,
+}: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
   return preferredBatchSizes.at(-1) ?? maxBatchSize
 }

@@ -58,7 +58,10 @@ export const cacheSchema = v.optional(
 )
 
 /** The cache that was asked for, or else the one of the environment variable `ZEROHOP_CACHE` (`off`, or a folder); `null` for none. */
-export function resolveCache(given: false | CacheOptions | undefined, environment = process.env.ZEROHOP_CACHE): ResolvedCache | null {
+export function resolveCache(
+  given: false | CacheOptions | undefined,
+  environment = process.env.ZEROHOP_CACHE,
+): ResolvedCache | null {
   if (given === false || (given === undefined && environment === 'off')) return null
   const usual = environment === undefined || environment === '' || environment === 'off' ? null : environment
   const dir = given?.dir === undefined ? usual : filePath(given.dir)
@@ -66,6 +69,9 @@ export function resolveCache(given: false | CacheOptions | undefined, environmen
 }
 
 /** As {@link resolveCache}, of `EngineOptions.verify` and `ZEROHOP_VERIFY`. */
-export function resolveVerify(given: VerifyChoice | undefined, environment = process.env.ZEROHOP_VERIFY): VerifyChoice {
+export function resolveVerify(
+  given: VerifyChoice | undefined,
+  environment = process.env.ZEROHOP_VERIFY,
+): VerifyChoice {
   return given ?? (environment === 'none' ? 'none' : 'child')
 }

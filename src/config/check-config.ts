@@ -8,7 +8,11 @@ import { typed } from './plain-options.ts'
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function checkConfig<Schema extends v.GenericSchema>(schema: Schema, model: string, config: unknown): v.InferOutput<Schema> {
+export function checkConfig<Schema extends v.GenericSchema>(
+  schema: Schema,
+  model: string,
+  config: unknown,
+): v.InferOutput<Schema> {
   let result
   try {
     result = v.safeParse(schema, config, { abortEarly: true })
@@ -21,7 +25,8 @@ export function checkConfig<Schema extends v.GenericSchema>(schema: Schema, mode
 
 function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {
   const name = (issue.path ?? []).reduce(
-    (path, { key }) => (typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`),
+    (path, { key }) =>
+      typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`,
     '',
   )
   const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
@@ -29,6 +34,7 @@ function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>
   const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
   const isOwn = !issue.message.startsWith('Invalid ') // said in the schema, and not by the library
   const expected = isOwn ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
-  if (name === '') return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
+  if (name === '')
+    return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

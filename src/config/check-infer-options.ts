@@ -41,9 +41,24 @@ export const noOptions: CheckedOptions = {
 }
 
 /** Of those of one call, the options that hold as well for each of many. */
-export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'maxRunMs', 'priority', 'outputs', 'splitOversized'] as const
+export const sharedOptionNames = [
+  'signal',
+  'timeoutMs',
+  'deadlineMs',
+  'maxRunMs',
+  'priority',
+  'outputs',
+  'splitOversized',
+] as const
 
-const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report', 'sequenceId', 'sequenceStart', 'sequenceEnd']
+const optionNames: readonly (keyof InferOptions)[] = [
+  ...sharedOptionNames,
+  'requestId',
+  'report',
+  'sequenceId',
+  'sequenceStart',
+  'sequenceEnd',
+]
 
 /**
  * Checks the options of one call.
@@ -51,19 +66,40 @@ const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'req
  * @param offered indices of the outputs that there are for requests; `null` for all.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkInferOptions(options: unknown, metadata: ModelMetadata, offered: readonly number[] | null = null): CheckedOptions {
+export function checkInferOptions(
+  options: unknown,
+  metadata: ModelMetadata,
+  offered: readonly number[] | null = null,
+): CheckedOptions {
   const model = metadata.name
-  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized, sequenceId, sequenceStart, sequenceEnd } = ownOptions(options, model)
-  const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
+  const {
+    signal,
+    timeoutMs,
+    deadlineMs,
+    maxRunMs,
+    priority,
+    outputs,
+    requestId,
+    report,
+    splitOversized,
+    sequenceId,
+    sequenceStart,
+    sequenceEnd,
+  } = ownOptions(options, model)
+  const wrong = (name: string, expected: string, value: unknown) =>
+    invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
   if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrong('timeoutMs', duration, timeoutMs)
   if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrong('deadlineMs', duration, deadlineMs)
   if (maxRunMs !== undefined && !isDuration(maxRunMs)) throw wrong('maxRunMs', duration, maxRunMs)
-  if (priority !== undefined && !isLevel(priority)) throw wrong('priority', 'a whole number, 0 or more', priority)
-  if (requestId !== undefined && typeof requestId !== 'string') throw wrong('requestId', 'a string', requestId)
+  if (priority !== undefined && !isLevel(priority))
+    throw wrong('priority', 'a whole number, 0 or more', priority)
+  if (requestId !== undefined && typeof requestId !== 'string')
+    throw wrong('requestId', 'a string', requestId)
   if (report !== undefined && typeof report !== 'boolean') throw wrong('report', 'true or false', report)
-  if (splitOversized !== undefined && typeof splitOversized !== 'boolean') throw wrong('splitOversized', 'true or false', splitOversized)
+  if (splitOversized !== undefined && typeof splitOversized !== 'boolean')
+    throw wrong('splitOversized', 'true or false', splitOversized)
   return {
     signal,
     timeoutMs,
@@ -115,7 +151,11 @@ export function isDuration(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 
-function outputIndices(outputs: unknown, metadata: ModelMetadata, offered: readonly number[] | null): number[] {
+function outputIndices(
+  outputs: unknown,
+  metadata: ModelMetadata,
+  offered: readonly number[] | null,
+): number[] {
   const model = metadata.name
   const indices: number[] = []
   for (const name of readNames(outputs, model)) {
@@ -126,8 +166,12 @@ function outputIndices(outputs: unknown, metadata: ModelMetadata, offered: reado
       continue
     }
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
-    const names = listNames(metadata.outputs.filter((_, at) => offered?.includes(at) !== false).map((output) => output.name))
-    const hint = unservable ? { hint: `It is ${unservable.type}, which the executor in use cannot return` } : {}
+    const names = listNames(
+      metadata.outputs.filter((_, at) => offered?.includes(at) !== false).map((output) => output.name),
+    )
+    const hint = unservable
+      ? { hint: `It is ${unservable.type}, which the executor in use cannot return` }
+      : {}
     throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
   }
   return indices
@@ -140,6 +184,7 @@ function readNames(outputs: unknown, model: string): unknown[] {
   } catch (error) {
     throw typed('options.outputs', error, { model })
   }
-  if (names.length === 0) throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
+  if (names.length === 0)
+    throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
   return names
 }

@@ -12,9 +12,24 @@ export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly e
 
 /** ONNX Runtime's, in all versions from 1.25 to 1.30; `executionProviders` is the model's. */
 const names: readonly string[] = [
-  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'freeDimensionOverridesByDenotation', 'graphOptimizationLevel', 'enableCpuMemArena',
-  'enableMemPattern', 'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel',
-  'preferredOutputLocation', 'enableGraphCapture', 'externalData', 'extra',
+  'intraOpNumThreads',
+  'interOpNumThreads',
+  'freeDimensionOverrides',
+  'freeDimensionOverridesByDenotation',
+  'graphOptimizationLevel',
+  'enableCpuMemArena',
+  'enableMemPattern',
+  'executionMode',
+  'optimizedModelFilePath',
+  'enableProfiling',
+  'profileFilePrefix',
+  'logId',
+  'logSeverityLevel',
+  'logVerbosityLevel',
+  'preferredOutputLocation',
+  'enableGraphCapture',
+  'externalData',
+  'extra',
 ] satisfies (keyof SessionOptions)[]
 
 /**
@@ -24,7 +39,10 @@ const names: readonly string[] = [
  * @returns a copy, in which `extra` is flat: each entry under its full name.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkSessionOptions(model: string, options: Readonly<Record<string, unknown>>): CheckedSessionOptions {
+export function checkSessionOptions(
+  model: string,
+  options: Readonly<Record<string, unknown>>,
+): CheckedSessionOptions {
   const checked: Record<string, unknown> = ownProperties({ extra: {} })
   for (const [name, value] of Object.entries(options)) {
     if (name === 'executionProviders') {
@@ -32,7 +50,8 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
     }
     if (!names.includes(name)) throw unknown(model, name)
     checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
-    if (name.endsWith('OpNumThreads') && !isThreadCount(value)) throw wrong(model, name, `a whole number from 0 to ${maxThreads}`, value)
+    if (name.endsWith('OpNumThreads') && !isThreadCount(value))
+      throw wrong(model, name, `a whole number from 0 to ${maxThreads}`, value)
     if (name === 'externalData') checkExternalData(model, checked[name])
     if (name.startsWith('freeDimensionOverrides')) checkLengths(model, name, checked[name])
   }
@@ -46,7 +65,8 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
  */
 export function checkOptionsForBytes(model: string, { extra }: CheckedSessionOptions): void {
   const option = Object.keys(extra).find((name) => name.includes('use_ort_model_bytes_'))
-  if (option !== undefined) throw wrong(model, `extra.${option}`, 'to be left out for a model that is given as bytes', extra[option])
+  if (option !== undefined)
+    throw wrong(model, `extra.${option}`, 'to be left out for a model that is given as bytes', extra[option])
 }
 
 function readExtra(model: string, extra: unknown): SessionConfigEntries {
@@ -58,21 +78,33 @@ function readExtra(model: string, extra: unknown): SessionConfigEntries {
 }
 
 function isThreadCount(value: unknown): boolean {
-  return value === undefined || (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxThreads)
+  return (
+    value === undefined ||
+    (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxThreads)
+  )
 }
 
 /** Both executors take the contents of files, by the names by which the model refers to them. */
 function checkExternalData(model: string, files: unknown): void {
   const isFile = (file: unknown) =>
-    isPlainObject(file) && typeof file['path'] === 'string' && file['path'] !== '' && isUint8Array(file['data'])
+    isPlainObject(file) &&
+    typeof file['path'] === 'string' &&
+    file['path'] !== '' &&
+    isUint8Array(file['data'])
   if (Array.isArray(files) && files.every(isFile)) return
-  throw wrong(model, 'externalData', "an array of { path, data }: the name by which the model refers to a file, and a Uint8Array of its content", files)
+  throw wrong(
+    model,
+    'externalData',
+    'an array of { path, data }: the name by which the model refers to a file, and a Uint8Array of its content',
+    files,
+  )
 }
 
 function checkLengths(model: string, name: string, lengths: unknown): void {
   if (!isPlainObject(lengths)) throw wrong(model, name, 'a plain object of lengths by dimension', lengths)
   for (const [dimension, length] of Object.entries(lengths)) {
-    if (!Number.isSafeInteger(length) || (length as number) < 0) throw wrong(model, `${name}.${dimension}`, 'a whole number of at least 0', length)
+    if (!Number.isSafeInteger(length) || (length as number) < 0)
+      throw wrong(model, `${name}.${dimension}`, 'a whole number of at least 0', length)
   }
 }
 

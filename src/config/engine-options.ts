@@ -2,11 +2,23 @@ import type { ResourceLimits } from 'node:worker_threads'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { availableCores } from './available-cores.ts'
-import { cacheSchema, resolveCache, resolveVerify, type CacheOptions, type ResolvedCache, type VerifyChoice } from './cache-options.ts'
+import {
+  cacheSchema,
+  resolveCache,
+  resolveVerify,
+  type CacheOptions,
+  type ResolvedCache,
+  type VerifyChoice,
+} from './cache-options.ts'
 import { deepest, optionsOf, properties } from './options-schema.ts'
 import { typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
-import { resolveTraceOptions, traceSchema, type ResolvedTraceOptions, type TraceOptions } from './trace-options.ts'
+import {
+  resolveTraceOptions,
+  traceSchema,
+  type ResolvedTraceOptions,
+  type TraceOptions,
+} from './trace-options.ts'
 import { wholeNumber } from './whole-number.ts'
 
 /** Settings of worker threads, all but the last two passed on to `node:worker_threads`. */
@@ -136,7 +148,10 @@ export interface ResolvedEngineOptions {
 
 const positiveInteger = wholeNumber(1)
 
-const positiveNumber = v.pipe(v.number(), v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'))
+const positiveNumber = v.pipe(
+  v.number(),
+  v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'),
+)
 
 /** Schema of what threads of every kind may be told. */
 export const threadEntries = {
@@ -161,7 +176,13 @@ const schema = optionsOf({
     v.union([
       v.literal(false),
       optionsOf({
-        maxUs: v.optional(v.pipe(v.number(), v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0')), defaultInline.maxUs),
+        maxUs: v.optional(
+          v.pipe(
+            v.number(),
+            v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0'),
+          ),
+          defaultInline.maxUs,
+        ),
         loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
       }),
     ]),
@@ -178,7 +199,10 @@ const schema = optionsOf({
   workers: v.optional(
     optionsOf({
       ...threadEntries,
-      niceIncrement: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)), 5),
+      niceIncrement: v.optional(
+        v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)),
+        5,
+      ),
     }),
     {},
   ),
@@ -200,11 +224,25 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     if (issue.path === undefined) throw invalidArgument('options', 'a plain object', options)
     const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-    throw invalidArgument(name, unknownKey ? issue.message : issue.expected === 'unknown' ? issue.message : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
+    throw invalidArgument(
+      name,
+      unknownKey
+        ? issue.message
+        : issue.expected === 'unknown'
+          ? issue.message
+          : (issue.expected ?? issue.message),
+      unknownKey ? issue.path?.at(-1)?.key : issue.input,
+    )
   }
-  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs, trace } = result.output
+  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs, trace } =
+    result.output
   if (executor === 'binding' && providers.length > 0) {
-    throw invalidArgument('options.providers', "to be left out with executor: 'binding', which cannot use plugins", providers[0]!.name, { hint: "Take executor: 'native'" })
+    throw invalidArgument(
+      'options.providers',
+      "to be left out with executor: 'binding', which cannot use plugins",
+      providers[0]!.name,
+      { hint: "Take executor: 'native'" },
+    )
   }
   const cores = availableCores().usable
   return {

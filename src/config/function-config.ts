@@ -11,7 +11,10 @@ type SharedOptions = Pick<
 > // prettier-ignore
 
 /** A group of like instances of a function; see {@link InstanceGroup}. */
-export type FunctionInstanceGroup = Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances' | 'scaleUpAfterMs' | 'scaleDownAfterMs'>
+export type FunctionInstanceGroup = Pick<
+  InstanceGroup,
+  'count' | 'minInstances' | 'maxInstances' | 'scaleUpAfterMs' | 'scaleDownAfterMs'
+>
 
 /** Options of the threads of a function; those left out are the engine's. */
 export type FunctionWorkerOptions = Omit<WorkerOptions, 'niceIncrement'>
@@ -46,13 +49,17 @@ export interface FunctionOfGraph {
 }
 
 /** Configuration of a function of the user's that is served as a model. */
-export type FunctionConfig<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]> = FunctionOptions<I, O> &
-  (FunctionOfModule | FunctionHere<I, O> | FunctionOfGraph)
+export type FunctionConfig<
+  I extends readonly FunctionInput[] = readonly FunctionInput[],
+  O extends readonly FunctionOutput[] = readonly FunctionOutput[],
+> = FunctionOptions<I, O> & (FunctionOfModule | FunctionHere<I, O> | FunctionOfGraph)
 
 /** What may be said of a function, wherever it runs. */
-export interface FunctionOptions<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]>
-  extends SharedOptions,
-    FunctionDeclaration<I, O> {
+export interface FunctionOptions<
+  I extends readonly FunctionInput[] = readonly FunctionInput[],
+  O extends readonly FunctionOutput[] = readonly FunctionOutput[],
+>
+  extends SharedOptions, FunctionDeclaration<I, O> {
   /**
    * Most rows in one call. 0: each request is a call of its own, and `dims` are those of the whole. Rows are believed to be
    * independent. Default 32.

@@ -22,25 +22,40 @@ export interface BatchInput<T extends TensorType = TensorType> extends Iterable<
 
 /** The inputs of a batch by name; an optional one that its requests have left out is not there. */
 export type FunctionBatch<D extends FunctionDeclaration = FunctionDeclaration> = {
-  readonly [Entry in D['inputs'][number] as Entry['name']]: BatchInput<Entry['type']> | (Entry extends { readonly optional: true } ? undefined : never)
+  readonly [Entry in D['inputs'][number] as Entry['name']]:
+    | BatchInput<Entry['type']>
+    | (Entry extends { readonly optional: true } ? undefined : never)
 }
 
 /** One element of a tensor. */
-type ElementOf<T extends TensorType> = T extends 'string' ? string : T extends 'bool' ? boolean | number : T extends 'int64' | 'uint64' ? bigint | number : number
+type ElementOf<T extends TensorType> = T extends 'string'
+  ? string
+  : T extends 'bool'
+    ? boolean | number
+    : T extends 'int64' | 'uint64'
+      ? bigint | number
+      : number
 
 /** The elements of a row, with dims where more than one of them is variable. */
-type RowOf<T extends TensorType> = ElementsOf<T> | readonly ElementOf<T>[] | { readonly dims: readonly number[]; readonly data: ElementsOf<T> }
+type RowOf<T extends TensorType> =
+  | ElementsOf<T>
+  | readonly ElementOf<T>[]
+  | { readonly dims: readonly number[]; readonly data: ElementsOf<T> }
 
 /**
  * What a function gives for an output: all rows one behind the other, as elements or as `{ dims, data }` with the rows first; or
  * an array with one entry for each row: its elements, or the one that it has. What is given is copied.
  */
 export type FunctionResult<T extends TensorType = TensorType> = T extends TensorType
-  ? ElementsOf<T> | { readonly dims: readonly number[]; readonly data: ElementsOf<T> } | readonly (ElementOf<T> | RowOf<T> | null | undefined)[]
+  ? | ElementsOf<T>
+    | { readonly dims: readonly number[]; readonly data: ElementsOf<T> }
+    | readonly (ElementOf<T> | RowOf<T> | null | undefined)[]
   : never
 
 /** The outputs of a batch by name. */
-export type FunctionOutputs<D extends FunctionDeclaration = FunctionDeclaration> = { readonly [Entry in D['outputs'][number] as Entry['name']]: FunctionResult<Entry['type']> }
+export type FunctionOutputs<D extends FunctionDeclaration = FunctionDeclaration> = {
+  readonly [Entry in D['outputs'][number] as Entry['name']]: FunctionResult<Entry['type']>
+}
 
 /** What an instance of a function knows of itself. */
 export interface FunctionInstance {
@@ -79,7 +94,11 @@ export type ModelFunction<D extends FunctionDeclaration = FunctionDeclaration, S
  *
  * @param declaration the `inputs` and `outputs` that the function is loaded with.
  */
-export function defineFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[], State = unknown>(
+export function defineFunction<
+  const I extends readonly FunctionInput[],
+  const O extends readonly FunctionOutput[],
+  State = unknown,
+>(
   declaration: FunctionDeclaration<I, O>,
   run: ModelFunction<FunctionDeclaration<I, O>, State>,
 ): ModelFunction<FunctionDeclaration<I, O>, State> {

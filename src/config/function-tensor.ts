@@ -31,7 +31,10 @@ export interface FunctionOutput {
 }
 
 /** What is declared of a function: see {@link FunctionConfig}. */
-export interface FunctionDeclaration<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]> {
+export interface FunctionDeclaration<
+  I extends readonly FunctionInput[] = readonly FunctionInput[],
+  O extends readonly FunctionOutput[] = readonly FunctionOutput[],
+> {
   /** In any order; one at least. */
   readonly inputs: I
   /** In any order; one at least. */
@@ -42,13 +45,26 @@ export interface FunctionDeclaration<I extends readonly FunctionInput[] = readon
 export type ElementsOf<T extends TensorType> = T extends TensorType ? Tensor.DataTypeMap[T] : never
 
 /** What a request gives for an input: a tensor, or the elements of one row. */
-export type FunctionFeed<T extends TensorType> = T extends TensorType ? TypedTensor<T> | (T extends 'string' ? string | readonly string[] : Tensor.DataTypeMap[T]) : never
+export type FunctionFeed<T extends TensorType> = T extends TensorType
+  ? TypedTensor<T> | (T extends 'string' ? string | readonly string[] : Tensor.DataTypeMap[T])
+  : never
 
-type Required<Entry> = Entry extends { readonly optional: true } ? never : Entry extends { readonly name: infer Name extends string } ? Name : never
-type Optional<Entry> = Entry extends { readonly optional: true; readonly name: infer Name extends string } ? Name : never
+type Required<Entry> = Entry extends { readonly optional: true }
+  ? never
+  : Entry extends { readonly name: infer Name extends string }
+    ? Name
+    : never
+type Optional<Entry> = Entry extends { readonly optional: true; readonly name: infer Name extends string }
+  ? Name
+  : never
 
 /** The signature of a function, as its declaration has it. */
-export interface FunctionSignature<I extends readonly FunctionInput[], O extends readonly FunctionOutput[]> extends ModelSignature {
-  inputs: { [Entry in I[number] as Required<Entry>]: FunctionFeed<Entry['type']> } & { [Entry in I[number] as Optional<Entry>]?: FunctionFeed<Entry['type']> | never }
+export interface FunctionSignature<
+  I extends readonly FunctionInput[],
+  O extends readonly FunctionOutput[],
+> extends ModelSignature {
+  inputs: { [Entry in I[number] as Required<Entry>]: FunctionFeed<Entry['type']> } & {
+    [Entry in I[number] as Optional<Entry>]?: FunctionFeed<Entry['type']> | never
+  }
   outputs: { [Entry in O[number] as Entry['name']]: TypedTensor<Entry['type']> }
 }

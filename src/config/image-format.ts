@@ -15,7 +15,10 @@ const largestFileTypeBox = 2048
 
 /** Whether it is HEIC, as phones make it, which sharp's own binaries do not decode. */
 export function isHeic(bytes: Uint8Array): boolean {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 12)).toString('latin1', 4, 10) === 'ftyphe'
+  return (
+    Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 12)).toString('latin1', 4, 10) ===
+    'ftyphe'
+  )
 }
 
 /**
@@ -24,7 +27,8 @@ export function isHeic(bytes: Uint8Array): boolean {
  */
 export function formatOf(bytes: Uint8Array): ImageFormat | undefined {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, svgWithinBytes))
-  const starts = (text: string, offset = 0): boolean => head.toString('latin1', offset, offset + text.length) === text
+  const starts = (text: string, offset = 0): boolean =>
+    head.toString('latin1', offset, offset + text.length) === text
   if (starts('\xff\xd8\xff')) return 'jpeg'
   if (starts('\x89PNG\r\n\x1a\n')) return 'png'
   if (starts('GIF8')) return 'gif'

@@ -15,20 +15,36 @@ export type ImageInput = Partial<Omit<ImageOptions, 'dtype' | 'signal'>>
  * @param batched whether the first dimension of the input is none of a row.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function resolveImageInput(model: string, option: string, image: ImageInput, input: ValueMetadata, batched: boolean): ResolvedImageOptions {
+export function resolveImageInput(
+  model: string,
+  option: string,
+  image: ImageInput,
+  input: ValueMetadata,
+  batched: boolean,
+): ResolvedImageOptions {
   const { name, type, shape } = input
   const row = batched ? shape.slice(1) : shape.slice(-3)
-  const isImage = row.length === 3 && batchAxisOf(input) === 0 && (batched || shape.slice(0, -3).every((dim) => dim === 1))
+  const isImage =
+    row.length === 3 && batchAxisOf(input) === 0 && (batched || shape.slice(0, -3).every((dim) => dim === 1))
   const details = { code: 'ERR_MODEL_CONFIG', model } as const
   const expected = `an input of images, whose rows are [channels, height, width] or [height, width, channels]`
   if (!isImage) throw invalidArgument(option, expected, `'${name}' of shape ${shownShape(shape)}`, details)
   const layout = image.layout ?? (isChannelCount(row[2]) && !isChannelCount(row[0]) ? 'nhwc' : 'nchw')
   const [channelCount, height, width] = layout === 'nhwc' ? [row[2], row[0], row[1]] : row
-  const fromShape = { channels: channelCount === 1 ? ('gray' as const) : ('rgb' as const), ...fixed('height', height), ...fixed('width', width) }
+  const fromShape = {
+    channels: channelCount === 1 ? ('gray' as const) : ('rgb' as const),
+    ...fixed('height', height),
+    ...fixed('width', width),
+  }
   const resolved = checked(model, option, { ...fromShape, ...image, layout, dtype: type } as ImageOptions)
   const dims = dimsOf(resolved).slice(1)
   if (row.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis])) return resolved
-  throw invalidArgument(option, `images of rows ${shownShape(row)}, as input '${name}' has them`, dims, details)
+  throw invalidArgument(
+    option,
+    `images of rows ${shownShape(row)}, as input '${name}' has them`,
+    dims,
+    details,
+  )
 }
 
 function isChannelCount(dim: number | string | undefined): boolean {
@@ -44,6 +60,11 @@ function checked(model: string, option: string, image: ImageOptions): ResolvedIm
     return resolveImageOptions(image)
   } catch (error) {
     if (!(error instanceof InferenceError) || error.argument === undefined) throw error
-    throw invalidArgument(`${option}.${error.argument.replace(/^options\./, '')}`, String(error.expected), error.received, { code: 'ERR_MODEL_CONFIG', model })
+    throw invalidArgument(
+      `${option}.${error.argument.replace(/^options\./, '')}`,
+      String(error.expected),
+      error.received,
+      { code: 'ERR_MODEL_CONFIG', model },
+    )
   }
 }

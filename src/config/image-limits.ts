@@ -28,15 +28,26 @@ export interface ImageLimits {
 }
 
 /** {@link ImageLimits} with every default in place and everything checked. */
-export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>> & { readonly signal: AbortSignal | undefined }
+export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>> & {
+  readonly signal: AbortSignal | undefined
+}
 
 /** The names of {@link ImageLimits}. */
 export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
 
 /** Defaults, then checks; throws `ERR_INVALID_ARG` for the first limit that is wrong. */
-export function resolveImageLimits(options: Partial<Record<(typeof limitNames)[number], unknown>>): ResolvedImageLimits {
-  const { limitInputPixels = 64_000_000, limitInputBytes = 2 ** 27, formats = defaultFormats, timeoutMs = 30_000, signal } = options
-  if (signal !== undefined && !isAbortSignal(signal)) throw invalidArgument('signal', 'an AbortSignal', signal)
+export function resolveImageLimits(
+  options: Partial<Record<(typeof limitNames)[number], unknown>>,
+): ResolvedImageLimits {
+  const {
+    limitInputPixels = 64_000_000,
+    limitInputBytes = 2 ** 27,
+    formats = defaultFormats,
+    timeoutMs = 30_000,
+    signal,
+  } = options
+  if (signal !== undefined && !isAbortSignal(signal))
+    throw invalidArgument('signal', 'an AbortSignal', signal)
   return {
     limitInputPixels: count('limitInputPixels', limitInputPixels),
     limitInputBytes: count('limitInputBytes', limitInputBytes),
@@ -57,7 +68,9 @@ function duration(value: unknown): number {
 }
 
 function readFormats(value: unknown): readonly ImageFormat[] {
-  const names = Array.isArray(value) && value.length > 0 && value.length <= 100 ? [...(value as unknown[])] : []
-  if (names.length > 0 && names.every((name) => imageFormats.includes(name as ImageFormat))) return names as ImageFormat[]
+  const names =
+    Array.isArray(value) && value.length > 0 && value.length <= 100 ? [...(value as unknown[])] : []
+  if (names.length > 0 && names.every((name) => imageFormats.includes(name as ImageFormat)))
+    return names as ImageFormat[]
   throw invalidArgument('formats', `an array of ${imageFormats.join(', ')}`, value)
 }

@@ -3,7 +3,16 @@ import { readOptions, typed } from './plain-options.ts'
 import { limitNames, resolveImageLimits, type ImageLimits, type ResolvedImageLimits } from './image-limits.ts'
 
 const FITS = ['cover', 'contain', 'fill'] as const
-const KERNELS = ['nearest', 'linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
+const KERNELS = [
+  'nearest',
+  'linear',
+  'cubic',
+  'mitchell',
+  'lanczos2',
+  'lanczos3',
+  'mks2013',
+  'mks2021',
+] as const
 const CHANNELS = ['rgb', 'bgr', 'gray'] as const
 const LAYOUTS = ['nchw', 'nhwc'] as const
 const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
@@ -72,17 +81,31 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
 }
 
 /** {@link ImageOptions} with every default in place and everything checked. */
-export type ResolvedImageOptions = ResolvedImageLimits & Readonly<
-  Required<Omit<ImageOptions, keyof ImageLimits | 'crop' | 'mean' | 'std'>> & {
-    crop: ImageCrop | undefined
-    channelCount: number
-    mean: readonly number[]
-    std: readonly number[]
-  }
->
+export type ResolvedImageOptions = ResolvedImageLimits &
+  Readonly<
+    Required<Omit<ImageOptions, keyof ImageLimits | 'crop' | 'mean' | 'std'>> & {
+      crop: ImageCrop | undefined
+      channelCount: number
+      mean: readonly number[]
+      std: readonly number[]
+    }
+  >
 
 const names = [
-  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'ignoreIcc', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
+  'width',
+  'height',
+  'fit',
+  'crop',
+  'kernel',
+  'background',
+  'ignoreIcc',
+  'channels',
+  'layout',
+  'dtype',
+  'scale',
+  'mean',
+  'std',
+  ...limitNames,
 ] as const satisfies readonly (keyof ImageOptions)[]
 
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
@@ -127,7 +150,12 @@ export function imageDims(options: ImageOptions): [number, number, number, numbe
   return dimsOf(resolveImageOptions(options))
 }
 
-export function dimsOf({ layout, channelCount, width, height }: ResolvedImageOptions): [number, number, number, number] {
+export function dimsOf({
+  layout,
+  channelCount,
+  width,
+  height,
+}: ResolvedImageOptions): [number, number, number, number] {
   return layout === 'nchw' ? [1, channelCount, height, width] : [1, height, width, channelCount]
 }
 
@@ -136,13 +164,18 @@ function resolveCrop(fit: unknown, crop: unknown, width: number, height: number)
   const shorterSide = size('crop.shorterSide', readOptions('crop', crop, ['shorterSide']).shorterSide, 16_383)
   const least = Math.max(width, height)
   if (shorterSide < least) {
-    throw invalidArgument('crop.shorterSide', `at least ${least}, the larger of width and height`, shorterSide)
+    throw invalidArgument(
+      'crop.shorterSide',
+      `at least ${least}, the larger of width and height`,
+      shorterSide,
+    )
   }
   return { shorterSide }
 }
 
 function size(name: string, value: unknown, largest: number): number {
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest) return value as number
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest)
+    return value as number
   throw invalidArgument(name, `a whole number of pixels from 1 to ${largest}`, value)
 }
 
@@ -163,15 +196,21 @@ function oneOf<T extends string>(name: string, value: unknown, choices: readonly
 
 function colour(value: unknown): readonly number[] {
   const parts = Array.isArray(value) && value.length === 3 ? [...(value as unknown[])] : []
-  if (parts.length === 3 && parts.every((part) => typeof part === 'number' && part >= 0 && part <= 255)) return parts as number[]
+  if (parts.length === 3 && parts.every((part) => typeof part === 'number' && part >= 0 && part <= 255))
+    return parts as number[]
   throw invalidArgument('background', 'three numbers from 0 to 255: [red, green, blue]', value)
 }
 
 function perChannel(name: string, value: unknown, count: number, isDivisor: boolean): readonly number[] {
   const fits = (part: unknown): boolean => Number.isFinite(part) && !(isDivisor && part === 0)
   const isList = Array.isArray(value) || ArrayBuffer.isView(value)
-  const list = isList && (value as unknown as number[]).length === count ? Array.from(value as unknown as number[]) : []
+  const list =
+    isList && (value as unknown as number[]).length === count ? Array.from(value as unknown as number[]) : []
   const values: unknown[] = isList ? list : Array(count).fill(value)
   if (values.length === count && values.every(fits)) return values as number[]
-  throw invalidArgument(name, `a ${isDivisor ? 'non-zero ' : ''}finite number, or ${count} of them, one per channel`, value)
+  throw invalidArgument(
+    name,
+    `a ${isDivisor ? 'non-zero ' : ''}finite number, or ${count} of them, one per channel`,
+    value,
+  )
 }

@@ -5,7 +5,10 @@ import type { SequenceInferOptions } from './sequence-options.ts'
  * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
  * options that are made elsewhere and may say either.
  */
-export interface InferOptions<Output extends string = string, Report extends boolean = false> extends SequenceInferOptions {
+export interface InferOptions<
+  Output extends string = string,
+  Report extends boolean = false,
+> extends SequenceInferOptions {
   /**
    * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
    * Either way the call rejects with the signal's own reason.

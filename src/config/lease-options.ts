@@ -26,9 +26,13 @@ const defaultMaxHoldMs = 60_000
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function checkLeaseOptions(model: string, options: unknown = {}): ResolvedLeaseOptions {
-  const { maxHoldMs = defaultMaxHoldMs, dims = {} } = readOptions('options', options, ['maxHoldMs', 'dims'], { model })
+  const { maxHoldMs = defaultMaxHoldMs, dims = {} } = readOptions('options', options, ['maxHoldMs', 'dims'], {
+    model,
+  })
   if (typeof maxHoldMs !== 'number' || !(maxHoldMs > 0 && maxHoldMs < 2 ** 31)) {
-    throw invalidArgument('options.maxHoldMs', 'milliseconds, more than 0 and less than 2^31', maxHoldMs, { model })
+    throw invalidArgument('options.maxHoldMs', 'milliseconds, more than 0 and less than 2^31', maxHoldMs, {
+      model,
+    })
   }
   return { maxHoldMs, dims: readPlain('options.dims', dims, { model }) }
 }

@@ -25,7 +25,11 @@ export const memorySchema = v.optional(
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkMemory(model: string, { arena, shrink, limitBytes }: ResolvedMemory, enableCpuMemArena: boolean | undefined): void {
+export function checkMemory(
+  model: string,
+  { arena, shrink, limitBytes }: ResolvedMemory,
+  enableCpuMemArena: boolean | undefined,
+): void {
   const wrong = (name: string, expected: string, received: unknown) =>
     invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   if (arena !== undefined && enableCpuMemArena !== undefined) {

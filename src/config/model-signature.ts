@@ -9,7 +9,11 @@ export type FeedValue = Tensor | RawTensor | TensorData | string | readonly stri
  * An input that is no tensor: a sequence as an array, a map as an object (or a `Map` where keys are integers), an optional
  * one that is not given as `null`.
  */
-export type StructuredFeed = readonly FeedValue[] | ReadonlyMap<bigint | number, MapEntry> | { readonly [key: string]: MapEntry } | null
+export type StructuredFeed =
+  | readonly FeedValue[]
+  | ReadonlyMap<bigint | number, MapEntry>
+  | { readonly [key: string]: MapEntry }
+  | null
 
 /** Inputs by name, as for `InferenceSession.run`; dims include the batch dimension. */
 export type Feeds = Readonly<Record<string, FeedValue>>
@@ -46,4 +50,6 @@ export type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
  * What a request answers with that names the outputs it wants: those; all of them where it names none (`never`). Not to ask
  * of `M` more than this: it would keep a `Model<M>` from being a `Model`.
  */
-export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> = [Name] extends [never] ? M['outputs'] : Pick<M['outputs'], Name>
+export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> = [Name] extends [never]
+  ? M['outputs']
+  : Pick<M['outputs'], Name>

@@ -37,7 +37,10 @@ export interface ModelSource {
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one of `path` and `bytes` is given, and right.
  */
-export function resolveSource(model: string, { path, bytes }: { path?: unknown; bytes?: unknown }): ModelSource {
+export function resolveSource(
+  model: string,
+  { path, bytes }: { path?: unknown; bytes?: unknown },
+): ModelSource {
   const wrong = (name: string, expected: string, received: unknown) =>
     invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   if (bytes === undefined) {
@@ -46,8 +49,10 @@ export function resolveSource(model: string, { path, bytes }: { path?: unknown; 
     if (file === null) throw wrong('path', 'a path or a file: URL', path instanceof URL ? path.href : path)
     return { path: resolve(file), bytes: null, function: null }
   }
-  if (path !== undefined) throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
-  if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes)) throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
+  if (path !== undefined)
+    throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
+  if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes))
+    throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
   if (bytes.byteLength === 0) throw wrong('bytes', 'at least one byte (a detached buffer has none)', bytes)
   const copy = new SharedArrayBuffer(bytes.byteLength)
   new Uint8Array(copy).set(isUint8Array(bytes) ? bytes : new Uint8Array(bytes))

@@ -1,7 +1,10 @@
 import * as v from 'valibot'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 
-const plainObject = { ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject), expects: 'a plain object' }
+const plainObject = {
+  ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject),
+  expects: 'a plain object',
+}
 
 /** Schema of an object of any properties, in a copy that inherits nothing. */
 export const properties = v.pipe(plainObject, v.transform(ownProperties))
@@ -18,7 +21,12 @@ export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entrie
 
 /** The innermost issue of a union: the one that talks about what the caller most likely meant. */
 export function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
-  const nested = issue.issues?.map(deepest).toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
+  const nested = issue.issues
+    ?.map(deepest)
+    .toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
   if (nested === undefined || nested.path === undefined) return issue
-  return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
+  return {
+    ...nested,
+    path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]],
+  }
 }

@@ -66,15 +66,28 @@ export type PipelineInputs = readonly (string | PipelineInput)[]
 /** In the words of {@link PipelineOutput}, or as bare names. */
 export type PipelineOutputs = readonly (string | PipelineOutput)[]
 
-type NameOf<Entry> = Entry extends string ? Entry : Entry extends { readonly name: infer Name extends string } ? Name : never
+type NameOf<Entry> = Entry extends string
+  ? Entry
+  : Entry extends { readonly name: infer Name extends string }
+    ? Name
+    : never
 type Required<Entry> = Entry extends { readonly optional: true } ? never : NameOf<Entry>
 type Optional<Entry> = Entry extends { readonly optional: true } ? NameOf<Entry> : never
-type FeedOf<Entry> = Entry extends { readonly type: infer Type extends TensorType } ? FunctionFeed<Type> : FeedValue
-type OutputOf<Entry> = Entry extends { readonly type: infer Type extends TensorType } ? TypedTensor<Type> : Tensor
+type FeedOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
+  ? FunctionFeed<Type>
+  : FeedValue
+type OutputOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
+  ? TypedTensor<Type>
+  : Tensor
 
 /** The signature of a pipeline, as its declaration has it: tensors of any type where that says none. */
-export interface PipelineSignature<I extends PipelineInputs, O extends PipelineOutputs> extends ModelSignature {
-  inputs: { [Entry in I[number] as Required<Entry>]: FeedOf<Entry> } & { [Entry in I[number] as Optional<Entry>]?: FeedOf<Entry> | never }
+export interface PipelineSignature<
+  I extends PipelineInputs,
+  O extends PipelineOutputs,
+> extends ModelSignature {
+  inputs: { [Entry in I[number] as Required<Entry>]: FeedOf<Entry> } & {
+    [Entry in I[number] as Optional<Entry>]?: FeedOf<Entry> | never
+  }
   outputs: { [Entry in O[number] as NameOf<Entry>]: OutputOf<Entry> }
 }
 
@@ -82,7 +95,10 @@ export interface PipelineSignature<I extends PipelineInputs, O extends PipelineO
  * A graph of models, functions and other pipelines. A tensor has one name: it is given by the request or made by one step, and every
  * step that takes it runs as soon as all that it takes is there.
  */
-export interface PipelineConfig<I extends PipelineInputs = PipelineInputs, O extends PipelineOutputs = PipelineOutputs> {
+export interface PipelineConfig<
+  I extends PipelineInputs = PipelineInputs,
+  O extends PipelineOutputs = PipelineOutputs,
+> {
   /** What requests give: names, or declarations. */
   inputs: I
   /** In any order: a step waits for what it takes, and for nothing else. */

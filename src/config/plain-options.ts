@@ -21,7 +21,11 @@ export function ownProperties<T extends object>(object: T): T {
  * @param name of the argument, for errors.
  * @throws InferenceError `ERR_INVALID_ARG` for what is no plain object, and for a getter that throws.
  */
-export function readPlain(name: string, value: unknown, details: { model?: string } = {}): Record<string, unknown> {
+export function readPlain(
+  name: string,
+  value: unknown,
+  details: { model?: string } = {},
+): Record<string, unknown> {
   try {
     if (isPlainObject(value)) return ownProperties(value)
   } catch (error) {
@@ -43,7 +47,8 @@ export function readOptions<Name extends string>(
 ): Partial<Record<Name, unknown>> {
   const options = readPlain(name, value, details)
   for (const given in options) {
-    if (!known.includes(given as Name)) throw invalidArgument(`${name}.${given}`, `one of ${known.join(', ')}`, given, details)
+    if (!known.includes(given as Name))
+      throw invalidArgument(`${name}.${given}`, `one of ${known.join(', ')}`, given, details)
   }
   return options as Partial<Record<Name, unknown>>
 }

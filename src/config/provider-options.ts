@@ -38,7 +38,13 @@ export class PluginProvider {
   /** `null` for the provider's own choice. */
   readonly precision: ComputePrecision | null
 
-  constructor(name: string, device: number, entries: Readonly<Record<string, string>>, sharable: boolean, precision: ComputePrecision | null) {
+  constructor(
+    name: string,
+    device: number,
+    entries: Readonly<Record<string, string>>,
+    sharable: boolean,
+    precision: ComputePrecision | null,
+  ) {
     this.name = name
     this.device = device
     this.entries = entries
@@ -51,7 +57,10 @@ export class PluginProvider {
 const taken = new Set(['auto', 'cpu', 'cuda'])
 const nameSchema = v.pipe(
   v.string(),
-  v.check((name) => /^[a-z][a-z0-9_-]{0,63}$/.test(name) && !taken.has(name), "a name of lower-case letters, digits, '_' and '-' that is not auto, cpu or cuda"),
+  v.check(
+    (name) => /^[a-z][a-z0-9_-]{0,63}$/.test(name) && !taken.has(name),
+    "a name of lower-case letters, digits, '_' and '-' that is not auto, cpu or cuda",
+  ),
 )
 
 /** Schema of `EngineOptions.providers`. */
@@ -67,7 +76,11 @@ export const providersSchema = v.pipe(
   ),
   v.transform((plugins) =>
     Object.entries(plugins).map(([name, plugin]): ResolvedPlugin => {
-      const { library, precision, options } = plugin as { library: string | URL; precision?: ComputePrecision; options: Readonly<Record<string, unknown>> }
+      const { library, precision, options } = plugin as {
+        library: string | URL
+        precision?: ComputePrecision
+        options: Readonly<Record<string, unknown>>
+      }
       return { name, library: resolve(filePath(library)!), precision, options }
     }),
   ),

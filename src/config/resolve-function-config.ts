@@ -17,8 +17,15 @@ import { wholeNumber } from './whole-number.ts'
 /** More would only wait for each other. */
 const maxConcurrency = 1024
 
-const dim = v.union([v.pipe(v.number(), v.integer('a whole number')), v.pipe(v.string(), v.minLength(1, 'a name'))])
-const entries = { name: v.pipe(v.string(), v.minLength(1, 'a name')), type: carriedType, dims: v.optional(v.array(dim), []) }
+const dim = v.union([
+  v.pipe(v.number(), v.integer('a whole number')),
+  v.pipe(v.string(), v.minLength(1, 'a name')),
+])
+const entries = {
+  name: v.pipe(v.string(), v.minLength(1, 'a name')),
+  type: carriedType,
+  dims: v.optional(v.array(dim), []),
+}
 /** A URL of what is no file; a drive of Windows has one letter. */
 const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
 /** What takes some microseconds is not divided among threads. */
@@ -28,9 +35,18 @@ const asOfModels = v.optional(v.unknown())
 
 const schema = optionsOf({
   module: v.optional(v.unknown()),
-  run: v.optional({ ...v.custom<ModelFunction>((given) => typeof given === 'function'), expects: 'a function' }),
-  inputs: v.pipe(v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })), v.minLength(1, 'at least one input')),
-  outputs: v.pipe(v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })), v.minLength(1, 'at least one output')),
+  run: v.optional({
+    ...v.custom<ModelFunction>((given) => typeof given === 'function'),
+    expects: 'a function',
+  }),
+  inputs: v.pipe(
+    v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })),
+    v.minLength(1, 'at least one input'),
+  ),
+  outputs: v.pipe(
+    v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })),
+    v.minLength(1, 'at least one output'),
+  ),
   graph: v.optional(v.unknown()),
   maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
   instanceGroup: v.optional(v.pipe(v.array(optionsOf(scalingEntries)), v.length(1, 'one group')), [{}]),
@@ -55,11 +71,36 @@ const schema = optionsOf({
  * @param workers of the engine, for what the function's own leave out.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function resolveFunctionConfig(model: string, config: unknown, workers: WorkerOptions): ResolvedConfig {
-  const { module, run, graph, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
+export function resolveFunctionConfig(
+  model: string,
+  config: unknown,
+  workers: WorkerOptions,
+): ResolvedConfig {
+  const {
+    module,
+    run,
+    graph,
+    inputs,
+    outputs,
+    maxBatchSize,
+    instanceGroup,
+    concurrency,
+    parameters,
+    workers: ownWorkers,
+    warmup,
+    ...shared
+  } = checkConfig(schema, model, config)
   const groups = instanceGroup.map((group) => ({ kind: 'cpu', ...group }))
   if (graph !== undefined) {
-    const resolved = resolveConfig(model, { ...shared, ...warmed(warmup), bytes: graph, maxBatchSize, checkRows: false, instanceGroup: groups, ...oneThread })
+    const resolved = resolveConfig(model, {
+      ...shared,
+      ...warmed(warmup),
+      bytes: graph,
+      maxBatchSize,
+      checkRows: false,
+      instanceGroup: groups,
+      ...oneThread,
+    })
     return Object.freeze({ ...resolved, isSmallGraph: true })
   }
   const path = moduleFile(model, module, run)
@@ -102,7 +143,13 @@ function moduleFile(model: string, module: unknown, run: ModelFunction | undefin
     throw wrong(model, 'run', 'to be left out beside module: a function comes from one of them', run)
   }
   const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
-  if (path === null) throw wrong(model, 'module', `the path or file: URL of a module${module === undefined ? ', or run: a function' : ''}`, module instanceof URL ? module.href : module)
+  if (path === null)
+    throw wrong(
+      model,
+      'module',
+      `the path or file: URL of a module${module === undefined ? ', or run: a function' : ''}`,
+      module instanceof URL ? module.href : module,
+    )
   return path
 }
 
@@ -121,9 +168,16 @@ function metadataOf({ name, type, dims }: Entry, batched: boolean): RawValueMeta
 function checkTensors(model: string, option: 'inputs' | 'outputs', tensors: readonly Entry[]): void {
   const names = tensors.map(({ name }) => name)
   for (const [index, { name, dims }] of tensors.entries()) {
-    if (names.indexOf(name) !== index) throw wrong(model, `${option}[${index}].name`, 'a name of its own', name)
+    if (names.indexOf(name) !== index)
+      throw wrong(model, `${option}[${index}].name`, 'a name of its own', name)
     const strange = dims.find((each) => typeof each === 'number' && each < 1 && each !== -1)
-    if (strange !== undefined) throw wrong(model, `${option}[${index}].dims`, 'dims of at least 1, names, or -1 for one that each row has its own', strange)
+    if (strange !== undefined)
+      throw wrong(
+        model,
+        `${option}[${index}].dims`,
+        'dims of at least 1, names, or -1 for one that each row has its own',
+        strange,
+      )
   }
 }
 

@@ -4,7 +4,11 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { defaultMaxBatchSize } from '../metadata.ts'
 import { checkConfig } from './check-config.ts'
 import { checkGroups } from './check-instance-groups.ts'
-import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
+import {
+  checkOptionsForBytes,
+  checkSessionOptions,
+  type CheckedSessionOptions,
+} from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
 import { optionsOf, parametersSchema, properties } from './options-schema.ts'
 import { ownProperties, typed } from './plain-options.ts'
@@ -18,8 +22,20 @@ import { flattenExtra, type SessionConfigEntries } from './session-config-entrie
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
 import { checkCounts, maxInstances, resolveCounts, scalingEntries } from './scaling-options.ts'
-import { batchingOfSequences, checkSequence, sequenceSchema, slotSizes, type ResolvedSequence } from './sequence-config.ts'
-import { checkTensors, inputSchema, outputSchema, type InputConfig, type OutputConfig } from './tensor-config.ts'
+import {
+  batchingOfSequences,
+  checkSequence,
+  sequenceSchema,
+  slotSizes,
+  type ResolvedSequence,
+} from './sequence-config.ts'
+import {
+  checkTensors,
+  inputSchema,
+  outputSchema,
+  type InputConfig,
+  type OutputConfig,
+} from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
 import { resolveWarmup, warmupSchema, type ResolvedWarmup } from './warmup-options.ts'
 import { wholeNumber } from './whole-number.ts'
@@ -69,17 +85,27 @@ export interface ResolvedConfig extends ModelSource {
   readonly autoTune: ResolvedAutoTune | null
 }
 
-const durationMs = v.pipe(v.number(), v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'))
+const durationMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+)
 const paddingSchema = optionsOf({
   input: v.pipe(v.string(), v.minLength(1)),
   dim: wholeNumber(0),
-  sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]), 'longest'),
+  sizes: v.optional(
+    v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
+    'longest',
+  ),
   value: v.optional(v.number(), 0),
   outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
 })
 
 /** An execution provider with options of its own, which ONNX Runtime checks. */
-const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })), v.transform(ownProperties))
+const providerSchema = v.pipe(
+  properties,
+  v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })),
+  v.transform(ownProperties),
+)
 
 const schema = optionsOf({
   path: v.optional(v.unknown()),
@@ -134,13 +160,20 @@ const schema = optionsOf({
  * @param plugins names of provider plugins, which are kinds of instances as well.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []): ResolvedConfig {
+export function resolveConfig(
+  model: string,
+  config: unknown,
+  plugins: readonly string[] = [],
+): ResolvedConfig {
   const raw = checkConfig(schema, model, config)
   const sequence = raw.sequence as ResolvedSequence | undefined
   const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
   const settled: Omit<ResolvedConfig, 'autoTune'> = {
     ...resolveSource(model, raw),
-    version: raw.version === undefined ? undefined : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
+    version:
+      raw.version === undefined
+        ? undefined
+        : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
     maxBatchSize: raw.maxBatchSize,
     defaultMaxBatchSize: raw.defaultMaxBatchSize,
     inputs: raw.inputs as readonly InputConfig[] | undefined,
@@ -169,7 +202,12 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     weight: raw.weight,
     optionalInputs: raw.optionalInputs,
     parameters: raw.parameters,
-    padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),
+    padding: [raw.padding]
+      .flat()
+      .map(({ sizes, ...padding }) => ({
+        ...padding,
+        sizes: sizes === 'longest' ? sizes : ascending(sizes),
+      })),
     rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // from the state before it
     rejectNonFinite: raw.rejectNonFinite,
     splitOversized: raw.splitOversized,
@@ -179,12 +217,18 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
   checkCounts(model, raw.instanceGroup)
-  checkGroups(model, raw.instanceGroup.map((group) => ({ ...group, count: resolveCounts(group).maxInstances })), plugins)
+  checkGroups(
+    model,
+    raw.instanceGroup.map((group) => ({ ...group, count: resolveCounts(group).maxInstances })),
+    plugins,
+  )
   const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
-  if (sequence !== undefined) checkSequence(model, sequence, raw.dynamicBatching === false ? null : raw.dynamicBatching)
-  if (sequence !== undefined && resolved.responses !== null) throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
+  if (sequence !== undefined)
+    checkSequence(model, sequence, raw.dynamicBatching === false ? null : raw.dynamicBatching)
+  if (sequence !== undefined && resolved.responses !== null)
+    throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
@@ -192,7 +236,11 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
 
 /** The same request means another thing at another place in its sequence; Triton refuses it as well. */
 function sharedSequence(model: string, option: string): InferenceError {
-  return invalidArgument(option, 'to be left out for a model with sequences', true, { code: 'ERR_MODEL_CONFIG', model, hint: 'Remove it, or sequence' })
+  return invalidArgument(option, 'to be left out for a model with sequences', true, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint: 'Remove it, or sequence',
+  })
 }
 
 function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
@@ -204,13 +252,24 @@ function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
 }
 
 /** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
-export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig, maxBatchSize: number): BatchLimits {
+export function batchLimits(
+  { preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig,
+  maxBatchSize: number,
+): BatchLimits {
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
-    preferredBatchSizes: maxBatchSize === 0 ? [] : sequence?.direct === undefined ? preferredBatchSizes : slotSizes(sequence, maxBatchSize),
+    preferredBatchSizes:
+      maxBatchSize === 0
+        ? []
+        : sequence?.direct === undefined
+          ? preferredBatchSizes
+          : slotSizes(sequence, maxBatchSize),
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
-    ...costLimits(cost, padding.some(({ sizes }) => sizes === 'longest')),
+    ...costLimits(
+      cost,
+      padding.some(({ sizes }) => sizes === 'longest'),
+    ),
   }
 }
 
@@ -222,18 +281,33 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
   if (largest !== undefined && largest > maxBatchSize) {
     const hint = config.maxBatchSize === undefined ? { hint: 'Give maxBatchSize for larger batches' } : {}
     const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
-    throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, details)
+    throw invalidArgument(
+      'dynamicBatching.preferredBatchSize',
+      `sizes of at most maxBatchSize (${maxBatchSize})`,
+      largest,
+      details,
+    )
   }
   const mostWarmed = Array.isArray(config.warmup.batchSizes) ? config.warmup.batchSizes.at(-1) : 1
   if (config.maxBatchSize !== undefined && mostWarmed > Math.max(1, maxBatchSize)) {
-    throw invalidArgument('warmup.batchSizes', `sizes of at most maxBatchSize (${maxBatchSize})`, mostWarmed, { code: 'ERR_MODEL_CONFIG', model })
+    throw invalidArgument(
+      'warmup.batchSizes',
+      `sizes of at most maxBatchSize (${maxBatchSize})`,
+      mostWarmed,
+      { code: 'ERR_MODEL_CONFIG', model },
+    )
   }
   if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
-    throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 where maxBatchSize is 0', config.maxQueueDelayMs, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-      hint: 'Waiting cannot make its batches larger',
-    })
+    throw invalidArgument(
+      'dynamicBatching.maxQueueDelayMs',
+      '0 where maxBatchSize is 0',
+      config.maxQueueDelayMs,
+      {
+        code: 'ERR_MODEL_CONFIG',
+        model,
+        hint: 'Waiting cannot make its batches larger',
+      },
+    )
   }
 }
 

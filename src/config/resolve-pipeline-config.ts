@@ -53,16 +53,31 @@ export function isPipeline<C extends object>(config: C): config is Extract<C, { 
 const name = v.pipe(v.string(), v.minLength(1, 'a name'))
 const tensorEntries = { name, type: v.optional(carriedType), dims: v.optional(dims) }
 const named = (given: unknown) => (typeof given === 'string' ? { name: given } : given)
-const inputSchema = v.pipe(v.unknown(), v.transform(named), optionsOf({ ...tensorEntries, optional: v.optional(v.boolean(), false) }))
-const outputSchema = v.pipe(v.unknown(), v.transform(named), optionsOf({ ...tensorEntries, labels: v.optional(v.array(v.string())) }))
+const inputSchema = v.pipe(
+  v.unknown(),
+  v.transform(named),
+  optionsOf({ ...tensorEntries, optional: v.optional(v.boolean(), false) }),
+)
+const outputSchema = v.pipe(
+  v.unknown(),
+  v.transform(named),
+  optionsOf({ ...tensorEntries, labels: v.optional(v.array(v.string())) }),
+)
 const readOnce = (given: unknown) => (isPlainObject(given) ? ownProperties(given) : given)
 const names = v.pipe(v.unknown(), v.transform(readOnce), {
-  ...v.custom<Readonly<Record<string, string>>>((given) => isPlainObject(given) && Object.values(given).every((tensor) => typeof tensor === 'string' && tensor !== '')),
+  ...v.custom<Readonly<Record<string, string>>>(
+    (given) =>
+      isPlainObject(given) &&
+      Object.values(given).every((tensor) => typeof tensor === 'string' && tensor !== ''),
+  ),
   expects: 'an object of names of tensors',
 })
 
 const schema = optionsOf({
-  inputs: v.pipe(v.array(inputSchema), v.check((given) => given.length > 0, 'at least one input')),
+  inputs: v.pipe(
+    v.array(inputSchema),
+    v.check((given) => given.length > 0, 'at least one input'),
+  ),
   steps: v.pipe(
     v.array(
       optionsOf({
@@ -71,14 +86,23 @@ const schema = optionsOf({
         version: v.optional(v.unknown()),
         inputs: names,
         outputs: names,
-        when: v.optional({ ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'), expects: 'a function' }),
+        when: v.optional({
+          ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
+          expects: 'a function',
+        }),
         needs: v.optional(v.array(name), []),
-        fanOut: v.optional(v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]), false),
+        fanOut: v.optional(
+          v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]),
+          false,
+        ),
       }),
     ),
     v.check((given) => given.length > 0, 'at least one step'),
   ),
-  outputs: v.pipe(v.array(outputSchema), v.check((given) => given.length > 0, 'at least one output')),
+  outputs: v.pipe(
+    v.array(outputSchema),
+    v.check((given) => given.length > 0, 'at least one output'),
+  ),
   maxBatchSize: v.optional(wholeNumber(0)),
   maxInFlight: v.optional(wholeNumber(1)),
   parameters: v.optional(parametersSchema, {}),
@@ -92,13 +116,27 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolvePipelineConfig(model: string, config: unknown): ResolvedPipeline {
-  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = checkConfig(schema, model, config)
+  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = checkConfig(
+    schema,
+    model,
+    config,
+  )
   const details = { model, code: 'ERR_MODEL_CONFIG' } as const
-  for (const [option, tensors] of [['inputs', inputs], ['outputs', outputs]] as const) {
+  for (const [option, tensors] of [
+    ['inputs', inputs],
+    ['outputs', outputs],
+  ] as const) {
     for (const [index, tensor] of tensors.entries()) {
       const strange = tensor.dims?.find((dim) => dim < 1 && dim !== -1)
-      if (strange !== undefined) throw pipelineError(model, `${option}[${index}].dims`, 'dims of at least 1, or -1 for a variable one', strange)
-      if (tensors.findIndex((other) => other.name === tensor.name) !== index) throw pipelineError(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
+      if (strange !== undefined)
+        throw pipelineError(
+          model,
+          `${option}[${index}].dims`,
+          'dims of at least 1, or -1 for a variable one',
+          strange,
+        )
+      if (tensors.findIndex((other) => other.name === tensor.name) !== index)
+        throw pipelineError(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
     }
   }
   const stepNames = namesOf(model, steps)
@@ -110,13 +148,19 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
     maxInFlight: maxInFlight ?? Infinity,
     parameters,
     steps: steps.map((step, index) => {
-      if (step.when === undefined && step.needs.length > 0) throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
-      if (Object.keys(step.inputs).length === 0) throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
-      if (Object.keys(step.outputs).length === 0) throw pipelineError(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
+      if (step.when === undefined && step.needs.length > 0)
+        throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
+      if (Object.keys(step.inputs).length === 0)
+        throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
+      if (Object.keys(step.outputs).length === 0)
+        throw pipelineError(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
       return {
         name: stepNames[index]!,
         model: step.model,
-        version: step.version === undefined ? undefined : readVersion(step.version, `steps[${index}].version`, details),
+        version:
+          step.version === undefined
+            ? undefined
+            : readVersion(step.version, `steps[${index}].version`, details),
         inputs: Object.entries(step.inputs),
         outputs: Object.entries(step.outputs),
         when: step.when ?? null,
@@ -127,25 +171,51 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
   })
 }
 
-function fanOutOf(model: string, index: number, { inputs, fanOut }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] }): ResolvedStep['fanOut'] {
+function fanOutOf(
+  model: string,
+  index: number,
+  {
+    inputs,
+    fanOut,
+  }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] },
+): ResolvedStep['fanOut'] {
   if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
   const names = Object.keys(inputs)
   const strange = fanOut.findIndex((input, at) => !names.includes(input) || fanOut.indexOf(input) !== at)
   if (strange === -1) return fanOut
-  throw pipelineError(model, `steps[${index}].fanOut[${strange}]`, `one of the inputs that the step gives its model (${listNames(names)}), each once`, fanOut[strange])
+  throw pipelineError(
+    model,
+    `steps[${index}].fanOut[${strange}]`,
+    `one of the inputs that the step gives its model (${listNames(names)}), each once`,
+    fanOut[strange],
+  )
 }
 
 /** The error of what a pipeline's configuration says. */
-export function pipelineError(model: string, name: string, expected: string, received: unknown, hint?: string): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model, ...(hint === undefined ? {} : { hint }) })
+export function pipelineError(
+  model: string,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  return invalidArgument(name, expected, received, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    ...(hint === undefined ? {} : { hint }),
+  })
 }
 
 /** Names that were given come first: a number is found for the others. */
-function namesOf(model: string, steps: readonly { readonly name?: string | undefined; readonly model: string }[]): string[] {
+function namesOf(
+  model: string,
+  steps: readonly { readonly name?: string | undefined; readonly model: string }[],
+): string[] {
   const taken = new Set<string>()
   for (const [index, step] of steps.entries()) {
     if (step.name === undefined) continue
-    if (taken.has(step.name)) throw pipelineError(model, `steps[${index}].name`, 'a name of its own', step.name)
+    if (taken.has(step.name))
+      throw pipelineError(model, `steps[${index}].name`, 'a name of its own', step.name)
     taken.add(step.name)
   }
   const numbers = new Map<string, number>() // by model, the next to be tried

@@ -36,7 +36,10 @@ export function resolveResponses(
   const cache = responseCache === true ? {} : responseCache === false ? null : responseCache
   const own = cache?.coalesce
   if (coalesce !== undefined && own !== undefined && own !== coalesce) {
-    throw invalidArgument('responseCache.coalesce', `${coalesce}, as coalesce beside it`, own, { code: 'ERR_MODEL_CONFIG', model })
+    throw invalidArgument('responseCache.coalesce', `${coalesce}, as coalesce beside it`, own, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+    })
   }
   const shares = coalesce ?? own ?? cache !== null
   if (cache === null && !shares) return null

@@ -15,9 +15,16 @@ export interface ScaleOptions {
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkScaleOptions(model: string, options: unknown): { readonly kind: string | undefined; readonly count: number } {
+export function checkScaleOptions(
+  model: string,
+  options: unknown,
+): { readonly kind: string | undefined; readonly count: number } {
   const { kind, count } = readOptions('options', options, ['kind', 'count'], { model })
-  if (kind !== undefined && typeof kind !== 'string') throw invalidArgument('options.kind', 'a kind of instances', kind, { model })
+  if (kind !== undefined && typeof kind !== 'string')
+    throw invalidArgument('options.kind', 'a kind of instances', kind, { model })
   if (Number.isInteger(count) && (count as number) > 0) return { kind, count: count as number }
-  throw invalidArgument('options.count', 'a whole number of instances, at least 1', count, { model, hint: 'unload() takes the last one out' })
+  throw invalidArgument('options.count', 'a whole number of instances, at least 1', count, {
+    model,
+    hint: 'unload() takes the last one out',
+  })
 }

@@ -5,8 +5,13 @@ import type { InstanceGroup } from './instance-group.ts'
 /** Of all groups of a model: with some execution providers each is a session of its own. */
 export const maxInstances = 256
 
-const instances = v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(maxInstances)))
-const durationMs = v.pipe(v.number(), v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'))
+const instances = v.optional(
+  v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(maxInstances)),
+)
+const durationMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+)
 
 /** What a group says of how many instances it has. */
 export const scalingEntries = {
@@ -35,12 +40,21 @@ export function checkCounts(model: string, groups: readonly GivenCounts[]): void
   for (const [index, group] of groups.entries()) {
     const { count, minInstances, maxInstances } = resolveCounts(group)
     const wrong = (name: string, expected: string, received: number) =>
-      invalidArgument(`instanceGroup[${index}].${name}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
-    if (group.minInstances !== undefined && group.maxInstances !== undefined && minInstances > maxInstances) throw wrong('minInstances', `at most maxInstances (${maxInstances})`, minInstances)
+      invalidArgument(`instanceGroup[${index}].${name}`, expected, received, {
+        code: 'ERR_MODEL_CONFIG',
+        model,
+      })
+    if (group.minInstances !== undefined && group.maxInstances !== undefined && minInstances > maxInstances)
+      throw wrong('minInstances', `at most maxInstances (${maxInstances})`, minInstances)
     if (count < minInstances) throw wrong('count', `at least minInstances (${minInstances})`, count)
     if (count > maxInstances) throw wrong('count', `at most maxInstances (${maxInstances})`, count)
     const { cpuCount = count } = group
     const scales = minInstances < maxInstances
-    if (scales && (cpuCount < minInstances || cpuCount > maxInstances)) throw wrong('cpuCount', `from minInstances to maxInstances (${minInstances} to ${maxInstances})`, cpuCount)
+    if (scales && (cpuCount < minInstances || cpuCount > maxInstances))
+      throw wrong(
+        'cpuCount',
+        `from minInstances to maxInstances (${minInstances} to ${maxInstances})`,
+        cpuCount,
+      )
   }
 }

@@ -68,7 +68,9 @@ export interface SequenceConfig {
 }
 
 /** A control with its values. */
-export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & { readonly type?: ElementType | undefined }
+export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & {
+  readonly type?: ElementType | undefined
+}
 
 /** With every default in place. */
 export interface ResolvedSequence {
@@ -81,21 +83,54 @@ export interface ResolvedSequence {
 
 const name = v.pipe(v.string(), v.minLength(1, 'the name of a tensor'))
 const kinds = ['start', 'end', 'ready', 'correlationId'] as const
-const delayMs = v.pipe(v.number(), v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, 0 or more and less than 2^31'))
+const delayMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, 0 or more and less than 2^31'),
+)
 const count = wholeNumber(1)
 
 /** Schema of `sequence`. */
 export const sequenceSchema = optionsOf({
-  maxSequenceIdleMs: v.optional(v.pipe(v.number(), v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite')), 1000),
+  maxSequenceIdleMs: v.optional(
+    v.pipe(
+      v.number(),
+      v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
+    ),
+    1000,
+  ),
   controls: v.optional(
-    v.array(optionsOf({ input: name, kind: v.picklist(kinds), type: v.optional(elementType), values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]) })),
+    v.array(
+      optionsOf({
+        input: name,
+        kind: v.picklist(kinds),
+        type: v.optional(elementType),
+        values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
+      }),
+    ),
     [],
   ),
-  state: v.optional(v.array(optionsOf({ input: name, output: name, type: v.optional(elementType), dims: v.optional(dims), initial: v.optional(v.unknown()) })), []),
+  state: v.optional(
+    v.array(
+      optionsOf({
+        input: name,
+        output: name,
+        type: v.optional(elementType),
+        dims: v.optional(dims),
+        initial: v.optional(v.unknown()),
+      }),
+    ),
+    [],
+  ),
   direct: v.optional(
     optionsOf({
       maxQueueDelayMs: v.optional(delayMs, 0),
-      minimumSlotUtilization: v.optional(v.pipe(v.number(), v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1')), 0),
+      minimumSlotUtilization: v.optional(
+        v.pipe(
+          v.number(),
+          v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
+        ),
+        0,
+      ),
     }),
   ),
   oldest: v.optional(
@@ -113,39 +148,62 @@ export const sequenceSchema = optionsOf({
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkSequence(model: string, { controls, state, direct, oldest }: ResolvedSequence, batching: DynamicBatchingConfig | null): void {
+export function checkSequence(
+  model: string,
+  { controls, state, direct, oldest }: ResolvedSequence,
+  batching: DynamicBatchingConfig | null,
+): void {
   const wrong = (option: string, expected: string, received: unknown) =>
     invalidArgument(option, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   const filled = new Set<string>()
   for (const [index, { kind, input }] of controls.entries()) {
-    if (controls.findIndex((other) => other.kind === kind) !== index) throw wrong(`sequence.controls[${index}].kind`, 'each kind once', kind)
+    if (controls.findIndex((other) => other.kind === kind) !== index)
+      throw wrong(`sequence.controls[${index}].kind`, 'each kind once', kind)
     if (filled.has(input)) throw wrong(`sequence.controls[${index}].input`, 'an input of its own', input)
     filled.add(input)
   }
   for (const [index, { input, output }] of state.entries()) {
     if (filled.has(input)) throw wrong(`sequence.state[${index}].input`, 'an input of its own', input)
-    if (state.findIndex((other) => other.output === output) !== index) throw wrong(`sequence.state[${index}].output`, 'an output of its own', output)
+    if (state.findIndex((other) => other.output === output) !== index)
+      throw wrong(`sequence.state[${index}].output`, 'an output of its own', output)
     filled.add(input)
   }
-  if (direct !== undefined && oldest !== undefined) throw wrong('sequence.oldest', 'to be left out beside direct', oldest)
+  if (direct !== undefined && oldest !== undefined)
+    throw wrong('sequence.oldest', 'to be left out beside direct', oldest)
   if (direct !== undefined && batching?.preferredBatchSize !== undefined) {
-    throw wrong('dynamicBatching.preferredBatchSize', 'to be left out beside sequence.direct, whose minimumSlotUtilization says what is worth a run', batching.preferredBatchSize)
+    throw wrong(
+      'dynamicBatching.preferredBatchSize',
+      'to be left out beside sequence.direct, whose minimumSlotUtilization says what is worth a run',
+      batching.preferredBatchSize,
+    )
   }
 }
 
 /** What is said of batches, by the strategy for sequences before all else. */
-export function batchingOfSequences<B extends object>(batching: B, sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | undefined): B {
+export function batchingOfSequences<B extends object>(
+  batching: B,
+  sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | undefined,
+): B {
   if (sequence === undefined) return batching
   const { direct, oldest } = sequence
-  if (direct !== undefined) return { __proto__: null, ...batching, maxQueueDelayMs: direct.minimumSlotUtilization === 0 ? 0 : direct.maxQueueDelayMs }
-  const said = Object.entries(oldest ?? {}).filter(([option, value]) => option !== 'maxCandidateSequences' && value !== undefined)
+  if (direct !== undefined)
+    return {
+      __proto__: null,
+      ...batching,
+      maxQueueDelayMs: direct.minimumSlotUtilization === 0 ? 0 : direct.maxQueueDelayMs,
+    }
+  const said = Object.entries(oldest ?? {}).filter(
+    ([option, value]) => option !== 'maxCandidateSequences' && value !== undefined,
+  )
   return { __proto__: null, ...batching, ...Object.fromEntries(said) }
 }
 
 /** Sizes at which a batch of slots is sent: from the least that is worth it on. */
 export function slotSizes({ direct }: ResolvedSequence, maxBatchSize: number): number[] {
   const least = Math.max(1, Math.ceil((direct?.minimumSlotUtilization ?? 0) * maxBatchSize))
-  return least === 1 || direct?.maxQueueDelayMs === 0 ? [] : Array.from({ length: maxBatchSize - least + 1 }, (_, index) => least + index)
+  return least === 1 || direct?.maxQueueDelayMs === 0
+    ? []
+    : Array.from({ length: maxBatchSize - least + 1 }, (_, index) => least + index)
 }
 
 /** Names of the inputs that a sequence fills. */

@@ -22,19 +22,30 @@ export interface SequenceOptions {
 
 /** Whether a value can be the id of a sequence. */
 export function isSequenceId(id: unknown): id is SequenceId {
-  return typeof id === 'string' ? id !== '' : typeof id === 'bigint' ? id !== 0n : Number.isSafeInteger(id) && id !== 0
+  return typeof id === 'string'
+    ? id !== ''
+    : typeof id === 'bigint'
+      ? id !== 0n
+      : Number.isSafeInteger(id) && id !== 0
 }
 
 /** What an id has to be, in words. */
-export const sequenceIdShown = "a whole number that is not 0 (a bigint from 2^53 on), or a string that is not ''"
+export const sequenceIdShown =
+  "a whole number that is not 0 (a bigint from 2^53 on), or a string that is not ''"
 
 /**
  * Checks the sequence of one request; `undefined` for none.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkSequenceOptions(model: string, id: unknown, start: unknown, end: unknown): SequenceOptions | undefined {
-  const wrong = (name: string, expected: string, received: unknown) => invalidArgument(`options.${name}`, expected, received, { model })
+export function checkSequenceOptions(
+  model: string,
+  id: unknown,
+  start: unknown,
+  end: unknown,
+): SequenceOptions | undefined {
+  const wrong = (name: string, expected: string, received: unknown) =>
+    invalidArgument(`options.${name}`, expected, received, { model })
   if (start !== undefined && typeof start !== 'boolean') throw wrong('sequenceStart', 'true or false', start)
   if (end !== undefined && typeof end !== 'boolean') throw wrong('sequenceEnd', 'true or false', end)
   if (id === undefined && start !== true && end !== true) return undefined

@@ -13,17 +13,27 @@ const deepest = 16
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for a value that is no string, and for one entry given twice with two values.
  */
-export function flattenExtra(model: string, extra: unknown, option = 'sessionOptions.extra'): SessionConfigEntries {
+export function flattenExtra(
+  model: string,
+  extra: unknown,
+  option = 'sessionOptions.extra',
+): SessionConfigEntries {
   const entries: Record<string, string> = ownProperties({})
   const add = (prefix: string, group: unknown, depth: number): void => {
     const path = `${option}${prefix === '' ? '' : `.${prefix}`}`
     if (depth > deepest || !isPlainObject(group)) {
-      throw wrong(model, path, depth > deepest ? `groups at most ${deepest} deep` : 'a plain object of options', group)
+      throw wrong(
+        model,
+        path,
+        depth > deepest ? `groups at most ${deepest} deep` : 'a plain object of options',
+        group,
+      )
     }
     for (const [key, value] of Object.entries(ownProperties(group))) {
       const name = prefix === '' ? key : `${prefix}.${key}`
       if (typeof value === 'object' && value !== null) add(name, value, depth + 1)
-      else if (typeof value !== 'string') throw wrong(model, `${option}.${name}`, 'a string, as all values in extra', value)
+      else if (typeof value !== 'string')
+        throw wrong(model, `${option}.${name}`, 'a string, as all values in extra', value)
       else if ((entries[name] ??= value) !== value) {
         throw wrong(model, `${option}.${name}`, `one value; it is also given as '${entries[name]}'`, value)
       }

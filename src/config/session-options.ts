@@ -18,7 +18,9 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
 }
 
 /** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */
-export type ProviderUse = (entry: InferenceSession.ExecutionProviderConfig) => InferenceSession.ExecutionProviderConfig | null
+export type ProviderUse = (
+  entry: InferenceSession.ExecutionProviderConfig,
+) => InferenceSession.ExecutionProviderConfig | null
 
 /** The name of an execution provider in a list. */
 export function nameOf(provider: InferenceSession.ExecutionProviderConfig): string {
@@ -63,11 +65,17 @@ const boundedSpinning = [1, 26] as const
 
 function spinEntries(extra: SessionConfigEntries, ortVersion: string): SessionConfigEntries {
   if (allowSpinning in extra) return {}
-  return isSince(ortVersion, boundedSpinning) ? { [allowSpinning]: '1', 'session.intra_op.spin_duration_us': String(spinUs) } : { [allowSpinning]: '0' }
+  return isSince(ortVersion, boundedSpinning)
+    ? { [allowSpinning]: '1', 'session.intra_op.spin_duration_us': String(spinUs) }
+    : { [allowSpinning]: '0' }
 }
 
 /** The options a session is created with: this library's defaults, overridden by the caller's. */
-export function sessionOptions(config: ResolvedConfig, placement: Placement, { ortVersion, useProvider }: SessionRuntime): OpenOptions {
+export function sessionOptions(
+  config: ResolvedConfig,
+  placement: Placement,
+  { ortVersion, useProvider }: SessionRuntime,
+): OpenOptions {
   const { extra, ...given } = config.sessionOptions
   return {
     intraOpNumThreads: placement.intraOpNumThreads,
@@ -77,7 +85,9 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, { o
     logSeverityLevel: 4,
     ...given,
     ...(config.memory.arena === undefined ? {} : { enableCpuMemArena: config.memory.arena }),
-    executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => (nameOf(entry) === 'cpu' && forbidsCpu(config) ? [] : (useProvider(entry) ?? []))),
+    executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) =>
+      nameOf(entry) === 'cpu' && forbidsCpu(config) ? [] : (useProvider(entry) ?? []),
+    ),
     extra: { ...spinEntries(extra, ortVersion), ...extra },
     ...(Object.keys(config.runEntries).length > 0 && { runEntries: config.runEntries }),
     overridden: namedInputs(config),
@@ -85,11 +95,16 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, { o
 }
 
 /** All inputs that a configuration names; of those with a value of their own these are the ones that requests have. */
-export function namedInputs({ optionalInputs, inputs = [], sequence }: Pick<ResolvedConfig, 'optionalInputs' | 'inputs' | 'sequence'>): string[] {
+export function namedInputs({
+  optionalInputs,
+  inputs = [],
+  sequence,
+}: Pick<ResolvedConfig, 'optionalInputs' | 'inputs' | 'sequence'>): string[] {
   return [...new Set([...optionalInputs, ...inputs.map(({ name }) => name), ...inputsOfSequence(sequence)])]
 }
 
 function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProviderConfig[] {
-  if (kind === 'cuda') return [{ name: 'cuda', deviceId: gpu } as InferenceSession.ExecutionProviderConfig, 'cpu']
+  if (kind === 'cuda')
+    return [{ name: 'cuda', deviceId: gpu } as InferenceSession.ExecutionProviderConfig, 'cpu']
   return kind === 'cpu' ? ['cpu'] : [kind, 'cpu']
 }

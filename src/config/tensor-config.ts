@@ -55,9 +55,15 @@ export interface OutputConfig extends TensorConfig {
 }
 
 /** Schema of the type of a tensor's elements. */
-export const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
+export const elementType = {
+  ...v.custom<ElementType>(isElementType),
+  expects: 'the type of the elements of a tensor, such as float32',
+}
 /** The same of one that JavaScript has an array for: of functions, and of tensors that are made by hand. */
-export const carriedType = { ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)), expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string' }
+export const carriedType = {
+  ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)),
+  expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string',
+}
 /** Schema of dims. */
 export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
 const entries = {
@@ -69,12 +75,25 @@ const entries = {
 }
 
 /** Schema of an entry of `inputs`. */
-export const inputSchema = optionsOf({ ...entries, shared: v.optional(v.boolean()), image: v.optional(properties) })
-const rowsSchema = optionsOf({ index: v.optional(wholeNumber(0)), of: v.optional(entries.name), counts: v.optional(entries.name) })
+export const inputSchema = optionsOf({
+  ...entries,
+  shared: v.optional(v.boolean()),
+  image: v.optional(properties),
+})
+const rowsSchema = optionsOf({
+  index: v.optional(wholeNumber(0)),
+  of: v.optional(entries.name),
+  counts: v.optional(entries.name),
+})
 /** Schema of an entry of `outputs`. */
-export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())), rows: v.optional(rowsSchema) })
+export const outputSchema = optionsOf({
+  ...entries,
+  labels: v.optional(v.array(v.string())),
+  rows: v.optional(rowsSchema),
+})
 
-type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> & Pick<v.InferOutput<typeof outputSchema>, 'rows'>
+type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &
+  Pick<v.InferOutput<typeof outputSchema>, 'rows'>
 
 /**
  * Checks what is said of inputs or outputs against itself, by Triton's rules.
@@ -82,38 +101,70 @@ type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'share
  * @param batched whether `maxBatchSize` is above 0; `undefined` where that is to be found from the model.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkTensors(model: string, option: 'inputs' | 'outputs', tensors: readonly Entry[], batched: boolean | undefined): void {
+export function checkTensors(
+  model: string,
+  option: 'inputs' | 'outputs',
+  tensors: readonly Entry[],
+  batched: boolean | undefined,
+): void {
   const wrong = (at: string, expected: string, received: unknown) =>
     invalidArgument(`${option}${at}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   const names = tensors.map(({ name }) => name)
   for (const [index, { name, dims, reshape }] of tensors.entries()) {
     if (names.indexOf(name) !== index) throw wrong(`[${index}].name`, 'a name of its own', name)
-    for (const [list, values] of [['dims', dims], ['reshape', reshape]] as const) {
+    for (const [list, values] of [
+      ['dims', dims],
+      ['reshape', reshape],
+    ] as const) {
       const strange = values?.find((dim) => dim < 1 && dim !== -1)
-      if (strange !== undefined) throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
+      if (strange !== undefined)
+        throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
     }
     const { batchAxis, shared = false, rows } = tensors[index]!
     if (rows !== undefined) {
-      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', `the keys ${listNames(Object.keys(rows), '(none)')}`)
-      if (rows.of !== undefined && rows.index === undefined) throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
-      if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
+      if ((rows.index === undefined) === (rows.counts === undefined))
+        throw wrong(
+          `[${index}].rows`,
+          'either index or counts',
+          `the keys ${listNames(Object.keys(rows), '(none)')}`,
+        )
+      if (rows.of !== undefined && rows.index === undefined)
+        throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
+      if (batchAxis !== undefined)
+        throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
       if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)
-      if (batched === false) throw wrong(`[${index}].rows`, 'to be left out for a model whose maxBatchSize is 0', rows)
+      if (batched === false)
+        throw wrong(`[${index}].rows`, 'to be left out for a model whose maxBatchSize is 0', rows)
     }
-    if (shared && batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
+    if (shared && batchAxis !== undefined)
+      throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
     if (batched === false && (shared || batchAxis !== undefined)) {
-      throw wrong(`[${index}].${shared ? 'shared' : 'batchAxis'}`, 'to be left out for a model whose maxBatchSize is 0', batchAxis ?? shared)
+      throw wrong(
+        `[${index}].${shared ? 'shared' : 'batchAxis'}`,
+        'to be left out for a model whose maxBatchSize is 0',
+        batchAxis ?? shared,
+      )
     }
-    if (dims !== undefined && (shared || (batchAxis ?? 0) > 0)) throw wrong(`[${index}].dims`, `to be left out beside ${shared ? 'shared' : 'batchAxis'}`, dims)
+    if (dims !== undefined && (shared || (batchAxis ?? 0) > 0))
+      throw wrong(`[${index}].dims`, `to be left out beside ${shared ? 'shared' : 'batchAxis'}`, dims)
     if (reshape === undefined) continue
     if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
-    if (reshape.length === 0 && batched === false) throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)
+    if (reshape.length === 0 && batched === false)
+      throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)
     const [given, wanted] = [stretches(dims), stretches(reshape)]
     if (given.length !== wanted.length) {
-      throw wrong(`[${index}].reshape`, `${given.length - 1} variable dims, as dims [${dims.join(', ')}] has`, reshape)
+      throw wrong(
+        `[${index}].reshape`,
+        `${given.length - 1} variable dims, as dims [${dims.join(', ')}] has`,
+        reshape,
+      )
     }
     if (given.some((count, at) => count !== wanted[at])) {
-      throw wrong(`[${index}].reshape`, `as many elements as dims [${dims.join(', ')}] has, between variable dims as well`, reshape)
+      throw wrong(
+        `[${index}].reshape`,
+        `as many elements as dims [${dims.join(', ')}] has, between variable dims as well`,
+        reshape,
+      )
     }
   }
 }

@@ -48,7 +48,9 @@ export interface ResolvedTraceSettings {
 }
 
 /** What was said of some of them; see {@link TraceSettings} for `null`. */
-export type GivenTraceSettings = { readonly [Name in keyof ResolvedTraceSettings]?: ResolvedTraceSettings[Name] | null }
+export type GivenTraceSettings = {
+  readonly [Name in keyof ResolvedTraceSettings]?: ResolvedTraceSettings[Name] | null
+}
 
 /** Traces with their options checked. */
 export interface ResolvedTraceOptions {
@@ -59,7 +61,8 @@ export interface ResolvedTraceOptions {
 
 const level = v.picklist(['TIMESTAMPS', 'TENSORS'])
 const nullish = <Schema extends v.GenericSchema>(schema: Schema) => v.optional(v.nullable(schema))
-const whole = (least: number, message: string) => v.custom<number>((given) => Number.isSafeInteger(given) && (given as number) >= least, message)
+const whole = (least: number, message: string) =>
+  v.custom<number>((given) => Number.isSafeInteger(given) && (given as number) >= least, message)
 
 const entries = {
   level: nullish(
@@ -76,11 +79,18 @@ const entries = {
 const settingsSchema = optionsOf(entries)
 /** What is written at once is one string, which cannot be much longer. */
 const mostBufferedBytes = 2 ** 28
-const bytes = v.pipe(whole(0, 'a whole number of bytes'), v.maxValue(mostBufferedBytes, `at most ${mostBufferedBytes} bytes`))
+const bytes = v.pipe(
+  whole(0, 'a whole number of bytes'),
+  v.maxValue(mostBufferedBytes, `at most ${mostBufferedBytes} bytes`),
+)
 
 /** Schema of `EngineOptions.trace`. */
 export const traceSchema = v.optional(
-  optionsOf({ ...entries, models: v.optional(v.pipe(properties, v.record(v.string(), settingsSchema))), maxBufferedBytes: v.optional(bytes) }),
+  optionsOf({
+    ...entries,
+    models: v.optional(v.pipe(properties, v.record(v.string(), settingsSchema))),
+    maxBufferedBytes: v.optional(bytes),
+  }),
 )
 
 /** The settings of an engine that was told nothing of traces. */
@@ -91,12 +101,14 @@ const off: ResolvedTraceSettings = { level: [], rate: 1000, count: -1, file: nul
  * @throws InferenceError `ERR_INVALID_ARG` for a level without a file.
  */
 export function resolveTraceOptions(given: TraceOptions | undefined): ResolvedTraceOptions {
-  if (given === undefined) return { settings: off, models: new Map(), maxBufferedBytes: defaultMaxBufferedBytes }
+  if (given === undefined)
+    return { settings: off, models: new Map(), maxBufferedBytes: defaultMaxBufferedBytes }
   const { models = {}, maxBufferedBytes = defaultMaxBufferedBytes, ...own } = given
   const settings = withSettings({ ...off, level: ['TIMESTAMPS'] }, read(own))
   checkFile('options.trace', settings)
   const ofModels = new Map(Object.entries(models).map(([name, settings]) => [name, read(settings)]))
-  for (const [name, ofModel] of ofModels) checkFile(`options.trace.models.${name}`, withSettings(settings, ofModel))
+  for (const [name, ofModel] of ofModels)
+    checkFile(`options.trace.models.${name}`, withSettings(settings, ofModel))
   return { settings, models: ofModels, maxBufferedBytes }
 }
 
@@ -118,23 +130,37 @@ export function readTraceSettings(given: unknown): GivenTraceSettings {
   const issue = deepest(result.issues[0])
   if (issue.path === undefined) throw invalidArgument('settings', 'a plain object', given)
   const isUnknown = issue.type === 'strict_object' && issue.expected === 'never'
-  throw invalidArgument(`settings.${issue.path.map(({ key }) => String(key)).join('.')}`, issue.message, isUnknown ? issue.path.at(-1)?.key : issue.input)
+  throw invalidArgument(
+    `settings.${issue.path.map(({ key }) => String(key)).join('.')}`,
+    issue.message,
+    isUnknown ? issue.path.at(-1)?.key : issue.input,
+  )
 }
 
 /** @throws InferenceError `ERR_INVALID_ARG` where something is to be traced to no file. */
 export function checkFile(name: string, { level, file }: ResolvedTraceSettings): void {
-  if (level.length > 0 && file === null) throw invalidArgument(`${name}.file`, `a path or a file: URL, as the level is ${level.join(' and ')}`, undefined)
+  if (level.length > 0 && file === null)
+    throw invalidArgument(
+      `${name}.file`,
+      `a path or a file: URL, as the level is ${level.join(' and ')}`,
+      undefined,
+    )
 }
 
 /** Settings with some of them as they are given; those that are `null` or left out stay. */
-export function withSettings(settings: ResolvedTraceSettings, given: GivenTraceSettings): ResolvedTraceSettings {
+export function withSettings(
+  settings: ResolvedTraceSettings,
+  given: GivenTraceSettings,
+): ResolvedTraceSettings {
   return { ...settings, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)) }
 }
 
 function read({ level, file, ...numbers }: TraceSettings): GivenTraceSettings {
   const { rate, count, logFrequency } = numbers
   return {
-    ...(level !== undefined && { level: level === null ? null : level === 'OFF' ? [] : [...new Set([level].flat())] }),
+    ...(level !== undefined && {
+      level: level === null ? null : level === 'OFF' ? [] : [...new Set([level].flat())],
+    }),
     ...(file !== undefined && { file: file === null ? null : resolve(filePath(file)!) }),
     ...(rate !== undefined && { rate }),
     ...(count !== undefined && { count }),

@@ -6,7 +6,10 @@ import type { InferOptions } from './infer-options.ts'
 export const defaultVersion = 1
 
 /** Options of one `engine.infer()`: those of {@link Model.infer}, and this. */
-export interface EngineInferOptions<Output extends string = string, Report extends boolean = false> extends InferOptions<Output, Report> {
+export interface EngineInferOptions<
+  Output extends string = string,
+  Report extends boolean = false,
+> extends InferOptions<Output, Report> {
   /** The version that is to answer. Default: the newest that is ready. */
   version?: number | string | undefined
 }
@@ -23,7 +26,11 @@ export interface UnloadOptions {
  * @param name of the option, for errors.
  * @throws InferenceError of the `code`, unless it is a whole number from 1 to 2^53 - 1, or such a number as text.
  */
-export function readVersion(value: unknown, name: string, details: { model?: string; code?: InferenceErrorCode } = {}): number {
+export function readVersion(
+  value: unknown,
+  name: string,
+  details: { model?: string; code?: InferenceErrorCode } = {},
+): number {
   const isText = typeof value === 'string' && /^[1-9]\d{0,15}$/.test(value)
   const version = isText ? Number(value) : value
   if (Number.isSafeInteger(version) && (version as number) >= 1) return version as number
@@ -36,11 +43,17 @@ export function readVersion(value: unknown, name: string, details: { model?: str
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function takeVersion(options: unknown, model: string): { readonly version: number | undefined; readonly rest: InferOptions<string, boolean> } {
+export function takeVersion(
+  options: unknown,
+  model: string,
+): { readonly version: number | undefined; readonly rest: InferOptions<string, boolean> } {
   try {
     if (isPlainObject(options) && Object.hasOwn(options, 'version')) {
       const { version, ...rest } = options
-      return { version: version === undefined ? undefined : readVersion(version, 'options.version', { model }), rest }
+      return {
+        version: version === undefined ? undefined : readVersion(version, 'options.version', { model }),
+        rest,
+      }
     }
   } catch (error) {
     throw typed('options', error, { model })

@@ -95,7 +95,13 @@ export interface ExecutorEvents {
    * @param mailed `null` when all outputs lie in the slot.
    * @param failures left out, or `null`, for none.
    */
-  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures?: RowFailures | null): void
+  finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures?: RowFailures | null,
+  ): void
   /** The thread is gone although nobody told it to go. */
   died(): void
 }
@@ -119,7 +125,11 @@ export interface Executor {
    */
   openAhead?(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null
   /** Runs a session once on sample inputs; rejects when the thread dies. */
-  runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
+  runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun>
   /**
    * Asks the graph of a model about its rows. The thread that opens sessions answers. Left out by executors that run no graphs. A file that
    * cannot be read is answered with `unknown`. Rejects when the thread dies.

@@ -21,7 +21,13 @@ export class InputRows<T extends TensorType = TensorType> implements BatchInput<
    * @param batched whether the first of `dims` counts rows; else there is one.
    * @param ragged of rows that have dims of their own; `null` where all are alike.
    */
-  constructor(type: T, data: ElementsOf<T>, dims: readonly number[], batched: boolean, ragged: RaggedRows | null = null) {
+  constructor(
+    type: T,
+    data: ElementsOf<T>,
+    dims: readonly number[],
+    batched: boolean,
+    ragged: RaggedRows | null = null,
+  ) {
     this.type = type
     this.data = data
     this.dims = dims
@@ -34,7 +40,8 @@ export class InputRows<T extends TensorType = TensorType> implements BatchInput<
     this.#check(index)
     const starts = this.#ragged?.starts
     const perRow = this.data.length / this.rows
-    const [start, end] = starts === undefined ? [index * perRow, (index + 1) * perRow] : [starts[index]!, starts[index + 1]!]
+    const [start, end] =
+      starts === undefined ? [index * perRow, (index + 1) * perRow] : [starts[index]!, starts[index + 1]!]
     const data = this.data as Uint8Array | string[]
     return (Array.isArray(data) ? data.slice(start, end) : data.subarray(start, end)) as ElementsOf<T>
   }
@@ -49,6 +56,7 @@ export class InputRows<T extends TensorType = TensorType> implements BatchInput<
   }
 
   #check(index: number): void {
-    if (!(Number.isInteger(index) && index >= 0 && index < this.rows)) throw new RangeError(`row ${index} is asked for of a batch that has ${this.rows}`)
+    if (!(Number.isInteger(index) && index >= 0 && index < this.rows))
+      throw new RangeError(`row ${index} is asked for of a batch that has ${this.rows}`)
   }
 }

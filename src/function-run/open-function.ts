@@ -1,6 +1,11 @@
 import { pathToFileURL } from 'node:url'
 import type { FunctionSource } from '../config/model-source.ts'
-import type { FunctionBatch, FunctionContext, FunctionInstance, ModelFunction } from '../config/function-module.ts'
+import type {
+  FunctionBatch,
+  FunctionContext,
+  FunctionInstance,
+  ModelFunction,
+} from '../config/function-module.ts'
 import { describe } from '../describe.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import type { InputRows } from './input-rows.ts'
@@ -21,7 +26,12 @@ export class OpenFunction {
   readonly #instance: FunctionInstance
   readonly #state: unknown
 
-  private constructor(module: FunctionModule, { inputs, outputs, batched }: FunctionSource, instance: FunctionInstance, state: unknown) {
+  private constructor(
+    module: FunctionModule,
+    { inputs, outputs, batched }: FunctionSource,
+    instance: FunctionInstance,
+    state: unknown,
+  ) {
     this.inputs = inputs as readonly TensorMetadata[]
     this.outputs = outputs as readonly TensorMetadata[]
     this.batched = batched
@@ -32,7 +42,10 @@ export class OpenFunction {
 
   /** Rejects with what the module, or its `setup`, has thrown, or that it exports no function. */
   static async open(path: string, source: FunctionSource): Promise<OpenFunction> {
-    const module = source.run === null ? moduleOf((await import(pathToFileURL(path).href)) as { default?: unknown }) : { default: source.run }
+    const module =
+      source.run === null
+        ? moduleOf((await import(pathToFileURL(path).href)) as { default?: unknown })
+        : { default: source.run }
     const instance: FunctionInstance = Object.freeze({ model: source.model, parameters: source.parameters })
     return new OpenFunction(module, source, instance, await module.setup?.(instance))
   }
@@ -40,7 +53,8 @@ export class OpenFunction {
   /** Calls the function with a batch. What it gives is not looked at. */
   call(inputs: readonly (InputRows | undefined)[], context: RunContext): unknown {
     const batch: Record<string, InputRows> = {}
-    for (const [index, rows] of inputs.entries()) if (rows !== undefined) batch[this.inputs[index]!.name] = rows
+    for (const [index, rows] of inputs.entries())
+      if (rows !== undefined) batch[this.inputs[index]!.name] = rows
     return this.#module.default(batch as FunctionBatch, context)
   }
 
@@ -57,10 +71,20 @@ export class OpenFunction {
 /** Of a CommonJS module that was compiled from an ES module, the exports are in its default one. */
 function moduleOf(exports: { default?: unknown }): FunctionModule {
   const inner = exports.default as { default?: unknown } | undefined
-  const module = (typeof inner === 'object' && inner !== null && 'default' in inner ? inner : exports) as Partial<FunctionModule>
-  if (typeof module.default !== 'function') throw new Error(`expected a function as the default export of the module, received ${describe(module.default)}`)
+  const module = (
+    typeof inner === 'object' && inner !== null && 'default' in inner ? inner : exports
+  ) as Partial<FunctionModule>
+  if (typeof module.default !== 'function')
+    throw new Error(
+      `expected a function as the default export of the module, received ${describe(module.default)}`,
+    )
   for (const name of ['setup', 'teardown'] as const) {
-    if (module[name] !== undefined && typeof module[name] !== 'function') throw new Error(`expected the module's ${name} to be a function, received ${describe(module[name])}`)
+    if (module[name] !== undefined && typeof module[name] !== 'function')
+      throw new Error(`expected the module's ${name} to be a function, received ${describe(module[name])}`)
   }
-  return { default: module.default, ...(module.setup && { setup: module.setup }), ...(module.teardown && { teardown: module.teardown }) }
+  return {
+    default: module.default,
+    ...(module.setup && { setup: module.setup }),
+    ...(module.teardown && { teardown: module.teardown }),
+  }
 }

@@ -36,17 +36,30 @@ const failed = (reason: unknown): BatchOutcome => ({ error: messageOf(reason), s
  * @param times are filled in.
  * @returns at once where the function does.
  */
-export function runBatch(open: OpenFunction | null, slot: FunctionSlot | undefined, layoutIndex: number, times: RunTimestamps, watch: RunWatch): BatchOutcome | Promise<BatchOutcome> {
+export function runBatch(
+  open: OpenFunction | null,
+  slot: FunctionSlot | undefined,
+  layoutIndex: number,
+  times: RunTimestamps,
+  watch: RunWatch,
+): BatchOutcome | Promise<BatchOutcome> {
   times.startMs = times.inferStartMs = watch.nowMs()
   const outcome = call(open, slot, layoutIndex, times, watch)
   if (outcome instanceof Promise) return outcome.then((settled) => ended(settled, times, watch))
   return ended(outcome, times, watch)
 }
 
-function call(open: OpenFunction | null, slot: FunctionSlot | undefined, layoutIndex: number, times: RunTimestamps, watch: RunWatch): BatchOutcome | Promise<BatchOutcome> {
+function call(
+  open: OpenFunction | null,
+  slot: FunctionSlot | undefined,
+  layoutIndex: number,
+  times: RunTimestamps,
+  watch: RunWatch,
+): BatchOutcome | Promise<BatchOutcome> {
   try {
     const layout = slot?.layouts[layoutIndex]
-    if (open === null || slot === undefined || layout === undefined) throw new Error('The function or the slot of its batch was closed.')
+    if (open === null || slot === undefined || layout === undefined)
+      throw new Error('The function or the slot of its batch was closed.')
     const inputs = slotInputs(open, layout, slot.bytes, slot.mailed)
     slot.mailed = null
     const context = open.contextOf(inputs)
@@ -57,7 +70,11 @@ function call(open: OpenFunction | null, slot: FunctionSlot | undefined, layoutI
       if (context.isLeft) throw new Error('what it gave came too late')
       const { rows, failed: isFailed } = context
       if (context.failures?.length === rows) return { error: null, sent: null, failures: context.failures }
-      const sent = writeOutputs(open.outputs, layout, slot.bytes, given, { rows, failed: isFailed, batched: open.batched })
+      const sent = writeOutputs(open.outputs, layout, slot.bytes, given, {
+        rows,
+        failed: isFailed,
+        batched: open.batched,
+      })
       return { error: null, sent, failures: context.failures }
     }
     const given = open.call(inputs, context)
@@ -74,5 +91,7 @@ function ended(outcome: BatchOutcome, times: RunTimestamps, watch: RunWatch): Ba
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  )
 }

@@ -30,7 +30,8 @@ export class RunContext implements FunctionContext {
   }
 
   readonly fail = (row: number, error: unknown): null => {
-    if (!(Number.isInteger(row) && row >= 0 && row < this.rows)) throw new RangeError(`context.fail() got row ${row} of a batch that has ${this.rows}`)
+    if (!(Number.isInteger(row) && row >= 0 && row < this.rows))
+      throw new RangeError(`context.fail() got row ${row} of a batch that has ${this.rows}`)
     if (!this.#failures.has(row)) this.#failures.set(row, messageOf(error))
     return null
   }

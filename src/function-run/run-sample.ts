@@ -9,7 +9,11 @@ import { writeOutputs } from './write-outputs.ts'
  *
  * @returns what it gave, and the buffers of its outputs, to be moved.
  */
-export async function callOnSample(open: OpenFunction, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<{ run: SampleRun; transfer: ArrayBuffer[] }> {
+export async function callOnSample(
+  open: OpenFunction,
+  feeds: readonly (MailedValue | null)[],
+  wantsOutputs: boolean,
+): Promise<{ run: SampleRun; transfer: ArrayBuffer[] }> {
   const inputs = mailedInputs(open, feeds)
   const context = open.contextOf(inputs)
   const startMs = performance.now()
@@ -18,6 +22,15 @@ export async function callOnSample(open: OpenFunction, feeds: readonly (MailedVa
   const { rows, failed } = context
   const [failure] = context.failures ?? []
   if (failure !== undefined) throw new Error(failure[1])
-  const sent = writeOutputs(open.outputs, { outputs: open.outputs.map(() => null) }, new ArrayBuffer(0), given, { rows, failed, batched: open.batched })!
-  return { run: { error: null, runMs, outputs: wantsOutputs ? (sent.outputs as MailedValue[]) : [] }, transfer: wantsOutputs ? sent.transfer : [] }
+  const sent = writeOutputs(
+    open.outputs,
+    { outputs: open.outputs.map(() => null) },
+    new ArrayBuffer(0),
+    given,
+    { rows, failed, batched: open.batched },
+  )!
+  return {
+    run: { error: null, runMs, outputs: wantsOutputs ? (sent.outputs as MailedValue[]) : [] },
+    transfer: wantsOutputs ? sent.transfer : [],
+  }
 }

@@ -2,7 +2,9 @@
  * What Piscina takes by `require()` in each thread of a function; see worker-thread/entry.cts. Returns at once and starts to serve
  * afterwards: Piscina holds the process until a task has returned.
  */
-module.exports = async (task: import('../executor/thread-start.ts', { with: { 'resolution-mode': 'import' } }).StartTask) => {
+module.exports = async (
+  task: import('../executor/thread-start.ts', { with: { 'resolution-mode': 'import' } }).StartTask,
+) => {
   try {
     const { serveFunction } = await import('./serve-function.ts')
     serveFunction(task)

@@ -69,7 +69,11 @@ export class FunctionServer {
   }
 
   #readMail(): void {
-    for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
+    for (
+      let mail = receiveMessageOnPort(this.#port);
+      mail !== undefined;
+      mail = receiveMessageOnPort(this.#port)
+    ) {
       this.#handle(mail.message as ToWorker)
     }
   }
@@ -114,7 +118,10 @@ export class FunctionServer {
   }
 
   /** Does what was asked; an exception is the answer, too. */
-  async #answer(questionId: number, work: () => Promise<[answer: FromWorker, transfer?: ArrayBuffer[]]>): Promise<void> {
+  async #answer(
+    questionId: number,
+    work: () => Promise<[answer: FromWorker, transfer?: ArrayBuffer[]]>,
+  ): Promise<void> {
     try {
       this.#post(...(await work()))
     } catch (reason) {
@@ -128,7 +135,11 @@ export class FunctionServer {
     return [{ type: 'opened', questionId, inputs: [...source.inputs], outputs: [...source.outputs] }]
   }
 
-  async #runSample({ questionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
+  async #runSample({
+    questionId,
+    feeds,
+    wantsOutputs,
+  }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
     const { run, transfer } = await callOnSample(this.#function!, feeds, wantsOutputs)
     return [{ type: 'ranSample', questionId, ...run }, transfer]
   }
@@ -171,7 +182,10 @@ export class FunctionServer {
     if (error === null && sent === null && failures === null) this.#control.complete(job, times)
     else {
       this.#control.release(job) // before the message: once it has arrived, the cell may be needed
-      this.#post({ type: 'done', slotId: job.slotId, times, error, outputs: sent?.outputs ?? [], failures }, sent?.transfer)
+      this.#post(
+        { type: 'done', slotId: job.slotId, times, error, outputs: sent?.outputs ?? [], failures },
+        sent?.transfer,
+      )
     }
     this.#bell.ring()
   }

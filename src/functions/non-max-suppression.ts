@@ -30,23 +30,47 @@ type Outputs = readonly [
  *
  * @throws InferenceError `ERR_INVALID_ARG` for an option that is out of its range.
  */
-export function nonMaxSuppression(options: NonMaxSuppressionOptions = {}): FunctionOptions<Inputs, Outputs> & FunctionHere<Inputs, Outputs> {
-  const { iouThreshold = 0.5, scoreThreshold = 0.25, maxDetections = 300, boxes: format = 'corners' } = options
-  if (!(iouThreshold >= 0 && iouThreshold <= 1)) throw invalidArgument('iouThreshold', 'a number from 0 to 1', iouThreshold)
-  if (!Number.isFinite(scoreThreshold)) throw invalidArgument('scoreThreshold', 'a finite number', scoreThreshold)
-  if (!Number.isSafeInteger(maxDetections) || maxDetections < 1) throw invalidArgument('maxDetections', 'a whole number of at least 1', maxDetections)
-  if (format !== 'corners' && format !== 'centre') throw invalidArgument('boxes', "'corners' or 'centre'", format)
+export function nonMaxSuppression(
+  options: NonMaxSuppressionOptions = {},
+): FunctionOptions<Inputs, Outputs> & FunctionHere<Inputs, Outputs> {
+  const {
+    iouThreshold = 0.5,
+    scoreThreshold = 0.25,
+    maxDetections = 300,
+    boxes: format = 'corners',
+  } = options
+  if (!(iouThreshold >= 0 && iouThreshold <= 1))
+    throw invalidArgument('iouThreshold', 'a number from 0 to 1', iouThreshold)
+  if (!Number.isFinite(scoreThreshold))
+    throw invalidArgument('scoreThreshold', 'a finite number', scoreThreshold)
+  if (!Number.isSafeInteger(maxDetections) || maxDetections < 1)
+    throw invalidArgument('maxDetections', 'a whole number of at least 1', maxDetections)
+  if (format !== 'corners' && format !== 'centre')
+    throw invalidArgument('boxes', "'corners' or 'centre'", format)
   return {
-    inputs: [{ name: 'boxes', type: 'float32', dims: ['boxes', 4] }, { name: 'scores', type: 'float32', dims: ['classes', 'boxes'] }],
-    outputs: [{ name: 'boxes', type: 'float32', dims: [-1, 4] }, { name: 'scores', type: 'float32', dims: [-1] }, { name: 'classes', type: 'int64', dims: [-1] }],
+    inputs: [
+      { name: 'boxes', type: 'float32', dims: ['boxes', 4] },
+      { name: 'scores', type: 'float32', dims: ['classes', 'boxes'] },
+    ],
+    outputs: [
+      { name: 'boxes', type: 'float32', dims: [-1, 4] },
+      { name: 'scores', type: 'float32', dims: [-1] },
+      { name: 'classes', type: 'int64', dims: [-1] },
+    ],
     run: ({ boxes, scores }, { rows }) => {
       const kept = Array.from({ length: rows }, (_, row) => {
         const own = boxes.row(row)
-        const found = keep(format === 'corners' ? corners(own) : fromCentres(own), scores.row(row), { iouThreshold, scoreThreshold, maxDetections })
+        const found = keep(format === 'corners' ? corners(own) : fromCentres(own), scores.row(row), {
+          iouThreshold,
+          scoreThreshold,
+          maxDetections,
+        })
         return { own, found }
       })
       return {
-        boxes: kept.map(({ own, found }) => Float32Array.from(found.flatMap(({ box }) => [...own.subarray(4 * box, 4 * box + 4)]))),
+        boxes: kept.map(({ own, found }) =>
+          Float32Array.from(found.flatMap(({ box }) => [...own.subarray(4 * box, 4 * box + 4)])),
+        ),
         scores: kept.map(({ found }) => Float32Array.from(found, ({ score }) => score)),
         classes: kept.map(({ found }) => BigInt64Array.from(found, (each) => BigInt(each.class))),
       }
@@ -60,17 +84,27 @@ interface Candidate {
   readonly score: number
 }
 
-function keep(boxes: Float32Array, scores: Float32Array, { iouThreshold, scoreThreshold, maxDetections }: Required<Omit<NonMaxSuppressionOptions, 'boxes'>>): Candidate[] {
+function keep(
+  boxes: Float32Array,
+  scores: Float32Array,
+  { iouThreshold, scoreThreshold, maxDetections }: Required<Omit<NonMaxSuppressionOptions, 'boxes'>>,
+): Candidate[] {
   const count = boxes.length / 4
   const candidates: Candidate[] = []
   for (let at = 0; at < scores.length; at++) {
-    if (scores[at]! >= scoreThreshold) candidates.push({ box: at % count, class: Math.floor(at / count), score: scores[at]! })
+    if (scores[at]! >= scoreThreshold)
+      candidates.push({ box: at % count, class: Math.floor(at / count), score: scores[at]! })
   }
   candidates.sort((a, b) => b.score - a.score || a.class - b.class || a.box - b.box)
   const kept: Candidate[] = []
   for (const candidate of candidates) {
     if (kept.length === maxDetections) break
-    if (!kept.some((other) => other.class === candidate.class && overlap(boxes, other.box, candidate.box) > iouThreshold)) kept.push(candidate)
+    if (
+      !kept.some(
+        (other) => other.class === candidate.class && overlap(boxes, other.box, candidate.box) > iouThreshold,
+      )
+    )
+      kept.push(candidate)
   }
   return kept
 }

@@ -1,7 +1,9 @@
 import type { TensorType } from '../tensor.ts'
 
 /** Numbers of element types in ONNX's schema. */
-const elementTypes = { float32: 1, int64: 7, string: 8 } as const satisfies Partial<Record<TensorType, number>>
+const elementTypes = { float32: 1, int64: 7, string: 8 } as const satisfies Partial<
+  Record<TensorType, number>
+>
 /** The oldest versions with the operators used here; every ONNX Runtime that is served with has them. */
 const irVersion = 7
 const opsetVersion = 13
@@ -23,7 +25,10 @@ export interface GraphNode {
 }
 
 /** A constant. */
-export type GraphConstant = { readonly name: string } & ({ readonly int64: readonly number[] } | { readonly strings: readonly string[] })
+export type GraphConstant = { readonly name: string } & (
+  | { readonly int64: readonly number[] }
+  | { readonly strings: readonly string[] }
+)
 
 /** A graph of some operators. */
 export interface Graph {
@@ -36,19 +41,40 @@ export interface Graph {
 /** The bytes of an ONNX model: protobuf, of which no more is written than these few messages need. */
 export function onnxModel({ inputs, outputs, nodes, constants }: Graph): Uint8Array {
   const graph = [
-    ...nodes.map(({ operator, inputs: from, outputs: to }) => message(1, [...from.map((name) => text(1, name)), ...to.map((name) => text(2, name)), text(4, operator)])),
+    ...nodes.map(({ operator, inputs: from, outputs: to }) =>
+      message(1, [
+        ...from.map((name) => text(1, name)),
+        ...to.map((name) => text(2, name)),
+        text(4, operator),
+      ]),
+    ),
     text(2, 'function'),
     ...constants.map((constant) => message(5, tensor(constant))),
     ...inputs.map((value) => message(11, valueInfo(value))),
     ...outputs.map((value) => message(12, valueInfo(value))),
   ]
-  return Uint8Array.from([...number(1, irVersion), ...message(7, graph), ...message(8, [text(1, ''), number(2, opsetVersion)])])
+  return Uint8Array.from([
+    ...number(1, irVersion),
+    ...message(7, graph),
+    ...message(8, [text(1, ''), number(2, opsetVersion)]),
+  ])
 }
 
 function tensor(constant: GraphConstant): number[][] {
   const { name } = constant
-  if ('int64' in constant) return [number(1, constant.int64.length), number(2, elementTypes.int64), ...constant.int64.map((value) => number(7, value)), text(8, name)]
-  return [number(1, constant.strings.length), number(2, elementTypes.string), ...constant.strings.map((value) => text(6, value)), text(8, name)]
+  if ('int64' in constant)
+    return [
+      number(1, constant.int64.length),
+      number(2, elementTypes.int64),
+      ...constant.int64.map((value) => number(7, value)),
+      text(8, name),
+    ]
+  return [
+    number(1, constant.strings.length),
+    number(2, elementTypes.string),
+    ...constant.strings.map((value) => text(6, value)),
+    text(8, name),
+  ]
 }
 
 function valueInfo({ name, type, shape }: GraphValue): number[][] {

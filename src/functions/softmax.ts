@@ -1,8 +1,12 @@
 import type { FunctionOfGraph, FunctionOptions } from '../config/function-config.ts'
 import { onnxModel } from './onnx-graph.ts'
 
-type Inputs = readonly [{ readonly name: 'logits'; readonly type: 'float32'; readonly dims: readonly ['classes'] }]
-type Outputs = readonly [{ readonly name: 'probabilities'; readonly type: 'float32'; readonly dims: readonly ['classes'] }]
+type Inputs = readonly [
+  { readonly name: 'logits'; readonly type: 'float32'; readonly dims: readonly ['classes'] },
+]
+type Outputs = readonly [
+  { readonly name: 'probabilities'; readonly type: 'float32'; readonly dims: readonly ['classes'] },
+]
 
 /** The configuration of a function that turns `logits`, float32 `[classes]`, into `probabilities` of the same dims. */
 export function softmax(): FunctionOptions<Inputs, Outputs> & FunctionOfGraph {

@@ -58,7 +58,11 @@ export function decodeImage<Type extends ImageDataType = 'float32'>(
   options: ImageOptions<Type>,
 ): Promise<TypedTensor<Type>>
 export function decodeImage(source: ImageSource, options: ImageOptions, target: ImageTarget): Promise<void>
-export async function decodeImage(source: ImageSource, options: ImageOptions, target?: ImageTarget): Promise<Tensor | void> {
+export async function decodeImage(
+  source: ImageSource,
+  options: ImageOptions,
+  target?: ImageTarget,
+): Promise<Tensor | void> {
   const checked = checkSource(source)
   const resolved = resolveImageOptions(options)
   const row = target === undefined ? null : rowOf(target, resolved)
@@ -79,12 +83,21 @@ export async function decodeImage(source: ImageSource, options: ImageOptions, ta
 /** The image in its final size, as 8-bit interleaved RGB. Rejects as {@link decodeImage}. */
 function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
   const { signal, timeoutMs } = options
-  return inTurn(() => decodeRgb(source, options), { signal, timeoutMs, timedOut: () => tookTooLong(source, options) })
+  return inTurn(() => decodeRgb(source, options), {
+    signal,
+    timeoutMs,
+    timedOut: () => tookTooLong(source, options),
+  })
 }
 
 /** The error for an image that takes longer than its `timeoutMs`. */
 export function tookTooLong(source: CheckedSource, { timeoutMs }: ResolvedImageOptions): InferenceError {
-  return overLimit(source, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
+  return overLimit(
+    source,
+    'timeoutMs',
+    `at most ${timeoutMs} ms of reading and decoding`,
+    'one that takes longer',
+  )
 }
 
 export function newRow(options: ResolvedImageOptions): PixelArray {
@@ -92,7 +105,12 @@ export function newRow(options: ResolvedImageOptions): PixelArray {
   try {
     return new ARRAY_OF[options.dtype](elements)
   } catch (cause) {
-    throw invalidArgument('width', `a result for which there is memory: ${elements} elements of ${options.dtype}`, options.width, { cause })
+    throw invalidArgument(
+      'width',
+      `a result for which there is memory: ${elements} elements of ${options.dtype}`,
+      options.width,
+      { cause },
+    )
   }
 }
 
@@ -113,10 +131,14 @@ function rowOf(target: ImageTarget, options: ResolvedImageOptions): Row {
       const elements = () => arrayOf(into, offset ?? 0, options)
       return { check: elements, write: (write) => write(elements()) }
     }
-    if (offset !== undefined) throw invalidArgument('offset', 'to be left out for a lease, which has rows', offset)
+    if (offset !== undefined)
+      throw invalidArgument('offset', 'to be left out for a lease, which has rows', offset)
     const rows = into[pixelRows]
     const image = { dtype: options.dtype, dims: dimsOf(options).slice(1) }
-    return { check: () => rows.check(input, row, image), write: (write) => rows.write(input, row, image, write) }
+    return {
+      check: () => rows.check(input, row, image),
+      write: (write) => rows.write(input, row, image, write),
+    }
   } catch (error) {
     throw typed('target.into', error)
   }
@@ -132,14 +154,19 @@ function arrayOf(into: unknown, offset: unknown, options: ResolvedImageOptions):
 
 function view(into: unknown, offset: unknown, options: ResolvedImageOptions): PixelArray {
   const kind = ARRAY_OF[options.dtype]
-  const isFloat16 = options.dtype === 'float16' && Object.prototype.toString.call(into) === '[object Float16Array]'
+  const isFloat16 =
+    options.dtype === 'float16' && Object.prototype.toString.call(into) === '[object Float16Array]'
   if (!(into instanceof kind || isFloat16)) {
     throw invalidArgument('into', `a ${kind.name}, as dtype is ${options.dtype}`, into)
   }
   const { buffer, byteOffset, length, BYTES_PER_ELEMENT } = into as PixelArray
   const needed = elementsOf(options)
   if (!Number.isInteger(offset) || (offset as number) < 0 || (offset as number) + needed > length) {
-    throw invalidArgument('offset', `room for ${needed} elements in ${describe(into)} from an element on`, offset)
+    throw invalidArgument(
+      'offset',
+      `room for ${needed} elements in ${describe(into)} from an element on`,
+      offset,
+    )
   }
   return new kind(buffer, byteOffset + (offset as number) * BYTES_PER_ELEMENT, needed)
 }

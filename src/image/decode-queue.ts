@@ -102,7 +102,9 @@ const lines = new Set<DecodeLine>()
  * says only at its turn which of them it is: so lines take turns however long they are, and what is withdrawn never runs.
  */
 export class DecodeLine {
-  readonly #tasks = new IndexedHeap<DecodeTask>((a, b) => (a.level === b.level ? a.order < b.order : a.level < b.level))
+  readonly #tasks = new IndexedHeap<DecodeTask>((a, b) =>
+    a.level === b.level ? a.order < b.order : a.level < b.level,
+  )
   /** What waits is estimated to take, by level. */
   readonly #waitingMs = new Map<number, number>()
   /** Of those that run, when they are estimated to end. */

@@ -35,16 +35,39 @@ interface Direction {
  * @param image turned the right way up, of the size of `source`, and opaque; nothing else was asked of it.
  * @returns the image in its final size.
  */
-export async function enlarge(sharp: SharpFactory, image: Sharp, source: ImageSize, plan: ResizePlan, options: ResolvedImageOptions): Promise<Buffer> {
+export async function enlarge(
+  sharp: SharpFactory,
+  image: Sharp,
+  source: ImageSize,
+  plan: ResizePlan,
+  options: ResolvedImageOptions,
+): Promise<Buffer> {
   const columns = directionOf(plan.columns, source.width)
   const rows = directionOf(plan.rows, source.height)
   image.extract({ left: columns.from, top: rows.from, width: columns.length, height: rows.length })
-  if (columns.resized !== columns.length || rows.resized !== rows.length) image.resize({ width: columns.resized, height: rows.resized, fit: 'fill', kernel: options.kernel })
-  image.extend({ left: columns.beside, right: columns.beside, top: rows.beside, bottom: rows.beside, extendWith: 'copy' })
+  if (columns.resized !== columns.length || rows.resized !== rows.length)
+    image.resize({ width: columns.resized, height: rows.resized, fit: 'fill', kernel: options.kernel })
+  image.extend({
+    left: columns.beside,
+    right: columns.beside,
+    top: rows.beside,
+    bottom: rows.beside,
+    extendWith: 'copy',
+  })
   const data = await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
-  const decoded = { data, width: columns.resized + 2 * columns.beside, height: rows.resized + 2 * rows.beside }
+  const decoded = {
+    data,
+    width: columns.resized + 2 * columns.beside,
+    height: rows.resized + 2 * rows.beside,
+  }
   const wide = await stretch(sharp, decoded, [columns.enlargement, 1], columns.start, options)
-  const { data: pixels } = await stretch(sharp, cutColumns(wide, columns.count), [1, rows.enlargement], rows.start, options)
+  const { data: pixels } = await stretch(
+    sharp,
+    cutColumns(wide, columns.count),
+    [1, rows.enlargement],
+    rows.start,
+    options,
+  )
   return framed({ data: pixels, width: columns.count, height: rows.count }, plan, options)
 }
 
@@ -53,11 +76,25 @@ function directionOf({ shrink, start, count }: ResizeAxis, length: number): Dire
   const beside = shrink < 1 ? margin : 0
   const from = Math.max(0, Math.floor(start) - beside)
   const to = Math.min(length, Math.floor(start + (count - 1) * shrink) + beside + 1)
-  return { from, length: to - from, resized: to - from, beside, start: start - from + beside, enlargement: 1 / shrink, count }
+  return {
+    from,
+    length: to - from,
+    resized: to - from,
+    beside,
+    start: start - from + beside,
+    enlargement: 1 / shrink,
+    count,
+  }
 }
 
 /** So many times as wide, and as high, from a place on. */
-async function stretch(sharp: SharpFactory, { data, width, height }: Rgb, [across, down]: readonly [number, number], start: number, { kernel, timeoutMs }: ResolvedImageOptions): Promise<Rgb> {
+async function stretch(
+  sharp: SharpFactory,
+  { data, width, height }: Rgb,
+  [across, down]: readonly [number, number],
+  start: number,
+  { kernel, timeoutMs }: ResolvedImageOptions,
+): Promise<Rgb> {
   if (across === 1 && down === 1) return { data, width, height }
   const shift = across === 1 ? { idy: -start } : { idx: -start }
   const made = await sharp(data, { raw: { width, height, channels: 3 }, limitInputPixels: false })
@@ -71,15 +108,22 @@ async function stretch(sharp: SharpFactory, { data, width, height }: Rgb, [acros
 function cutColumns({ data, width, height }: Rgb, count: number): Rgb {
   if (width === count) return { data, width, height }
   const cut = Buffer.allocUnsafeSlow(3 * count * height)
-  for (let row = 0; row < height; row++) data.copy(cut, 3 * row * count, 3 * row * width, 3 * (row * width + count))
+  for (let row = 0; row < height; row++)
+    data.copy(cut, 3 * row * count, 3 * row * width, 3 * (row * width + count))
   return { data: cut, width: count, height }
 }
 
 /** The image in its place of the result, beside which the background is seen. */
-function framed({ data, width, height }: Rgb, { left, top }: ResizePlan, options: ResolvedImageOptions): Buffer {
+function framed(
+  { data, width, height }: Rgb,
+  { left, top }: ResizePlan,
+  options: ResolvedImageOptions,
+): Buffer {
   const result = takePixels(3 * options.width * options.height)
-  if (width < options.width || height < options.height) result.fill(Uint8Array.from(options.background, Math.round))
-  for (let row = 0; row < height; row++) data.copy(result, 3 * ((top + row) * options.width + left), 3 * row * width, 3 * (row + 1) * width)
+  if (width < options.width || height < options.height)
+    result.fill(Uint8Array.from(options.background, Math.round))
+  for (let row = 0; row < height; row++)
+    data.copy(result, 3 * ((top + row) * options.width + left), 3 * row * width, 3 * (row + 1) * width)
   return result
 }
 

@@ -18,7 +18,8 @@ export function exifOrientation(tiff: Uint8Array): number | undefined {
   if (directory + 2 + entries * entryBytes > view.byteLength) return undefined
   for (let at = directory + 2; at < directory + 2 + entries * entryBytes; at += entryBytes) {
     if (view.getUint16(at, littleEndian) !== orientationTag) continue
-    const isOneShort = view.getUint16(at + 2, littleEndian) === shortType && view.getUint32(at + 4, littleEndian) === 1
+    const isOneShort =
+      view.getUint16(at + 2, littleEndian) === shortType && view.getUint32(at + 4, littleEndian) === 1
     return isOneShort ? view.getUint16(at + 8, littleEndian) : undefined
   }
   return 1

@@ -55,7 +55,13 @@ const losslessFrames: readonly number[] = [0xffc3, 0xffc7, 0xffcb, 0xffcf]
 
 function jpegHeader(view: DataView): Header | null {
   const at = frameOf(view)
-  return at === -1 ? null : { name: `jpeg ${view.getUint16(at).toString(16)}`, height: view.getUint16(at + 5), width: view.getUint16(at + 7) }
+  return at === -1
+    ? null
+    : {
+        name: `jpeg ${view.getUint16(at).toString(16)}`,
+        height: view.getUint16(at + 5),
+        width: view.getUint16(at + 7),
+      }
 }
 
 /** Where a JPEG's frame begins, which tells its size and coding; -1 for nowhere near. */
@@ -74,11 +80,18 @@ function isFrame(marker: number): boolean {
 
 function sizedHeader(format: ImageFormat, view: DataView): Header | null {
   if (format === 'png') return { name: format, width: view.getUint32(16), height: view.getUint32(20) }
-  if (format === 'gif') return { name: format, width: view.getUint16(6, true), height: view.getUint16(8, true) }
+  if (format === 'gif')
+    return { name: format, width: view.getUint16(6, true), height: view.getUint16(8, true) }
   if (format !== 'webp') return null
   const chunk = view.getUint32(12)
-  if (chunk === 0x56503820) return { name: 'webp lossy', width: view.getUint16(26, true) & 0x3fff, height: view.getUint16(28, true) & 0x3fff }
-  if (chunk === 0x56503858) return { name: 'webp extended', width: 1 + uint24(view, 24), height: 1 + uint24(view, 27) }
+  if (chunk === 0x56503820)
+    return {
+      name: 'webp lossy',
+      width: view.getUint16(26, true) & 0x3fff,
+      height: view.getUint16(28, true) & 0x3fff,
+    }
+  if (chunk === 0x56503858)
+    return { name: 'webp extended', width: 1 + uint24(view, 24), height: 1 + uint24(view, 27) }
   const bits = view.getUint32(21, true)
   return { name: 'webp lossless', width: 1 + (bits & 0x3fff), height: 1 + ((bits >> 14) & 0x3fff) }
 }

@@ -25,7 +25,8 @@ export function checkSource(source: unknown): CheckedSource {
   try {
     if (types.isUint8Array(source)) return source
     // The buffer may be gone, which its view tells by being empty.
-    if (types.isArrayBuffer(source)) return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
+    if (types.isArrayBuffer(source))
+      return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
     const file = filePath(source)
     if (file !== null) return file
   } catch (error) {
@@ -44,13 +45,19 @@ export async function readSource(source: CheckedSource, limits: ResolvedImageLim
 }
 
 /** The format of encoded bytes; throws `ERR_IMAGE_DECODE` where there are none, too many, or of a format that is not let in. */
-export function checkBytes(source: CheckedSource, bytes: Uint8Array, limits: ResolvedImageLimits): ImageFormat {
+export function checkBytes(
+  source: CheckedSource,
+  bytes: Uint8Array,
+  limits: ResolvedImageLimits,
+): ImageFormat {
   const { byteLength } = bytes
   if (byteLength === 0) throw undecodable(source, new Error('it is empty'))
   if (byteLength > limits.limitInputBytes) throw overBytes(source, limits, `${byteLength} bytes`)
   const format = formatOf(bytes)
-  if (format === undefined) throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
-  if (!limits.formats.includes(format)) throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
+  if (format === undefined)
+    throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
+  if (!limits.formats.includes(format))
+    throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
   return format
 }
 
@@ -58,7 +65,8 @@ async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint
   try {
     return await readRegularFile(path, limits.limitInputBytes)
   } catch (cause) {
-    if (cause instanceof NotReadable && cause.code === 'EFBIG') throw overBytes(path, limits, cause.message.replace('it has ', ''))
+    if (cause instanceof NotReadable && cause.code === 'EFBIG')
+      throw overBytes(path, limits, cause.message.replace('it has ', ''))
     throw unreadable(path, cause as NodeJS.ErrnoException)
   }
 }
@@ -70,22 +78,41 @@ function unreadable(path: string, cause: NodeJS.ErrnoException): InferenceError 
     cause.code === 'ENOENT'
       ? `there is no file ${describeSource(resolve(path))}. Check the path: a relative one starts at the working directory`
       : `${cut(cause.message, 500)}. Give the path of an image file, or its bytes`
-  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${reason}`, {
-    name: 'source',
-    expected,
-    received,
-    cause,
-  })
+  return new InferenceError(
+    'ERR_IMAGE_DECODE',
+    `source: expected ${expected}, received ${received}: ${reason}`,
+    {
+      name: 'source',
+      expected,
+      received,
+      cause,
+    },
+  )
 }
 
-function overBytes(source: CheckedSource, { limitInputBytes }: ResolvedImageLimits, received: string): InferenceError {
+function overBytes(
+  source: CheckedSource,
+  { limitInputBytes }: ResolvedImageLimits,
+  received: string,
+): InferenceError {
   return overLimit(source, 'limitInputBytes', `at most ${limitInputBytes} bytes`, received)
 }
 
 /** The typed error for an image that is over a limit; `name` is that of the option. */
-export function overLimit(source: CheckedSource, name: string, expected: string, received: string, cause?: unknown): InferenceError {
+export function overLimit(
+  source: CheckedSource,
+  name: string,
+  expected: string,
+  received: string,
+  cause?: unknown,
+): InferenceError {
   const message = `${name}: expected an image of ${expected}, received ${describeSource(source)}: ${received}. Change the option ${name} only for images you trust`
-  return new InferenceError('ERR_IMAGE_DECODE', message, { name, expected, received, ...(cause === undefined ? {} : { cause }) })
+  return new InferenceError('ERR_IMAGE_DECODE', message, {
+    name,
+    expected,
+    received,
+    ...(cause === undefined ? {} : { cause }),
+  })
 }
 
 /** The typed error for a source that no image could be made of. */
@@ -93,10 +120,14 @@ export function undecodable(source: CheckedSource, cause: Error, hint = ''): Inf
   const expected = 'an image in a format that sharp reads'
   const received = describeSource(source)
   const reason = cause.message.slice(0, 1000).replace(/\s+/g, ' ').trim()
-  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${hint}${reason}`, {
-    name: 'source',
-    expected,
-    received,
-    cause,
-  })
+  return new InferenceError(
+    'ERR_IMAGE_DECODE',
+    `source: expected ${expected}, received ${received}: ${hint}${reason}`,
+    {
+      name: 'source',
+      expected,
+      received,
+      cause,
+    },
+  )
 }

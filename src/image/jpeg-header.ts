@@ -24,7 +24,8 @@ export function readPlainJpeg(bytes: Uint8Array, ignoreIcc = false): PlainJpeg |
   for (let segment = 0; segment < mostSegments && at + 4 <= view.byteLength; segment++) {
     const marker = view.getUint16(at)
     const end = at + 2 + view.getUint16(at + 2)
-    if (end < at + 4 || end > view.byteLength || !isPlain(marker, bytes.subarray(at + 4, end), header)) return null
+    if (end < at + 4 || end > view.byteLength || !isPlain(marker, bytes.subarray(at + 4, end), header))
+      return null
     if (marker === startOfScan) return header.frame!
     at = end
   }
@@ -65,7 +66,8 @@ function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
 function readFrame(data: Uint8Array, header: Header): boolean {
   const components = data[5]
   if (header.frame !== undefined || data[0] !== 8 || (components !== 1 && components !== 3)) return false
-  if (data.byteLength !== 6 + 3 * components || String.fromCharCode(data[6]!, data[9]!, data[12]!) === 'RGB') return false
+  if (data.byteLength !== 6 + 3 * components || String.fromCharCode(data[6]!, data[9]!, data[12]!) === 'RGB')
+    return false
   const height = (data[1]! << 8) + data[2]!
   const width = (data[3]! << 8) + data[4]!
   header.frame = { width, height, isGrey: components === 1 }
@@ -80,5 +82,8 @@ function isUpright(data: Uint8Array, header: Header): boolean {
 }
 
 function startsWith(data: Uint8Array, text: string): boolean {
-  return Buffer.from(data.buffer, data.byteOffset, Math.min(text.length, data.byteLength)).toString('latin1') === text
+  return (
+    Buffer.from(data.buffer, data.byteOffset, Math.min(text.length, data.byteLength)).toString('latin1') ===
+    text
+  )
 }

@@ -31,7 +31,9 @@ const LUMA_BLUE = 7471
 export function writePixels(rgb: Uint8Array, row: PixelArray, options: ResolvedImageOptions): void {
   const table = tableOf(options)
   if (writePlanesNatively(rgb, row, table, options)) return
-  const channels = options.mean.map((_, channel) => bitsOf(table.subarray(256 * channel, 256 * (channel + 1))))
+  const channels = options.mean.map((_, channel) =>
+    bitsOf(table.subarray(256 * channel, 256 * (channel + 1))),
+  )
   const [first, second = first, third = first] = channels as [Bits, Bits?, Bits?]
   const bits = bitsOf(row)
   if (options.channels === 'gray') return writeGray(rgb, bits, first)
@@ -54,7 +56,12 @@ function bitsOf({ buffer, byteOffset, length, BYTES_PER_ELEMENT }: PixelArray): 
 
 /** `source` is the channel of the pixel that comes first: 0 for RGB, 2 for BGR. */
 function writeInterleaved(
-  rgb: Uint8Array, row: Bits, first: Bits, second: Bits, third: Bits, source: number,
+  rgb: Uint8Array,
+  row: Bits,
+  first: Bits,
+  second: Bits,
+  third: Bits,
+  source: number,
 ): void {
   const last = 2 - source
   for (let at = 0; at < row.length; at += 3) {
@@ -65,7 +72,12 @@ function writeInterleaved(
 }
 
 function writePlanes(
-  rgb: Uint8Array, row: Bits, first: Bits, second: Bits, third: Bits, source: number,
+  rgb: Uint8Array,
+  row: Bits,
+  first: Bits,
+  second: Bits,
+  third: Bits,
+  source: number,
 ): void {
   const plane = row.length / 3
   const last = 2 - source
@@ -98,13 +110,15 @@ function makeTable({ dtype, scale, mean, std }: ResolvedImageOptions): PixelArra
   const table = new ARRAY_OF[dtype](256 * mean.length)
   const encode = ENCODE[dtype]
   for (let channel = 0; channel < mean.length; channel++) {
-    for (let pixel = 0; pixel < 256; pixel++) table[256 * channel + pixel] = encode((pixel * scale - mean[channel]!) / std[channel]!)
+    for (let pixel = 0; pixel < 256; pixel++)
+      table[256 * channel + pixel] = encode((pixel * scale - mean[channel]!) / std[channel]!)
   }
   return table
 }
 
 const asIs = (value: number): number => value
-const within = (low: number, high: number) => (value: number) => Math.min(high, Math.max(low, Math.round(value)))
+const within = (low: number, high: number) => (value: number) =>
+  Math.min(high, Math.max(low, Math.round(value)))
 
 const ENCODE: Readonly<Record<ImageDataType, (value: number) => number>> = {
   float32: asIs,

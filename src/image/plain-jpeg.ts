@@ -16,7 +16,10 @@ const mostDecodedPixels = 2 ** 22
  * Makes of a plain JPEG what sharp makes of it, in less time. `null` where there is nothing to do so with, and for every image that
  * needs more than that or is not quite as it should be: what sharp says of it counts.
  */
-export async function decodePlainJpeg(bytes: Uint8Array, options: ResolvedImageOptions): Promise<Buffer | null> {
+export async function decodePlainJpeg(
+  bytes: Uint8Array,
+  options: ResolvedImageOptions,
+): Promise<Buffer | null> {
   const decoder = jpegDecoder()
   const filter = (resizeFilters as readonly string[]).indexOf(options.kernel)
   if (decoder === null || filter === -1) return null
@@ -43,7 +46,11 @@ export function isTinted({ background: [red, green, blue] }: ResolvedImageOption
 }
 
 /** A file that is longer than its pixels was not made to be small. */
-function isOdd({ width, height }: PlainJpeg, bytes: Uint8Array, { limitInputPixels }: ResolvedImageOptions): boolean {
+function isOdd(
+  { width, height }: PlainJpeg,
+  bytes: Uint8Array,
+  { limitInputPixels }: ResolvedImageOptions,
+): boolean {
   const pixels = width * height
   return pixels > Math.min(limitInputPixels, mostPixels) || bytes.byteLength > 3 * pixels
 }
@@ -53,12 +60,23 @@ function isTooLarge({ frame: { width, height, shrink } }: JpegPlan): boolean {
 }
 
 async function decode(
-  decoder: NativeJpeg, bytes: Uint8Array, plan: JpegPlan, filter: number, options: ResolvedImageOptions,
+  decoder: NativeJpeg,
+  bytes: Uint8Array,
+  plan: JpegPlan,
+  filter: number,
+  options: ResolvedImageOptions,
 ): Promise<Buffer | null> {
   const { frame, columns, rows, left, top } = plan
   const stride = 3 * options.width
   const rgb = takePixels(stride * options.height)
-  if (columns.count < options.width || rows.count < options.height) rgb.fill(Uint8Array.from(options.background, Math.round))
-  const decoded = await decoder.decodeJpeg(bytes, rgb, frame, { columns, rows, filter, offset: top * stride + 3 * left, stride })
+  if (columns.count < options.width || rows.count < options.height)
+    rgb.fill(Uint8Array.from(options.background, Math.round))
+  const decoded = await decoder.decodeJpeg(bytes, rgb, frame, {
+    columns,
+    rows,
+    filter,
+    offset: top * stride + 3 * left,
+    stride,
+  })
   return decoded ? rgb : null
 }

@@ -26,10 +26,14 @@ const shrinkByMeans = 4
 /** The plan for a JPEG of that size; `null` where sharp would enlarge it, or shrink it much more in one direction. */
 export function planJpeg(source: ImageSize, options: ResolvedImageOptions): JpegPlan | null {
   const frame = { ...source, shrink: shrinkOnLoad(shrinkTo(source, options)) }
-  const decoded = { width: Math.floor(source.width / frame.shrink), height: Math.floor(source.height / frame.shrink) }
+  const decoded = {
+    width: Math.floor(source.width / frame.shrink),
+    height: Math.floor(source.height / frame.shrink),
+  }
   const target = options.crop === undefined ? options : scaledSize(source, options.crop)
   const shrink = shrinkTo(decoded, options, target)
-  if (Math.min(shrink.across, shrink.down) < 1 || Math.max(shrink.across, shrink.down) >= shrinkByMeans) return null
+  if (Math.min(shrink.across, shrink.down) < 1 || Math.max(shrink.across, shrink.down) >= shrinkByMeans)
+    return null
   return { frame, ...planFor(decoded, shrink, options) }
 }
 
@@ -39,10 +43,19 @@ export function planEnlarging(source: ImageSize, options: ResolvedImageOptions):
   return shrink.across < 1 || shrink.down < 1 ? planFor(source, shrink, options) : null
 }
 
-function planFor(source: ImageSize, { across, down }: Shrink, { width, height }: ResolvedImageOptions): ResizePlan {
+function planFor(
+  source: ImageSize,
+  { across, down }: Shrink,
+  { width, height }: ResolvedImageOptions,
+): ResizePlan {
   const columns = axisOf(source.width, across, width)
   const rows = axisOf(source.height, down, height)
-  return { columns, rows, left: Math.floor((width - columns.count) / 2), top: Math.floor((height - rows.count) / 2) }
+  return {
+    columns,
+    rows,
+    left: Math.floor((width - columns.count) / 2),
+    top: Math.floor((height - rows.count) / 2),
+  }
 }
 
 /** The size that the whole image gets before its centre is cut. */
@@ -59,7 +72,11 @@ interface Shrink {
   readonly down: number
 }
 
-function shrinkTo(source: ImageSize, options: ResolvedImageOptions, target: ImageSize = options.crop === undefined ? options : scaledSize(source, options.crop)): Shrink {
+function shrinkTo(
+  source: ImageSize,
+  options: ResolvedImageOptions,
+  target: ImageSize = options.crop === undefined ? options : scaledSize(source, options.crop),
+): Shrink {
   const { crop, fit } = options
   const across = source.width / target.width
   const down = source.height / target.height

@@ -13,7 +13,8 @@ import type { SharpFactory } from './sharp-loader.ts'
 /** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
 
-const heicHint = "it is HEIC, which sharp's own binaries do not decode: convert it, or have phones send JPEG. "
+const heicHint =
+  "it is HEIC, which sharp's own binaries do not decode: convert it, or have phones send JPEG. "
 
 /** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
 export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
@@ -23,7 +24,10 @@ export async function decodeRgb(source: CheckedSource, options: ResolvedImageOpt
 }
 
 async function decodeBySharp(
-  sharp: SharpFactory, source: CheckedSource, bytes: Uint8Array, options: ResolvedImageOptions,
+  sharp: SharpFactory,
+  source: CheckedSource,
+  bytes: Uint8Array,
+  options: ResolvedImageOptions,
 ): Promise<Buffer> {
   const { limitInputPixels, ignoreIcc, timeoutMs } = options
   const timeout = { seconds: secondsOf(timeoutMs) }
@@ -31,7 +35,10 @@ async function decodeBySharp(
     const image = sharp(bytes, { ...reading, limitInputPixels, ignoreIcc }).timeout(timeout)
     const isWhole = isLosslessJpeg(bytes)
     const mayEnlarge = options.kernel !== 'nearest' && shorterSideOf(bytes) < longestSide(options)
-    const header = isWhole || mayEnlarge || options.crop !== undefined || isTinted(options) ? await image.metadata() : undefined
+    const header =
+      isWhole || mayEnlarge || options.crop !== undefined || isTinted(options)
+        ? await image.metadata()
+        : undefined
     if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
     image.flatten({ background: backgroundOf(options) })
     const plan = mayEnlarge ? planEnlarging(header!.autoOrient, options) : null
@@ -42,8 +49,11 @@ async function decodeBySharp(
     return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
   } catch (error) {
     const reason = error as Error
-    if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason, isHeic(bytes) ? heicHint : '')
-    const received = await sharp(bytes, { ...reading, limitInputPixels: false }).metadata().then(pixelsOf, () => 'more')
+    if (!/exceeds pixel limit/.test(reason.message))
+      throw undecodable(source, reason, isHeic(bytes) ? heicHint : '')
+    const received = await sharp(bytes, { ...reading, limitInputPixels: false })
+      .metadata()
+      .then(pixelsOf, () => 'more')
     throw overLimit(source, 'limitInputPixels', `at most ${limitInputPixels} pixels`, received, reason)
   }
 }
@@ -61,7 +71,11 @@ function isGrey({ space }: Metadata): boolean {
   return space === 'b-w' || space === 'grey16'
 }
 
-function backgroundOf({ background: [r = 0, g = 0, b = 0] }: ResolvedImageOptions): { r: number; g: number; b: number } {
+function backgroundOf({ background: [r = 0, g = 0, b = 0] }: ResolvedImageOptions): {
+  r: number
+  g: number
+  b: number
+} {
   return { r, g, b }
 }
 

@@ -18,12 +18,22 @@ const rounds = 3
  */
 export async function warmDecoder(images: Iterable<ResolvedImageOptions>): Promise<void> {
   const sharp = await loadSharp()
-  for (const options of images) for (const format of warmedFormats) if (options.formats.includes(format)) await decodeSample(sharp, format, options)
+  for (const options of images)
+    for (const format of warmedFormats)
+      if (options.formats.includes(format)) await decodeSample(sharp, format, options)
 }
 
-async function decodeSample(sharp: SharpFactory, format: (typeof warmedFormats)[number], options: ResolvedImageOptions): Promise<void> {
+async function decodeSample(
+  sharp: SharpFactory,
+  format: (typeof warmedFormats)[number],
+  options: ResolvedImageOptions,
+): Promise<void> {
   try {
-    const sample = await sharp({ create: { width: 320, height: 240, channels: 3, background: { r: 120, g: 60, b: 30 } } }).toFormat(format).toBuffer()
+    const sample = await sharp({
+      create: { width: 320, height: 240, channels: 3, background: { r: 120, g: 60, b: 30 } },
+    })
+      .toFormat(format)
+      .toBuffer()
     for (let round = 0; round < rounds; round++) {
       const rgb = await decodeRgb(sample, options) // not in turn: nobody's images keep a load waiting
       writePixels(rgb, newRow(options), options)

@@ -37,14 +37,33 @@ export class BatchWatch implements RequestObserver {
   /** What has ended since the last call, in that order, and how many more there were. */
   takeEnded(): { readonly ended: EndedBatch[]; readonly leftOut: number } {
     const oldest = Math.max(0, this.#endedCount - mostBatches)
-    const ended = Array.from({ length: this.#endedCount - oldest }, (_, index) => endedBatch(this.#ended[(oldest + index) % mostBatches]!))
+    const ended = Array.from({ length: this.#endedCount - oldest }, (_, index) =>
+      endedBatch(this.#ended[(oldest + index) % mostBatches]!),
+    )
     this.#ended.length = this.#endedCount = 0
     return { ended, leftOut: oldest }
   }
 }
 
-function runningBatch({ model, id, rows, requestCount, reason, isRerun, instance }: ObservedBatch): RunningBatch {
-  return { model: shownName(model.name), version: model.version, id, rows, requests: requestCount, reason, isRerun, instance: shownName(instance) }
+function runningBatch({
+  model,
+  id,
+  rows,
+  requestCount,
+  reason,
+  isRerun,
+  instance,
+}: ObservedBatch): RunningBatch {
+  return {
+    model: shownName(model.name),
+    version: model.version,
+    id,
+    rows,
+    requests: requestCount,
+    reason,
+    isRerun,
+    instance: shownName(instance),
+  }
 }
 
 /** Not with its error: what a run says may have something of what it was run for. */

@@ -22,7 +22,10 @@ const mostModels = 100
 const mostWorkers = 128
 
 /** What an inspector sees of its engine. */
-export type InspectedEngine = Pick<InferenceEngine, 'stats'> & { models(): Pick<Model, 'name' | 'version' | 'versions'>[]; model(name: string, version: number): Pick<Model, 'capacity'> }
+export type InspectedEngine = Pick<InferenceEngine, 'stats'> & {
+  models(): Pick<Model, 'name' | 'version' | 'versions'>[]
+  model(name: string, version: number): Pick<Model, 'capacity'>
+}
 
 /** Looks at an engine, again and again while somebody looks at the page. Between `begin` and `end` it is told of batches. */
 export class FrameSource {
@@ -53,7 +56,11 @@ export class FrameSource {
   next(): Frame {
     const statistics = this.#engine.stats()
     const before = this.#before
-    const now: Look = { atMs: performance.now(), models: modelLooks(this.#engine, statistics), eventLoopDelay: statistics.eventLoopDelay }
+    const now: Look = {
+      atMs: performance.now(),
+      models: modelLooks(this.#engine, statistics),
+      eventLoopDelay: statistics.eventLoopDelay,
+    }
     this.#before = now
     const looks = [...now.models.values()]
     const earlier = ({ key }: ModelLook) => before?.models.get(key)
@@ -67,16 +74,29 @@ export class FrameSource {
       all: {
         waiting: sumOf(looks, ({ waiting }) => waiting),
         running: sumOf(looks, ({ running }) => running),
-        window: before === null ? null : windowFigures(looks.flatMap((look) => spanOfLook(look, earlier(look)) ?? [])),
+        window:
+          before === null
+            ? null
+            : windowFigures(looks.flatMap((look) => spanOfLook(look, earlier(look)) ?? [])),
       },
       models: shown.map((look) => modelFrame(look, earlier(look), windowMs)),
       modelsLeftOut: looks.length - shown.length,
       running: this.#watch.running(),
       ended,
       endedLeftOut: leftOut,
-      workers: statistics.workers.slice(0, mostWorkers).map(({ worker, instances, busyShare, restarts }) => ({ name: shownName(worker), instances, busyShare, restarts })),
+      workers: statistics.workers
+        .slice(0, mostWorkers)
+        .map(({ worker, instances, busyShare, restarts }) => ({
+          name: shownName(worker),
+          instances,
+          busyShare,
+          restarts,
+        })),
       staging: stagingOf(statistics),
-      eventLoopDelay: before === null ? null : latencyWindow([{ before: before.eventLoopDelay, after: now.eventLoopDelay }]),
+      eventLoopDelay:
+        before === null
+          ? null
+          : latencyWindow([{ before: before.eventLoopDelay, after: now.eventLoopDelay }]),
       residentBytes: process.memoryUsage.rss(),
       uptimeSeconds: process.uptime(),
     }

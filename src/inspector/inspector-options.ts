@@ -17,17 +17,32 @@ export interface InspectorOptions {
 }
 
 /** The same with defaults. */
-export type ResolvedInspectorOptions = { readonly [Name in keyof InspectorOptions]-?: NonNullable<InspectorOptions[Name]> }
+export type ResolvedInspectorOptions = {
+  readonly [Name in keyof InspectorOptions]-?: NonNullable<InspectorOptions[Name]>
+}
 
 /** @throws InferenceError `ERR_INVALID_ARG` for an unknown option, or one out of its range. */
 export function resolveInspectorOptions(options: unknown): ResolvedInspectorOptions {
-  const { title = 'zerohop inspector', intervalMs = 1000, maxClients = 16, allowedHosts = [] } = readOptions('options', options, ['title', 'intervalMs', 'maxClients', 'allowedHosts'])
-  if (typeof title !== 'string' || title.length === 0 || title.length > 200) throw invalidArgument('options.title', 'a string of 1 to 200 characters', title)
-  if (!Array.isArray(allowedHosts) || !allowedHosts.every((name) => typeof name === 'string')) throw invalidArgument('options.allowedHosts', 'an array of names', allowedHosts)
-  return { title, allowedHosts: allowedHosts.map((name: string) => name.toLowerCase()), intervalMs: whole('intervalMs', intervalMs, 100, 60_000), maxClients: whole('maxClients', maxClients, 1, 1000) }
+  const {
+    title = 'zerohop inspector',
+    intervalMs = 1000,
+    maxClients = 16,
+    allowedHosts = [],
+  } = readOptions('options', options, ['title', 'intervalMs', 'maxClients', 'allowedHosts'])
+  if (typeof title !== 'string' || title.length === 0 || title.length > 200)
+    throw invalidArgument('options.title', 'a string of 1 to 200 characters', title)
+  if (!Array.isArray(allowedHosts) || !allowedHosts.every((name) => typeof name === 'string'))
+    throw invalidArgument('options.allowedHosts', 'an array of names', allowedHosts)
+  return {
+    title,
+    allowedHosts: allowedHosts.map((name: string) => name.toLowerCase()),
+    intervalMs: whole('intervalMs', intervalMs, 100, 60_000),
+    maxClients: whole('maxClients', maxClients, 1, 1000),
+  }
 }
 
 function whole(name: string, value: unknown, least: number, most: number): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
+    throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
   return value
 }

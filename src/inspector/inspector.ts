@@ -34,7 +34,12 @@ export interface Inspector {
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
   const observers = observersOf(engine)
   const { title, intervalMs, maxClients, allowedHosts } = resolveInspectorOptions(options)
-  const feed = new LiveFeed(new FrameSource(engine, observers, intervalMs), systemClock, intervalMs, maxClients)
+  const feed = new LiveFeed(
+    new FrameSource(engine, observers, intervalMs),
+    systemClock,
+    intervalMs,
+    maxClients,
+  )
   let page: SelfContainedPage | null = null
   let isClosed = false
 
@@ -42,12 +47,22 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
     if (next !== undefined && !isForPage(request)) return next()
     if (response.destroyed) return // whoever has been asked first, such as for a user, took longer than the client
     const { method, headers } = request
-    if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
+    if (method !== 'GET' && method !== 'HEAD')
+      return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
     if (isClosed) return refuse(response, 503, 'The inspector is closed.')
-    if (isByForeignName(request, allowedHosts)) return refuse(response, 403, 'This name is not known to be of this server. Ask by its address or by localhost, or give the name in allowedHosts.')
-    if (!asksForEvents(headers.accept)) return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
+    if (isByForeignName(request, allowedHosts))
+      return refuse(
+        response,
+        403,
+        'This name is not known to be of this server. Ask by its address or by localhost, or give the name in allowedHosts.',
+      )
+    if (!asksForEvents(headers.accept))
+      return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
     if (isOfAnotherSite(request)) return refuse(response, 403, 'Only the page itself may ask for this.')
-    if (feed.isFull) return refuse(response, 503, `${maxClients} pages are open, which is the limit.`, { 'retry-after': '5' })
+    if (feed.isFull)
+      return refuse(response, 503, `${maxClients} pages are open, which is the limit.`, {
+        'retry-after': '5',
+      })
     startEvents(response)
     if (method === 'HEAD') response.end()
     else feed.add(response)

@@ -61,7 +61,10 @@ export class LiveFeed {
       this.#last = `data: ${JSON.stringify(this.#frames.next())}\n\n`
     } catch (error) {
       // Looking on must not cost an application anything, and is of no use to it here.
-      process.emitWarning(`The inspector cannot look at its engine: ${messageOf(error)}`, { type: 'ZerohopWarning', code: 'ZEROHOP_INSPECTOR' })
+      process.emitWarning(`The inspector cannot look at its engine: ${messageOf(error)}`, {
+        type: 'ZerohopWarning',
+        code: 'ZEROHOP_INSPECTOR',
+      })
       return this.close()
     }
     for (const stream of this.#streams) stream.send(this.#last)

@@ -24,7 +24,11 @@ export interface ModelLook {
 
 /** Who has models. */
 interface HasModels {
-  models(): readonly { readonly name: string; readonly version: number; readonly versions: readonly ModelVersionStatus[] }[]
+  models(): readonly {
+    readonly name: string
+    readonly version: number
+    readonly versions: readonly ModelVersionStatus[]
+  }[]
   model(name: string, version: number): { capacity(): ModelCapacity }
 }
 
@@ -38,14 +42,28 @@ export function modelLooks(engine: HasModels, { models }: EngineStatistics): Map
       const statistics = (Object.hasOwn(models, name) ? models[name]!.versions[version] : undefined) ?? null
       const { running = 0, maxBatchSize = 0 } = statistics === null ? {} : capacityOf(engine, name, version)
       const key = JSON.stringify([name, version])
-      looks.set(key, { key, name, version, state, serves: version === serving, waiting: statistics?.pendingRequestCount ?? 0, running, maxBatchSize, statistics })
+      looks.set(key, {
+        key,
+        name,
+        version,
+        state,
+        serves: version === serving,
+        waiting: statistics?.pendingRequestCount ?? 0,
+        running,
+        maxBatchSize,
+        statistics,
+      })
     }
   }
   return looks
 }
 
 /** What is told of one, beside what was seen of it before. */
-export function modelFrame(look: ModelLook, earlier: ModelLook | undefined, windowMs: number | null): ModelFrame {
+export function modelFrame(
+  look: ModelLook,
+  earlier: ModelLook | undefined,
+  windowMs: number | null,
+): ModelFrame {
   const { name, version, state, serves, waiting, running, maxBatchSize, statistics } = look
   const span = spanOfLook(look, earlier)
   const busyBefore = new Map(span?.before.instances.map((instance) => [instance.name, instance.busyMs]))
@@ -65,23 +83,38 @@ export function modelFrame(look: ModelLook, earlier: ModelLook | undefined, wind
       name: shownName(instance.name),
       worker: shownName(instance.worker),
       runs: instance.runs,
-      busyShare: windowMs === null ? null : Math.max(0, Math.min(1, (instance.busyMs - (busyBefore.get(instance.name) ?? instance.busyMs)) / windowMs)),
+      busyShare:
+        windowMs === null
+          ? null
+          : Math.max(
+              0,
+              Math.min(1, (instance.busyMs - (busyBefore.get(instance.name) ?? instance.busyMs)) / windowMs),
+            ),
     })),
     window: span === null ? null : windowFigures([span]),
   }
 }
 
 /** The two looks; `null` where it was not there before, or has been loaded since and counts anew. */
-export function spanOfLook({ statistics: after }: ModelLook, earlier: ModelLook | undefined): StatisticsSpan | null {
+export function spanOfLook(
+  { statistics: after }: ModelLook,
+  earlier: ModelLook | undefined,
+): StatisticsSpan | null {
   const before = earlier?.statistics ?? null
   if (before === null || after === null || before.loadMs !== after.loadMs) return null
   return { before, after }
 }
 
 /** Those that were asked most since they were seen before come first; those that are as idle as each other stay in their order. */
-export function busiestFirst(looks: readonly ModelLook[], earlier: (look: ModelLook) => ModelLook | undefined): ModelLook[] {
-  const asked = ({ statistics }: ModelLook) => (statistics === null ? 0 : statistics.inferenceStats.success.count + statistics.inferenceStats.fail.count)
-  const since = new Map(looks.map((look) => [look, asked(look) - (earlier(look) === undefined ? 0 : asked(earlier(look)!))]))
+export function busiestFirst(
+  looks: readonly ModelLook[],
+  earlier: (look: ModelLook) => ModelLook | undefined,
+): ModelLook[] {
+  const asked = ({ statistics }: ModelLook) =>
+    statistics === null ? 0 : statistics.inferenceStats.success.count + statistics.inferenceStats.fail.count
+  const since = new Map(
+    looks.map((look) => [look, asked(look) - (earlier(look) === undefined ? 0 : asked(earlier(look)!))]),
+  )
   return looks.toSorted((a, b) => since.get(b)! - since.get(a)!)
 }
 

@@ -21,7 +21,12 @@ export function gatherBatch(
     if (view === undefined) continue
     if (view === null) {
       mailed ??= layout.inputViews.map(() => null)
-      mailed[index] = gatherMailed(metadata.inputs[index]!, layout.inputBlocks[index] === 0 ? [batch[0]!] : batch, index, layout.inputDims[index]!)
+      mailed[index] = gatherMailed(
+        metadata.inputs[index]!,
+        layout.inputBlocks[index] === 0 ? [batch[0]!] : batch,
+        index,
+        layout.inputDims[index]!,
+      )
     } else if (layout.rowDims?.[index] != null) {
       gatherRagged(batch, index, view, layout.rowDims[index]!)
     } else if (layout.lengths !== null && padding!.byInput[index] !== undefined) {
@@ -53,7 +58,11 @@ export function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBa
       if (data === null) continue
       const { offset, rowBytes } = block.layout.inputs[index]!
       const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
-      const target = new Storage(block.buffer.bytes, offset + row * rowBytes, (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT)
+      const target = new Storage(
+        block.buffer.bytes,
+        offset + row * rowBytes,
+        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
+      )
       checkElements(data as TensorData, target.length)
       ;(target as Float32Array).set(data as Float32Array)
     }

@@ -7,7 +7,12 @@ import { lengthOf, plainView } from '../typed-array.ts'
 import type { MailedValue } from '../values.ts'
 
 /** What travels by message: the strings of a batch, or what is no tensor, of one request. */
-export function gatherMailed({ type, ragged }: ValueMetadata, batch: readonly InferRequest[], index: number, dims: readonly number[]): MailedValue {
+export function gatherMailed(
+  { type, ragged }: ValueMetadata,
+  batch: readonly InferRequest[],
+  index: number,
+  dims: readonly number[],
+): MailedValue {
   if (type !== 'string') return batch[0]!.data[index] as MailedValue
   if (ragged === true) return gatherRaggedStrings(batch, index)
   return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
@@ -19,13 +24,24 @@ function gatherRaggedStrings(batch: readonly InferRequest[], index: number): Mai
     const own = dims![index]!.slice(1)
     const elements = elementCount(own)
     const strings = data[index] as readonly string[]
-    return Array.from({ length: rows }, (_, row): MailedTensor => ({ type: 'string', dims: own, data: strings.slice(row * elements, (row + 1) * elements) }))
+    return Array.from({ length: rows }, (_, row): MailedTensor => ({
+      type: 'string',
+      dims: own,
+      data: strings.slice(row * elements, (row + 1) * elements),
+    }))
   })
   return { ragged }
 }
 
 /** Rows that are filled up to the length of the batch along one dimension. */
-export function gatherPadded(batch: readonly InferRequest[], padding: Padding, index: number, dims: readonly number[], lengths: readonly number[], view: TensorData): void {
+export function gatherPadded(
+  batch: readonly InferRequest[],
+  padding: Padding,
+  index: number,
+  dims: readonly number[],
+  lengths: readonly number[],
+  view: TensorData,
+): void {
   const entry = padding.byInput[index]!
   const { axis, fill } = padding.inputs[entry]!
   const length = lengths[entry]!
@@ -43,7 +59,12 @@ export function gatherPadded(batch: readonly InferRequest[], padding: Padding, i
 }
 
 /** Rows whose elements share bytes, with the next row's too where their number is odd. */
-export function gatherPacked(batch: readonly InferRequest[], index: number, view: Uint8Array, rowElements: number): void {
+export function gatherPacked(
+  batch: readonly InferRequest[],
+  index: number,
+  view: Uint8Array,
+  rowElements: number,
+): void {
   let at = 0
   for (const request of batch) {
     const data = plainView(request.data[index] as Uint8Array)
@@ -59,7 +80,13 @@ export function gatherPacked(batch: readonly InferRequest[], index: number, view
  *
  * @param blocks how many there are before that dimension; 0 for what all rows share.
  */
-export function gatherBlocks(batch: readonly InferRequest[], index: number, view: TensorData, blocks: number, rowElements: number): void {
+export function gatherBlocks(
+  batch: readonly InferRequest[],
+  index: number,
+  view: TensorData,
+  blocks: number,
+  rowElements: number,
+): void {
   const rows = blocks === 0 ? 0 : view.length / rowElements
   let at = 0
   for (const request of batch) {
@@ -74,5 +101,6 @@ export function gatherBlocks(batch: readonly InferRequest[], index: number, view
 /** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
 export function checkElements(data: TensorData, elements: number): void {
   const received = lengthOf(data)
-  if (received !== elements) throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
+  if (received !== elements)
+    throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
 }

@@ -22,7 +22,11 @@ export interface InPlaceBatch {
  * @param device for which memory has to be page-locked; `null` for none.
  * @returns `null` where there is none, and the batch is to be gathered elsewhere.
  */
-export function placeInBlock(requests: readonly InferRequest[], rows: number, device: number | null): InPlaceBatch | null {
+export function placeInBlock(
+  requests: readonly InferRequest[],
+  rows: number,
+  device: number | null,
+): InPlaceBatch | null {
   const block = blockOfMost(requests)
   if (block === null || block.device !== device || rows > block.layout.rows) return null
   const owners = ownersOf(block, requests)
@@ -93,7 +97,13 @@ function isWithin(owners: readonly (InferRequest | undefined)[], row: number): b
   return owners[row] !== undefined && owners[row] === owners[row - 1]
 }
 
-function arrange(block: RowBlock, owners: (InferRequest | undefined)[], first: number, rows: number, requests: readonly InferRequest[]): InPlaceBatch | null {
+function arrange(
+  block: RowBlock,
+  owners: (InferRequest | undefined)[],
+  first: number,
+  rows: number,
+  requests: readonly InferRequest[],
+): InPlaceBatch | null {
   const stretch = owners.slice(first, first + rows)
   const stays = new Set(stretch)
   const moved: { request: InferRequest; row: number }[] = []

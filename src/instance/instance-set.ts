@@ -49,7 +49,10 @@ export class InstanceSet implements Iterable<ModelInstance> {
 
   /** When the oldest request came of those that were handed ahead; `Infinity` for none. */
   get oldestAheadMs(): number {
-    return this.#instances.reduce((oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity), Infinity)
+    return this.#instances.reduce(
+      (oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity),
+      Infinity,
+    )
   }
 
   /** Those that serve; all of them when none does at present. */
@@ -99,7 +102,9 @@ export class InstanceSet implements Iterable<ModelInstance> {
 
   /** What the arenas of their sessions hold together; `null` when nobody can tell. */
   get arena(): Omit<Arena, 'id'> | null {
-    const arenas = new Map(this.#instances.flatMap(({ session: { arena } }) => (arena === null ? [] : [[arena.id, arena]])))
+    const arenas = new Map(
+      this.#instances.flatMap(({ session: { arena } }) => (arena === null ? [] : [[arena.id, arena]])),
+    )
     if (arenas.size === 0) return null
     const sum = { totalBytes: 0, inUseBytes: 0, mostInUseBytes: 0 }
     for (const arena of arenas.values()) {

@@ -38,6 +38,14 @@ export class InstanceUse {
   statistics(name: string, worker: string): InstanceStatistics {
     const busyMs = this.#ranMs
     const servingMs = this.#clock.nowMs() - this.#sinceMs
-    return { name, worker, runs: this.#runs, rows: this.#rows, busyMs, servingMs, busyShare: Math.min(1, busyMs / Math.max(servingMs, 1e-3)) }
+    return {
+      name,
+      worker,
+      runs: this.#runs,
+      rows: this.#rows,
+      busyMs,
+      servingMs,
+      busyShare: Math.min(1, busyMs / Math.max(servingMs, 1e-3)),
+    }
   }
 }

@@ -1,5 +1,13 @@
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import { byteLengthOf, elementCount, isElementType, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
+import {
+  byteLengthOf,
+  elementCount,
+  isElementType,
+  storageLength,
+  storageOf,
+  type ElementType,
+  type TensorData,
+} from '../tensor.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
@@ -53,14 +61,19 @@ export function layOut(
     const dims = inputDims[index]!
     if (dims === null || !liesInSlot(type)) return dims === null ? undefined : null
     if (room?.[index] === undefined) return place(type, dims)
-    return { ...place(type, [room[index]!]), rowDims: { offset: place('int32', [rows, dims.length - 1]).offset, rows } }
+    return {
+      ...place(type, [room[index]!]),
+      rowDims: { offset: place('int32', [rows, dims.length - 1]).offset, rows },
+    }
   })
   const outputs = metadata.outputs.map((output, index) => {
     const { type, shape, rows: entries } = output
     const batchAxis = batchAxisOf(output)
     if (!wants(outputMask, index)) return undefined
     if (!liesInSlot(type) || entries !== undefined || unpredictable.has(index)) return null
-    const dims = shape.map((dim, axis) => (batched && axis === batchAxis ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
+    const dims = shape.map((dim, axis) =>
+      batched && axis === batchAxis ? rows : typeof dim === 'number' ? dim : symbols.get(dim),
+    )
     if (dims.includes(undefined)) return null
     const bytes = byteLengthOf(type, elementCount(dims as number[]))
     return bytes >= movesFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
@@ -91,7 +104,10 @@ function liesInSlot(type: ValueMetadata['type']): type is ElementType {
 }
 
 /** What the named dimensions stand for in this batch; nothing is known of one that stands for two lengths. */
-function bindSymbols(inputs: readonly ValueMetadata[], dims: readonly (readonly number[] | null)[]): Map<string, number> {
+function bindSymbols(
+  inputs: readonly ValueMetadata[],
+  dims: readonly (readonly number[] | null)[],
+): Map<string, number> {
   const symbols = new Map<string, number>()
   const unclear = new Set<string>()
   for (const [index, { shape }] of inputs.entries()) {

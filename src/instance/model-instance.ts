@@ -27,7 +27,14 @@ export class ModelInstance implements BatchSource {
   #onDrained: (() => void) | null = null
 
   /** @param concurrency batches that run at the same time. */
-  constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource, concurrency = 1) {
+  constructor(
+    owner: BatchOwner,
+    name: string,
+    session: WorkerSession,
+    weight: number,
+    source: SlotSource,
+    concurrency = 1,
+  ) {
     this.#owner = owner
     this.name = name
     this.weight = weight
@@ -108,7 +115,9 @@ export class ModelInstance implements BatchSource {
 
   /** Resolves when it has no batch. */
   drained(): Promise<void> {
-    return this.batches.length === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onDrained = resolve))
+    return this.batches.length === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => (this.#onDrained = resolve))
   }
 
   /** Has the run of a batch stopped, if it is here. See {@link Worker.stopRun}. */
@@ -127,14 +136,38 @@ export class ModelInstance implements BatchSource {
     this.#owner.takenBack(this.#release(slotId), threadEnded)
   }
 
-  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null, failures: RowFailures | null): void {
+  finished(
+    slotId: number,
+    { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null,
+  ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
     this.#owner.instances.rowBlocks?.ran(slot)
-    const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
+    const timeline = {
+      takenAtMs: slot.takenAtMs,
+      gatheredAtMs: slot.gatheredAtMs,
+      startMs,
+      inferStartMs,
+      inferEndMs,
+    }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
-    this.#owner.finished({ id, requests: slot.requests, reason, isRerun, place, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
+    this.#owner.finished({
+      id,
+      requests: slot.requests,
+      reason,
+      isRerun,
+      place,
+      rows: slot.rows,
+      slot,
+      timeline,
+      inline,
+      instance: this.name,
+      mailed,
+      failures,
+    })
     this.#release(slotId)
     this.session.ran()
     this.#askForMore()
@@ -151,7 +184,11 @@ export class ModelInstance implements BatchSource {
   lost(slotId: number, reason: string, stillRuns: Promise<void> | null, tookMs: number): void {
     this.started(slotId)
     this.use.failed(tookMs)
-    this.#owner.lost(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, stillRuns === null)
+    this.#owner.lost(
+      stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns),
+      reason,
+      stillRuns === null,
+    )
   }
 
   /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
@@ -186,7 +223,13 @@ export class ModelInstance implements BatchSource {
       rows += request.rows
       outputMask |= request.outputMask
     }
-    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole), owner.instances.rowBlocks)
+    const layout = slot.layoutFor(
+      requests,
+      rows,
+      outputMask,
+      owner.unpredictable.of(requests[0]!.whole),
+      owner.instances.rowBlocks,
+    )
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     ;(slot.batch = batch).place = this
@@ -195,7 +238,14 @@ export class ModelInstance implements BatchSource {
     this.worker.executor.runsFor?.(slot.id, owner.observed.askerOf(batch))
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone, elsewhere: batch.limited || owner.times.divides }
+    return {
+      slotId: slot.id,
+      layoutIndex: layout.index,
+      mailed,
+      runMs,
+      alone: batch.alone,
+      elsewhere: batch.limited || owner.times.divides,
+    }
   }
 
   #addSlot(): void {

@@ -15,7 +15,10 @@ export function hasRaggedInputs({ inputs }: Pick<ModelMetadata, 'inputs'>): bool
  * Room for the rows of a batch, in elements by input; `undefined` for an input whose rows are all alike. More than is needed, by
  * a quarter at most, so that few layouts do for batches of all sizes.
  */
-export function roomForRows({ inputs }: ModelMetadata, batch: readonly InferRequest[]): (number | undefined)[] {
+export function roomForRows(
+  { inputs }: ModelMetadata,
+  batch: readonly InferRequest[],
+): (number | undefined)[] {
   return inputs.map(({ ragged, type }, index) => {
     if (ragged !== true || type === 'string') return undefined
     let elements = 0
@@ -26,7 +29,12 @@ export function roomForRows({ inputs }: ModelMetadata, batch: readonly InferRequ
 }
 
 /** Copies the rows of a batch one behind the other, and notes the dims of each. */
-export function gatherRagged(batch: readonly InferRequest[], index: number, view: TensorData, rowDims: Int32Array): void {
+export function gatherRagged(
+  batch: readonly InferRequest[],
+  index: number,
+  view: TensorData,
+  rowDims: Int32Array,
+): void {
   let at = 0
   let noted = 0
   for (const { data, dims, rows } of batch) {
@@ -35,6 +43,7 @@ export function gatherRagged(batch: readonly InferRequest[], index: number, view
     checkElements(data[index] as TensorData, elements)
     ;(view as Float32Array).set(data[index] as Float32Array, at)
     at += elements
-    for (let row = 0; row < rows; row++) for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
+    for (let row = 0; row < rows; row++)
+      for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
   }
 }

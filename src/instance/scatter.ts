@@ -1,11 +1,27 @@
 import type { MailedTensor, TensorLike } from '../tensor.ts'
 import { copyBlocks, cutElements, mailedElements } from '../elements.ts'
-import { copyOf, elementCount, isElementType, isPacked, makeTensor, putValue, type ElementType, type TensorData } from '../tensor.ts'
+import {
+  copyOf,
+  elementCount,
+  isElementType,
+  isPacked,
+  makeTensor,
+  putValue,
+  type ElementType,
+  type TensorData,
+} from '../tensor.ts'
 import { cutRows, isMailedTensor, outputOf, rowCount, type MailedValue, type OutputValue } from '../values.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
-import { divideEntries, entriesOf, indexColumn, shiftRows, type Division, type Entries } from '../request/divided-entries.ts'
+import {
+  divideEntries,
+  entriesOf,
+  indexColumn,
+  shiftRows,
+  type Division,
+  type Entries,
+} from '../request/divided-entries.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape } from '../request/reshape.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
@@ -36,7 +52,14 @@ export function scatter(
   divisions: Divisions | null = null,
 ): AnyOutputs[] {
   const layout = slot.layout!
-  if (padding === null && reshapes === null && mailed === null && failures === null && takeAsTheyLie(metadata, layout, requests)) return scatterRows(metadata, layout, requests)
+  if (
+    padding === null &&
+    reshapes === null &&
+    mailed === null &&
+    failures === null &&
+    takeAsTheyLie(metadata, layout, requests)
+  )
+    return scatterRows(metadata, layout, requests)
   const results: AnyOutputs[] = []
   const mailedValues = mailed?.map((value) => (value && isMailedTensor(value) ? mailedElements(value) : null))
   let row = 0
@@ -56,18 +79,35 @@ export function scatter(
       const division = divisions?.[index] ?? null
       const piece =
         division !== null && requests.length > 1
-          ? cutEntries(metadata.outputs[index]!, value as MailedTensor, mailedValues![index]!, division, member, row)
+          ? cutEntries(
+              metadata.outputs[index]!,
+              value as MailedTensor,
+              mailedValues![index]!,
+              division,
+              member,
+              row,
+            )
           : value
-            ? cutMailed(value, mailedValues![index]!, batchAxisOf(metadata.outputs[index]!), request, row, requests.length === 1)
+            ? cutMailed(
+                value,
+                mailedValues![index]!,
+                batchAxisOf(metadata.outputs[index]!),
+                request,
+                row,
+                requests.length === 1,
+              )
             : cutFromSlot(metadata, layout, index, request, row, isKept && turn.hides(index))
-      if (request.isPart && division === null && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
-      const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
+      if (request.isPart && division === null && piece.dims[0] !== request.rows)
+        throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
+      const { data, dims } =
+        padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
       if (isKept) {
         if (!request.settled) turn.keep(index, data, dims) // else the sequence has gone on without it
         if (turn.hides(index)) continue
       }
       const shown = reshapes === null ? dims : reshaped(name, reshapes[index]!, dims)
-      if (request.isStep) putValue<TensorLike>(outputs as Record<string, TensorLike>, name, { type, dims: shown, data })
+      if (request.isStep)
+        putValue<TensorLike>(outputs as Record<string, TensorLike>, name, { type, dims: shown, data })
       else putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, shown))
     }
     results.push(outputs)
@@ -77,15 +117,25 @@ export function scatter(
 }
 
 /** Whether each request gets its rows of every output, of which they are the first dimension. */
-function takeAsTheyLie({ maxBatchSize, outputs }: ModelMetadata, { packs, outputAxes, outputViews }: ViewedLayout, requests: readonly InferRequest[]): boolean {
+function takeAsTheyLie(
+  { maxBatchSize, outputs }: ModelMetadata,
+  { packs, outputAxes, outputViews }: ViewedLayout,
+  requests: readonly InferRequest[],
+): boolean {
   if (maxBatchSize === 0 || packs) return false
-  for (let index = 0; index < outputs.length; index++) if (outputAxes[index] !== 0 || !outputViews[index]) return false
-  for (const { outputs: wanted, turn, isStep, whole } of requests) if (wanted !== null || turn !== null || isStep || whole) return false
+  for (let index = 0; index < outputs.length; index++)
+    if (outputAxes[index] !== 0 || !outputViews[index]) return false
+  for (const { outputs: wanted, turn, isStep, whole } of requests)
+    if (wanted !== null || turn !== null || isStep || whole) return false
   return true
 }
 
 /** What {@link scatter} gives for most batches, in four fifths of the time. */
-function scatterRows({ outputs }: ModelMetadata, layout: ViewedLayout, requests: readonly InferRequest[]): AnyOutputs[] {
+function scatterRows(
+  { outputs }: ModelMetadata,
+  layout: ViewedLayout,
+  requests: readonly InferRequest[],
+): AnyOutputs[] {
   const results: AnyOutputs[] = requests.map(() => ({}))
   for (let index = 0; index < outputs.length; index++) {
     const { name, type } = outputs[index]!
@@ -98,7 +148,11 @@ function scatterRows({ outputs }: ModelMetadata, layout: ViewedLayout, requests:
       const ownDims = dims.slice()
       ownDims[0] = rows
       const to = from + rows * elements
-      putValue<OutputValue>(results[member]!, name, makeTensor(type as ElementType, copyOf(view, from, to), ownDims))
+      putValue<OutputValue>(
+        results[member]!,
+        name,
+        makeTensor(type as ElementType, copyOf(view, from, to), ownDims),
+      )
       from = to
     }
   }
@@ -108,15 +162,25 @@ function scatterRows({ outputs }: ModelMetadata, layout: ViewedLayout, requests:
 function reshaped(name: string, reshape: Reshape | null, dims: readonly number[]): readonly number[] {
   if (reshape === null) return dims
   if (reshape.takes(dims)) return reshape.of(dims)
-  throw new Error(`output '${name}' has dims [${dims.join(', ')}], where its configuration says ${reshape.taken}`)
+  throw new Error(
+    `output '${name}' has dims [${dims.join(', ')}], where its configuration says ${reshape.taken}`,
+  )
 }
 
-function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number, asView: boolean): Piece {
+function cutFromSlot(
+  metadata: ModelMetadata,
+  layout: ViewedLayout,
+  index: number,
+  request: InferRequest,
+  row: number,
+  asView: boolean,
+): Piece {
   if (layout.packs) return cutPacked(metadata, layout, index, request, row)
   const view = layout.outputViews[index] as Float32Array
   const dims = [...layout.outputs[index]!.dims]
   // A copy: the caller owns what it gets, and the slot can be filled again.
-  if (metadata.maxBatchSize === 0 || request.whole) return { data: asView ? view : copyOf(view, 0, view.length), dims }
+  if (metadata.maxBatchSize === 0 || request.whole)
+    return { data: asView ? view : copyOf(view, 0, view.length), dims }
   const elements = layout.outputRowElements[index]!
   const axis = layout.outputAxes[index]!
   const rows = dims[axis]!
@@ -132,35 +196,79 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
   return { data: asView ? view.subarray(from, to) : copyOf(view, from, to), dims }
 }
 
-function cutBlocks(data: TensorData, rows: number, request: InferRequest, row: number, blocks: number, inner: number): TensorData {
+function cutBlocks(
+  data: TensorData,
+  rows: number,
+  request: InferRequest,
+  row: number,
+  blocks: number,
+  inner: number,
+): TensorData {
   const own = new (data.constructor as new (length: number) => TensorData)(blocks * request.rows * inner)
   copyBlocks(data, rows, row, own, request.rows, 0, request.rows, blocks, inner)
   return own
 }
 
 /** As above, where elements may share bytes. */
-function cutPacked(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
+function cutPacked(
+  metadata: ModelMetadata,
+  layout: ViewedLayout,
+  index: number,
+  request: InferRequest,
+  row: number,
+): Piece {
   const type = metadata.outputs[index]!.type as ElementType
   const { dims } = layout.outputs[index]!
   const view = layout.outputViews[index]!
-  if (metadata.maxBatchSize === 0 || request.whole) return { data: cutElements(type, view, 0, elementCount(dims)), dims: [...dims] }
+  if (metadata.maxBatchSize === 0 || request.whole)
+    return { data: cutElements(type, view, 0, elementCount(dims)), dims: [...dims] }
   const elements = layout.outputRowElements[index]!
-  return { data: cutElements(type, view, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+  return {
+    data: cutElements(type, view, row * elements, (row + request.rows) * elements),
+    dims: [request.rows, ...dims.slice(1)],
+  }
 }
 
-function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], axis: number, request: InferRequest, row: number, alone: boolean): Piece {
+function cutMailed(
+  { type, dims }: MailedTensor,
+  data: TensorData | string[],
+  axis: number,
+  request: InferRequest,
+  row: number,
+  alone: boolean,
+): Piece {
   if (alone) return { data: isPacked(type) ? cutElements(type, data, 0, elementCount(dims)) : data, dims }
   if (axis > 0) {
     const own = dims.map((dim, at) => (at === axis ? request.rows : dim))
     const blocks = elementCount(dims.slice(0, axis))
-    return { data: cutBlocks(data as TensorData, dims[axis]!, request, row, blocks, elementCount(dims.slice(axis + 1))), dims: own }
+    return {
+      data: cutBlocks(
+        data as TensorData,
+        dims[axis]!,
+        request,
+        row,
+        blocks,
+        elementCount(dims.slice(axis + 1)),
+      ),
+      dims: own,
+    }
   }
   const elements = elementCount(dims.slice(1))
-  return { data: cutElements(type, data, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+  return {
+    data: cutElements(type, data, row * elements, (row + request.rows) * elements),
+    dims: [request.rows, ...dims.slice(1)],
+  }
 }
 
 /** The entries of a request, which reads its own rows' numbers in them. */
-function cutEntries({ rows }: ValueMetadata, { type, dims }: MailedTensor, data: TensorData | string[], division: Division, member: number, row: number): Piece {
+function cutEntries(
+  { rows }: ValueMetadata,
+  { type, dims }: MailedTensor,
+  data: TensorData | string[],
+  division: Division,
+  member: number,
+  row: number,
+): Piece {
   const own = entriesOf({ type, dims, data }, division, member)
   const column = indexColumn(rows)
   if (column !== null) shiftRows(own, column, -row)
@@ -168,13 +276,22 @@ function cutEntries({ rows }: ValueMetadata, { type, dims }: MailedTensor, data:
 }
 
 /** What is no tensor: a sequence is divided by its entries. */
-function cutStructured(name: string, value: MailedValue, request: InferRequest, row: number, alone: boolean): OutputValue {
-  if (request.isPart && alone && rowCount(value) !== request.rows) throw notByRow(name, request, `${rowCount(value) ?? 'no'} entries`)
+function cutStructured(
+  name: string,
+  value: MailedValue,
+  request: InferRequest,
+  row: number,
+  alone: boolean,
+): OutputValue {
+  if (request.isPart && alone && rowCount(value) !== request.rows)
+    throw notByRow(name, request, `${rowCount(value) ?? 'no'} entries`)
   return outputOf(alone ? value : cutRows(value, row, row + request.rows))
 }
 
 function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
-  return new Error(`output '${name}' has ${shown} for a part of ${rows} rows, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`)
+  return new Error(
+    `output '${name}' has ${shown} for a part of ${rows} rows, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`,
+  )
 }
 
 /**
@@ -182,7 +299,14 @@ function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
  *
  * @throws Error when the output has not the length that was filled up to, so that nobody knows what of it is the request's.
  */
-function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, index: number, request: InferRequest, piece: Piece): Piece {
+function cutLength(
+  name: string,
+  padding: Padding,
+  { lengths }: ViewedLayout,
+  index: number,
+  request: InferRequest,
+  piece: Piece,
+): Piece {
   const cut = padding.cuts[index]
   if (cut === undefined || lengths === null) return piece
   const { axis } = cut
@@ -192,14 +316,18 @@ function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, in
   if (own === undefined) return piece
   if (length !== lengths[cut.by]) {
     const shown = `dims [${dims.join(', ')}], and not ${lengths[cut.by]} along dimension ${axis}, to which its input was padded`
-    throw new Error(`output '${name}' has ${shown}; it cannot be cut back, leave it out of the outputs of padding`)
+    throw new Error(
+      `output '${name}' has ${shown}; it cannot be cut back, leave it out of the outputs of padding`,
+    )
   }
   if (own === length) return piece
   const outer = elementCount(dims.slice(0, axis))
   const inner = elementCount(dims.slice(axis + 1))
   const ownDims = dims.map((dim, at) => (at === axis ? own : dim))
   if (Array.isArray(data)) {
-    const kept = Array.from({ length: outer }, (_, block) => data.slice(block * length * inner, (block * length + own) * inner))
+    const kept = Array.from({ length: outer }, (_, block) =>
+      data.slice(block * length * inner, (block * length + own) * inner),
+    )
     return { data: kept.flat(), dims: ownDims }
   }
   const target = new (data.constructor as new (length: number) => TensorData)(outer * own * inner)
@@ -215,15 +343,22 @@ type Divisions = readonly (Division | null)[]
  *
  * @throws UndividedOutput when what the run says of it cannot be true.
  */
-export function divided({ outputs }: Pick<ModelMetadata, 'outputs'>, { requests, slot, mailed }: FinishedBatch): Divisions | null {
+export function divided(
+  { outputs }: Pick<ModelMetadata, 'outputs'>,
+  { requests, slot, mailed }: FinishedBatch,
+): Divisions | null {
   if (requests[0]!.whole) return null
-  return divideEntries(outputs, requests.map(({ rows }) => rows), (index): Entries | null => {
-    const value = mailed?.[index]
-    const type = outputs[index]!.type as ElementType
-    if (value) return isMailedTensor(value) ? { type, dims: value.dims, data: mailedElements(value) } : null
-    const [place, data] = [slot.layout!.outputs[index], slot.layout!.outputViews[index]]
-    return place && data ? { type, dims: place.dims, data } : null
-  })
+  return divideEntries(
+    outputs,
+    requests.map(({ rows }) => rows),
+    (index): Entries | null => {
+      const value = mailed?.[index]
+      const type = outputs[index]!.type as ElementType
+      if (value) return isMailedTensor(value) ? { type, dims: value.dims, data: mailedElements(value) } : null
+      const [place, data] = [slot.layout!.outputs[index], slot.layout!.outputViews[index]]
+      return place && data ? { type, dims: place.dims, data } : null
+    },
+  )
 }
 
 /**
@@ -231,9 +366,19 @@ export function divided({ outputs }: Pick<ModelMetadata, 'outputs'>, { requests,
  *
  * @param needed indices of the outputs that requests have.
  */
-export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch, needed: readonly number[]): string | null {
+export function indivisibleOutput(
+  metadata: ModelMetadata,
+  { requests, rows, mailed }: FinishedBatch,
+  needed: readonly number[],
+): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((value, at) => value && needed.includes(at) && metadata.outputs[at]!.rows === undefined && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
+  const index = mailed.findIndex(
+    (value, at) =>
+      value &&
+      needed.includes(at) &&
+      metadata.outputs[at]!.rows === undefined &&
+      rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows,
+  )
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 

@@ -10,7 +10,9 @@ export const slotsFor = (concurrency: number): number => concurrency + 1
 /** What a slot needs for the largest batch, in bytes; the least a slot has where shapes vary from request to request. */
 export function largestSlotBytes(metadata: ModelMetadata): number {
   const batched = metadata.maxBatchSize > 0
-  const varies = metadata.inputs.some(({ shape }) => shape.some((dim, axis) => typeof dim !== 'number' && !(batched && axis === 0)))
+  const varies = metadata.inputs.some(({ shape }) =>
+    shape.some((dim, axis) => typeof dim !== 'number' && !(batched && axis === 0)),
+  )
   if (varies) return roomFor(0)
   const given = metadata.inputs.map(() => true)
   return roomFor(layOut(metadata, metadata.maxBatchSize, given, null, -1, new Set()).byteLength)

@@ -96,7 +96,9 @@ export class StagingSlot {
 
   /** Whether the batch in it needs that memory. */
   get neededLarge(): boolean {
-    return this.layout !== null && this.inPlace === null && this.layout.byteLength >= this.#buffer!.largeFromBytes
+    return (
+      this.layout !== null && this.inPlace === null && this.layout.byteLength >= this.#buffer!.largeFromBytes
+    )
   }
 
   /** Has the worker let go of memory that is not the slot's own, and in which it has no batch. */
@@ -125,7 +127,8 @@ export class StagingSlot {
     blocks: RowBlocks | null = null,
   ): ViewedLayout {
     const outputMask = this.#divides ? withDivisors(this.#metadata.outputs, wantedMask) : wantedMask
-    const inPlace = blocks === null ? null : this.#layOutInPlace(batch, rows, outputMask, unpredictable, blocks)
+    const inPlace =
+      blocks === null ? null : this.#layOutInPlace(batch, rows, outputMask, unpredictable, blocks)
     if (inPlace !== null) return inPlace
     const first = batch[0]!
     const hot = first.bucketKey === '' && outputMask === -1 && rows <= mostByRows
@@ -134,12 +137,19 @@ export class StagingSlot {
     const room = this.#ragged ? roomForRows(this.#metadata, batch) : null
     const key = `${rows}|${outputMask}|${first.bucketKey}|${(room ?? lengths)?.join() ?? ''}`
     let layout = this.#byKey.get(key)
-    if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable, room)))
+    if (layout === undefined)
+      this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable, room)))
     return layout
   }
 
   /** Has a batch run where most of its rows were written, to where the others are copied; `null` where it has to be gathered. */
-  #layOutInPlace(batch: readonly InferRequest[], rows: number, outputMask: number, unpredictable: ReadonlySet<number>, blocks: RowBlocks): ViewedLayout | null {
+  #layOutInPlace(
+    batch: readonly InferRequest[],
+    rows: number,
+    outputMask: number,
+    unpredictable: ReadonlySet<number>,
+    blocks: RowBlocks,
+  ): ViewedLayout | null {
     const leased = leasedRows(batch)
     if (leased === 0) return null
     const placed = placeInBlock(batch, rows, this.#source.device ?? null)
@@ -162,9 +172,26 @@ export class StagingSlot {
     room: readonly (number | undefined)[] | null = null,
   ): ViewedLayout {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
-    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole, this.#source.movesFromBytes, room)
+    const layout = layOut(
+      this.#metadata,
+      rows,
+      request.data,
+      dims,
+      outputMask,
+      unpredictable,
+      request.whole,
+      this.#source.movesFromBytes,
+      room,
+    )
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
-    return viewLayout(this.#metadata, layout, this.#buffer!.bytes, this.#nextIndex(), lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
+    return viewLayout(
+      this.#metadata,
+      layout,
+      this.#buffer!.bytes,
+      this.#nextIndex(),
+      lengths,
+      this.#metadata.maxBatchSize > 0 && !request.whole,
+    )
   }
 
   #padded(dims: readonly (readonly number[])[], lengths: readonly number[]): (readonly number[])[] {

@@ -45,13 +45,28 @@ export function viewLayout(
   lengths: readonly number[] | null,
   batched: boolean,
 ): ViewedLayout {
-  const view = (value: ValueMetadata, place: TensorPlace | null | undefined) => place && viewOf(value.type as ElementType, bytes, place)
+  const view = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
+    place && viewOf(value.type as ElementType, bytes, place)
   const rowElements = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
-    place ? elementCount(batched ? place.dims.filter((_, axis) => axis !== batchAxisOf(value)) : place.dims) : -1
+    place
+      ? elementCount(batched ? place.dims.filter((_, axis) => axis !== batchAxisOf(value)) : place.dims)
+      : -1
   const blocks = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
-    !batched ? 1 : batchAxisOf(value) === -1 ? 0 : !place ? 1 : elementCount(place.dims.slice(0, batchAxisOf(value)))
+    !batched
+      ? 1
+      : batchAxisOf(value) === -1
+        ? 0
+        : !place
+          ? 1
+          : elementCount(place.dims.slice(0, batchAxisOf(value)))
   const rowDims = layout.inputs.map((place, input) =>
-    place?.rowDims ? new Int32Array(bytes, place.rowDims.offset, place.rowDims.rows * (layout.inputDims[input]!.length - 1)) : null,
+    place?.rowDims
+      ? new Int32Array(
+          bytes,
+          place.rowDims.offset,
+          place.rowDims.rows * (layout.inputDims[input]!.length - 1),
+        )
+      : null,
   )
   return {
     ...layout,
@@ -80,11 +95,15 @@ export function layOutInPlace(
 ): ViewedLayout {
   const { layout, buffer } = block
   const packed = layOut(metadata, rows, requests[0]!.data, null, outputMask, unpredictable)
-  const inBlock = (place: TensorPlace | null | undefined, rowsOf: RowPlaces | null): TensorPlace | null | undefined =>
+  const inBlock = (
+    place: TensorPlace | null | undefined,
+    rowsOf: RowPlaces | null,
+  ): TensorPlace | null | undefined =>
     place && rowsOf ? { offset: rowsOf.offset + first * rowsOf.rowBytes, dims: place.dims } : place && null
   const inputs = packed.inputs.map((place, index) => inBlock(place, layout.inputs[index]!))
   const outputs = packed.outputs.map((place, index) => inBlock(place, layout.outputs[index]!))
-  const rowElements = (place: TensorPlace | null | undefined) => (place ? elementCount(place.dims.slice(1)) : -1)
+  const rowElements = (place: TensorPlace | null | undefined) =>
+    place ? elementCount(place.dims.slice(1)) : -1
   return {
     inputs,
     outputs,
@@ -92,7 +111,9 @@ export function layOutInPlace(
     inputDims: packed.inputDims,
     index: 0,
     inputViews: [], // its rows are there
-    outputViews: outputs.map((place, index) => place && viewOf(metadata.outputs[index]!.type as ElementType, buffer.bytes, place)),
+    outputViews: outputs.map(
+      (place, index) => place && viewOf(metadata.outputs[index]!.type as ElementType, buffer.bytes, place),
+    ),
     inputRowElements: inputs.map(rowElements),
     outputRowElements: outputs.map(rowElements),
     inputBlocks: inputs.map(() => 1), // a block has rows one behind the other

@@ -21,16 +21,25 @@ type Padded = { readonly inputs: readonly PaddedInput[] }
  *
  * @param optional indices of inputs that may be left out.
  */
-export function madeUpRows(metadata: ModelMetadata, padding: Padded | null, optional: ReadonlySet<number>, kind: MadeUp): (() => TrialFeeds)[][] {
+export function madeUpRows(
+  metadata: ModelMetadata,
+  padding: Padded | null,
+  optional: ReadonlySet<number>,
+  kind: MadeUp,
+): (() => TrialFeeds)[][] {
   if (!metadata.inputs.every(({ type }) => isElementType(type))) return []
   const inputs = metadata.inputs as readonly TensorMetadata[]
   if (kind === 'harmless' && !inputs.every(({ type }) => isFloatType(type))) return []
   return paddedShapes(inputs, padding).flatMap((shape) => {
     if (kind === 'harmless' && !isKnown(metadata, shape)) return []
     const recipes = rowRecipes(inputs, null, shape, optional)
-    const chosen = kind === 'random' ? recipes : kind === 'zeros' ? ofOtherShapes(recipes) : recipes.slice(0, 1)
-    const row = (recipe: RowRecipe) => (kind === 'random' ? sampleRow(inputs, recipe.rowDims, recipe.draws, 0) : zeroRow(inputs, recipe))
-    return [chosen.map((recipe) => () => (metadata.maxBatchSize > 0 ? row(recipe) : asItIs(inputs, row(recipe))))]
+    const chosen =
+      kind === 'random' ? recipes : kind === 'zeros' ? ofOtherShapes(recipes) : recipes.slice(0, 1)
+    const row = (recipe: RowRecipe) =>
+      kind === 'random' ? sampleRow(inputs, recipe.rowDims, recipe.draws, 0) : zeroRow(inputs, recipe)
+    return [
+      chosen.map((recipe) => () => (metadata.maxBatchSize > 0 ? row(recipe) : asItIs(inputs, row(recipe)))),
+    ]
   })
 }
 
@@ -39,9 +48,13 @@ function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null)
   if (padding === null) return [null]
   const names = padding.inputs.map(({ index, axis }, entry) => inputs[index]!.shape[axis] || `${entry}`)
   const sizesOf = new Map<number | string, readonly number[]>()
-  for (const [entry, { sizes }] of padding.inputs.entries()) if (sizes !== 'longest' && !sizesOf.has(names[entry]!)) sizesOf.set(names[entry]!, sizes)
+  for (const [entry, { sizes }] of padding.inputs.entries())
+    if (sizes !== 'longest' && !sizesOf.has(names[entry]!)) sizesOf.set(names[entry]!, sizes)
   let shapes = [new Map<number | string, number>()]
-  for (const [name, sizes] of sizesOf) shapes = shapes.flatMap((shape) => sizes.map((size) => new Map([...shape, [name, size]]))).slice(0, maxShapes)
+  for (const [name, sizes] of sizesOf)
+    shapes = shapes
+      .flatMap((shape) => sizes.map((size) => new Map([...shape, [name, size]])))
+      .slice(0, maxShapes)
   return shapes.map((lengths) => ({
     inputs: padding.inputs.map((input, entry) => {
       const length = lengths.get(names[entry]!)
@@ -55,7 +68,9 @@ function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null
   const firstAxis = maxBatchSize > 0 ? 1 : 0
   return inputs.every(({ shape }, index) =>
     shape.every((dim, at) => {
-      const padded = padding?.inputs.some((input) => input.index === index && input.axis === at && input.sizes !== 'longest')
+      const padded = padding?.inputs.some(
+        (input) => input.index === index && input.axis === at && input.sizes !== 'longest',
+      )
       return at < firstAxis || typeof dim === 'number' || padded === true
     }),
   )
@@ -63,7 +78,9 @@ function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null
 
 /** Without those that differ from an earlier one in their values alone. */
 function ofOtherShapes(recipes: readonly RowRecipe[]): RowRecipe[] {
-  const shapes = recipes.map(({ rowDims, draws }) => JSON.stringify([rowDims, draws.map((draw) => draw === 'absent')]))
+  const shapes = recipes.map(({ rowDims, draws }) =>
+    JSON.stringify([rowDims, draws.map((draw) => draw === 'absent')]),
+  )
   return recipes.filter((_, index) => shapes.indexOf(shapes[index]!) === index)
 }
 
@@ -72,7 +89,14 @@ function zeroRow(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecip
     if (draws[index] === 'absent') return null
     const dims = [1, ...rowDims[index]!]
     const count = elementCount(dims)
-    return { type, dims, data: type === 'string' ? Array.from({ length: count }, () => '') : new ArrayBuffer(byteLengthOf(type, count)) }
+    return {
+      type,
+      dims,
+      data:
+        type === 'string'
+          ? Array.from({ length: count }, () => '')
+          : new ArrayBuffer(byteLengthOf(type, count)),
+    }
   })
 }
 
@@ -82,6 +106,8 @@ function asItIs(inputs: readonly TensorMetadata[], row: TrialFeeds): TrialFeeds 
     if (tensor === null) return null
     const [first] = inputs[index]!.shape
     if (first === undefined) return { ...tensor, dims: [] }
-    return typeof first === 'number' && first > 0 ? joinTensors(Array.from({ length: first }, () => tensor)) : tensor
+    return typeof first === 'number' && first > 0
+      ? joinTensors(Array.from({ length: first }, () => tensor))
+      : tensor
   })
 }

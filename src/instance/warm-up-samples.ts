@@ -23,16 +23,28 @@ export interface PreparedWarmup {
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` when a sample does not fit the model.
  */
-export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, samples: readonly WarmupSample[]): PreparedWarmup[] {
+export function prepareWarmup(
+  metadata: ModelMetadata,
+  parser: FeedParser,
+  samples: readonly WarmupSample[],
+): PreparedWarmup[] {
   return samples.map(({ feeds, count = 1 }, index) => {
     const { data, dims, rows, bucketKey } = parseSample(parser, feeds, index)
     const mailed = metadata.inputs.map((input, index): MailedValue | null => {
       const { type, shape } = input
       if (data[index] === null) return null
       if (!isElementType(type)) return data[index] as MailedValue
-      const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? shape.map((dim, axis) => (axis === batchAxisOf(input) ? rows : dim)) : shape)
+      const inputDims =
+        dims?.[index] ??
+        (metadata.maxBatchSize > 0
+          ? shape.map((dim, axis) => (axis === batchAxisOf(input) ? rows : dim))
+          : shape)
       const value = data[index]!
-      return { type, dims: inputDims as number[], data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData) }
+      return {
+        type,
+        dims: inputDims as number[],
+        data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData),
+      }
     })
     return { feeds: mailed, bucketKey, count }
   })

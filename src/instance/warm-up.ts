@@ -50,18 +50,34 @@ export class WarmUp {
    * @param joining tells how many rows a batch may have, once that is known.
    * @throws InferenceError `ERR_MODEL_CONFIG` when a sample does not fit the model.
    */
-  constructor(model: ModelMetadata, config: ResolvedConfig, parser: FeedParser, padding: Padding | null, joining: { readonly largestBatch: number }) {
+  constructor(
+    model: ModelMetadata,
+    config: ResolvedConfig,
+    parser: FeedParser,
+    padding: Padding | null,
+    joining: { readonly largestBatch: number },
+  ) {
     const { madeUp, samples, batchSizes } = config.warmup
     this.form = new RowForm(model)
     const { metadata } = this.form
-    const optional = new Set(metadata.inputs.flatMap(({ name }, index) => (config.optionalInputs.includes(name) ? [index] : [])))
-    this.samples = prepareWarmup(model, parser, samples).map((sample) => ({ ...sample, feeds: this.form.rowsOf(sample.feeds) }))
+    const optional = new Set(
+      metadata.inputs.flatMap(({ name }, index) => (config.optionalInputs.includes(name) ? [index] : [])),
+    )
+    this.samples = prepareWarmup(model, parser, samples).map((sample) => ({
+      ...sample,
+      feeds: this.form.rowsOf(sample.feeds),
+    }))
     this.#config = config
     this.#joining = joining
-    this.#hasFixedRows = metadata.inputs.every(({ shape }) => shape.slice(metadata.maxBatchSize > 0 ? 1 : 0).every((dim) => typeof dim === 'number'))
+    this.#hasFixedRows = metadata.inputs.every(({ shape }) =>
+      shape.slice(metadata.maxBatchSize > 0 ? 1 : 0).every((dim) => typeof dim === 'number'),
+    )
     this.#shapes = madeUp === null ? [] : madeUpRows(metadata, padding, optional, madeUp)
     this.isOneRow = madeUp === 'harmless' && this.#shapes.length === 1
-    this.#note = madeUp === 'harmless' && padding === null ? 'warm' : `warm ${JSON.stringify([madeUp, batchSizes, config.padding, metadata.maxBatchSize])}`
+    this.#note =
+      madeUp === 'harmless' && padding === null
+        ? 'warm'
+        : `warm ${JSON.stringify([madeUp, batchSizes, config.padding, metadata.maxBatchSize])}`
   }
 
   /** What runs can be measured with; `undefined` for nothing. */
@@ -136,8 +152,12 @@ export class WarmUp {
   *#inSizes(row: TrialFeeds): Generator<TrialFeeds> {
     const { warmup, preferredBatchSizes } = this.#config
     const largest = Math.max(1, this.#joining.largestBatch)
-    const sizes = warmup.batchSizes === 'all' ? batchSizesToTry(largest, preferredBatchSizes) : (warmup.batchSizes ?? [1])
-    const rowBytes = row.reduce((sum, feed) => sum + (feed?.data instanceof ArrayBuffer ? feed.data.byteLength : 0), 0)
+    const sizes =
+      warmup.batchSizes === 'all' ? batchSizesToTry(largest, preferredBatchSizes) : (warmup.batchSizes ?? [1])
+    const rowBytes = row.reduce(
+      (sum, feed) => sum + (feed?.data instanceof ArrayBuffer ? feed.data.byteLength : 0),
+      0,
+    )
     for (const size of sizes) {
       if (size > largest || (size > 1 && size * rowBytes > maxBytes)) continue
       yield size === 1 ? row : row.map((feed) => feed && repeated(feed, size))

@@ -10,8 +10,17 @@ export function datatypeOf(type: string): string {
   return tritonType(type)?.slice('TYPE_'.length) ?? type.toUpperCase()
 }
 
-const own: readonly ElementType[] = ['float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4']
-const types = new Map<string, ElementType>([...Object.values(elementTypes), ...own].map((type) => [datatypeOf(type), type]))
+const own: readonly ElementType[] = [
+  'float8e4m3fn',
+  'float8e4m3fnuz',
+  'float8e5m2',
+  'float8e5m2fnuz',
+  'int4',
+  'uint4',
+]
+const types = new Map<string, ElementType>(
+  [...Object.values(elementTypes), ...own].map((type) => [datatypeOf(type), type]),
+)
 
 /** The reverse; `undefined` for what is none. */
 export function typeOfDatatype(datatype: string): ElementType | undefined {

@@ -21,7 +21,12 @@ export class Exchange {
   #heldBytes = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(request: IncomingMessage, response: ServerResponse, options: ResolvedKserveOptions, held: HeldBytes) {
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    options: ResolvedKserveOptions,
+    held: HeldBytes,
+  ) {
     this.request = request
     this.options = options
     this.#response = response
@@ -41,7 +46,9 @@ export class Exchange {
   limit(): void {
     const { timeoutMs } = this.options
     this.#timer = setTimeout(() => {
-      this.#stop.abort(new HttpFailure(504, `The request was not answered within ${timeoutMs} ms (timeoutMs).`))
+      this.#stop.abort(
+        new HttpFailure(504, `The request was not answered within ${timeoutMs} ms (timeoutMs).`),
+      )
       if (this.#response.headersSent) this.#response.destroy()
     }, timeoutMs)
   }
@@ -58,7 +65,11 @@ export class Exchange {
       this.#heldBytes += bytes
     }
     const { maxDecompressedBytes, bodyTimeoutMs } = this.options
-    return readBody(this.request, { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal: this.signal, hold }, alignedAt)
+    return readBody(
+      this.request,
+      { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal: this.signal, hold },
+      alignedAt,
+    )
   }
 
   /** Sends the answer, unless there is nobody to send it to. */
@@ -66,7 +77,10 @@ export class Exchange {
     if (this.#gone.signal.aborted || this.#response.destroyed || this.#response.headersSent) return
     const { compressFromBytes, bodyTimeoutMs } = this.options
     const gone = this.#gone.signal
-    const sent = reply.headers?.['connection'] === 'close' ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs, gone) : send(this.request, this.#response, reply, compressFromBytes, gone)
+    const sent =
+      reply.headers?.['connection'] === 'close'
+        ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs, gone)
+        : send(this.request, this.#response, reply, compressFromBytes, gone)
     await sent.catch(() => {}) // it has gone meanwhile
   }
 

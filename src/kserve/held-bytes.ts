@@ -11,7 +11,12 @@ export class HeldBytes {
 
   /** @throws HttpFailure of status 503 where there is no room. */
   take(bytes: number): void {
-    if (this.#held + bytes > this.#most) throw new HttpFailure(503, `The requests that are under way hold ${this.#held} of ${this.#most} bytes (maxHeldBytes). Try again when some are answered.`, { 'retry-after': '1', connection: 'close' })
+    if (this.#held + bytes > this.#most)
+      throw new HttpFailure(
+        503,
+        `The requests that are under way hold ${this.#held} of ${this.#most} bytes (maxHeldBytes). Try again when some are answered.`,
+        { 'retry-after': '1', connection: 'close' },
+      )
     this.#held += bytes
   }
 

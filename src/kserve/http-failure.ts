@@ -37,8 +37,10 @@ export const statusOfCode: Readonly<Record<InferenceErrorCode, number>> = {
 /** What is told of an error. Of what is none of ours nothing is: it may hold anything. */
 export function failureOf(error: unknown): HttpFailure {
   if (error instanceof HttpFailure) return error
-  if (!(error instanceof InferenceError)) return new HttpFailure(500, 'The server failed in an unexpected way.')
+  if (!(error instanceof InferenceError))
+    return new HttpFailure(500, 'The server failed in an unexpected way.')
   const { code, message, retryAfterMs } = error
-  const headers: Record<string, string> = retryAfterMs === undefined ? {} : { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+  const headers: Record<string, string> =
+    retryAfterMs === undefined ? {} : { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
   return new HttpFailure(statusOfCode[code], message, headers)
 }

@@ -23,11 +23,27 @@ export interface InferCall {
  * @param jsonBytes how long the JSON at its beginning is; `undefined` where it is all of it.
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
-export function* readInferCall(body: Uint8Array, jsonBytes: number | undefined, metadata: ModelMetadata, options: ResolvedKserveOptions): Pieces<InferCall> {
+export function* readInferCall(
+  body: Uint8Array,
+  jsonBytes: number | undefined,
+  metadata: ModelMetadata,
+  options: ResolvedKserveOptions,
+): Pieces<InferCall> {
   const json = body.subarray(0, jsonBytes ?? body.byteLength)
   const { maxJsonBytes, maxNameLength } = options
-  if (json.byteLength < (jsonBytes ?? 0)) throw invalidArgument('Inference-Header-Content-Length', `${body.byteLength} at most, as the body has so many bytes`, jsonBytes)
-  if (json.byteLength > maxJsonBytes) throw invalidArgument('The JSON of the request', `${maxJsonBytes} bytes at most (maxJsonBytes)`, json.byteLength, { hint: 'Send tensors as binary data (binary_data_size)' })
+  if (json.byteLength < (jsonBytes ?? 0))
+    throw invalidArgument(
+      'Inference-Header-Content-Length',
+      `${body.byteLength} at most, as the body has so many bytes`,
+      jsonBytes,
+    )
+  if (json.byteLength > maxJsonBytes)
+    throw invalidArgument(
+      'The JSON of the request',
+      `${maxJsonBytes} bytes at most (maxJsonBytes)`,
+      json.byteLength,
+      { hint: 'Send tensors as binary data (binary_data_size)' },
+    )
   const request = yield* fieldsPieces(json, options)
   const parameters = parametersIn(request, '')
   const id = textIn(request, 'id', '', maxNameLength)
@@ -35,7 +51,10 @@ export function* readInferCall(body: Uint8Array, jsonBytes: number | undefined, 
   return {
     id,
     feeds: yield* readInputs(request, body.subarray(json.byteLength), metadata, limits),
-    options: { ...readParameters(parameters, maxNameLength), ...(id === undefined || id === '' ? {} : { requestId: id }) },
+    options: {
+      ...readParameters(parameters, maxNameLength),
+      ...(id === undefined || id === '' ? {} : { requestId: id }),
+    },
     outputs: readOutputs(request, parameters, metadata, limits),
   }
 }

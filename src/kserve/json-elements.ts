@@ -28,12 +28,23 @@ const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity']
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function* jsonElements(what: string, type: ElementType, shape: readonly number[], data: unknown): Pieces<TensorData | string[]> {
+export function* jsonElements(
+  what: string,
+  type: ElementType,
+  shape: readonly number[],
+  data: unknown,
+): Pieces<TensorData | string[]> {
   if (!Array.isArray(data)) throw invalidArgument(`${what}.data`, 'an array', data)
-  if (isBinaryOnly(type)) throw invalidArgument(`${what}.data`, `${datatypeOf(type)} as binary data (binary_data_size)`, 'JSON, which has no such numbers')
+  if (isBinaryOnly(type))
+    throw invalidArgument(
+      `${what}.data`,
+      `${datatypeOf(type)} as binary data (binary_data_size)`,
+      'JSON, which has no such numbers',
+    )
   const items = data.some(Array.isArray) ? yield* flat(what, data, 1, []) : (data as readonly unknown[])
   const count = elementCount(shape)
-  if (items.length !== count) throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
+  if (items.length !== count)
+    throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
   const expected = expectedOf(type)
   const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index])
   if (type === 'string') {
@@ -54,7 +65,8 @@ export function* jsonElements(what: string, type: ElementType, shape: readonly n
 }
 
 function* flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): Pieces<unknown[]> {
-  if (depth > deepest) throw invalidArgument(`${what}.data`, `arrays within ${deepest} arrays at most`, 'deeper ones')
+  if (depth > deepest)
+    throw invalidArgument(`${what}.data`, `arrays within ${deepest} arrays at most`, 'deeper ones')
   for (const item of items) {
     if (Array.isArray(item)) {
       yield* flat(what, item, depth + 1, into)
@@ -68,18 +80,31 @@ function* flat(what: string, items: readonly unknown[], depth: number, into: unk
 
 function checkOf(type: ElementType): (item: unknown) => boolean {
   const range = ranges[type]
-  if (range !== undefined) return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
+  if (range !== undefined)
+    return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
   const big = bigRanges[type]
   // What is no bigint and beyond 2^53 was written with an exponent or a fraction, and may have been another number.
-  if (big !== undefined) return (item) => (typeof item === 'bigint' || Number.isSafeInteger(item)) && (item as bigint) >= big[0] && (item as bigint) <= big[1]
+  if (big !== undefined)
+    return (item) =>
+      (typeof item === 'bigint' || Number.isSafeInteger(item)) &&
+      (item as bigint) >= big[0] &&
+      (item as bigint) <= big[1]
   if (type === 'bool') return (item) => typeof item === 'boolean'
   // 1e999 is infinite as it is parsed, 1e39 as a float32: neither was written as such.
-  const isFinite = type === 'float32' ? (item: unknown) => Number.isFinite(Math.fround(Number(item))) : (item: unknown) => Number.isFinite(Number(item))
-  return (item) => ((typeof item === 'number' || typeof item === 'bigint') && isFinite(item)) || nonFinite.has(item)
+  const isFinite =
+    type === 'float32'
+      ? (item: unknown) => Number.isFinite(Math.fround(Number(item)))
+      : (item: unknown) => Number.isFinite(Number(item))
+  return (item) =>
+    ((typeof item === 'number' || typeof item === 'bigint') && isFinite(item)) || nonFinite.has(item)
 }
 
 function expectedOf(type: ElementType): string {
   const range = ranges[type] ?? bigRanges[type]
   if (range !== undefined) return `a whole number from ${range[0]} to ${range[1]}`
-  return type === 'bool' ? 'true or false' : type === 'string' ? 'a string' : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
+  return type === 'bool'
+    ? 'true or false'
+    : type === 'string'
+      ? 'a string'
+      : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
 }

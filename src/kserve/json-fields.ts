@@ -8,9 +8,19 @@ import type { ResolvedKserveOptions } from './kserve-options.ts'
 export type Fields = Readonly<Record<string, unknown>>
 
 /** The JSON of a request. @throws InferenceError `ERR_INVALID_ARG` for what is no JSON of an object, or has too much in it. */
-export function* fieldsPieces(bytes: Uint8Array, { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>): Pieces<Fields> {
+export function* fieldsPieces(
+  bytes: Uint8Array,
+  { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
+): Pieces<Fields> {
   const what = 'The JSON of the request'
-  return fieldsOf(what, yield* jsonPieces(bytes, what, { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse: parseExact }))
+  return fieldsOf(
+    what,
+    yield* jsonPieces(bytes, what, {
+      mostValues: maxJsonValues,
+      mostValuesName: 'maxJsonValues',
+      parse: parseExact,
+    }),
+  )
 }
 
 export function fieldsOf(what: string, value: unknown): Fields {
@@ -23,10 +33,19 @@ export function fieldOf(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? (fields[name] ?? undefined) : undefined
 }
 
-export function listIn(fields: Fields, name: string, where: string, most: number): readonly unknown[] | undefined {
+export function listIn(
+  fields: Fields,
+  name: string,
+  where: string,
+  most: number,
+): readonly unknown[] | undefined {
   const value = fieldOf(fields, name)
   if (value === undefined || (Array.isArray(value) && value.length <= most)) return value
-  throw invalidArgument(where + name, `an array of ${most} at most`, Array.isArray(value) ? `one of ${value.length}` : value)
+  throw invalidArgument(
+    where + name,
+    `an array of ${most} at most`,
+    Array.isArray(value) ? `one of ${value.length}` : value,
+  )
 }
 
 export function textIn(fields: Fields, name: string, where: string, most: number): string | undefined {
@@ -43,7 +62,8 @@ export function flagIn(fields: Fields, name: string, where: string): boolean | u
 
 export function countIn(fields: Fields, name: string, where: string): number | undefined {
   const value = fieldOf(fields, name)
-  if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= 0)) return value as number | undefined
+  if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= 0))
+    return value as number | undefined
   throw invalidArgument(where + name, 'a whole number, 0 or more', value)
 }
 

@@ -38,7 +38,20 @@ const mostBytes = 2 ** 32
 
 /** @throws InferenceError `ERR_INVALID_ARG`. */
 export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
-  const names = ['serverName', 'modelControl', 'maxBodyBytes', 'maxDecompressedBytes', 'maxJsonBytes', 'maxJsonValues', 'maxHeldBytes', 'maxTensors', 'maxNameLength', 'bodyTimeoutMs', 'timeoutMs', 'compressFromBytes'] as const
+  const names = [
+    'serverName',
+    'modelControl',
+    'maxBodyBytes',
+    'maxDecompressedBytes',
+    'maxJsonBytes',
+    'maxJsonValues',
+    'maxHeldBytes',
+    'maxTensors',
+    'maxNameLength',
+    'bodyTimeoutMs',
+    'timeoutMs',
+    'compressFromBytes',
+  ] as const
   const options = readOptions('options', given, names)
   const count = (name: (typeof names)[number], standard: number, most: number) => {
     const { [name]: value = standard } = options
@@ -46,12 +59,16 @@ export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
     throw invalidArgument(`options.${name}`, `a whole number from 1 to ${most}`, value)
   }
   const { serverName = 'zerohop', modelControl = false, compressFromBytes = 1024 } = options
-  if (typeof serverName !== 'string' || serverName === '') throw invalidArgument('options.serverName', "a string that is not ''", serverName)
-  if (typeof modelControl !== 'boolean') throw invalidArgument('options.modelControl', 'true or false', modelControl)
-  if (typeof compressFromBytes !== 'number' || !(compressFromBytes >= 0)) throw invalidArgument('options.compressFromBytes', 'a number, 0 or more', compressFromBytes)
+  if (typeof serverName !== 'string' || serverName === '')
+    throw invalidArgument('options.serverName', "a string that is not ''", serverName)
+  if (typeof modelControl !== 'boolean')
+    throw invalidArgument('options.modelControl', 'true or false', modelControl)
+  if (typeof compressFromBytes !== 'number' || !(compressFromBytes >= 0))
+    throw invalidArgument('options.compressFromBytes', 'a number, 0 or more', compressFromBytes)
   const maxBodyBytes = count('maxBodyBytes', 64 * mebibyte, mostBytes)
   const maxHeldBytes = count('maxHeldBytes', Math.max(1024 * mebibyte, maxBodyBytes), Number.MAX_SAFE_INTEGER)
-  if (maxHeldBytes < maxBodyBytes) throw invalidArgument('options.maxHeldBytes', `maxBodyBytes (${maxBodyBytes}) or more`, maxHeldBytes)
+  if (maxHeldBytes < maxBodyBytes)
+    throw invalidArgument('options.maxHeldBytes', `maxBodyBytes (${maxBodyBytes}) or more`, maxHeldBytes)
   return {
     serverName,
     modelControl,

@@ -20,7 +20,11 @@ import { isReady, serverMetadata } from './server-descriptions.ts'
  * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
  * resolves with `false`. Where there is no `next` it answers that with 404. It never rejects.
  */
-export type KserveHandler = (request: IncomingMessage, response: ServerResponse, next?: () => void) => Promise<boolean>
+export type KserveHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  next?: () => void,
+) => Promise<boolean>
 
 /**
  * Serves the models of an engine by the KServe protocol, version 2, as Triton speaks it over HTTP: for clients that are written for
@@ -29,7 +33,8 @@ export type KserveHandler = (request: IncomingMessage, response: ServerResponse,
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function kserve(engine: InferenceEngine, options: KserveOptions = {}): KserveHandler {
-  if (typeof (engine as Partial<InferenceEngine> | undefined)?.infer !== 'function') throw invalidArgument('engine', 'an InferenceEngine', engine)
+  if (typeof (engine as Partial<InferenceEngine> | undefined)?.infer !== 'function')
+    throw invalidArgument('engine', 'an InferenceEngine', engine)
   const settings = checkKserveOptions(options)
   const held = new HeldBytes(settings.maxHeldBytes)
   return async (request, response, next) => {
@@ -60,7 +65,12 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
   }
 }
 
-function answer(route: Route, exchange: Exchange, engine: InferenceEngine, { serverName }: ResolvedKserveOptions): Reply | Promise<Reply> {
+function answer(
+  route: Route,
+  exchange: Exchange,
+  engine: InferenceEngine,
+  { serverName }: ResolvedKserveOptions,
+): Reply | Promise<Reply> {
   switch (route.to) {
     case 'live':
       return emptyReply
@@ -81,7 +91,11 @@ function answer(route: Route, exchange: Exchange, engine: InferenceEngine, { ser
   }
 }
 
-function answerOfModel({ to, model: name }: Extract<Route, { model: unknown }>, exchange: Exchange, engine: InferenceEngine): Reply | Promise<Reply> {
+function answerOfModel(
+  { to, model: name }: Extract<Route, { model: unknown }>,
+  exchange: Exchange,
+  engine: InferenceEngine,
+): Reply | Promise<Reply> {
   const model = findModel(engine, name)
   switch (to) {
     case 'infer':
@@ -92,7 +106,9 @@ function answerOfModel({ to, model: name }: Extract<Route, { model: unknown }>, 
     case 'model-config':
       return jsonReply(modelConfigJson(model.metadata, configOf(engine, model.name, model.version)))
     case 'model-statistics':
-      return jsonReply(statisticsJson(engine.stats(), model.name, name.version === undefined ? undefined : model.version))
+      return jsonReply(
+        statisticsJson(engine.stats(), model.name, name.version === undefined ? undefined : model.version),
+      )
     case 'model':
       return jsonReply(modelMetadata(model, configOf(engine, model.name, model.version)))
   }

@@ -7,8 +7,19 @@ import { datatypeOf } from './datatypes.ts'
 /** A model's metadata in the protocol's words. */
 export function modelMetadata(model: Model, config: ResolvedConfig | ResolvedPipeline): object {
   const { name, inputs, outputs } = model.metadata
-  const described = (values: readonly ValueMetadata[]) => values.map((value) => ({ name: value.name, datatype: datatypeOf(value.type), shape: dimsOf(value.shape) }))
-  return { name, versions: model.versions.map(({ version }) => String(version)), platform: platformOf(config), inputs: described(inputs), outputs: described(outputs) }
+  const described = (values: readonly ValueMetadata[]) =>
+    values.map((value) => ({
+      name: value.name,
+      datatype: datatypeOf(value.type),
+      shape: dimsOf(value.shape),
+    }))
+  return {
+    name,
+    versions: model.versions.map(({ version }) => String(version)),
+    platform: platformOf(config),
+    inputs: described(inputs),
+    outputs: described(outputs),
+  }
 }
 
 /** Triton's name of what serves a model. */

@@ -16,6 +16,9 @@ export function findModel(engine: InferenceEngine, { name, version }: ModelName)
     return engine.model(name, version)
   } catch (error) {
     if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_NOT_FOUND') throw error
-    throw new HttpFailure(404, `Request for unknown model: '${cut(name, 200)}'${version === undefined ? '' : ` version ${version}`} is not found`)
+    throw new HttpFailure(
+      404,
+      `Request for unknown model: '${cut(name, 200)}'${version === undefined ? '' : ` version ${version}`} is not found`,
+    )
   }
 }

@@ -31,22 +31,42 @@ export interface AnsweredTensor {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for what JSON cannot have.
  */
-export function* outputPart(name: string, { type, dims, data }: AnsweredTensor, binary: boolean): Pieces<OutputPart> {
+export function* outputPart(
+  name: string,
+  { type, dims, data }: AnsweredTensor,
+  binary: boolean,
+): Pieces<OutputPart> {
   const about = { name, datatype: datatypeOf(type), shape: dims }
-  if (!binary) return { json: yield* dataJson(JSON.stringify(about).slice(0, -1), name, type, data), bytes: null }
+  if (!binary)
+    return { json: yield* dataJson(JSON.stringify(about).slice(0, -1), name, type, data), bytes: null }
   const bytes = type === 'string' ? textBytes(data as string[]) : bytesOf(toStorage(type, data)!)
-  return { json: [Buffer.from(JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } }))], bytes }
+  return {
+    json: [Buffer.from(JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } }))],
+    bytes,
+  }
 }
 
 /** The classes of each row, as `value:index` and, where it has one, `:label`. */
-export function classesPart(name: string, rows: readonly (readonly Classification[])[], isBatched: boolean, binary: boolean): Pieces<OutputPart> {
-  const texts = rows.map((row) => row.map(({ value, index, label }) => `${value}:${index}${label === undefined ? '' : `:${label}`}`))
+export function classesPart(
+  name: string,
+  rows: readonly (readonly Classification[])[],
+  isBatched: boolean,
+  binary: boolean,
+): Pieces<OutputPart> {
+  const texts = rows.map((row) =>
+    row.map(({ value, index, label }) => `${value}:${index}${label === undefined ? '' : `:${label}`}`),
+  )
   const count = texts[0]?.length ?? 0
-  return outputPart(name, { type: 'string', dims: isBatched ? [rows.length, count] : [count], data: texts.flat() }, binary)
+  return outputPart(
+    name,
+    { type: 'string', dims: isBatched ? [rows.length, count] : [count], data: texts.flat() },
+    binary,
+  )
 }
 
 function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<Uint8Array[]> {
-  if (isBinaryOnly(type)) throw refusal(name, 'to be asked for as binary data', `JSON, which has no numbers of ${datatypeOf(type)}`)
+  if (isBinaryOnly(type))
+    throw refusal(name, 'to be asked for as binary data', `JSON, which has no numbers of ${datatypeOf(type)}`)
   const elements = data as TensorData | string[]
   const parts: Uint8Array[] = []
   let text = `${about},"data":[`
@@ -68,7 +88,9 @@ function elementsText(type: ElementType, elements: TensorData | string[]): strin
 }
 
 function refusal(name: string, expected: string, received: string): InferenceError {
-  return invalidArgument(`outputs '${name}'`, expected, received, { hint: 'Ask for it with parameters { binary_data: true }' })
+  return invalidArgument(`outputs '${name}'`, expected, received, {
+    hint: 'Ask for it with parameters { binary_data: true }',
+  })
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Buffer {

@@ -13,10 +13,16 @@ const alignment = 8
 /** Of the length that is said of a body, what is believed before it has come. */
 const trustedBytes = 2 ** 20
 
-const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = { gzip: createGunzip, deflate: createInflate }
+const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = {
+  gzip: createGunzip,
+  deflate: createInflate,
+}
 
 /** What is asked of a body, and who is told of its bytes. */
-export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'> {
+export interface BodyLimits extends Pick<
+  ResolvedKserveOptions,
+  'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'
+> {
   readonly signal: AbortSignal
   /** @throws HttpFailure where they are too many. */
   hold(bytes: number): void
@@ -28,15 +34,36 @@ export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' |
  *
  * @throws HttpFailure 408, 413, 415, 400 where it cannot be decompressed, 503; the signal's reason.
  */
-export async function readBody(request: IncomingMessage, limits: BodyLimits, alignedAt = 0): Promise<Uint8Array> {
+export async function readBody(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  alignedAt = 0,
+): Promise<Uint8Array> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
   const decoder = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
-  if (decoder === undefined && encoding !== 'identity') throw new HttpFailure(415, `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`, closing)
-  if (request.readableDidRead) throw new HttpFailure(500, 'The body has been read already. Mount kserve() before any middleware that parses bodies.')
+  if (decoder === undefined && encoding !== 'identity')
+    throw new HttpFailure(
+      415,
+      `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`,
+      closing,
+    )
+  if (request.readableDidRead)
+    throw new HttpFailure(
+      500,
+      'The body has been read already. Mount kserve() before any middleware that parses bodies.',
+    )
   const declared = request.headers['content-length']
   const { maxBodyBytes } = limits
   if (Number(declared ?? 0) > maxBodyBytes) throw tooLarge('maxBodyBytes', maxBodyBytes)
-  if (decoder === undefined || declared === '0') return receive(request, null, declared === undefined ? undefined : Number(declared), 'maxBodyBytes', limits, alignedAt)
+  if (decoder === undefined || declared === '0')
+    return receive(
+      request,
+      null,
+      declared === undefined ? undefined : Number(declared),
+      'maxBodyBytes',
+      limits,
+      alignedAt,
+    )
   const limit = limits.maxDecompressedBytes < maxBodyBytes ? 'maxDecompressedBytes' : 'maxBodyBytes'
   return receive(request, decoder({ chunkSize: 65_536 }), undefined, limit, limits, alignedAt)
 }
@@ -45,7 +72,14 @@ export async function readBody(request: IncomingMessage, limits: BodyLimits, ali
  * @param said how long it says that it is.
  * @param limit what counts for it.
  */
-function receive(request: IncomingMessage, decoder: Transform | null, said: number | undefined, limit: 'maxBodyBytes' | 'maxDecompressedBytes', limits: BodyLimits, alignedAt: number): Promise<Uint8Array> {
+function receive(
+  request: IncomingMessage,
+  decoder: Transform | null,
+  said: number | undefined,
+  limit: 'maxBodyBytes' | 'maxDecompressedBytes',
+  limits: BodyLimits,
+  alignedAt: number,
+): Promise<Uint8Array> {
   const { [limit]: mostBytes, bodyTimeoutMs, signal, hold } = limits
   const source = decoder === null ? request : request.pipe(decoder)
   const before = (alignment - (alignedAt % alignment)) % alignment
@@ -71,19 +105,32 @@ function receive(request: IncomingMessage, decoder: Transform | null, said: numb
       try {
         if (received + chunk.length > mostBytes) throw tooLarge(limit, mostBytes)
         hold(chunk.length)
-        if (before + received + chunk.length > bytes.length) bytes = longer(bytes, before + received + chunk.length, most)
+        if (before + received + chunk.length > bytes.length)
+          bytes = longer(bytes, before + received + chunk.length, most)
         bytes.set(chunk, before + received)
         received += chunk.length
       } catch (error) {
         fail(error)
       }
     }
-    const timer = setTimeout(() => fail(new HttpFailure(408, `The body did not arrive within ${bodyTimeoutMs} ms (bodyTimeoutMs).`, closing)), bodyTimeoutMs)
+    const timer = setTimeout(
+      () =>
+        fail(
+          new HttpFailure(
+            408,
+            `The body did not arrive within ${bodyTimeoutMs} ms (bodyTimeoutMs).`,
+            closing,
+          ),
+        ),
+      bodyTimeoutMs,
+    )
     if (signal.aborted) return onAbort()
     signal.addEventListener('abort', onAbort)
     source.on('data', onData).on('end', onEnd)
     request.on('error', onGone).on('close', onGone)
-    decoder?.on('error', (error) => fail(new HttpFailure(400, `The body is not compressed as it says: ${error.message}.`)))
+    decoder?.on('error', (error) =>
+      fail(new HttpFailure(400, `The body is not compressed as it says: ${error.message}.`)),
+    )
   })
 }
 
@@ -95,5 +142,9 @@ function longer(bytes: Buffer, least: number, most: number): Buffer<ArrayBuffer>
 }
 
 function tooLarge(limit: 'maxBodyBytes' | 'maxDecompressedBytes', most: number): HttpFailure {
-  return new HttpFailure(413, `The body${limit === 'maxBodyBytes' ? '' : ', decompressed'}: expected ${most} bytes at most (${limit}), received more.`, closing)
+  return new HttpFailure(
+    413,
+    `The body${limit === 'maxBodyBytes' ? '' : ', decompressed'}: expected ${most} bytes at most (${limit}), received more.`,
+    closing,
+  )
 }

@@ -12,9 +12,15 @@ const where = 'parameters.'
  */
 export function readParameters(parameters: Fields, maxNameLength: number): InferOptions {
   for (const name of Object.keys(parameters)) {
-    if (name.startsWith('triton_')) throw invalidArgument(where + name.slice(0, maxNameLength), "a name that does not begin with 'triton_', as those that Triton has for itself do", name)
+    if (name.startsWith('triton_'))
+      throw invalidArgument(
+        where + name.slice(0, maxNameLength),
+        "a name that does not begin with 'triton_', as those that Triton has for itself do",
+        name,
+      )
     const value = parameters[name]
-    if (typeof value === 'object' && value !== null) throw invalidArgument(where + name.slice(0, maxNameLength), 'a string, a number, true or false', value)
+    if (typeof value === 'object' && value !== null)
+      throw invalidArgument(where + name.slice(0, maxNameLength), 'a string, a number, true or false', value)
   }
   const timeoutUs = countIn(parameters, 'timeout', where)
   const priority = countIn(parameters, 'priority', where)
@@ -36,5 +42,9 @@ function sequenceId(value: unknown, maxNameLength: number): string | number | un
   if (typeof value === 'string' && value.length <= maxNameLength) return value
   // Two that are larger could be one to JSON.parse().
   if (Number.isSafeInteger(value) && (value as number) > 0) return value as number
-  throw invalidArgument('parameters.sequence_id', `a whole number, 0 or more and less than 2^53, or a string of ${maxNameLength} characters at most`, value)
+  throw invalidArgument(
+    'parameters.sequence_id',
+    `a whole number, 0 or more and less than 2^53, or a string of ${maxNameLength} characters at most`,
+    value,
+  )
 }

@@ -18,7 +18,12 @@ export interface RequestedOutput {
  *
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
-export function readOutputs(request: Fields, parameters: Fields, metadata: ModelMetadata, { maxTensors, maxNameLength }: TensorLimits): readonly RequestedOutput[] {
+export function readOutputs(
+  request: Fields,
+  parameters: Fields,
+  metadata: ModelMetadata,
+  { maxTensors, maxNameLength }: TensorLimits,
+): readonly RequestedOutput[] {
   const binary = flagIn(parameters, 'binary_data_output', 'parameters.') ?? false
   const outputs = listIn(request, 'outputs', '', maxTensors) ?? []
   const names = metadata.outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
@@ -28,8 +33,15 @@ export function readOutputs(request: Fields, parameters: Fields, metadata: Model
     const output = fieldsOf(where, each)
     const own = parametersIn(output, `${where}.`)
     refuseSharedMemory(own, where)
-    const name = given(textIn(output, 'name', `${where}.`, maxNameLength), `${where}.name`, 'the name of an output')
-    if (!names.includes(name)) throw invalidArgument(`${where}.name`, `a tensor out of ${listNames(names)}`, name, { model: metadata.name })
+    const name = given(
+      textIn(output, 'name', `${where}.`, maxNameLength),
+      `${where}.name`,
+      'the name of an output',
+    )
+    if (!names.includes(name))
+      throw invalidArgument(`${where}.name`, `a tensor out of ${listNames(names)}`, name, {
+        model: metadata.name,
+      })
     return {
       name,
       binary: flagIn(own, 'binary_data', `${where}.parameters.`) ?? binary,
@@ -39,7 +51,16 @@ export function readOutputs(request: Fields, parameters: Fields, metadata: Model
 }
 
 /** All tensors of a model; what is none, as a classifier's maps, the protocol cannot tell of. */
-export function allOutputs(metadata: ModelMetadata, names: readonly string[], binary: boolean): readonly RequestedOutput[] {
+export function allOutputs(
+  metadata: ModelMetadata,
+  names: readonly string[],
+  binary: boolean,
+): readonly RequestedOutput[] {
   if (names.length > 0) return names.map((name) => ({ name, binary, classes: 0 }))
-  throw invalidArgument('outputs', 'a model with an output that is a tensor', metadata.outputs.map(({ type }) => type), { model: metadata.name })
+  throw invalidArgument(
+    'outputs',
+    'a model with an output that is a tensor',
+    metadata.outputs.map(({ type }) => type),
+    { model: metadata.name },
+  )
 }

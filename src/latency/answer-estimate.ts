@@ -41,13 +41,31 @@ export interface Backlog {
  * nothing is known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a
  * batching model from being refused without need.
  */
-export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
-  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, ready = isReady, sharing, keepsTarget = false } = backlog
+export function estimatedAnswerMs(
+  runTimes: RunTimes,
+  bucketKey: string,
+  rows: number,
+  backlog: Backlog,
+): number {
+  const {
+    rowsAhead,
+    batchRows,
+    joiningRowsPerMs,
+    instances,
+    freeInMs,
+    ready = isReady,
+    sharing,
+    keepsTarget = false,
+  } = backlog
   if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
   if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
-    return ready.inMs + runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
+    return (
+      ready.inMs +
+      runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) +
+      admissionMarginMs
+    )
   }
   const runsAhead = (batchesAhead * sharing) / instances
   const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
@@ -60,7 +78,8 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  const reserveMs = runTimes.safetyFactor.factor * Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
+  const reserveMs =
+    runTimes.safetyFactor.factor * Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
   // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
   const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
   return startInMs + ownMs + othersMs + reserveMs + admissionMarginMs

@@ -38,7 +38,8 @@ export class AttainedRate {
     this.#rows += rows
     const tookMs = nowMs - this.#windowMs
     const loads = ++this.#runs / parts
-    if (loads < (tookMs < longMs ? leastLoads : leastLongLoads) || loads % 1 !== 0 || tookMs < leastMs) return null
+    if (loads < (tookMs < longMs ? leastLoads : leastLongLoads) || loads % 1 !== 0 || tookMs < leastMs)
+      return null
     this.#rates.push(this.#rows / tookMs)
     this.#runs = this.#rows = 0
     this.#windowMs = nowMs

@@ -37,7 +37,8 @@ export function chooseBatchSize(
     return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
   })
   const best = rates.reduce((most, rate) => Math.max(most, rate))
-  if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best) return present
+  if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best)
+    return present
   return sizes[rates.findIndex((rate) => rate >= asGood * best)]!
 }
 
@@ -53,9 +54,23 @@ export function candidateSizes(maxBatchSize: number): number[] {
 }
 
 /** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
-function admittedShare(rows: number, bucketKey: string, runTimes: RunTimes, targetMs: number, instances: number): number {
+function admittedShare(
+  rows: number,
+  bucketKey: string,
+  runTimes: RunTimes,
+  targetMs: number,
+  instances: number,
+): number {
   const waitMs = runTimes.presentMs(bucketKey, rows) / instances
-  const missed = { rowsAhead: 0, batchRows: rows, joiningRowsPerMs: Infinity, instances, freeInMs: waitMs, sharing: 1, keepsTarget: true }
+  const missed = {
+    rowsAhead: 0,
+    batchRows: rows,
+    joiningRowsPerMs: Infinity,
+    instances,
+    freeInMs: waitMs,
+    sharing: 1,
+    keepsTarget: true,
+  }
   const lateMs = estimatedAnswerMs(runTimes, bucketKey, rows, missed) - targetMs
   return lateMs <= 0 ? 1 : Math.max(0, 1 - lateMs / waitMs)
 }
@@ -97,13 +112,26 @@ export class LatencyTarget {
   review(bucketKey: string, arrivingRowsPerMs: number): boolean {
     const before = this.#chosen.get(bucketKey)
     const after = this.#choose(bucketKey, arrivingRowsPerMs, before?.preferredBatchSizes[0])
-    if (before !== undefined && before.preferredBatchSizes.length === 1 && before.preferredBatchSizes[0] === after.preferredBatchSizes[0]) return false
+    if (
+      before !== undefined &&
+      before.preferredBatchSizes.length === 1 &&
+      before.preferredBatchSizes[0] === after.preferredBatchSizes[0]
+    )
+      return false
     this.#chosen.set(bucketKey, after)
     return true
   }
 
   #choose(bucketKey: string, arrivingRowsPerMs: number | null, present?: number): BatchLimits {
-    const size = chooseBatchSize(this.#sizes, bucketKey, this.#runTimes, this.#targetMs, this.instances, arrivingRowsPerMs, present)
+    const size = chooseBatchSize(
+      this.#sizes,
+      bucketKey,
+      this.#runTimes,
+      this.#targetMs,
+      this.instances,
+      arrivingRowsPerMs,
+      present,
+    )
     return { ...this.#limits, preferredBatchSizes: [size] }
   }
 }

@@ -14,7 +14,9 @@ const stringBytes = 256
 const fewPreferred = 32
 
 /** Runs a sample on an instance and says what that took, in milliseconds. */
-export type RunSample = (feeds: readonly (MailedValue | null)[]) => Promise<{ readonly error: string | null; readonly runMs: number }>
+export type RunSample = (
+  feeds: readonly (MailedValue | null)[],
+) => Promise<{ readonly error: string | null; readonly runMs: number }>
 
 /**
  * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
@@ -33,7 +35,10 @@ export async function calibrate(
   run: RunSample,
 ): Promise<void> {
   const batched = maxBatchSize > 0
-  const rowBytes = Math.max(leastRowBytes, feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesIn(feed, batched)), 0))
+  const rowBytes = Math.max(
+    leastRowBytes,
+    feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesIn(feed, batched)), 0),
+  )
   for (const rows of batched ? batchSizesToTry(maxBatchSize, preferred) : [1]) {
     if (rows > 1 && rows * rowBytes > maxBytes) return
     const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed as MailedTensor, rows)) : feeds
@@ -56,7 +61,8 @@ export function batchSizesToTry(maxBatchSize: number, preferred: readonly number
 /** Bytes of one row, or of all there is. */
 function bytesIn(value: MailedValue, perRow: boolean): number {
   const bytes = ({ dims, data }: MailedTensor) =>
-    (data instanceof ArrayBuffer ? data.byteLength : data.length * stringBytes) / (perRow ? Math.max(1, dims[0]!) : 1)
+    (data instanceof ArrayBuffer ? data.byteLength : data.length * stringBytes) /
+    (perRow ? Math.max(1, dims[0]!) : 1)
   return tensorsIn(value).reduce((sum, tensor) => sum + bytes(tensor), 0)
 }
 

@@ -46,13 +46,27 @@ export class Estimator {
    * @param isDivisible whether a part of a batch is less to do, and requests may wait for each other to see that: not where each has a slot, and
    * empty ones are run too, nor where some have a higher priority.
    */
-  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number, isCapped = false, isDivisible = true) {
+  constructor(
+    runTimes: RunTimes,
+    limits: BatchLimits,
+    latencyTargetMs: number,
+    instances: number,
+    weight: number,
+    isCapped = false,
+    isDivisible = true,
+  ) {
     this.runTimes = runTimes
     this.#limits = limits
     this.#weight = weight
-    this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
+    this.target =
+      latencyTargetMs > 0 && limits.joinRequests
+        ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances)
+        : null
     this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
-    this.#division = latencyTargetMs === 0 && !isCapped && isDivisible && LoadDivision.suits(limits) ? new LoadDivision(limits) : null
+    this.#division =
+      latencyTargetMs === 0 && !isCapped && isDivisible && LoadDivision.suits(limits)
+        ? new LoadDivision(limits)
+        : null
     this.instances = instances
   }
 
@@ -83,14 +97,24 @@ export class Estimator {
    * @param others requests that wait besides, and batches that run.
    * @param waitingRows rows of those in no batch.
    */
-  observe({ requests, rows, timeline }: TimedRun, others: number, waitingRows: number, nowMs: number): boolean {
+  observe(
+    { requests, rows, timeline }: TimedRun,
+    others: number,
+    waitingRows: number,
+    nowMs: number,
+  ): boolean {
     const { takenAtMs, startMs, inferEndMs } = timeline
     const { bucketKey } = requests[0]!
     this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
-    if (this.#division !== null) return this.#division.finished(rows, requests.length, takenAtMs, others, waitingRows, nowMs)
-    return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
+    if (this.#division !== null)
+      return this.#division.finished(rows, requests.length, takenAtMs, others, waitingRows, nowMs)
+    return (
+      this.target !== null &&
+      ++this.#runs % reviewEveryRuns === 0 &&
+      this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
+    )
   }
 
   /**
@@ -98,7 +122,14 @@ export class Estimator {
    *
    * @param ready when its inputs will be there; left out where they are.
    */
-  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly { readonly worker: BusyWorker }[], nowMs: number, ready?: ReadyEstimate): number {
+  estimatedAnswerMs(
+    bucketKey: string,
+    rows: number,
+    rowsAhead: number,
+    instances: readonly { readonly worker: BusyWorker }[],
+    nowMs: number,
+    ready?: ReadyEstimate,
+  ): number {
     if (instances.length === 0) return 0
     let freeInMs = Infinity
     let sharing = Infinity
@@ -109,7 +140,16 @@ export class Estimator {
     const alone = bucketKey.startsWith(aloneKey)
     const batchRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
-    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, ready, sharing, keepsTarget: this.target !== null }
+    const backlog = {
+      rowsAhead,
+      batchRows,
+      joiningRowsPerMs,
+      instances: instances.length,
+      freeInMs,
+      ready,
+      sharing,
+      keepsTarget: this.target !== null,
+    }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
 }

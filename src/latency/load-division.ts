@@ -72,8 +72,20 @@ export class LoadDivision implements BatchSizer {
   }
 
   /** Whether it may decide about the size of batches: nobody else has said anything of it. */
-  static suits({ joinRequests, maxBatchSize, preferredBatchSizes, maxQueueDelayMs, cost }: BatchLimits): boolean {
-    return joinRequests && maxBatchSize > 1 && preferredBatchSizes.length === 0 && maxQueueDelayMs === 0 && cost === undefined
+  static suits({
+    joinRequests,
+    maxBatchSize,
+    preferredBatchSizes,
+    maxQueueDelayMs,
+    cost,
+  }: BatchLimits): boolean {
+    return (
+      joinRequests &&
+      maxBatchSize > 1 &&
+      preferredBatchSizes.length === 0 &&
+      maxQueueDelayMs === 0 &&
+      cost === undefined
+    )
   }
 
   /** Whether it does so at present, be it for a trial. */
@@ -104,7 +116,14 @@ export class LoadDivision implements BatchSizer {
    * @param others requests that wait besides, and batches that run.
    * @param waitingRows of those in no batch.
    */
-  finished(rows: number, requests: number, takenAtMs: number, others: number, waitingRows: number, nowMs: number): boolean {
+  finished(
+    rows: number,
+    requests: number,
+    takenAtMs: number,
+    others: number,
+    waitingRows: number,
+    nowMs: number,
+  ): boolean {
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs
@@ -112,18 +131,27 @@ export class LoadDivision implements BatchSizer {
     const isLast = others === 0
     const isAll = isLast && requests > 1
     const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
-    if (this.#state === 'watching') return this.#watch(isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, idleMs, nowMs)
+    if (this.#state === 'watching')
+      return this.#watch(
+        isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0,
+        idleMs,
+        nowMs,
+      )
     if (this.#state === 'gathering') {
       if (isLast) return this.#asWhole()
       if (++this.#runs < agreeing) return false
-      return this.#limits.preferredBatchSizes.length === 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+      return this.#limits.preferredBatchSizes.length === 0
+        ? this.#asWhole()
+        : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
     const isOther = isAll || !isLike(rows + lastRows + waitingRows, 2 * this.#partRows)
     this.#otherRuns = isOther ? this.#otherRuns + 1 : 0
     const isTrial = this.#state !== 'kept'
     if (this.#otherRuns >= agreeing || this.#instancesChanged || (isTrial && paused)) {
       if (isTrial) this.#hold(nowMs, lastMs)
-      return isLast || idleMs > 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+      return isLast || idleMs > 0
+        ? this.#asWhole()
+        : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
     const isOver = isTrial ? this.#isInVain(rows, nowMs) : !isOther && nowMs >= this.#verdict.heldUntilMs
     if (!isOver) return false
@@ -192,7 +220,8 @@ export class LoadDivision implements BatchSizer {
   #verdictOf(load: number): Verdict {
     const key = `${this.instances} ${Math.round(Math.log(load) / -Math.log(similarShare))}`
     let verdict = this.#verdicts.get(key)
-    if (verdict === undefined) this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: 0, wholeRate: 0 }))
+    if (verdict === undefined)
+      this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: 0, wholeRate: 0 }))
     return verdict
   }
 
@@ -207,7 +236,12 @@ export class LoadDivision implements BatchSizer {
     this.#state = 'gathering'
     this.#runs = 0
     const maxQueueDelayMs = Math.min(load, this.#own.maxBatchSize) / this.#verdict.wholeRate
-    this.#limits = { ...this.#own, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs: nowMs + gatheringTimes * maxQueueDelayMs }
+    this.#limits = {
+      ...this.#own,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      delayEndsAtMs: nowMs + gatheringTimes * maxQueueDelayMs,
+    }
     return true
   }
 

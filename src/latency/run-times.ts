@@ -112,12 +112,15 @@ class BucketRuns implements SizeRunTimes {
     // The longest of few is not one of 100.
     const q = count < spreadWindow ? (count - 1) / count : 0.99
     const inProportionMs = usualMs * this.#spread.quantile(q)
-    return keepsTarget ? inProportionMs : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
+    return keepsTarget
+      ? inProportionMs
+      : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }
 
   usualMs(rows: number): number {
     const measured = this.#bySize.get(rows)
-    if (measured !== undefined) return this.#isHardlyKnown(rows) ? this.#boundMs(rows) : measured.quantile(0.5)
+    if (measured !== undefined)
+      return this.#isHardlyKnown(rows) ? this.#boundMs(rows) : measured.quantile(0.5)
     const sizes = this.#sizes
     if (sizes.length === 0) return 0
     let above = 0
@@ -125,7 +128,10 @@ class BucketRuns implements SizeRunTimes {
     if (above === 0) return this.usualMs(sizes[0]!)
     const below = sizes[above - 1]!
     const belowMs = this.usualMs(below)
-    if (above === sizes.length) return this.#isHardlyKnown(below) ? Math.max(belowMs, this.#boundMs(rows)) : (belowMs * rows) / Math.max(1, below)
+    if (above === sizes.length)
+      return this.#isHardlyKnown(below)
+        ? Math.max(belowMs, this.#boundMs(rows))
+        : (belowMs * rows) / Math.max(1, below)
     const share = (rows - below) / (sizes[above]! - below)
     return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
   }
@@ -141,7 +147,9 @@ class BucketRuns implements SizeRunTimes {
     for (const size of this.#sizes) {
       if (size > rows) break
       const measured = this.#bySize.get(size)!
-      const ms = this.#isHardlyKnown(size) ? Math.min(measured.quantile(0), size * msPerRow) : measured.quantile(0.5)
+      const ms = this.#isHardlyKnown(size)
+        ? Math.min(measured.quantile(0), size * msPerRow)
+        : measured.quantile(0.5)
       if (size === rows) return ms
       msPerRow = Math.min(msPerRow, ms / Math.max(1, size))
     }

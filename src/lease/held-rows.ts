@@ -20,7 +20,10 @@ export interface LeasedInput {
 }
 
 /** Inputs of a request by name. */
-export type LeasedFeeds = Record<string, { readonly type: ElementType; readonly dims: readonly number[]; readonly data: TensorData }>
+export type LeasedFeeds = Record<
+  string,
+  { readonly type: ElementType; readonly dims: readonly number[]; readonly data: TensorData }
+>
 
 /** What became of a lease. */
 export type LeaseEnd = 'inferred' | 'released' | 'expired' | 'dropped' | 'closed'
@@ -49,7 +52,13 @@ export class HeldRows implements LeasedRows, HeapItem {
   #lost = false
 
   /** @param blocks where rows may lie; `null` for memory of their own. */
-  constructor(rows: number, inputs: readonly LeasedInput[], blocks: RowBlocks | null, nowMs: number, maxHoldMs: number) {
+  constructor(
+    rows: number,
+    inputs: readonly LeasedInput[],
+    blocks: RowBlocks | null,
+    nowMs: number,
+    maxHoldMs: number,
+  ) {
     this.rows = rows
     this.inputs = inputs
     this.#blocks = blocks
@@ -70,7 +79,12 @@ export class HeldRows implements LeasedRows, HeapItem {
   write(index: number, row: number, write: (elements: TensorData) => void): void {
     const { name, rowElements } = this.inputs[index]!
     const data = this.#elements(index) as Float32Array
-    if (data.length === 0 && rowElements > 0) throw invalidArgument(`input '${name}'`, 'an array that the lease has still', 'an empty or detached buffer')
+    if (data.length === 0 && rowElements > 0)
+      throw invalidArgument(
+        `input '${name}'`,
+        'an array that the lease has still',
+        'an empty or detached buffer',
+      )
     write(data.subarray(row * rowElements, (row + 1) * rowElements))
     ;(this.#written[index] ??= [])[row] = true
   }
@@ -98,7 +112,8 @@ export class HeldRows implements LeasedRows, HeapItem {
     try {
       const feeds = this.take()
       if (this.block === null) return feeds // nobody else has what is its own
-      for (const name of Object.keys(feeds)) feeds[name] = { ...feeds[name]!, data: (feeds[name]!.data as Float32Array).slice() }
+      for (const name of Object.keys(feeds))
+        feeds[name] = { ...feeds[name]!, data: (feeds[name]!.data as Float32Array).slice() }
       return feeds
     } finally {
       this.settled()
@@ -173,12 +188,17 @@ export class HeldRows implements LeasedRows, HeapItem {
       if (lent.bytes.byteLength === 0) this.#lost = true
       lent.takeBack()
     }
-    if (this.block === null) for (const view of this.#views) if (view !== undefined && view.byteLength > 0) moved(view)
+    if (this.block === null)
+      for (const view of this.#views) if (view !== undefined && view.byteLength > 0) moved(view)
     this.#views.length = 0
   }
 }
 
-function ownMemory(name: string, Storage: new (length: number) => TensorData, dims: readonly number[]): TensorData {
+function ownMemory(
+  name: string,
+  Storage: new (length: number) => TensorData,
+  dims: readonly number[],
+): TensorData {
   try {
     return new Storage(elementCount(dims))
   } catch (cause) {

@@ -85,8 +85,22 @@ export class ImageDecoding {
       for (const input of this.#inputs) {
         const { name, options } = input
         const bytes = Object.hasOwn(feeds, name) ? (feeds as Feeds)[name] : undefined
-        if (kindOf(bytes) === 'Uint8Array') encoded.push({ input, bytes: bytes as Uint8Array, kind: imageKind(bytes as Uint8Array, checkBytes(bytes as Uint8Array, bytes as Uint8Array, options)) })
-        else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes)) throw invalidArgument(`input '${name}'`, 'an encoded image as a Buffer or Uint8Array, or a Tensor', bytes, { model })
+        if (kindOf(bytes) === 'Uint8Array')
+          encoded.push({
+            input,
+            bytes: bytes as Uint8Array,
+            kind: imageKind(
+              bytes as Uint8Array,
+              checkBytes(bytes as Uint8Array, bytes as Uint8Array, options),
+            ),
+          })
+        else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes))
+          throw invalidArgument(
+            `input '${name}'`,
+            'an encoded image as a Buffer or Uint8Array, or a Tensor',
+            bytes,
+            { model },
+          )
       }
       if (encoded.length === 0) return null
       standIns = { ...(feeds as Feeds) }
@@ -94,7 +108,8 @@ export class ImageDecoding {
       throw typed('feeds', error, { model })
     }
     const isAll = this.#isAll(encoded, Object.keys(standIns).length)
-    for (const { input } of encoded) standIns[input.name] = (input.standIn ??= this.#tensorOf(input, newRow(input.options))) as Feeds[string]
+    for (const { input } of encoded)
+      standIns[input.name] = (input.standIn ??= this.#tensorOf(input, newRow(input.options))) as Feeds[string]
     return { feeds: standIns, preparation: new ImagePreparation(this, encoded, isAll) }
   }
 
@@ -139,7 +154,12 @@ export class ImageDecoding {
   }
 
   /** Has the images of a request written where it will be run, if they are all that it has; returns the rows where that is. */
-  deliver({ data }: UnreadyRequest, images: readonly DecodedImage[], isAll: boolean, beganAtMs: number): HeldRows | null {
+  deliver(
+    { data }: UnreadyRequest,
+    images: readonly DecodedImage[],
+    isAll: boolean,
+    beganAtMs: number,
+  ): HeldRows | null {
     const { clock, stats } = this.#for
     const rows = isAll ? this.#rowsWith(images) : null
     try {
@@ -174,12 +194,21 @@ export class ImageDecoding {
   /** Whether images are all that a request has, and all that the model needs. */
   #isAll(encoded: readonly EncodedImage[], given: number): boolean {
     const { inputs, optionalInputs } = this.#for
-    return given === encoded.length && inputs.every(({ name }) => encoded.some(({ input }) => input.name === name) || optionalInputs.includes(name))
+    return (
+      given === encoded.length &&
+      inputs.every(
+        ({ name }) => encoded.some(({ input }) => input.name === name) || optionalInputs.includes(name),
+      )
+    )
   }
 
   #tensorOf({ index, options }: ImageInput, data: PixelArray): TensorLike {
     const rank = this.#for.inputs[index]!.shape.length
-    return { type: options.dtype as ElementType, dims: dimsOf(options).slice(4 - rank), data: data as TensorData }
+    return {
+      type: options.dtype as ElementType,
+      dims: dimsOf(options).slice(4 - rank),
+      data: data as TensorData,
+    }
   }
 }
 
@@ -256,7 +285,10 @@ class ImagePreparation implements Preparation {
     const startMs = clock.nowMs()
     const work = decodeRgb(bytes, options)
     const inTime = within(work, options.timeoutMs, () => tookTooLong(bytes, options))
-    inTime.then((rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs), (error: unknown) => this.#failed(error))
+    inTime.then(
+      (rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs),
+      (error: unknown) => this.#failed(error),
+    )
     await work.catch(() => {})
   }
 

@@ -17,7 +17,12 @@ export class LeasableInputs {
    * @param maxBatchSize most rows; 0 for a model whose first dimension is none of rows, of which all is leased as one.
    * @throws InferenceError `ERR_INVALID_ARG` for an input that cannot be leased.
    */
-  constructor(model: string, inputs: readonly ValueMetadata[], maxBatchSize: number, optional: readonly string[]) {
+  constructor(
+    model: string,
+    inputs: readonly ValueMetadata[],
+    maxBatchSize: number,
+    optional: readonly string[],
+  ) {
     this.model = model
     this.#inputs = inputs
     this.#maxRows = maxBatchSize
@@ -25,7 +30,10 @@ export class LeasableInputs {
     const other = inputs.find(({ type }) => !isElementType(type) || type === 'string' || isPacked(type))
     if (other === undefined) return
     const hint = 'Use infer() for this model'
-    throw invalidArgument(`input '${other.name}'`, 'a type whose rows have bytes of their own', other.type, { model, hint })
+    throw invalidArgument(`input '${other.name}'`, 'a type whose rows have bytes of their own', other.type, {
+      model,
+      hint,
+    })
   }
 
   /** @throws InferenceError `ERR_INVALID_ARG` for a name that no input has; for `undefined` unless there is one only. */
@@ -52,10 +60,19 @@ export class LeasableInputs {
    * @param dims of inputs whose shape varies, without the batch dimension.
    * @throws InferenceError `ERR_INVALID_ARG`.
    */
-  of(rows: unknown, dims: Readonly<Record<string, unknown>>): { readonly inputs: readonly LeasedInput[]; readonly fixed: boolean } {
+  of(
+    rows: unknown,
+    dims: Readonly<Record<string, unknown>>,
+  ): { readonly inputs: readonly LeasedInput[]; readonly fixed: boolean } {
     const most = Math.max(1, this.#maxRows)
     if (!Number.isInteger(rows) || (rows as number) < 1 || (rows as number) > most) {
-      throw this.#wrong('rows', this.#maxRows === 0 ? '1, as the model is not batched' : `a whole number from 1 to ${most} (maxBatchSize)`, rows)
+      throw this.#wrong(
+        'rows',
+        this.#maxRows === 0
+          ? '1, as the model is not batched'
+          : `a whole number from 1 to ${most} (maxBatchSize)`,
+        rows,
+      )
     }
     for (const name in dims) this.indexOf(name)
     const count = rows as number
@@ -64,9 +81,13 @@ export class LeasableInputs {
     let fixed = true
     const inputs = this.#inputs.map((input) => {
       const shape = this.#rowShape(input)
-      const varies = shape.some((dim) => typeof dim !== 'number') || (input.shape.length === 0 && input.name in dims)
+      const varies =
+        shape.some((dim) => typeof dim !== 'number') || (input.shape.length === 0 && input.name in dims)
       if (varies) fixed = false
-      const row = varies || input.name in dims ? this.#given(input, shape, dims[input.name]) : (shape as readonly number[])
+      const row =
+        varies || input.name in dims
+          ? this.#given(input, shape, dims[input.name])
+          : (shape as readonly number[])
       return {
         name: input.name,
         type: input.type as ElementType,
@@ -84,11 +105,28 @@ export class LeasableInputs {
     return this.#maxRows > 0 ? input.shape.filter((_, axis) => axis !== batchAxisOf(input)) : input.shape
   }
 
-  #given({ name, shape: shown }: ValueMetadata, shape: ValueMetadata['shape'], given: unknown): readonly number[] {
+  #given(
+    { name, shape: shown }: ValueMetadata,
+    shape: ValueMetadata['shape'],
+    given: unknown,
+  ): readonly number[] {
     const own = dimsOf(name, given)
     const fits = Array.isArray(given) && (own.length === shape.length || shown.length === 0)
-    if (fits && own.every((dim, axis) => Number.isSafeInteger(dim) && (dim as number) >= 0 && !(typeof shape[axis] === 'number' && shape[axis] !== dim))) return own as number[]
-    throw this.#wrong(`options.dims['${name}']`, `the dims of a row, since the shape of the input is ${shownShape(shown)}`, given)
+    if (
+      fits &&
+      own.every(
+        (dim, axis) =>
+          Number.isSafeInteger(dim) &&
+          (dim as number) >= 0 &&
+          !(typeof shape[axis] === 'number' && shape[axis] !== dim),
+      )
+    )
+      return own as number[]
+    throw this.#wrong(
+      `options.dims['${name}']`,
+      `the dims of a row, since the shape of the input is ${shownShape(shown)}`,
+      given,
+    )
   }
 
   #wrong(name: string, expected: string, received: unknown): InferenceError {

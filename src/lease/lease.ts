@@ -16,7 +16,9 @@ type NumberData = Exclude<TensorData, BigInt64Array | BigUint64Array>
  * `bfloat16` are raw bits in a `Uint16Array`.
  */
 export type LeasedInputs<Inputs> = {
-  readonly [Name in keyof Inputs]: FeedValue extends Inputs[Name] ? NumberData : Extract<Inputs[Name], TensorData>
+  readonly [Name in keyof Inputs]: FeedValue extends Inputs[Name]
+    ? NumberData
+    : Extract<Inputs[Name], TensorData>
 }
 
 /** As of `model.infer()`. */
@@ -67,8 +69,12 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
    *
    * @throws InferenceError as `model.infer()`; `ERR_LEASE_ENDED` for a lease that is not held any more.
    */
-  infer<Name extends keyof Outputs & string = never>(options: InferOptions<Name, boolean> & { report: true }): Promise<ReportedOutputs<Wanted<Outputs, Name>>>
-  infer<Name extends keyof Outputs & string = never>(options?: InferOptions<Name>): Promise<Wanted<Outputs, Name>>
+  infer<Name extends keyof Outputs & string = never>(
+    options: InferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<Wanted<Outputs, Name>>>
+  infer<Name extends keyof Outputs & string = never>(
+    options?: InferOptions<Name>,
+  ): Promise<Wanted<Outputs, Name>>
   infer(options?: InferOptions<string, boolean>): Promise<unknown> {
     return this.#infer(options)
   }
@@ -108,8 +114,18 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
     }
     const ownRow = own.slice(-3)
     if (type !== dtype) throw invalidArgument('dtype', `${type}, as input '${name}' has it`, dtype)
-    if (!rowsFirst || own.length < 3 || own.length > 4 || own.slice(0, -3).some((rows) => rows !== this.rows) || ownRow.join() !== dims.join()) {
-      throw invalidArgument('into', `rows of dims [${dims.join(', ')}]`, `input '${name}' of dims [${own.join(', ')}]`)
+    if (
+      !rowsFirst ||
+      own.length < 3 ||
+      own.length > 4 ||
+      own.slice(0, -3).some((rows) => rows !== this.rows) ||
+      ownRow.join() !== dims.join()
+    ) {
+      throw invalidArgument(
+        'into',
+        `rows of dims [${dims.join(', ')}]`,
+        `input '${name}' of dims [${own.join(', ')}]`,
+      )
     }
     return index
   }
@@ -121,7 +137,8 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
       return this.#held.view(index)
     }
     const inputs = Object.create(null) as LeasedInputs<Inputs>
-    for (const [index, { name }] of this.#held.inputs.entries()) Object.defineProperty(inputs, name, { enumerable: true, get: () => view(index) })
+    for (const [index, { name }] of this.#held.inputs.entries())
+      Object.defineProperty(inputs, name, { enumerable: true, get: () => view(index) })
     return inputs
   }
 }

@@ -33,7 +33,11 @@ const blocksBeside = 2
 export function leasesOf(scheduler: Scheduler, config: ResolvedConfig): Leases {
   const { joining, clock } = scheduler
   const { name, maxBatchSize } = joining.stacked
-  if (config.sequence !== null) throw invalidArgument('lease', 'a model without sequences', 'one with sequences', { model: name, hint: 'Use infer() for this model' })
+  if (config.sequence !== null)
+    throw invalidArgument('lease', 'a model without sequences', 'one with sequences', {
+      model: name,
+      hint: 'Use infer() for this model',
+    })
   const inputs = new LeasableInputs(name, joining.shaped.shown.inputs, maxBatchSize, config.optionalInputs)
   const layout = blockLayout(joining.stacked, fullBatchRows(batchLimits(config, maxBatchSize)))
   const blocks = blocksFor(scheduler, layout)
@@ -47,7 +51,9 @@ function blocksFor({ instances, clock }: Scheduler, layout: BlockLayout | null):
     const [instance] = instances
     if (instance === undefined || layout === null || !isLent) return null // each lease has memory of its own
     const { source } = instance
-    const buffer = spare ? (source.acquireSpare?.(layout.byteLength) ?? null) : source.acquire(layout.byteLength)
+    const buffer = spare
+      ? (source.acquireSpare?.(layout.byteLength) ?? null)
+      : source.acquire(layout.byteLength)
     if (buffer === null) return null
     if (buffer.lend !== undefined) return new RowBlock(layout, buffer, source.device ?? null)
     isLent = false
@@ -64,9 +70,11 @@ function blockLayout(metadata: ModelMetadata, fullRows: number): BlockLayout | n
   const { inputs, outputs } = metadata
   if ([...inputs, ...outputs].some((value) => batchAxisOf(value) !== 0)) return null
   const varies = inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim !== 'number'))
-  if (metadata.maxBatchSize === 0 || varies || outputs.some(({ type }) => isPacked(type as ElementType))) return null
+  if (metadata.maxBatchSize === 0 || varies || outputs.some(({ type }) => isPacked(type as ElementType)))
+    return null
   const lay = (rows: number) => layOut(metadata, rows, inputs, null, -1, new Set())
-  const bytesOf = ({ type }: ValueMetadata, dims: readonly number[]) => byteLengthOf(type as ElementType, elementCount(dims))
+  const bytesOf = ({ type }: ValueMetadata, dims: readonly number[]) =>
+    byteLengthOf(type as ElementType, elementCount(dims))
   const one = lay(1)
   const inputBytes = inputs.reduce((sum, input, index) => sum + bytesOf(input, one.inputs[index]!.dims), 0)
   if (inputBytes < inPlaceFromBytes) return null
@@ -75,7 +83,12 @@ function blockLayout(metadata: ModelMetadata, fullRows: number): BlockLayout | n
   return {
     rows,
     byteLength,
-    inputs: places.map((place, index) => ({ offset: place!.offset, rowBytes: bytesOf(inputs[index]!, place!.dims) / rows })),
-    outputs: outputPlaces.map((place, index) => (place ? { offset: place.offset, rowBytes: bytesOf(outputs[index]!, place.dims) / rows } : null)),
+    inputs: places.map((place, index) => ({
+      offset: place!.offset,
+      rowBytes: bytesOf(inputs[index]!, place!.dims) / rows,
+    })),
+    outputs: outputPlaces.map((place, index) =>
+      place ? { offset: place.offset, rowBytes: bytesOf(outputs[index]!, place.dims) / rows } : null,
+    ),
   }
 }

@@ -40,7 +40,13 @@ export class Leases {
 
   get stats(): LeaseStatistics {
     const { inPlace, copied } = this.#blocks.rows
-    return { taken: this.#taken, held: this.#held.size, ...this.#ended, rowsInPlace: inPlace, rowsCopied: copied }
+    return {
+      taken: this.#taken,
+      held: this.#held.size,
+      ...this.#ended,
+      rowsInPlace: inPlace,
+      rowsCopied: copied,
+    }
   }
 
   get anyHeld(): boolean {
@@ -55,7 +61,13 @@ export class Leases {
   take(rows: unknown, options: unknown): HeldRows {
     const { maxHoldMs, dims } = checkLeaseOptions(this.#inputs.model, options)
     const { inputs, fixed } = this.#inputs.of(rows, dims)
-    const held = new HeldRows(rows as number, inputs, fixed ? this.#blocks : null, this.#clock.nowMs(), maxHoldMs)
+    const held = new HeldRows(
+      rows as number,
+      inputs,
+      fixed ? this.#blocks : null,
+      this.#clock.nowMs(),
+      maxHoldMs,
+    )
     this.#taken++
     this.#held.push(held)
     this.#alarm.set(held.expiresAtMs)
@@ -81,10 +93,14 @@ export class Leases {
   /** A lease of one row with images written in it. */
   takeWith(images: readonly DecodedImage[]): HeldRows {
     const varying = images.filter(({ name }) => this.#inputs.varies(this.indexOf(name)))
-    const dims = varying.map(({ name, options }) => [name, dimsOf(options).slice(4 - this.#inputs.rowRank(this.indexOf(name)))] as const)
+    const dims = varying.map(
+      ({ name, options }) =>
+        [name, dimsOf(options).slice(4 - this.#inputs.rowRank(this.indexOf(name)))] as const,
+    )
     const rows = this.take(1, { dims: Object.fromEntries(dims) })
     try {
-      for (const { name, writeTo } of images) rows.write(this.indexOf(name), 0, (elements) => writeTo(elements as PixelArray))
+      for (const { name, writeTo } of images)
+        rows.write(this.indexOf(name), 0, (elements) => writeTo(elements as PixelArray))
     } catch (error) {
       this.end(rows, 'released') // there is no memory, say
       throw error
@@ -98,7 +114,11 @@ export class Leases {
     const why = end === 'expired' ? `it was held for longer than maxHoldMs (${maxHoldMs} ms)` : reasons[end]
     const model = this.#inputs.model
     const details = { model, name: 'lease', expected: 'a lease that is held', received: why }
-    throw new InferenceError('ERR_LEASE_ENDED', `The lease of rows of model '${model}' has ended: ${why}. Take another with model.lease().`, details)
+    throw new InferenceError(
+      'ERR_LEASE_ENDED',
+      `The lease of rows of model '${model}' has ended: ${why}. Take another with model.lease().`,
+      details,
+    )
   }
 
   /** Ends a lease; false when it had ended before. Of one that is run the memory stays until that is settled. */

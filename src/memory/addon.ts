@@ -50,7 +50,11 @@ export interface CudaProbe {
   readonly reason: string
   /** As the driver numbers CUDA: 13000 is 13.0. */
   readonly driverVersion: number
-  readonly devices: readonly { readonly ordinal: number; readonly name: string; readonly totalBytes: number }[]
+  readonly devices: readonly {
+    readonly ordinal: number
+    readonly name: string
+    readonly totalBytes: number
+  }[]
 }
 
 /** Instead of a device's ordinal: memory need not be page-locked. */
@@ -114,9 +118,11 @@ export function prebuildName(): string {
 }
 
 function findBinding(chosen: string | undefined): BindingResult {
-  if (chosen === 'off') return { binding: null, reason: 'the native addon is switched off by ZEROHOP_NATIVE=off' }
+  if (chosen === 'off')
+    return { binding: null, reason: 'the native addon is switched off by ZEROHOP_NATIVE=off' }
   const runtime = otherRuntime()
-  if (runtime !== null) return { binding: null, reason: `the native addon is for Node.js, and this is ${runtime}` } // whose process it could end
+  if (runtime !== null)
+    return { binding: null, reason: `the native addon is for Node.js, and this is ${runtime}` } // whose process it could end
   const paths = chosen ? [resolve(chosen)] : defaultPaths()
   const tried: string[] = []
   for (const path of paths) {
@@ -127,11 +133,20 @@ function findBinding(chosen: string | undefined): BindingResult {
     }
   }
   const next = chosen ? 'correct or unset ZEROHOP_NATIVE' : `to build it: ${buildCommand()}`
-  return { binding: null, reason: `no native addon for ${prebuildName()}; tried\n${tried.join('\n')}\n${next}` }
+  return {
+    binding: null,
+    reason: `no native addon for ${prebuildName()}; tried\n${tried.join('\n')}\n${next}`,
+  }
 }
 
 function defaultPaths(): string[] {
-  const folders = [`prebuilds/${prebuildName()}`, 'build/cmake/Release', 'build/cmake/Debug', 'native/build/Release', 'native/build/Debug']
+  const folders = [
+    `prebuilds/${prebuildName()}`,
+    'build/cmake/Release',
+    'build/cmake/Debug',
+    'native/build/Release',
+    'native/build/Debug',
+  ]
   return folders.map((folder) => join(packageFolder, folder, 'zerohop.node'))
 }
 
@@ -147,7 +162,9 @@ function open(path: string): NativeBinding {
     throw new Error('not the addon of zerohop')
   }
   if (addon.exports.version !== BINDING_VERSION) {
-    throw new Error(`made for another version of zerohop (binding ${addon.exports.version}, wanted ${BINDING_VERSION})`)
+    throw new Error(
+      `made for another version of zerohop (binding ${addon.exports.version}, wanted ${BINDING_VERSION})`,
+    )
   }
   return addon.exports as NativeBinding
 }
@@ -164,7 +181,13 @@ function buildCommand(): string {
  */
 export function isCutShort(path: string): boolean {
   const header = readHeader(path)
-  if (process.platform !== 'linux' || header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46 || header[4] !== 2) return false
+  if (
+    process.platform !== 'linux' ||
+    header.length < 64 ||
+    header.readUInt32BE(0) !== 0x7f454c46 ||
+    header[4] !== 2
+  )
+    return false
   const sectionsEnd = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60)
   return statSync(path).size < sectionsEnd
 }

@@ -1,7 +1,15 @@
 import type { KernelArray } from './native-kernels.ts'
 
 /** Filters of a resize, by their names in sharp, in the order in which the addon knows them. */
-export const resizeFilters = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
+export const resizeFilters = [
+  'linear',
+  'cubic',
+  'mitchell',
+  'lanczos2',
+  'lanczos3',
+  'mks2013',
+  'mks2021',
+] as const
 
 /** A JPEG as its header tells it. */
 export interface JpegFrame {

@@ -11,7 +11,13 @@ export interface NativeKernels {
    * @param factors by which arithmetic gives the same, perhaps but for roundings: of each plane a factor, then of each a summand.
    * @param swapped whether the first plane is blue.
    */
-  writePlanes(rgb: KernelArray, planes: KernelArray, table: KernelArray, factors: Float64Array, swapped: boolean): void
+  writePlanes(
+    rgb: KernelArray,
+    planes: KernelArray,
+    table: KernelArray,
+    factors: Float64Array,
+    swapped: boolean,
+  ): void
   /** Copies rows that lie a stride apart to where they lie another stride apart. */
   copyRows(
     source: KernelArray, sourceOffset: number, sourceStride: number,
@@ -19,7 +25,14 @@ export interface NativeKernels {
     rowBytes: number, rows: number,
   ): void // prettier-ignore
   /** Fills rows that lie a stride apart with one element, which `element` has. */
-  fillRows(target: KernelArray, offset: number, stride: number, rowBytes: number, rows: number, element: KernelArray): void
+  fillRows(
+    target: KernelArray,
+    offset: number,
+    stride: number,
+    rowBytes: number,
+    rows: number,
+    element: KernelArray,
+  ): void
   /** What kernels are done with on this processor. */
   readonly vectorInstructions: 'avx2' | 'neon' | 'none'
 }

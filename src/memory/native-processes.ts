@@ -31,7 +31,10 @@ export interface NativeProcesses {
   /** Sends all the bytes at once, and the descriptors with them. */
   send(descriptor: number, bytes: Uint8Array, descriptors?: readonly number[]): void
   /** What has come: 0 bytes at the end of the stream, -1 where nothing has yet. */
-  receive(descriptor: number, into: Uint8Array): { readonly length: number; readonly descriptors: readonly number[] }
+  receive(
+    descriptor: number,
+    into: Uint8Array,
+  ): { readonly length: number; readonly descriptors: readonly number[] }
   close(descriptor: number): void
   /** What was connected, received or locked is closed with this thread, however that ends, unless it was handed over to somebody who closes it. */
   handOver(descriptor: number): void

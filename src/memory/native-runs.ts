@@ -26,15 +26,33 @@ export interface NativeRunLoop {
   readonly id: number
   /** Whether its thread is doing something. */
   readonly busy: boolean
-  open(questionId: number, sessionId: number, model: string | Uint8Array, bytesId: number, settings: readonly object[], shared: boolean): void
+  open(
+    questionId: number,
+    sessionId: number,
+    model: string | Uint8Array,
+    bytesId: number,
+    settings: readonly object[],
+    shared: boolean,
+  ): void
   /** `feeds` by input of the session, `outputs` the indices of those that are to be computed. */
-  runSample(questionId: number, sessionId: number, feeds: readonly (MailedValue | null)[], outputs: readonly number[], keeps: boolean): void
+  runSample(
+    questionId: number,
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    outputs: readonly number[],
+    keeps: boolean,
+  ): void
   /** Releases a session and its slots. */
   close(questionId: number, sessionId: number): void
   defineSlot(slotId: number, sessionId: number, leaseId: number): void
   forgetSlot(slotId: number): void
   /** By input and output of the session: a place, `null` for what lies elsewhere, `undefined` for what is not given or not wanted. */
-  defineLayout(slotId: number, layoutIndex: number, inputs: readonly unknown[], outputs: readonly unknown[]): void
+  defineLayout(
+    slotId: number,
+    layoutIndex: number,
+    inputs: readonly unknown[],
+    outputs: readonly unknown[],
+  ): void
   submit(slotId: number, layoutIndex: number, apart?: readonly (MailedValue | null)[]): void
   /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
   runHere(slotId: number, layoutIndex: number): boolean
@@ -47,7 +65,14 @@ export interface NativeRunLoop {
   enterPages(questionId: number, sessionId: number): void
   /** Asks to have the arena of a session give back what nothing uses. */
   shrinkArena(questionId: number, sessionId: number): void
-  arena(sessionId: number): { readonly id: number; readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
+  arena(
+    sessionId: number,
+  ): {
+    readonly id: number
+    readonly totalBytes: number
+    readonly inUseBytes: number
+    readonly mostInUseBytes: number
+  } | null
   /** Stops a batch, which fails then; false when it is not here. */
   cancelBatch(slotId: number): boolean
   /** The same of what was asked. */

@@ -30,7 +30,13 @@ export class RowBlocks {
    * @param most how many there may be where memory is not short, for requests that wait; never less than are needed.
    * @param forget has everybody let go of the memory of a block, which is given back.
    */
-  constructor(clock: Clock, make: (spare: boolean) => RowBlock | null, needed: () => number, most: number, forget: (block: RowBlock) => void) {
+  constructor(
+    clock: Clock,
+    make: (spare: boolean) => RowBlock | null,
+    needed: () => number,
+    most: number,
+    forget: (block: RowBlock) => void,
+  ) {
     this.#clock = clock
     this.#make = make
     this.#needed = needed
@@ -68,7 +74,13 @@ export class RowBlocks {
   }
 
   /** A batch was run. */
-  ran({ leasedInPlace, leasedCopied }: { readonly leasedInPlace: number; readonly leasedCopied: number }): void {
+  ran({
+    leasedInPlace,
+    leasedCopied,
+  }: {
+    readonly leasedInPlace: number
+    readonly leasedCopied: number
+  }): void {
     this.rows.inPlace += leasedInPlace
     this.rows.copied += leasedCopied
   }
@@ -108,8 +120,10 @@ export class RowBlocks {
   readonly #look = (): void => {
     this.#timer = null
     const keptSinceMs = this.#clock.nowMs() - keptMs
-    while (this.#spare.length > 0 && this.#spare[0]!.sinceMs <= keptSinceMs) this.#giveBack(this.#spare.shift()!.block)
-    if (this.#spare.length > 0) this.#timer = this.#clock.setTimer(this.#look, this.#spare[0]!.sinceMs - keptSinceMs)
+    while (this.#spare.length > 0 && this.#spare[0]!.sinceMs <= keptSinceMs)
+      this.#giveBack(this.#spare.shift()!.block)
+    if (this.#spare.length > 0)
+      this.#timer = this.#clock.setTimer(this.#look, this.#spare[0]!.sinceMs - keptSinceMs)
   }
 
   #giveBack(block: RowBlock): void {

@@ -53,9 +53,17 @@ export interface StagingMemory {
    */
   acquire(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer
   /** As `acquire`, of what can be done without; `null` where less than half of the limit would be left, and where rows cannot be run in place. */
-  acquireSpare(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer | null
+  acquireSpare(
+    byteLength: number,
+    device: number | null,
+    fellBack: (reason: string) => void,
+  ): StagingBuffer | null
   /** As `acquire`, off this thread; `null` where there is none within the limit. */
-  acquireAhead(byteLength: number, device: number, fellBack: (reason: string) => void): Promise<StagingBuffer | null>
+  acquireAhead(
+    byteLength: number,
+    device: number,
+    fellBack: (reason: string) => void,
+  ): Promise<StagingBuffer | null>
   /** Gives what is unused back to the system. */
   trim(): void
   /** The same, once and for all. */
@@ -130,7 +138,16 @@ export class StagingPool {
 
   stats(): StagingStats {
     const { kind, reason, reservedBytes, limitBytes } = this.#memory
-    return { kind, reason, usedBytes: this.#usedBytes, highWaterBytes: this.#highWaterBytes, reservedBytes, limitBytes, fallbacks: this.#fallbacks, lastFallback: this.#lastFallback }
+    return {
+      kind,
+      reason,
+      usedBytes: this.#usedBytes,
+      highWaterBytes: this.#highWaterBytes,
+      reservedBytes,
+      limitBytes,
+      fallbacks: this.#fallbacks,
+      lastFallback: this.#lastFallback,
+    }
   }
 
   /** Gives unused memory back to the system. */
@@ -163,6 +180,9 @@ export class StagingPool {
     this.#lastFallback = reason
     if (this.#warned) return
     this.#warned = true
-    process.emitWarning(`Slower staging memory: ${reason}`, { type: 'ZerohopWarning', code: 'ZEROHOP_STAGING_FALLBACK' })
+    process.emitWarning(`Slower staging memory: ${reason}`, {
+      type: 'ZerohopWarning',
+      code: 'ZEROHOP_STAGING_FALLBACK',
+    })
   }
 }

@@ -8,7 +8,13 @@
  * - `'unavailable'`: it could not be had any more: no instance of it could be opened, two would share a worker, or memory did not suffice.
  * - `'no-other'`: no other setting could be had at all.
  */
-export type AutoTuneDecision = 'changed' | 'no-gain' | 'gain-too-small' | 'gain-within-noise' | 'unavailable' | 'no-other'
+export type AutoTuneDecision =
+  | 'changed'
+  | 'no-gain'
+  | 'gain-too-small'
+  | 'gain-within-noise'
+  | 'unavailable'
+  | 'no-other'
 
 /** The end of a search: the best of the others, measured in turns with the setting that was in use. They alone decide. */
 export interface AutoTuneFinalTurns {
@@ -29,7 +35,11 @@ export interface AutoTuneStatistics {
   /** Searches that came to their end. */
   readonly searchCount: number
   /** What the last search has tried, or the one that goes on has tried so far, best first, and the rows a second that each gave: the median of its measurements. */
-  readonly tried: readonly { readonly instances: number; readonly batchRows: number; readonly rowsPerSecond: number }[]
+  readonly tried: readonly {
+    readonly instances: number
+    readonly batchRows: number
+    readonly rowsPerSecond: number
+  }[]
   /** Why the last search that came to its end changed the settings, or kept them; `null` before one did. */
   readonly decision: AutoTuneDecision | null
   /** What it was decided by; `null` where it came to none. */

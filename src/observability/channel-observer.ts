@@ -1,5 +1,13 @@
 import { ownChannel } from './own-channel.ts'
-import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+  SharedAnswer,
+} from './request-observer.ts'
 
 /** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
 export interface RequestMessage {
@@ -51,7 +59,10 @@ export const channelObserver: RequestObserver = {
   batchEnded: (batch) => publishBatch('ended', batch),
 }
 
-function publishBatch(type: BatchMessage['type'], { model: { name, version }, ...batch }: ObservedBatch): void {
+function publishBatch(
+  type: BatchMessage['type'],
+  { model: { name, version }, ...batch }: ObservedBatch,
+): void {
   if (batches.hasSubscribers) batches.publish({ type, model: name, version, ...batch } satisfies BatchMessage)
 }
 
@@ -59,9 +70,14 @@ class ChannelObservation implements RequestObservation {
   readonly #message: Omit<RequestMessage, 'type' | 'atMs'>
   readonly #batchIds: number[] = []
 
-  constructor({ name, version }: ObservedModel, { rows, requestId, atMs }: RequestFacts, parentId: number | null) {
+  constructor(
+    { name, version }: ObservedModel,
+    { rows, requestId, atMs }: RequestFacts,
+    parentId: number | null,
+  ) {
     this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }
-    if (requests.hasSubscribers) requests.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
+    if (requests.hasSubscribers)
+      requests.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
   }
 
   child(model: ObservedModel, facts: RequestFacts): RequestObservation {
@@ -80,7 +96,13 @@ class ChannelObservation implements RequestObservation {
 
   ended(succeeded: boolean, error: unknown): void {
     if (!requests.hasSubscribers) return
-    const message: RequestMessage = { ...this.#message, type: 'ended', atMs: performance.now(), succeeded, batchIds: this.#batchIds }
+    const message: RequestMessage = {
+      ...this.#message,
+      type: 'ended',
+      atMs: performance.now(),
+      succeeded,
+      batchIds: this.#batchIds,
+    }
     requests.publish(succeeded ? message : { ...message, error })
   }
 }

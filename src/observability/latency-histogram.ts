@@ -80,7 +80,8 @@ export class LatencyHistogram {
       if (count === 0) continue
       found.push({ upToMs: boundMs(index + 1), count })
       seen += count
-      while (next < shares.length && seen >= this.#count * shares[next]!) quantilesMs[next++] = Math.min(this.#maxMs, middleMs(index))
+      while (next < shares.length && seen >= this.#count * shares[next]!)
+        quantilesMs[next++] = Math.min(this.#maxMs, middleMs(index))
     }
     const [p50Ms, p90Ms, p95Ms, p99Ms, p999Ms] = quantilesMs as [number, number, number, number, number]
     return { count: this.#count, p50Ms, p90Ms, p99Ms, maxMs: this.#maxMs, p95Ms, p999Ms, buckets: found }

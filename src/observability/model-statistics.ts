@@ -95,12 +95,20 @@ export interface ModelStatistics {
   /** Runs made again to find out which request of a batch had failed, or after a worker died. */
   readonly rerunCount: number
   /** Elements of padded inputs: those of the requests, and those that were run. Their difference is waste: `wasteShare` of what was run. */
-  readonly padding: { readonly ownElements: number; readonly paddedElements: number; readonly wasteShare: number }
+  readonly padding: {
+    readonly ownElements: number
+    readonly paddedElements: number
+    readonly wasteShare: number
+  }
   /**
    * What ONNX Runtime's arenas of host memory hold for the model now, in bytes: taken from the system, in use, and the most
    * there ever was in use. Models of the same file and options share one. `null` with the binding, and without an arena.
    */
-  readonly arena: { readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
+  readonly arena: {
+    readonly totalBytes: number
+    readonly inUseBytes: number
+    readonly mostInUseBytes: number
+  } | null
   /** `null` without `responseCache` and `coalesce`. */
   readonly responseCache: ResponseCacheStatistics | null
   /** Of rows written in place. */

@@ -2,7 +2,13 @@ import { batchReasons, type BatchReason } from '../config/batching.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
 import { noLeases } from './lease-stats.ts'
 import type { BatchStatistics, ModelStatistics } from './model-statistics.ts'
-import { noneOf, refusalReasons, rejectionReasons, type RefusalReason, type RejectionReason } from './rejections.ts'
+import {
+  noneOf,
+  refusalReasons,
+  rejectionReasons,
+  type RefusalReason,
+  type RejectionReason,
+} from './rejections.ts'
 import type { ResponseTotals } from './response-stats.ts'
 import { durationOf } from './statistic-duration.ts'
 
@@ -210,7 +216,8 @@ export class ModelStats {
   #batchStats(): BatchStatistics[] {
     const found: BatchStatistics[] = []
     this.#batches.forEach((totals, batchSize) => found.push(statisticsOf(batchSize, totals))) // which passes over sizes that there are not
-    for (const [batchSize, totals] of [...this.#largeBatches].sort(([a], [b]) => a - b)) found.push(statisticsOf(batchSize, totals))
+    for (const [batchSize, totals] of [...this.#largeBatches].sort(([a], [b]) => a - b))
+      found.push(statisticsOf(batchSize, totals))
     return found
   }
 
@@ -236,6 +243,14 @@ function noTotals(): BatchTotals {
   return { count: 0, inputMs: 0, inferMs: 0, outputMs: 0 }
 }
 
-function statisticsOf(batchSize: number, { count, inputMs, inferMs, outputMs }: BatchTotals): BatchStatistics {
-  return { batchSize, computeInput: durationOf(count, inputMs), computeInfer: durationOf(count, inferMs), computeOutput: durationOf(count, outputMs) }
+function statisticsOf(
+  batchSize: number,
+  { count, inputMs, inferMs, outputMs }: BatchTotals,
+): BatchStatistics {
+  return {
+    batchSize,
+    computeInput: durationOf(count, inputMs),
+    computeInfer: durationOf(count, inferMs),
+    computeOutput: durationOf(count, outputMs),
+  }
 }

@@ -1,6 +1,14 @@
 import { channelObserver, channelsAreHeard } from './channel-observer.ts'
 import { runScope } from '../run-scope.ts'
-import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+  SharedAnswer,
+} from './request-observer.ts'
 
 /** A request that a function is run for, as those who look on know it. */
 export class Asker {
@@ -29,7 +37,8 @@ export class Observers {
   /** Of a request that is made now: told of that for which a function makes it, `null` for nobody; `undefined` for a caller's. */
   get parent(): RequestObservation | null | undefined {
     const scope = runScope.getStore()
-    if (scope === undefined || scope.isOver || !(scope.asker instanceof Asker) || scope.asker.by !== this) return undefined
+    if (scope === undefined || scope.isOver || !(scope.asker instanceof Asker) || scope.asker.by !== this)
+      return undefined
     return scope.asker.observation
   }
 

@@ -13,7 +13,8 @@ export function ownChannel(name: string): Channel {
   const plain = (): Channel => Object.getPrototypeOf(own) as Channel
   const methods = {
     subscribe(listener: ChannelListener): void {
-      if (typeof listener !== 'function' || bound.has(listener)) return void plain().subscribe.call(own, listener) // called once more by the other prototype
+      if (typeof listener !== 'function' || bound.has(listener))
+        return void plain().subscribe.call(own, listener) // called once more by the other prototype
       const call = inThisContext(listener)
       bound.add(call)
       calls.set(listener, [...(calls.get(listener) ?? []), call])

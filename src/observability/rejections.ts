@@ -5,7 +5,17 @@ export type RejectionReason =
   | 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed' | 'sequenceEnded' | 'imageDecode' | 'invalid' | 'notReady' // prettier-ignore
 
 /** Why requests were refused before they were accepted. */
-export type RefusalReason = 'invalid' | 'cancelled' | 'closed' | 'notReady' | 'sequenceEnded' | 'timeout' | 'deadline' | 'leaseEnded' | 'imageDecode' | 'other'
+export type RefusalReason =
+  | 'invalid'
+  | 'cancelled'
+  | 'closed'
+  | 'notReady'
+  | 'sequenceEnded'
+  | 'timeout'
+  | 'deadline'
+  | 'leaseEnded'
+  | 'imageDecode'
+  | 'other'
 
 export const rejectionReasons = [
   'queueFull', 'timeout', 'deadline', 'cancelled', 'closed', 'crashed', 'execution', 'changed', 'sequenceEnded', 'imageDecode', 'invalid', 'notReady',

@@ -37,7 +37,12 @@ export function serverFigures({ before, after }: StatisticsSpan): ServerFigures 
   const successCount = spent('success').count
   const mean = (name: keyof typeof first) => (successCount === 0 ? 0 : spent(name).ns / 1000 / successCount)
   const requestUs = mean('success')
-  const [queueUs, computeInputUs, computeInferUs, computeOutputUs] = [mean('queue'), mean('computeInput'), mean('computeInfer'), mean('computeOutput')]
+  const [queueUs, computeInputUs, computeInferUs, computeOutputUs] = [
+    mean('queue'),
+    mean('computeInput'),
+    mean('computeInfer'),
+    mean('computeOutput'),
+  ]
   return {
     inferenceCount: after.inferenceCount - before.inferenceCount,
     executionCount: after.executionCount - before.executionCount,
@@ -58,21 +63,31 @@ export function serverFigures({ before, after }: StatisticsSpan): ServerFigures 
 
 /** How many batches of which size there were. */
 export function batchSizesOf({ before, after }: StatisticsSpan): { batchSize: number; count: number }[] {
-  const earlier = new Map(before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]))
-  const sizes = after.batchStats.map(({ batchSize, computeInfer }) => ({ batchSize, count: computeInfer.count - (earlier.get(batchSize) ?? 0) }))
+  const earlier = new Map(
+    before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]),
+  )
+  const sizes = after.batchStats.map(({ batchSize, computeInfer }) => ({
+    batchSize,
+    count: computeInfer.count - (earlier.get(batchSize) ?? 0),
+  }))
   return sizes.filter(({ count }) => count > 0)
 }
 
 /** Why batches were closed, and how often. */
 export function batchReasonsOf({ before, after }: StatisticsSpan): Record<string, number> {
-  const reasons = Object.entries(after.batchReasons).map(([reason, count]) => [reason, count - before.batchReasons[reason as keyof typeof before.batchReasons]] as const)
+  const reasons = Object.entries(after.batchReasons).map(
+    ([reason, count]) =>
+      [reason, count - before.batchReasons[reason as keyof typeof before.batchReasons]] as const,
+  )
   return Object.fromEntries(reasons.filter(([, count]) => count > 0))
 }
 
 /** Which part of what was run is padding; nothing where nothing was padded. */
 export function paddingOf({ before, after }: StatisticsSpan): { paddingShare?: number } {
   const padded = after.padding.paddedElements - before.padding.paddedElements
-  return padded === 0 ? {} : { paddingShare: 1 - (after.padding.ownElements - before.padding.ownElements) / padded }
+  return padded === 0
+    ? {}
+    : { paddingShare: 1 - (after.padding.ownElements - before.padding.ownElements) / padded }
 }
 
 function meanUs({ count, ns }: StatisticDuration): number {

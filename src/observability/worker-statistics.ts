@@ -23,7 +23,12 @@ export function workerStatistics(places: readonly Place[]): WorkerStatistics[] {
   const workers = new Map<string, WorkerStatistics>()
   for (const { name, sessions, busyShare, restarts } of places) {
     const same = workers.get(name) ?? { worker: name, instances: 0, busyShare: 0, restarts: 0 }
-    workers.set(name, { ...same, instances: same.instances + sessions, busyShare: Math.min(1, same.busyShare + busyShare), restarts: same.restarts + restarts })
+    workers.set(name, {
+      ...same,
+      instances: same.instances + sessions,
+      busyShare: Math.min(1, same.busyShare + busyShare),
+      restarts: same.restarts + restarts,
+    })
   }
   return [...workers.values()]
 }

@@ -19,17 +19,29 @@ export interface ExternalFile {
 export function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
   return [...needed].map(([location, neededBytes]) => {
     const path = resolve(dirname(model), location)
-    const wrong = (problem: string) => ({ location, path, byteLength: null, neededBytes, problem: `${problem}, which ONNX Runtime refuses` })
+    const wrong = (problem: string) => ({
+      location,
+      path,
+      byteLength: null,
+      neededBytes,
+      problem: `${problem}, which ONNX Runtime refuses`,
+    })
     // The system ends the name there, so ONNX Runtime would open another file than the one named.
-    if (location.includes('\0')) return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
+    if (location.includes('\0'))
+      return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
     if (isAbsolute(location)) return wrong('it is an absolute path')
     if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
     const byteLength = sizeOf(path)
-    if (byteLength === null) return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
+    if (byteLength === null)
+      return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
     const real = realpathSync(path)
     // A model may be a link as well, as in a cache of downloads: its files may lie where it does.
-    if (![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))) return wrong("it is a link that leads out of the model's folder")
-    const problem = byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
+    if (
+      ![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))
+    )
+      return wrong("it is a link that leads out of the model's folder")
+    const problem =
+      byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
     return { location, path, byteLength, neededBytes, problem }
   })
 }

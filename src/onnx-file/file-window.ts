@@ -39,7 +39,7 @@ export class FileWindow {
    */
   copy(start: number, end: number): Buffer {
     const copy = Buffer.allocUnsafe(end - start)
-    for (let at = start; at < end; ) {
+    for (let at = start; at < end;) {
       if (at < this.#start || at >= this.#end) this.#moveTo(at)
       at += this.#bytes.copy(copy, at - start, at - this.#start, Math.min(end, this.#end) - this.#start)
     }
@@ -48,7 +48,8 @@ export class FileWindow {
 
   #moveTo(offset: number): void {
     const before = this.#end - this.#start
-    const wanted = offset === this.#end ? Math.min(largestBytes, Math.max(smallestBytes, 2 * before)) : smallestBytes
+    const wanted =
+      offset === this.#end ? Math.min(largestBytes, Math.max(smallestBytes, 2 * before)) : smallestBytes
     const bytesRead = readSync(this.#file, this.#bytes, 0, wanted, offset)
     if (bytesRead === 0) throw new RangeError(`the file ends before byte ${offset}: it has become shorter`)
     this.#start = offset

@@ -60,7 +60,9 @@ export class GraphWalk {
   }
 
   #node(span: Span): void {
-    const { opType, domain } = this.#reader.read('NodeProto', span, { 5: (attribute) => this.#attribute(attribute) })
+    const { opType, domain } = this.#reader.read('NodeProto', span, {
+      5: (attribute) => this.#attribute(attribute),
+    })
     const name = operatorName(opType, domain)
     this.operators.set(name, (this.operators.get(name) ?? 0) + 1)
     checkCount(this.operators.size, 'operators')
@@ -69,7 +71,12 @@ export class GraphWalk {
   /** An attribute has one value: one that is a list of numbers may have millions, and is left at its first. */
   #attribute(span: Span): void {
     const tensor = (part: Span) => void this.constants.add(this.#reader, part)
-    const graph = (part: Span) => void this.#reader.read('Container', part, this.#content(() => {}))
+    const graph = (part: Span) =>
+      void this.#reader.read(
+        'Container',
+        part,
+        this.#content(() => {}),
+      )
     const sparse = (part: Span) => void this.#reader.read('Container', part, { 1: tensor })
     const plain = 'last'
     this.#reader.read('Container', span, {

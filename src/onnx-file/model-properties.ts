@@ -51,8 +51,18 @@ function read(window: FileWindow): SaidOfModel {
     reader.read('Container', part, { 1: (span) => (name = text(span)), 3: (span) => (said = text(span)) })
     if (said !== '') descriptions.set(name, said)
   }
-  const graph = (part: Span) => reader.read('Container', part, { 2: (span) => (graphName = text(span)), 10: (span) => (graphDescription = text(span)), 11: value, 12: value })
-  const { producerName, producerVersion, domain, modelVersion } = reader.read('ModelProto', { start: 0, end: window.byteLength }, { 6: (span) => (description = text(span)), 7: graph, 14: entry })
+  const graph = (part: Span) =>
+    reader.read('Container', part, {
+      2: (span) => (graphName = text(span)),
+      10: (span) => (graphDescription = text(span)),
+      11: value,
+      12: value,
+    })
+  const { producerName, producerVersion, domain, modelVersion } = reader.read(
+    'ModelProto',
+    { start: 0, end: window.byteLength },
+    { 6: (span) => (description = text(span)), 7: graph, 14: entry },
+  )
   const properties = {
     producer: Object.freeze({ name: producerName, version: producerVersion }),
     domain,

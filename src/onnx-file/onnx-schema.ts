@@ -108,7 +108,10 @@ export interface Messages {
 
 /** The type of an input or output; one member is set, or none. */
 export interface TypeProto {
-  readonly tensorType?: { readonly elemType: number; readonly shape: { readonly dim: readonly Dimension[] } | null }
+  readonly tensorType?: {
+    readonly elemType: number
+    readonly shape: { readonly dim: readonly Dimension[] } | null
+  }
   readonly sequenceType?: { readonly elemType: TypeProto | null }
   readonly mapType?: { readonly keyType: number; readonly valueType: TypeProto | null }
   readonly opaqueType?: object

@@ -48,13 +48,18 @@ function readModel(path: string, window: FileWindow): OnnxFile {
   const metadata = new Map<string, string>()
   let description = ''
   let graphName = null as string | null
-  const { irVersion, producerName, producerVersion, domain, modelVersion, opsetImport } = reader.read('ModelProto', { start: 0, end: window.byteLength }, {
-    6: (part) => (description = reader.text(part, mostText)),
-    7: (part) => (graphName = walk.main(part)),
-    14: (part) => addEntry(reader, part, metadata),
-    25: (part) => walk.function(part),
-  })
-  if (graphName === null) throw new MalformedFile(`it has no graph${window.byteLength === 0 ? ', and no other byte' : ''}`)
+  const { irVersion, producerName, producerVersion, domain, modelVersion, opsetImport } = reader.read(
+    'ModelProto',
+    { start: 0, end: window.byteLength },
+    {
+      6: (part) => (description = reader.text(part, mostText)),
+      7: (part) => (graphName = walk.main(part)),
+      14: (part) => addEntry(reader, part, metadata),
+      25: (part) => walk.function(part),
+    },
+  )
+  if (graphName === null)
+    throw new MalformedFile(`it has no graph${window.byteLength === 0 ? ', and no other byte' : ''}`)
   const { initializers } = walk
   return {
     path,
@@ -70,7 +75,9 @@ function readModel(path: string, window: FileWindow): OnnxFile {
     inputs: walk.inputs.filter(({ name }) => !initializers.has(name)),
     outputs: walk.outputs,
     initializedInputs: walk.inputs.filter(({ name }) => initializers.has(name)),
-    operators: Object.fromEntries([...walk.operators].sort(([a, often], [b, times]) => times - often || (a < b ? -1 : 1))),
+    operators: Object.fromEntries(
+      [...walk.operators].sort(([a, often], [b, times]) => times - often || (a < b ? -1 : 1)),
+    ),
     functions: walk.functions,
     parameters: walk.parameters.totals,
     constants: walk.constants.totals,
@@ -85,7 +92,8 @@ function addEntry(reader: WireReader, span: Span, metadata: Map<string, string>)
     2: (part) => (value = reader.text(part, mostText)),
   })
   metadata.set(key, value)
-  if (metadata.size > mostEntries) throw new MalformedFile(`its metadata has more than ${mostEntries} entries`)
+  if (metadata.size > mostEntries)
+    throw new MalformedFile(`its metadata has more than ${mostEntries} entries`)
 }
 
 function unreadable(path: string, cause: Error): InferenceError {

@@ -43,7 +43,9 @@ export class TensorCount implements TensorTotals {
     })
     const elements = dims.reduce((product, dim) => product * dim, 1)
     if (dims.some((dim) => dim < 0) || !Number.isSafeInteger(elements)) {
-      throw new MalformedFile(`tensor '${name}' at byte ${span.start} has the shape [${dims.slice(0, 10).join(', ')}]`)
+      throw new MalformedFile(
+        `tensor '${name}' at byte ${span.start} has the shape [${dims.slice(0, 10).join(', ')}]`,
+      )
     }
     const byteLength = elementName(dataType) === 'string' ? textBytes : elementBytes(dataType, elements)
     this.tensors++

@@ -14,7 +14,8 @@ export interface DeclaredValue {
 export function declaredValue({ name, type }: Messages['ValueInfoProto']): DeclaredValue {
   const called = typeName(type)
   const { tensorType } = type ?? {}
-  if (tensorType !== undefined) return { name, type: called, shape: tensorType.shape?.dim.map(dimension) ?? null }
+  if (tensorType !== undefined)
+    return { name, type: called, shape: tensorType.shape?.dim.map(dimension) ?? null }
   return { name, type: called, shape: called === untold ? null : [] }
 }
 

@@ -47,19 +47,24 @@ export class WireReader {
    * @throws MalformedFile
    */
   read<Name extends keyof Messages>(name: Name, span: Span, parts: Parts = {}): Messages[Name] {
-    if (++this.#depth > deepest) throw new MalformedFile(`messages lie in each other more than ${deepest} deep`)
+    if (++this.#depth > deepest)
+      throw new MalformedFile(`messages lie in each other more than ${deepest} deep`)
     const kept: Span[] = []
     let keptBytes = 0
-    for (let at = span.start; at < span.end; ) {
+    for (let at = span.start; at < span.end;) {
       const { field, start, end, holds } = this.#field(at, span.end)
       const part = parts[field]
       if (part === 'last') break
       if (part !== undefined) {
-        if (!holds) throw new MalformedFile(`field ${field} at byte ${at} is a number, where ${name} has none`)
+        if (!holds)
+          throw new MalformedFile(`field ${field} at byte ${at} is a number, where ${name} has none`)
         part({ start, end })
       } else if (keeps(name, field)) {
         keptBytes += end - at
-        if (keptBytes > mostKeptOfOne) throw new MalformedFile(`the ${name} at byte ${span.start} says more than ${mostKeptOfOne} bytes of itself`)
+        if (keptBytes > mostKeptOfOne)
+          throw new MalformedFile(
+            `the ${name} at byte ${span.start} says more than ${mostKeptOfOne} bytes of itself`,
+          )
         kept.push({ start: at, end })
       }
       at = end
@@ -75,7 +80,12 @@ export class WireReader {
     return this.#window.copy(start, start + length).toString()
   }
 
-  #decoded<Name extends keyof Messages>(name: Name, span: Span, kept: readonly Span[], byteLength: number): Messages[Name] {
+  #decoded<Name extends keyof Messages>(
+    name: Name,
+    span: Span,
+    kept: readonly Span[],
+    byteLength: number,
+  ): Messages[Name] {
     this.#keep(byteLength)
     const bytes = Buffer.concat(kept.map(({ start, end }) => this.#window.copy(start, end)))
     try {
@@ -87,7 +97,8 @@ export class WireReader {
 
   #keep(byteLength: number): void {
     this.#kept += byteLength
-    if (this.#kept > mostKept) throw new MalformedFile(`beside its weights it has more than ${mostKept} bytes to be read`)
+    if (this.#kept > mostKept)
+      throw new MalformedFile(`beside its weights it has more than ${mostKept} bytes to be read`)
   }
 
   /** The field that begins at a place, where its value lies, and whether that may hold a message. */
@@ -101,7 +112,10 @@ export class WireReader {
     const length = this.#lengthOf(kind, field, at, limit)
     const start = this.#at
     const end = start + length
-    if (end > limit) throw new MalformedFile(`field ${field} at byte ${at} ends at byte ${end}, and what it is part of at byte ${limit}${this.#cutShort(limit)}`)
+    if (end > limit)
+      throw new MalformedFile(
+        `field ${field} at byte ${at} ends at byte ${end}, and what it is part of at byte ${limit}${this.#cutShort(limit)}`,
+      )
     return { field, start, end, holds: kind === withLength }
   }
 
@@ -109,10 +123,16 @@ export class WireReader {
   #lengthOf(kind: number, field: number, at: number, limit: number): number {
     switch (kind) {
       case 0: this.#number(limit); return 0 // prettier-ignore
-      case 1: return 8
-      case withLength: return this.#number(limit)
-      case 5: return 4
-      default: throw new MalformedFile(`field ${field} at byte ${at} is of kind ${kind}${kind === 6 || kind === 7 ? '' : ', a group'}, which no ONNX model has`)
+      case 1:
+        return 8
+      case withLength:
+        return this.#number(limit)
+      case 5:
+        return 4
+      default:
+        throw new MalformedFile(
+          `field ${field} at byte ${at} is of kind ${kind}${kind === 6 || kind === 7 ? '' : ', a group'}, which no ONNX model has`,
+        )
     }
   }
 
@@ -120,14 +140,22 @@ export class WireReader {
   #number(limit: number): number {
     let value = 0
     for (let count = 0, scale = 1; count < longestNumber; count++, scale *= 128) {
-      if (this.#at >= limit) throw new MalformedFile(`a number at byte ${this.#at - count} goes on beyond byte ${limit}${this.#cutShort(limit)}`)
+      if (this.#at >= limit)
+        throw new MalformedFile(
+          `a number at byte ${this.#at - count} goes on beyond byte ${limit}${this.#cutShort(limit)}`,
+        )
       const byte = this.#window.byteAt(this.#at++)
       value += (byte & 0x7f) * scale
       // Readers differ in what they make of such numbers, and this one would vouch for what ONNX Runtime reads otherwise.
-      if ((byte === 0 && count > 0) || (count === longestNumber - 1 && byte > 1 && byte < 0x80)) throw new MalformedFile(`the number at byte ${this.#at - 1 - count} is not written as protobuf writes it`)
+      if ((byte === 0 && count > 0) || (count === longestNumber - 1 && byte > 1 && byte < 0x80))
+        throw new MalformedFile(
+          `the number at byte ${this.#at - 1 - count} is not written as protobuf writes it`,
+        )
       if (byte < 0x80) return value
     }
-    throw new MalformedFile(`a number at byte ${this.#at - longestNumber} has more than ${longestNumber} bytes`)
+    throw new MalformedFile(
+      `a number at byte ${this.#at - longestNumber} has more than ${longestNumber} bytes`,
+    )
   }
 
   #cutShort(limit: number): string {

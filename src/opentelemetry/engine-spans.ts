@@ -1,6 +1,23 @@
-import { context, SpanKind, SpanStatusCode, trace, type Attributes, type Context, type Span, type Tracer } from '@opentelemetry/api'
+import {
+  context,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api'
 import { epochOriginMs } from './epoch.ts'
-import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from '../observability/request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+  SharedAnswer,
+} from '../observability/request-observer.ts'
 
 /**
  * Spans of requests and of the batches that they run in. A request's is a child of the span in which its caller asks. A batch has
@@ -30,7 +47,11 @@ export class EngineSpans implements RequestObserver {
   }
 
   /** A request's observation; `null` where its span is not recorded. */
-  request(model: ObservedModel, { atMs, rows, requestId, priority, sequenceId }: RequestFacts, parent: Context): RequestObservation | null {
+  request(
+    model: ObservedModel,
+    { atMs, rows, requestId, priority, sequenceId }: RequestFacts,
+    parent: Context,
+  ): RequestObservation | null {
     const attributes = {
       ...this.#own, ...modelAttributes(model), 'zerohop.rows': rows,
       ...(requestId !== undefined && { 'zerohop.request.id': requestId }),
@@ -38,7 +59,11 @@ export class EngineSpans implements RequestObserver {
       ...(sequenceId !== undefined && { 'zerohop.sequence.id': String(sequenceId) }),
     } // prettier-ignore
     const originMs = epochOriginMs()
-    const span = this.#tracer.startSpan(`infer ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime: originMs + atMs }, parent)
+    const span = this.#tracer.startSpan(
+      `infer ${model.name}`,
+      { kind: SpanKind.INTERNAL, attributes, startTime: originMs + atMs },
+      parent,
+    )
     return span.isRecording() ? new RequestSpan(this, span, trace.setSpan(parent, span), originMs) : null
   }
 
@@ -52,7 +77,12 @@ export class EngineSpans implements RequestObserver {
       'zerohop.instance': instance, 'zerohop.worker': worker, ...(inline && { 'zerohop.inline': true }), ...(isRerun && { 'zerohop.rerun': true }),
     } // prettier-ignore
     const startTime = originMs + (moments === null ? performance.now() : moments.takenAtMs)
-    const begin = (root: boolean) => this.#tracer.startSpan(`batch ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime, root }, first)
+    const begin = (root: boolean) =>
+      this.#tracer.startSpan(
+        `batch ${model.name}`,
+        { kind: SpanKind.INTERNAL, attributes, startTime, root },
+        first,
+      )
     const own = begin(requestCount > 1)
     // By itself it may not be sampled, and would be missing to all of its requests that are: then it goes along with the first of them.
     const span = own.isRecording() ? own : begin(false)
@@ -101,7 +131,10 @@ class RequestSpan implements RequestObservation {
       this.#span.addLink({ context: batchSpan.spanContext(), attributes })
       batchSpan.addLink({ context: this.#span.spanContext(), attributes })
     }
-    this.#span.setAttributes({ 'zerohop.queue.ms': begunAtMs - queuedAtMs, 'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs })
+    this.#span.setAttributes({
+      'zerohop.queue.ms': begunAtMs - queuedAtMs,
+      'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs,
+    })
   }
 
   shared({ how }: SharedAnswer): void {

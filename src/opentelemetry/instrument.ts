@@ -7,7 +7,11 @@ import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'
 
 const name = 'zerohop'
-const optionNames: readonly string[] = ['tracerProvider', 'meterProvider', 'attributes'] satisfies (keyof InstrumentOptions)[]
+const optionNames: readonly string[] = [
+  'tracerProvider',
+  'meterProvider',
+  'attributes',
+] satisfies (keyof InstrumentOptions)[]
 
 /** What an engine is told to report, and to whom. */
 export interface InstrumentOptions {
@@ -40,8 +44,16 @@ export function instrument(engine: InferenceEngine, options: InstrumentOptions =
   const observers = observersOf(engine)
   checkOptions(options)
   const { tracerProvider, meterProvider, attributes = {} } = options
-  const spans = tracerProvider === false ? null : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name), { ...attributes })
-  const measured = meterProvider === false ? null : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine, { ...attributes })
+  const spans =
+    tracerProvider === false
+      ? null
+      : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name), { ...attributes })
+  const measured =
+    meterProvider === false
+      ? null
+      : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine, {
+          ...attributes,
+        })
   const told = [spans, measured].flatMap((observer) => (observer === null ? [] : [contained(observer)]))
   for (const observer of told) observers.add(observer)
   return {
@@ -55,9 +67,22 @@ export function instrument(engine: InferenceEngine, options: InstrumentOptions =
 
 function checkOptions(options: InstrumentOptions): void {
   if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
-  for (const option of Object.keys(options)) if (!optionNames.includes(option)) throw invalidArgument(`options.${option}`, `one of ${optionNames.join(', ')}`, option)
+  for (const option of Object.keys(options))
+    if (!optionNames.includes(option))
+      throw invalidArgument(`options.${option}`, `one of ${optionNames.join(', ')}`, option)
   const { tracerProvider, meterProvider, attributes = {} } = options
-  if (tracerProvider && typeof tracerProvider.getTracer !== 'function') throw invalidArgument('options.tracerProvider', 'a TracerProvider of OpenTelemetry, or false', tracerProvider)
-  if (meterProvider && typeof meterProvider.getMeter !== 'function') throw invalidArgument('options.meterProvider', 'a MeterProvider of OpenTelemetry, or false', meterProvider)
-  if (typeof attributes !== 'object' || attributes === null || Array.isArray(attributes)) throw invalidArgument('options.attributes', 'an object', attributes)
+  if (tracerProvider && typeof tracerProvider.getTracer !== 'function')
+    throw invalidArgument(
+      'options.tracerProvider',
+      'a TracerProvider of OpenTelemetry, or false',
+      tracerProvider,
+    )
+  if (meterProvider && typeof meterProvider.getMeter !== 'function')
+    throw invalidArgument(
+      'options.meterProvider',
+      'a MeterProvider of OpenTelemetry, or false',
+      meterProvider,
+    )
+  if (typeof attributes !== 'object' || attributes === null || Array.isArray(attributes))
+    throw invalidArgument('options.attributes', 'an object', attributes)
 }

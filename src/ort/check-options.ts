@@ -9,10 +9,23 @@ interface Rule {
   readonly judge: (value: unknown) => Verdict
 }
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
-const ofKind = (expected: string, isRight: (value: unknown) => boolean): Rule => ({ expected, judge: (value) => (isRight(value) ? 'fine' : 'kind') })
-const oneOf = (...names: readonly string[]): Rule => ofKind(`one of ${names.join(', ')}`, (value) => names.includes(value as string))
-const whole = (expected: string, most: number): Rule => ({ expected, judge: (value) => (typeof value !== 'number' ? 'kind' : Number.isInteger(value) && value >= 0 && value <= most ? 'fine' : 'range') })
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const ofKind = (expected: string, isRight: (value: unknown) => boolean): Rule => ({
+  expected,
+  judge: (value) => (isRight(value) ? 'fine' : 'kind'),
+})
+const oneOf = (...names: readonly string[]): Rule =>
+  ofKind(`one of ${names.join(', ')}`, (value) => names.includes(value as string))
+const whole = (expected: string, most: number): Rule => ({
+  expected,
+  judge: (value) =>
+    typeof value !== 'number'
+      ? 'kind'
+      : Number.isInteger(value) && value >= 0 && value <= most
+        ? 'fine'
+        : 'range',
+})
 const text = ofKind('a string', (value) => typeof value === 'string')
 const flag = ofKind('true or false', (value) => typeof value === 'boolean')
 const threads = whole('a whole number, 0 or more', Infinity)
@@ -24,7 +37,9 @@ function orNull({ expected, judge }: Rule): Rule {
 }
 
 function areEntries(value: unknown): boolean {
-  return isObject(value) && Object.values(value).every((entry) => typeof entry === 'string' || areEntries(entry))
+  return (
+    isObject(value) && Object.values(value).every((entry) => typeof entry === 'string' || areEntries(entry))
+  )
 }
 
 const sessionRules: Readonly<Record<string, Rule>> = {
@@ -41,8 +56,22 @@ const sessionRules: Readonly<Record<string, Rule>> = {
   logId: text,
   logSeverityLevel: severity,
   extra: ofKind('an object of strings, or of such objects', areEntries),
-  externalData: orNull(ofKind('an array of files', (value) => Array.isArray(value) && value.every((file) => typeof file === 'string' || (typeof file === 'object' && file !== null)))),
-  preferredOutputLocation: orNull(ofKind('a location of data, or one for each output', (value) => isObject(value) || ['none', 'cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(value as string))),
+  externalData: orNull(
+    ofKind(
+      'an array of files',
+      (value) =>
+        Array.isArray(value) &&
+        value.every((file) => typeof file === 'string' || (typeof file === 'object' && file !== null)),
+    ),
+  ),
+  preferredOutputLocation: orNull(
+    ofKind(
+      'a location of data, or one for each output',
+      (value) =>
+        isObject(value) ||
+        ['none', 'cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(value as string),
+    ),
+  ),
 }
 
 const runRules: Readonly<Record<string, Rule>> = { logSeverityLevel: severity, tag: text }
@@ -68,11 +97,23 @@ function check(where: string, rules: Readonly<Record<string, Rule>>, options: ob
     const verdict = judge(value)
     if (verdict === 'fine') continue
     const isOwn = name === 'externalData' || where === 'runOptions' // which are read here
-    throw wrongOption(verdict === 'kind' ? TypeError : RangeError, isOwn ? name : `${where}.${name}`, expected, value, isOwn ? 'ERR_INVALID_ARG' : 'ERR_MODEL_CONFIG')
+    throw wrongOption(
+      verdict === 'kind' ? TypeError : RangeError,
+      isOwn ? name : `${where}.${name}`,
+      expected,
+      value,
+      isOwn ? 'ERR_INVALID_ARG' : 'ERR_MODEL_CONFIG',
+    )
   }
 }
 
-function wrongOption(Kind: TypeErrorConstructor | RangeErrorConstructor, option: string, expected: string, received: unknown, code: InferenceErrorCode): Error {
+function wrongOption(
+  Kind: TypeErrorConstructor | RangeErrorConstructor,
+  option: string,
+  expected: string,
+  received: unknown,
+  code: InferenceErrorCode,
+): Error {
   const { message, argument, received: shown } = invalidArgument(option, expected, received, { code })
   return Object.assign(new Kind(message), { code, argument, expected, received: shown })
 }

@@ -13,14 +13,17 @@ export interface CreateArguments {
  * @throws TypeError, RangeError with the messages of onnxruntime-common, as code written for it may look for them.
  */
 export function readCreateArguments([first, ...rest]: readonly unknown[]): CreateArguments {
-  if (typeof first === 'string' || first instanceof Uint8Array) return { source: first, options: readOptions(rest[0]) }
+  if (typeof first === 'string' || first instanceof Uint8Array)
+    return { source: first, options: readOptions(rest[0]) }
   if (!isBuffer(first)) throw new TypeError("Unexpected argument[0]: must be 'path' or 'buffer'.")
   if (typeof rest[0] !== 'number') return { source: new Uint8Array(first), options: readOptions(rest[0]) }
   const [byteOffset, byteLength, options] = rest
   if (!Number.isSafeInteger(byteOffset)) throw new RangeError("'byteOffset' must be an integer.")
-  if (byteOffset < 0 || byteOffset >= first.byteLength) throw new RangeError(`'byteOffset' is out of range [0, ${first.byteLength}).`)
+  if (byteOffset < 0 || byteOffset >= first.byteLength)
+    throw new RangeError(`'byteOffset' is out of range [0, ${first.byteLength}).`)
   const most = first.byteLength - byteOffset
-  if (byteLength === undefined) return { source: new Uint8Array(first, byteOffset), options: readOptions(options) }
+  if (byteLength === undefined)
+    return { source: new Uint8Array(first, byteOffset), options: readOptions(options) }
   if (typeof byteLength !== 'number') throw new TypeError("'byteLength' must be a number.")
   if (!Number.isSafeInteger(byteLength)) throw new RangeError("'byteLength' must be an integer.")
   if (byteLength <= 0 || byteLength > most) throw new RangeError(`'byteLength' is out of range (0, ${most}].`)

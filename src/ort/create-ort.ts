@@ -39,9 +39,12 @@ export function checkEngine(engine: unknown): void {
 
 /** The same with an engine that is made when it is first used. */
 export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {}): Ort {
-  const open = (source: string | Uint8Array, settings: ModelOptions) => openSession(engine(), source, settings)
+  const open = (source: string | Uint8Array, settings: ModelOptions) =>
+    openSession(engine(), source, settings)
   return {
-    InferenceSession: sessionClass(async (created) => open(created.source, await modelSettings(created.options, options))),
+    InferenceSession: sessionClass(async (created) =>
+      open(created.source, await modelSettings(created.options, options)),
+    ),
     Tensor,
     env,
     get engine() {
@@ -51,7 +54,11 @@ export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {})
 }
 
 /** Loads a model for one session. */
-export async function openSession(engine: InferenceEngine, source: string | Uint8Array, settings: ModelOptions): Promise<EngineSession> {
+export async function openSession(
+  engine: InferenceEngine,
+  source: string | Uint8Array,
+  settings: ModelOptions,
+): Promise<EngineSession> {
   const held = await SessionModels.of(engine).hold(source, settings)
   try {
     return new EngineSession(held)

@@ -31,7 +31,11 @@ export class EngineSession implements InferenceSessionHandler {
     dropped.register(this, held, this)
   }
 
-  async run(feeds: SessionHandler.FeedsType, fetches: SessionHandler.FetchesType, options: InferenceSession.RunOptions): Promise<SessionHandler.ReturnType> {
+  async run(
+    feeds: SessionHandler.FeedsType,
+    fetches: SessionHandler.FetchesType,
+    options: InferenceSession.RunOptions,
+  ): Promise<SessionHandler.ReturnType> {
     if (this.#held === null) throw new Error('Session already disposed.')
     refuseTermination(options)
     checkRunOptions(options)
@@ -39,7 +43,10 @@ export class EngineSession implements InferenceSessionHandler {
     const { model } = this.#held
     const outputs = Object.keys(fetches)
     this.#checkTensors(outputs)
-    const answers = await model.infer(this.#ownFeeds(feeds), outputs.length === this.outputNames.length ? undefined : { outputs })
+    const answers = await model.infer(
+      this.#ownFeeds(feeds),
+      outputs.length === this.outputNames.length ? undefined : { outputs },
+    )
     return intoGiven(model.name, answers as Record<string, OnnxValue>, fetches)
   }
 
@@ -55,7 +62,10 @@ export class EngineSession implements InferenceSessionHandler {
   startProfiling(): void {}
 
   endProfiling(): void {
-    warnIgnored('endProfiling()', "the profile of a session with 'enableProfiling' is written when it is released.")
+    warnIgnored(
+      'endProfiling()',
+      "the profile of a session with 'enableProfiling' is written when it is released.",
+    )
   }
 
   /** More than the model takes may be given, as to onnxruntime-node. */
@@ -72,11 +82,20 @@ export class EngineSession implements InferenceSessionHandler {
 }
 
 function refuseTermination(options: InferenceSession.RunOptions): void {
-  if (options.terminate === true) throw new InferenceError('ERR_INVALID_ARG', "run option 'terminate': expected to be left out, received true. Model.infer() takes a signal by which runs are stopped.", { name: 'terminate' })
+  if (options.terminate === true)
+    throw new InferenceError(
+      'ERR_INVALID_ARG',
+      "run option 'terminate': expected to be left out, received true. Model.infer() takes a signal by which runs are stopped.",
+      { name: 'terminate' },
+    )
 }
 
 function warnOfIgnored(options: InferenceSession.RunOptions): void {
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && name !== 'terminate') warnIgnored(`The run option '${name}'`, 'requests share runs. Options of all runs of a model are its runOptions (createOrt).')
+    if (value !== undefined && name !== 'terminate')
+      warnIgnored(
+        `The run option '${name}'`,
+        'requests share runs. Options of all runs of a model are its runOptions (createOrt).',
+      )
   }
 }

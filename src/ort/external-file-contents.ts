@@ -16,9 +16,17 @@ interface ExternalFile {
  *
  * @throws InferenceError `ERR_INVALID_ARG`, or what reading a file threw.
  */
-export async function externalFiles(files: NonNullable<InferenceSession.SessionOptions['externalData']>): Promise<ExternalFile[]> {
+export async function externalFiles(
+  files: NonNullable<InferenceSession.SessionOptions['externalData']>,
+): Promise<ExternalFile[]> {
   if (!Array.isArray(files)) throw invalidArgument('externalData', 'an array of files', files)
-  return Promise.all(files.map(async (file) => (typeof file === 'string' ? { path: basename(file), data: await contentOf(file) } : { path: file.path, data: await contentOf(file.data) })))
+  return Promise.all(
+    files.map(async (file) =>
+      typeof file === 'string'
+        ? { path: basename(file), data: await contentOf(file) }
+        : { path: file.path, data: await contentOf(file.data) },
+    ),
+  )
 }
 
 async function contentOf(data: unknown): Promise<Uint8Array> {

@@ -23,13 +23,26 @@ const readHere = new Set(['executionProviders', 'externalData', 'preferredOutput
  *
  * @param defaults for every session; what a session says itself goes before them.
  */
-export async function modelSettings(options: InferenceSession.SessionOptions, defaults: ModelOptions): Promise<ModelOptions> {
+export async function modelSettings(
+  options: InferenceSession.SessionOptions,
+  defaults: ModelOptions,
+): Promise<ModelOptions> {
   const given = Object.entries(options).filter(([name, value]) => isGiven(value) && !isNoise(name, value))
-  for (const [name] of given) if (!handedOn.has(name) && !readHere.has(name)) warnIgnored(`The session option '${name}'`, 'zerohop has none of that name.')
+  for (const [name] of given)
+    if (!handedOn.has(name) && !readHere.has(name))
+      warnIgnored(`The session option '${name}'`, 'zerohop has none of that name.')
   checkOutputLocation(options.preferredOutputLocation)
-  const sessionOptions: Record<string, unknown> = { ...defaults.sessionOptions, ...Object.fromEntries(given.filter(([name]) => handedOn.has(name))) }
-  if (isGiven(options.externalData)) sessionOptions['externalData'] = await externalFiles(options.externalData)
-  return { ...defaults, ...providers(options, defaults), ...(Object.keys(sessionOptions).length > 0 && { sessionOptions: sessionOptions as SessionOptions }) }
+  const sessionOptions: Record<string, unknown> = {
+    ...defaults.sessionOptions,
+    ...Object.fromEntries(given.filter(([name]) => handedOn.has(name))),
+  }
+  if (isGiven(options.externalData))
+    sessionOptions['externalData'] = await externalFiles(options.externalData)
+  return {
+    ...defaults,
+    ...providers(options, defaults),
+    ...(Object.keys(sessionOptions).length > 0 && { sessionOptions: sessionOptions as SessionOptions }),
+  }
 }
 
 /** Errors come as exceptions; printed would be those as well of made-up rows that a load tries, of which some are meant to fail. */
@@ -41,13 +54,22 @@ function isGiven<T>(value: T): value is NonNullable<T> {
   return value !== undefined && value !== null
 }
 
-function providers({ executionProviders }: InferenceSession.SessionOptions, defaults: ModelOptions): Pick<ModelOptions, 'executionProviders'> {
+function providers(
+  { executionProviders }: InferenceSession.SessionOptions,
+  defaults: ModelOptions,
+): Pick<ModelOptions, 'executionProviders'> {
   if (isGiven(executionProviders) && executionProviders.length > 0) return { executionProviders }
-  return defaults.executionProviders === undefined && defaults.instanceGroup === undefined ? { executionProviders: ['cpu'] } : {}
+  return defaults.executionProviders === undefined && defaults.instanceGroup === undefined
+    ? { executionProviders: ['cpu'] }
+    : {}
 }
 
 function checkOutputLocation(location: InferenceSession.SessionOptions['preferredOutputLocation']): void {
   if (!isGiven(location)) return
   const wanted = typeof location === 'string' ? [location] : Object.values(location)
-  if (wanted.some((each) => each !== 'cpu')) warnIgnored("The session option 'preferredOutputLocation'", 'answers are always in memory of the caller (cpu).')
+  if (wanted.some((each) => each !== 'cpu'))
+    warnIgnored(
+      "The session option 'preferredOutputLocation'",
+      'answers are always in memory of the caller (cpu).',
+    )
 }

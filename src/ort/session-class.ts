@@ -1,4 +1,8 @@
-import { InferenceSession, type InferenceSessionFactory, type InferenceSessionHandler } from 'onnxruntime-common'
+import {
+  InferenceSession,
+  type InferenceSessionFactory,
+  type InferenceSessionHandler,
+} from 'onnxruntime-common'
 import { InferenceError } from '../errors.ts'
 import { checkSessionOptions } from './check-options.ts'
 import { readCreateArguments, type CreateArguments } from './create-arguments.ts'
@@ -12,12 +16,21 @@ export type SessionClass = new (handler: InferenceSessionHandler) => InferenceSe
 const CommonSession = InferenceSession as unknown as SessionClass
 
 /** A class of sessions that are opened by `open`. */
-export function sessionClass(open: (created: CreateArguments) => Promise<InferenceSessionHandler>): InferenceSessionFactory {
+export function sessionClass(
+  open: (created: CreateArguments) => Promise<InferenceSessionHandler>,
+): InferenceSessionFactory {
   class EngineInferenceSession extends CommonSession {
     static async create(...given: unknown[]): Promise<InferenceSession> {
       const created = readCreateArguments(given)
       checkSessionOptions(created.options)
-      if (created.source.length === 0) throw notOpened(new InferenceError('ERR_MODEL_LOAD', 'Model data pointer is null: No graph was found in the protobuf, as it has no bytes.', { name: 'buffer' }))
+      if (created.source.length === 0)
+        throw notOpened(
+          new InferenceError(
+            'ERR_MODEL_LOAD',
+            'Model data pointer is null: No graph was found in the protobuf, as it has no bytes.',
+            { name: 'buffer' },
+          ),
+        )
       try {
         return new EngineInferenceSession(await open(created))
       } catch (error) {

@@ -53,7 +53,8 @@ export class SessionModels {
     own.holders++
     try {
       const model = await own.loading
-      if (model.state === 'ready') return { model, release: async () => (leave() ? model.unload() : undefined) }
+      if (model.state === 'ready')
+        return { model, release: async () => (leave() ? model.unload() : undefined) }
     } catch (error) {
       leave()
       throw error
@@ -87,8 +88,10 @@ let known = 0
 
 /** Options in another order are the same options; what is no plain data (functions, tensors) is the same only where it is the same object. */
 function sorted(_: string, value: unknown): unknown {
-  if (isPlainObject(value)) return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-  if ((typeof value !== 'object' && typeof value !== 'function') || value === null || Array.isArray(value)) return value
+  if (isPlainObject(value))
+    return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null || Array.isArray(value))
+    return value
   if (!identities.has(value)) identities.set(value, ++known)
   return `object ${identities.get(value)}`
 }

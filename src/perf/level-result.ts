@@ -4,7 +4,14 @@ import { LoadWindow } from './load/load-window.ts'
 import type { MeasuredWindow } from './measured-window.ts'
 import type { ComposedModel, PerfTarget } from './perf-target.ts'
 import type { ComposingModel, LevelResult } from './result.ts'
-import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures, spanOf, type StatisticsSpan } from '../observability/statistics-difference.ts'
+import {
+  batchReasonsOf,
+  batchSizesOf,
+  paddingOf,
+  serverFigures,
+  spanOf,
+  type StatisticsSpan,
+} from '../observability/statistics-difference.ts'
 
 /** Bars of the histogram between a latency and twice as much. */
 const barsPerOctave = 8
@@ -24,7 +31,11 @@ export interface LevelOutcome {
 }
 
 /** Joins windows that follow each other to the result of their level. */
-export function levelResult(windows: readonly MeasuredWindow[], { composingModels = [] }: Pick<PerfTarget, 'composingModels'>, { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome): LevelResult {
+export function levelResult(
+  windows: readonly MeasuredWindow[],
+  { composingModels = [] }: Pick<PerfTarget, 'composingModels'>,
+  { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome,
+): LevelResult {
   const load = new LoadWindow(0)
   const eventLoopDelay = new DurationHistogram()
   for (const window of windows) {
@@ -53,9 +64,25 @@ export function levelResult(windows: readonly MeasuredWindow[], { composingModel
     delayedCount: load.delayedCount,
     eventLoopDelay: figuresOf(eventLoopDelay),
     cpuCores: perSecond(windows.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)),
-    goodput: goodputMs === null ? null : { withinMs: goodputMs, perSecond: perSecond(good), share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount) },
-    ...(composingModels.length === 0 ? {} : { composingModels: composingModels.map((model, index) => composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!)))) }),
-    sequences: windows[0]!.sequences === null ? null : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
+    goodput:
+      goodputMs === null
+        ? null
+        : {
+            withinMs: goodputMs,
+            perSecond: perSecond(good),
+            share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount),
+          },
+    ...(composingModels.length === 0
+      ? {}
+      : {
+          composingModels: composingModels.map((model, index) =>
+            composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!))),
+          ),
+        }),
+    sequences:
+      windows[0]!.sequences === null
+        ? null
+        : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
     ...(isScheduled ? { unansweredCount: pendingCount } : {}),
     sentPerSecond: perSecond(load.sentCount),
     percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },

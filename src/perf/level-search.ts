@@ -28,7 +28,11 @@ export interface JudgedLevel {
  *
  * @param signal after which no further level is begun.
  */
-export async function searchLevels({ range, binarySearch }: SearchSettings, measure: (level: number) => Promise<JudgedLevel>, signal?: AbortSignal): Promise<LevelResult[]> {
+export async function searchLevels(
+  { range, binarySearch }: SearchSettings,
+  measure: (level: number) => Promise<JudgedLevel>,
+  signal?: AbortSignal,
+): Promise<LevelResult[]> {
   const results: LevelResult[] = []
   const meets = async (level: number) => {
     const { result, meetsThreshold } = await measure(level)
@@ -38,14 +42,21 @@ export async function searchLevels({ range, binarySearch }: SearchSettings, meas
   const { start, end, step } = range
   if (!binarySearch) {
     // Counted in steps: a sum of many fractions would miss the end.
-    for (let index = 0, level = start; end === 0 || level <= end + step * 1e-6; level = start + ++index * step) {
+    for (
+      let index = 0, level = start;
+      end === 0 || level <= end + step * 1e-6;
+      level = start + ++index * step
+    ) {
       if (!(await meets(level)) || level === end) break
     }
     return results
   }
   if (!(await meets(start)) || end === start || (await meets(end))) return results
-  for (let [low, high] = [start, end]; high - low > step && signal?.aborted !== true; ) {
-    const middle = Number.isInteger(start) && Number.isInteger(end) && Number.isInteger(step) ? Math.floor((low + high) / 2) : (low + high) / 2
+  for (let [low, high] = [start, end]; high - low > step && signal?.aborted !== true;) {
+    const middle =
+      Number.isInteger(start) && Number.isInteger(end) && Number.isInteger(step)
+        ? Math.floor((low + high) / 2)
+        : (low + high) / 2
     if (await meets(middle)) low = middle
     else high = middle
   }

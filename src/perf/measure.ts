@@ -36,7 +36,12 @@ export interface MeasureHooks {
  *
  * @throws what the model's statistics throw; failures of requests are counted.
  */
-export async function measure(target: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
+export async function measure(
+  target: PerfTarget,
+  { level, load }: LoadLevel,
+  settings: MeasureSettings,
+  hooks: MeasureHooks = {},
+): Promise<LevelResult> {
   const { clock = loadClock, signal, log } = hooks
   const { model, source } = target
   const recorder = new Recorder(clock, log ?? null)
@@ -64,7 +69,14 @@ export async function measure(target: PerfTarget, { level, load }: LoadLevel, se
     }
   }
   const { percentile, goodputMs } = settings
-  return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, pendingCount, percentile, goodputMs })
+  return levelResult(windows, target, {
+    level,
+    stable,
+    isScheduled: load.isOpen,
+    pendingCount,
+    percentile,
+    goodputMs,
+  })
 }
 
 /** What is left of sequences would be in the way of the next level's. */

@@ -5,7 +5,11 @@ import type { MeasureSettings } from './measure-settings.ts'
 /** How load is made. */
 export type LoadSettings =
   | { readonly mode: 'concurrency'; readonly range: LevelRange }
-  | { readonly mode: 'request-rate'; readonly range: LevelRange; readonly distribution: 'constant' | 'poisson' }
+  | {
+      readonly mode: 'request-rate'
+      readonly range: LevelRange
+      readonly distribution: 'constant' | 'poisson'
+    }
   | { readonly mode: 'request-intervals'; readonly intervalsUs: readonly number[] }
   | { readonly mode: 'periodic-concurrency'; readonly steps: ConcurrencySteps }
 

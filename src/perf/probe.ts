@@ -13,6 +13,7 @@ export async function probe({ model, source }: PerfTarget, signal: AbortSignal):
     signal.throwIfAborted()
     if (error instanceof InferenceError && hopeless.includes(error.code)) throw error
   }
-  for (const { feeds, options } of source.endings?.() ?? []) await model.infer(feeds, { ...options, signal }).catch(() => {})
+  for (const { feeds, options } of source.endings?.() ?? [])
+    await model.infer(feeds, { ...options, signal }).catch(() => {})
   signal.throwIfAborted()
 }

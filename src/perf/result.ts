@@ -34,7 +34,13 @@ export interface InputLevels {
 }
 
 /** How requests are sent: so many at once, or so many a second whatever becomes of them. */
-export type LoadMode = 'concurrency' | 'request-rate' | 'request-intervals' | 'periodic-concurrency' | 'replay' | 'scenario'
+export type LoadMode =
+  | 'concurrency'
+  | 'request-rate'
+  | 'request-intervals'
+  | 'periodic-concurrency'
+  | 'replay'
+  | 'scenario'
 
 /** One level of load: the merged windows that it was judged by. */
 export interface LevelResult {

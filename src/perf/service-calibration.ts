@@ -44,7 +44,10 @@ const warmUpRuns = 3
  * Measures what runs of each size take on an idle machine: alone, and on all instances at once. Each is a request that fills
  * its batch.
  */
-export async function calibrateService(model: PerfModel, settings: CalibrationSettings): Promise<MeasuredService> {
+export async function calibrateService(
+  model: PerfModel,
+  settings: CalibrationSettings,
+): Promise<MeasuredService> {
   const { maxBatchSize, instances, seconds, feedsOf, bucketKey, signal } = settings
   const sizes = batchSizesToTry(maxBatchSize, [])
   const eachMs = (seconds * 1000) / (sizes.length * (instances > 1 ? 2 : 1) + 1)
@@ -63,18 +66,33 @@ export async function calibrateService(model: PerfModel, settings: CalibrationSe
     slowdowns.push(median(together.runMs) / median(alone.runMs))
   }
   const betweenMs = await measuredBetweenMs(model, settings, eachMs)
-  return { serviceTimes, slowdown: slowdownOf(slowdowns, instances), overheads: { ...overheadsOf(model, all), betweenMs } }
+  return {
+    serviceTimes,
+    slowdown: slowdownOf(slowdowns, instances),
+    overheads: { ...overheadsOf(model, all), betweenMs },
+  }
 }
 
 /** From the end of a run until the one behind it starts: what is left of the time of instances that always have one behind. */
-async function measuredBetweenMs(model: PerfModel, { maxBatchSize, instances, feedsOf, signal }: CalibrationSettings, forMs: number): Promise<number> {
+async function measuredBetweenMs(
+  model: PerfModel,
+  { maxBatchSize, instances, feedsOf, signal }: CalibrationSettings,
+  forMs: number,
+): Promise<number> {
   const startMs = performance.now()
   const { runMs } = await measured(model, feedsOf(maxBatchSize), maxBatchSize, 2 * instances, forMs, signal)
   const tookMs = performance.now() - startMs
   return runMs.length === 0 ? 0 : Math.max(0, (tookMs * instances) / runMs.length - mean(runMs))
 }
 
-async function measured(model: PerfModel, feeds: Feeds, rows: number, callers: number, forMs: number, signal: AbortSignal | undefined): Promise<Measured> {
+async function measured(
+  model: PerfModel,
+  feeds: Feeds,
+  rows: number,
+  callers: number,
+  forMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Measured> {
   const found: Measured = { rows, runMs: [], queuedMs: [], restMs: [] }
   const untilMs = performance.now() + forMs
   const call = async () => {
@@ -114,7 +132,8 @@ function overheadsOf(model: PerfModel, all: readonly Measured[]): Overheads {
   const gather = all.map(({ rows }) => meanMs(perBatch.get(rows)?.computeInput))
   const scatter = all.map(({ rows }) => meanMs(perBatch.get(rows)?.computeOutput))
   const [first, last] = [0, all.length - 1]
-  const perRow = (ms: readonly number[]) => (last === 0 ? 0 : Math.max(0, (ms[last]! - ms[first]!) / (all[last]!.rows - all[first]!.rows)))
+  const perRow = (ms: readonly number[]) =>
+    last === 0 ? 0 : Math.max(0, (ms[last]! - ms[first]!) / (all[last]!.rows - all[first]!.rows))
   const [gatherRowMs, scatterRowMs] = [perRow(gather), perRow(scatter)]
   const restMs = median(all[first]!.restMs)
   return {

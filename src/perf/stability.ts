@@ -37,14 +37,24 @@ export function throughputOf({ load }: MeasuredWindow): number {
  *
  * @param isScheduled whether requests are sent by a schedule: what is due just as a window begins or ends is in it or beside it, and says nothing.
  */
-export function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
+export function isStable(
+  windows: readonly MeasuredWindow[],
+  rule: StabilityRule,
+  isScheduled = false,
+): boolean {
   if (windows.length < stableWindows) return false
   const last = windows.slice(-stableWindows)
   const throughputs = last.map(throughputOf)
   if (throughputs.some((throughput) => throughput === 0)) return false
   const counts = last.map(({ load }) => load.requestCount + load.failureCount)
   const isSameSchedule = isScheduled && Math.max(...counts) - Math.min(...counts) <= 2
-  return (isSameSchedule || areClose(throughputs, rule.stability)) && areClose(last.map((window) => stabilisingUs(window, rule)), rule.stability)
+  return (
+    (isSameSchedule || areClose(throughputs, rule.stability)) &&
+    areClose(
+      last.map((window) => stabilisingUs(window, rule)),
+      rule.stability,
+    )
+  )
 }
 
 /**
@@ -52,7 +62,10 @@ export function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule
  * a pause of the machine may do.
  */
 export function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
-  return windows.length >= stableWindows && windows.slice(-stableWindows).every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
+  return (
+    windows.length >= stableWindows &&
+    windows.slice(-stableWindows).every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
+  )
 }
 
 /**
@@ -64,7 +77,9 @@ export function fallsBehind(windows: readonly MeasuredWindow[]): boolean {
   if (last.some(({ failures }) => notSentCode in failures)) return true
   const [first, final] = [last[0]!, last.at(-1)!]
   const risesMs = (final.latency.averageUs - first.latency.averageUs) / 1000
-  const risesInEach = last.every(({ latency }, index) => index === 0 || latency.averageUs > last[index - 1]!.latency.averageUs)
+  const risesInEach = last.every(
+    ({ latency }, index) => index === 0 || latency.averageUs > last[index - 1]!.latency.averageUs,
+  )
   return risesInEach && risesMs > laterShare * (final.endMs - first.endMs)
 }
 

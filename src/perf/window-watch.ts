@@ -31,7 +31,14 @@ export class WindowWatch {
     this.#before = after
     const spent = process.cpuUsage(this.#cpu)
     this.#cpu = process.cpuUsage()
-    return { load, server: server!, composing, sequences: this.#sequences(), eventLoopDelay: this.#delay.take(), cpuSeconds: (spent.user + spent.system) / 1e6 }
+    return {
+      load,
+      server: server!,
+      composing,
+      sequences: this.#sequences(),
+      eventLoopDelay: this.#delay.take(),
+      cpuSeconds: (spent.user + spent.system) / 1e6,
+    }
   }
 
   stop(): void {

@@ -28,7 +28,14 @@ export interface Windows {
 }
 
 /** Windows one after the other until the last three agree or went over the threshold, there have been `maxTrials`, or the load has come to its end. */
-export async function windowsUntilStable({ recorder, watch, load, settings, signal, onWindow }: WindowRun): Promise<Windows> {
+export async function windowsUntilStable({
+  recorder,
+  watch,
+  load,
+  settings,
+  signal,
+  onWindow,
+}: WindowRun): Promise<Windows> {
   const windows: MeasuredWindow[] = []
   const ended = endOf(load, signal)
   for (let trial = 1; trial <= settings.maxTrials; trial++) {
@@ -40,14 +47,21 @@ export async function windowsUntilStable({ recorder, watch, load, settings, sign
     if (windows.length > stableWindows) windows.shift()
     onWindow?.(window, trial)
     if (ended.aborted) break
-    if (isStable(windows, settings, load.isOpen) && !(load.isOpen && fallsBehind(windows))) return { windows, stable: true }
+    if (isStable(windows, settings, load.isOpen) && !(load.isOpen && fallsBehind(windows)))
+      return { windows, stable: true }
     if (isTooSlow(windows, settings)) break
   }
   return { windows, stable: false }
 }
 
 /** All that a load sends, as one window: from its first request to its last answer. */
-export async function countedWindow({ watch, recorder, load, signal, onWindow }: WindowRun): Promise<Windows> {
+export async function countedWindow({
+  watch,
+  recorder,
+  load,
+  signal,
+  onWindow,
+}: WindowRun): Promise<Windows> {
   await untilAborted(endOf(load, signal))
   const window = watch.cut()
   const { firstSentMs, lastEndedMs } = recorder.span
@@ -59,7 +73,13 @@ export async function countedWindow({ watch, recorder, load, signal, onWindow }:
 }
 
 /** Lets the requests of warming up go by. The first window begins in the moment in which the last of them ends: what ends after it, however soon, is measured. */
-export async function warmedUp({ recorder, watch, load, settings: { warmupRequestCount }, signal }: WindowRun): Promise<void> {
+export async function warmedUp({
+  recorder,
+  watch,
+  load,
+  settings: { warmupRequestCount },
+  signal,
+}: WindowRun): Promise<void> {
   if (warmupRequestCount === 0) return
   const controller = new AbortController()
   recorder.onceEnded(warmupRequestCount, () => {
@@ -70,10 +90,18 @@ export async function warmedUp({ recorder, watch, load, settings: { warmupReques
   if (!controller.signal.aborted) watch.cut()
 }
 
-async function windowEnd(recorder: Recorder, { measurementMode, measurementIntervalMs, measurementRequestCount }: MeasureSettings, ended: AbortSignal): Promise<void> {
-  if (measurementMode === 'time_windows') return pause(recorder.clock, intervalFactor * measurementIntervalMs, ended)
+async function windowEnd(
+  recorder: Recorder,
+  { measurementMode, measurementIntervalMs, measurementRequestCount }: MeasureSettings,
+  ended: AbortSignal,
+): Promise<void> {
+  if (measurementMode === 'time_windows')
+    return pause(recorder.clock, intervalFactor * measurementIntervalMs, ended)
   do await pause(recorder.clock, countIntervalMs, ended)
-  while (recorder.current.requestCount + recorder.current.failureCount < measurementRequestCount && !ended.aborted)
+  while (
+    recorder.current.requestCount + recorder.current.failureCount < measurementRequestCount &&
+    !ended.aborted
+  )
 }
 
 /** Aborted when the load has come to its end, or the user wants no more. */

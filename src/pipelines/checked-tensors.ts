@@ -1,5 +1,15 @@
-import { pipelineError, type ResolvedPipeline, type ResolvedTensor } from '../config/resolve-pipeline-config.ts'
-import { batchAxisOf, checkBatchDimension, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import {
+  pipelineError,
+  type ResolvedPipeline,
+  type ResolvedTensor,
+} from '../config/resolve-pipeline-config.ts'
+import {
+  batchAxisOf,
+  checkBatchDimension,
+  shownShape,
+  type ModelMetadata,
+  type ValueMetadata,
+} from '../metadata.ts'
 import { indexColumn } from '../request/divided-entries.ts'
 import { isElementType } from '../tensor.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
@@ -33,7 +43,11 @@ export class CheckedTensors {
       for (const { name, tensor } of step.outputs) {
         const { name: output, rows, ...made } = outputs.find((each) => each.name === name)!
         const own = indexColumn(rows) // the others name outputs that the pipeline may not have, or not by these names
-        this.#known[tensor] = { ...made, ...(own !== null && { rows: { index: own } }), by: `made by output '${output}' of step '${step.name}'` }
+        this.#known[tensor] = {
+          ...made,
+          ...(own !== null && { rows: { index: own } }),
+          by: `made by output '${output}' of step '${step.name}'`,
+        }
       }
     }
     for (const step of graph.steps) {
@@ -45,7 +59,13 @@ export class CheckedTensors {
       if (!isElementType(type)) throw pipelineError(graph.name, `inputs[${index}]`, 'a tensor', type)
     }
     const unknown = graph.inputs.findIndex((tensor) => this.#known[tensor] === null)
-    if (unknown !== -1) throw pipelineError(graph.name, `inputs[${unknown}].type`, 'to be given, as the tensor goes to no model', undefined)
+    if (unknown !== -1)
+      throw pipelineError(
+        graph.name,
+        `inputs[${unknown}].type`,
+        'to be given, as the tensor goes to no model',
+        undefined,
+      )
     for (const [index, output] of config.outputs.entries()) this.#checkOutput(index, output)
   }
 
@@ -54,12 +74,25 @@ export class CheckedTensors {
     for (const { name, tensor } of step.inputs) {
       const taken = shown.inputs.find((input) => input.name === name)!
       const known = this.#known[tensor]
-      if (known) this.#compare(`steps[${step.index}].inputs.${name}`, taken, `of input '${name}' of model '${step.model}'`, known, tensor)
+      if (known)
+        this.#compare(
+          `steps[${step.index}].inputs.${name}`,
+          taken,
+          `of input '${name}' of model '${step.model}'`,
+          known,
+          tensor,
+        )
     }
     for (const { name, tensor } of step.outputs) {
       const made = shown.outputs.find((output) => output.name === name)!
       const known = this.#known[tensor]!
-      this.#compare(`steps[${step.index}].outputs.${name}`, known, `of '${this.#graph.tensors[tensor]!.name}', ${known.by}`, { ...made, by: `output '${name}' of model '${step.model}'` }, null)
+      this.#compare(
+        `steps[${step.index}].outputs.${name}`,
+        known,
+        `of '${this.#graph.tensors[tensor]!.name}', ${known.by}`,
+        { ...made, by: `output '${name}' of model '${step.model}'` },
+        null,
+      )
     }
   }
 
@@ -68,7 +101,9 @@ export class CheckedTensors {
     for (const { name, tensor } of step.inputs) {
       const { name: input, ...taken } = shown.inputs.find((each) => each.name === name)!
       const known = this.#known[tensor]
-      this.#known[tensor] = known ? both(known, taken) : { ...taken, by: `taken by input '${input}' of step '${step.name}'` }
+      this.#known[tensor] = known
+        ? both(known, taken)
+        : { ...taken, by: `taken by input '${input}' of step '${step.name}'` }
     }
   }
 
@@ -89,31 +124,58 @@ export class CheckedTensors {
 
   /** Of the models that join requests the least; none is joined where one of them joins none. The rows of a step that fans out are not those of a request. */
   #findMaxBatchSize(given: number | undefined, bindings: readonly StepBinding[]): number {
-    const sizes = bindings.map(({ serving, fanned }) => (fanned === null ? largestBatchOf(serving) : Infinity))
+    const sizes = bindings.map(({ serving, fanned }) =>
+      fanned === null ? largestBatchOf(serving) : Infinity,
+    )
     const smallest = Math.min(...sizes)
     if (given === undefined) return smallest === Infinity ? 0 : smallest
     const least = Math.min(...sizes.filter((size) => size > 0))
     if (given <= least) return given
     const step = this.#graph.steps[sizes.indexOf(least)]!
-    throw pipelineError(this.#graph.name, 'maxBatchSize', `at most ${least}, as model '${step.model}' of step '${step.name}' takes`, given)
+    throw pipelineError(
+      this.#graph.name,
+      'maxBatchSize',
+      `at most ${least}, as model '${step.model}' of step '${step.name}' takes`,
+      given,
+    )
   }
 
   #declare(index: number, { name, type, dims }: ResolvedTensor): void {
     if (type === undefined && dims === undefined) return
     if (type === undefined || dims === undefined) {
       const [given, lacking] = type === undefined ? ['dims', 'type'] : ['type', 'dims']
-      throw pipelineError(this.#graph.name, `inputs[${index}].${lacking}`, `to be given beside ${given}`, undefined, `Leave both out where '${name}' is what its models take`)
+      throw pipelineError(
+        this.#graph.name,
+        `inputs[${index}].${lacking}`,
+        `to be given beside ${given}`,
+        undefined,
+        `Leave both out where '${name}' is what its models take`,
+      )
     }
-    this.#known[this.#graph.inputs[index]!] = { type, shape: this.#shapeOf(dims), by: `declared by inputs[${index}]` }
+    this.#known[this.#graph.inputs[index]!] = {
+      type,
+      shape: this.#shapeOf(dims),
+      by: `declared by inputs[${index}]`,
+    }
   }
 
   #checkOutput(index: number, { name, type, dims }: ResolvedTensor): void {
     const known = this.#known[this.#graph.outputs[index]!]!
     if (type !== undefined && type !== known.type) {
-      throw pipelineError(this.#graph.name, `outputs[${index}].type`, `${known.type}, the type of '${name}', ${known.by}`, type)
+      throw pipelineError(
+        this.#graph.name,
+        `outputs[${index}].type`,
+        `${known.type}, the type of '${name}', ${known.by}`,
+        type,
+      )
     }
     if (dims !== undefined && !fits(this.#shapeOf(dims), known.shape)) {
-      throw pipelineError(this.#graph.name, `outputs[${index}].dims`, `dims that fit shape ${shownShape(known.shape)} of '${name}', ${known.by}`, dims)
+      throw pipelineError(
+        this.#graph.name,
+        `outputs[${index}].dims`,
+        `dims that fit shape ${shownShape(known.shape)} of '${name}', ${known.by}`,
+        dims,
+      )
     }
   }
 
@@ -123,32 +185,80 @@ export class CheckedTensors {
   }
 
   /** @param tensor `null` where it is not the tensor that is wrong. */
-  #compare(path: string, expected: Omit<ValueMetadata, 'name'>, of: string, found: KnownTensor, tensor: number | null): void {
+  #compare(
+    path: string,
+    expected: Omit<ValueMetadata, 'name'>,
+    of: string,
+    found: KnownTensor,
+    tensor: number | null,
+  ): void {
     const source = tensor === null ? found.by : `'${this.#graph.tensors[tensor]!.name}', ${found.by}`
-    if (expected.type !== found.type) throw pipelineError(this.#graph.name, path, `${expected.type}, the type ${of}`, `${found.type} (${source})`)
-    if (isElementType(expected.type) && !fits(expected.shape, expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape)) {
-      throw pipelineError(this.#graph.name, path, `shape ${shownShape(expected.shape)}, ${of}`, `${shownShape(found.shape)} (${source})`)
+    if (expected.type !== found.type)
+      throw pipelineError(
+        this.#graph.name,
+        path,
+        `${expected.type}, the type ${of}`,
+        `${found.type} (${source})`,
+      )
+    if (
+      isElementType(expected.type) &&
+      !fits(
+        expected.shape,
+        expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape,
+      )
+    ) {
+      throw pipelineError(
+        this.#graph.name,
+        path,
+        `shape ${shownShape(expected.shape)}, ${of}`,
+        `${shownShape(found.shape)} (${source})`,
+      )
     }
     const [axis, foundAxis] = [batchAxisOf(expected), batchAxisOf(found)]
     if (this.maxBatchSize === 0 || axis === foundAxis || axis === -1 || foundAxis === -1) return
-    throw pipelineError(this.#graph.name, path, `rows along dimension ${axis}, ${of}`, `rows along dimension ${foundAxis} (${source})`)
+    throw pipelineError(
+      this.#graph.name,
+      path,
+      `rows along dimension ${axis}, ${of}`,
+      `rows along dimension ${foundAxis} (${source})`,
+    )
   }
 }
 
 /** What is known of a tensor with what a model says that takes it. */
 function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTensor {
-  const shape = taken.shape.length === 0 ? known.shape : [...taken.shape.map((dim, axis) => (typeof known.shape[axis] === 'number' ? known.shape[axis] : dim)), ...known.shape.slice(taken.shape.length)]
+  const shape =
+    taken.shape.length === 0
+      ? known.shape
+      : [
+          ...taken.shape.map((dim, axis) =>
+            typeof known.shape[axis] === 'number' ? known.shape[axis] : dim,
+          ),
+          ...known.shape.slice(taken.shape.length),
+        ]
   const axis = batchAxisOf(known) === -1 ? batchAxisOf(taken) : batchAxisOf(known) // rows are counted where one of them has some
-  return { ...known, shape, ...(taken.ragged && { ragged: true }), ...(batchAxisOf(known) !== axis && { batchAxis: axis }) }
+  return {
+    ...known,
+    shape,
+    ...(taken.ragged && { ragged: true }),
+    ...(batchAxisOf(known) !== axis && { batchAxis: axis }),
+  }
 }
 
 /** What is left of a shape for an input that leaves out further dimensions of 1. */
 function withoutTrailing({ length }: Shape, found: Shape): Shape {
-  return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string') ? found.slice(0, length) : found
+  return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string')
+    ? found.slice(0, length)
+    : found
 }
 
 /** Whether tensors may be of both shapes. ONNX Runtime tells of a scalar and of what has any rank alike, as []. */
 function fits(one: Shape, other: Shape): boolean {
   if (one.length === 0 || other.length === 0) return true
-  return one.length === other.length && one.every((dim, axis) => typeof dim === 'string' || typeof other[axis] === 'string' || dim === other[axis])
+  return (
+    one.length === other.length &&
+    one.every(
+      (dim, axis) => typeof dim === 'string' || typeof other[axis] === 'string' || dim === other[axis],
+    )
+  )
 }

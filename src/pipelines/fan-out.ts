@@ -60,7 +60,12 @@ export class FanOut implements RunningStep {
     this.#isToSend = false
     try {
       const { binding, options } = this.#of.renew()
-      while (!this.#hasEnded && this.#next < rows && (this.#open === 0 || roomOf(binding.serving, options.priority) > 0)) this.#sendRow(this.#next++, binding, options)
+      while (
+        !this.#hasEnded &&
+        this.#next < rows &&
+        (this.#open === 0 || roomOf(binding.serving, options.priority) > 0)
+      )
+        this.#sendRow(this.#next++, binding, options)
     } catch (error) {
       this.#fail(error, null)
     }
@@ -128,8 +133,15 @@ export class FanOut implements RunningStep {
   #joined(): Answer {
     const { step, outputs, wanted } = this.#of
     const { report, requestId } = wanted
-    for (const [row, answer] of this.#answers.entries()) this.#checkRow(row, report ? (answer as ReportedOutputs<AnyOutputs>).outputs : (answer as AnyOutputs))
-    return joinRows(this.#answers, { model: step.model, outputs, rows: this.#answers.map(() => 1), report, requestId })
+    for (const [row, answer] of this.#answers.entries())
+      this.#checkRow(row, report ? (answer as ReportedOutputs<AnyOutputs>).outputs : (answer as AnyOutputs))
+    return joinRows(this.#answers, {
+      model: step.model,
+      outputs,
+      rows: this.#answers.map(() => 1),
+      report,
+      requestId,
+    })
   }
 
   /** Each output has one entry for it, but those that say whose theirs are. */
@@ -138,7 +150,8 @@ export class FanOut implements RunningStep {
     for (const { name } of step.outputs) {
       const output = outputs.find((each) => each.name === name)!
       const dims = (answer[name] as Partial<TensorLike> | null)?.dims
-      if (output.rows !== undefined || !Array.isArray(dims) || dims[Math.max(0, batchAxisOf(output))] === 1) continue
+      if (output.rows !== undefined || !Array.isArray(dims) || dims[Math.max(0, batchAxisOf(output))] === 1)
+        continue
       const expected = 'one entry for the row, or outputs of the model that say whose entries they are (rows)'
       throw new InferenceError('ERR_EXECUTION', `Output '${name}' of model '${step.model}' has dims [${dims.join(', ')}] for row ${row}; expected ${expected}.`, {
         model: step.model, name, expected, received: `[${dims.join(', ')}]`,
@@ -149,11 +162,24 @@ export class FanOut implements RunningStep {
   #ofNoRow(): Answer {
     const { step, outputs, feeds, wanted } = this.#of
     const none: AnyOutputs = {}
-    for (const { name } of step.outputs) putValue(none, name, feeds.noneOf(outputs.find((each) => each.name === name)!))
+    for (const { name } of step.outputs)
+      putValue(none, name, feeds.noneOf(outputs.find((each) => each.name === name)!))
     if (!wanted.report) return none
     return {
       outputs: none,
-      report: { batchId: 0, batchSize: 0, paddedTo: null, position: 0, queuedMs: 0, computeMs: 0, reason: 'full', inline: true, instance: step.model, attempts: 0, parts: [] },
+      report: {
+        batchId: 0,
+        batchSize: 0,
+        paddedTo: null,
+        position: 0,
+        queuedMs: 0,
+        computeMs: 0,
+        reason: 'full',
+        inline: true,
+        instance: step.model,
+        attempts: 0,
+        parts: [],
+      },
     }
   }
 }

@@ -1,7 +1,14 @@
 import type { PipelineTensors } from '../config/pipeline-config.ts'
 import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
-import { makeTensor, putValue, Tensor, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import {
+  makeTensor,
+  putValue,
+  Tensor,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+} from '../tensor.ts'
 import type { OutputValue } from '../values.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 
@@ -13,13 +20,24 @@ export type PipelineValue = TensorLike | OutputValue | null
  *
  * @param none as many as there are tensors, of which those of the inputs come first.
  */
-export function inputValues({ inputs, maxBatchSize }: Pick<ModelMetadata, 'inputs' | 'maxBatchSize'>, { data, dims, rows, whole }: ParsedFeeds, none: readonly undefined[]): (PipelineValue | undefined)[] {
+export function inputValues(
+  { inputs, maxBatchSize }: Pick<ModelMetadata, 'inputs' | 'maxBatchSize'>,
+  { data, dims, rows, whole }: ParsedFeeds,
+  none: readonly undefined[],
+): (PipelineValue | undefined)[] {
   const values: (PipelineValue | undefined)[] = none.slice()
   for (let index = 0; index < inputs.length; index++) {
     const input = inputs[index]!
     const given = data[index]
     const axis = maxBatchSize > 0 && !whole ? batchAxisOf(input) : -1
-    values[index] = given == null ? null : { type: input.type, dims: dims?.[index] ?? dimsOf(input.shape as readonly number[], axis, rows), data: given }
+    values[index] =
+      given == null
+        ? null
+        : {
+            type: input.type,
+            dims: dims?.[index] ?? dimsOf(input.shape as readonly number[], axis, rows),
+            data: given,
+          }
   }
   return values
 }
@@ -32,7 +50,11 @@ function dimsOf(fixed: readonly number[], axis: number, rows: number): readonly 
 }
 
 /** The tensors of a request that a step waits for, as its `when` is given them; without those that were left out. */
-export function shownTensors({ tensors }: PipelineGraph, { awaits }: GraphStep, values: readonly (PipelineValue | undefined)[]): PipelineTensors {
+export function shownTensors(
+  { tensors }: PipelineGraph,
+  { awaits }: GraphStep,
+  values: readonly (PipelineValue | undefined)[],
+): PipelineTensors {
   const shown: Record<string, OutputValue> = {}
   for (const tensor of awaits) {
     const value = values[tensor]!
@@ -43,7 +65,8 @@ export function shownTensors({ tensors }: PipelineGraph, { awaits }: GraphStep, 
 
 /** A value as callers know it: what one step makes for another is no `Tensor` yet. */
 export function shownValue(value: PipelineValue): OutputValue {
-  if (value === null || value instanceof Tensor || !Array.isArray((value as Partial<TensorLike>).dims)) return value as OutputValue
+  if (value === null || value instanceof Tensor || !Array.isArray((value as Partial<TensorLike>).dims))
+    return value as OutputValue
   const { type, dims, data } = value as TensorLike
   return makeTensor(type as ElementType, data as TensorData, dims)
 }

@@ -26,15 +26,27 @@ export class ObservedRuns {
    *
    * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
    */
-  begun(feeds: ParsedFeeds, options: CheckedOptions, atMs: number, parent: RequestObservation | null | undefined = this.by.parent): RequestObservation | null {
+  begun(
+    feeds: ParsedFeeds,
+    options: CheckedOptions,
+    atMs: number,
+    parent: RequestObservation | null | undefined = this.by.parent,
+  ): RequestObservation | null {
     if (parent === null) return null
     const facts = factsOf(feeds, options, atMs)
-    return parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
+    return parent === undefined
+      ? this.by.observer!.begun(this.#model, facts)
+      : parent.child(this.#model, facts)
   }
 }
 
 /** A request has come to its end. */
-export function tellEnd({ observation, begunAtMs }: ObservedRun, nowMs: number, answer: Answer | null, reason: unknown): void {
+export function tellEnd(
+  { observation, begunAtMs }: ObservedRun,
+  nowMs: number,
+  answer: Answer | null,
+  reason: unknown,
+): void {
   if (answer !== null) observation!.passed(begunAtMs, nowMs)
   observation!.ended(answer !== null, reason, answer)
 }

@@ -6,9 +6,16 @@ import type { StepServing, StepTarget } from './step-target.ts'
  *
  * @param perRequest requests of each step's model for one of the pipeline's.
  */
-export function capacityOfSteps(targets: readonly StepTarget[], perRequest: readonly number[], own: Pick<ModelCapacity, 'maxBatchSize' | 'waiting' | 'running'>): ModelCapacity {
-  const each = targets.map(({ serving }, step) => forSeveral(capacityOfServing(serving), Math.max(1, perRequest[step]!)))
-  const least = (figure: 'instances' | 'free' | 'requestsPerSecond') => Math.min(...each.map((capacity) => capacity[figure]))
+export function capacityOfSteps(
+  targets: readonly StepTarget[],
+  perRequest: readonly number[],
+  own: Pick<ModelCapacity, 'maxBatchSize' | 'waiting' | 'running'>,
+): ModelCapacity {
+  const each = targets.map(({ serving }, step) =>
+    forSeveral(capacityOfServing(serving), Math.max(1, perRequest[step]!)),
+  )
+  const least = (figure: 'instances' | 'free' | 'requestsPerSecond') =>
+    Math.min(...each.map((capacity) => capacity[figure]))
   const isKnown = each.every(({ estimatedMs }) => estimatedMs > 0)
   return {
     ...own,
@@ -20,7 +27,13 @@ export function capacityOfSteps(targets: readonly StepTarget[], perRequest: read
 }
 
 function forSeveral(capacity: ModelCapacity, requests: number): ModelCapacity {
-  return requests === 1 ? capacity : { ...capacity, free: Math.floor(capacity.free / requests), requestsPerSecond: capacity.requestsPerSecond / requests }
+  return requests === 1
+    ? capacity
+    : {
+        ...capacity,
+        free: Math.floor(capacity.free / requests),
+        requestsPerSecond: capacity.requestsPerSecond / requests,
+      }
 }
 
 /** Requests of a level that would be accepted now. */
@@ -29,8 +42,14 @@ export function roomOf({ scheduler, pipeline }: StepServing, priority: number | 
 }
 
 /** In how many milliseconds a request would be answered that came now; 0 when nothing like it was seen. */
-export function estimatedMsOf({ scheduler, pipeline }: StepServing, rows: number, priority: number | undefined): number {
-  return pipeline === null ? (scheduler?.estimatedAnswerMs('', rows, priority) ?? 0) : pipeline.estimatedMs(rows, priority)
+export function estimatedMsOf(
+  { scheduler, pipeline }: StepServing,
+  rows: number,
+  priority: number | undefined,
+): number {
+  return pipeline === null
+    ? (scheduler?.estimatedAnswerMs('', rows, priority) ?? 0)
+    : pipeline.estimatedMs(rows, priority)
 }
 
 /** How much more a model can take: nothing while it is opened again after it had failed. */
@@ -39,4 +58,12 @@ export function capacityOfServing({ scheduler, pipeline }: StepServing): ModelCa
   return scheduler === null ? none : capacityOf(scheduler)
 }
 
-const none: ModelCapacity = { instances: 0, maxBatchSize: 0, waiting: 0, running: 0, free: 0, requestsPerSecond: 0, estimatedMs: 0 }
+const none: ModelCapacity = {
+  instances: 0,
+  maxBatchSize: 0,
+  waiting: 0,
+  running: 0,
+  free: 0,
+  requestsPerSecond: 0,
+  estimatedMs: 0,
+}

@@ -69,15 +69,34 @@ export class PipelineGraph {
       const found = numberOf.get(tensor)
       if (found !== undefined) return found
       const fitting = tensors.filter(({ madeBy }) => !isAnswer || madeBy !== -1).map((each) => each.name)
-      throw pipelineError(name, path, `${isAnswer ? '' : 'an input of the pipeline or '}an output of a step (${listNames(fitting)})`, tensor)
+      throw pipelineError(
+        name,
+        path,
+        `${isAnswer ? '' : 'an input of the pipeline or '}an output of a step (${listNames(fitting)})`,
+        tensor,
+      )
     }
     this.steps = config.steps.map((step, index): GraphStep => {
-      const ports = (option: 'inputs' | 'outputs') => step[option].map(([port, tensor]) => ({ name: port, tensor: find(`steps[${index}].${option}.${port}`, tensor) }))
+      const ports = (option: 'inputs' | 'outputs') =>
+        step[option].map(([port, tensor]) => ({
+          name: port,
+          tensor: find(`steps[${index}].${option}.${port}`, tensor),
+        }))
       const inputs = ports('inputs')
       const needs = step.needs.map((tensor, at) => find(`steps[${index}].needs[${at}]`, tensor))
       const awaits = [...new Set([...inputs.map(({ tensor }) => tensor), ...needs])]
       for (const tensor of awaits) tensors[tensor]!.awaitedBy.push(index)
-      return { index, name: step.name, model: step.model, version: step.version, inputs, outputs: ports('outputs'), when: step.when, fanOut: step.fanOut, awaits }
+      return {
+        index,
+        name: step.name,
+        model: step.model,
+        version: step.version,
+        inputs,
+        outputs: ports('outputs'),
+        when: step.when,
+        fanOut: step.fanOut,
+        awaits,
+      }
     })
     this.tensors = tensors
     this.inputs = config.inputs.map((_, index) => index)
@@ -112,12 +131,20 @@ export class PipelineGraph {
       needed.push(...this.steps[madeBy]!.awaits)
     }
     const steps = this.steps.filter(({ index }) => missing[index] !== -1)
-    return { steps, first: steps.filter(({ index }) => missing[index] === 0), missing, times: missing.map(() => NaN), none: missing.map(() => null) }
+    return {
+      steps,
+      first: steps.filter(({ index }) => missing[index] === 0),
+      missing,
+      times: missing.map(() => NaN),
+      none: missing.map(() => null),
+    }
   }
 
   /** The steps that make what one waits for, once for each such tensor. */
   #waitsFor(step: number): number[] {
-    return this.steps[step]!.awaits.map((tensor) => this.tensors[tensor]!.madeBy).filter((madeBy) => madeBy !== -1)
+    return this.steps[step]!.awaits.map((tensor) => this.tensors[tensor]!.madeBy).filter(
+      (madeBy) => madeBy !== -1,
+    )
   }
 
   /** That every step can come to run: those that wait for each other never do. */
@@ -139,7 +166,12 @@ export class PipelineGraph {
     let step = stuck
     for (; !path.includes(step); step = this.#waitsFor(step).find(isStuck)!) path.push(step)
     const circle = [...path.slice(path.indexOf(step)), step].map((each) => `'${this.steps[each]!.name}'`)
-    return pipelineError(this.name, `steps[${step}].inputs`, 'tensors that do not come from what the step makes itself', `a circle: ${circle.join(' waits for ')}`)
+    return pipelineError(
+      this.name,
+      `steps[${step}].inputs`,
+      'tensors that do not come from what the step makes itself',
+      `a circle: ${circle.join(' waits for ')}`,
+    )
   }
 
   /** That nothing is given or made for nobody. */
@@ -147,29 +179,60 @@ export class PipelineGraph {
     const isAnswered = (tensor: number) => this.outputs.includes(tensor)
     for (const [tensor, { name, madeBy, awaitedBy }] of this.tensors.entries()) {
       if (awaitedBy.length > 0) {
-        if (madeBy === -1 && isAnswered(tensor)) throw pipelineError(this.name, `outputs[${this.outputs.indexOf(tensor)}]`, 'an output of a step', `'${name}', an input of the pipeline`)
+        if (madeBy === -1 && isAnswered(tensor))
+          throw pipelineError(
+            this.name,
+            `outputs[${this.outputs.indexOf(tensor)}]`,
+            'an output of a step',
+            `'${name}', an input of the pipeline`,
+          )
         continue
       }
-      if (madeBy === -1) throw pipelineError(this.name, `inputs[${tensor}]`, 'an input that a step takes', name)
+      if (madeBy === -1)
+        throw pipelineError(this.name, `inputs[${tensor}]`, 'an input that a step takes', name)
       if (isAnswered(tensor)) continue
       const port = this.steps[madeBy]!.outputs.find((each) => each.tensor === tensor)!
-      throw pipelineError(this.name, `steps[${madeBy}].outputs.${port.name}`, 'a tensor that a step takes or the pipeline answers with, or no mention of this output', name)
+      throw pipelineError(
+        this.name,
+        `steps[${madeBy}].outputs.${port.name}`,
+        'a tensor that a step takes or the pipeline answers with, or no mention of this output',
+        name,
+      )
     }
     const { missing } = this.#plan(this.outputs)
     const idle = missing.indexOf(-1)
-    if (idle !== -1) throw pipelineError(this.name, `steps[${idle}]`, 'a step that an output of the pipeline depends on', this.steps[idle]!.name)
+    if (idle !== -1)
+      throw pipelineError(
+        this.name,
+        `steps[${idle}]`,
+        'a step that an output of the pipeline depends on',
+        this.steps[idle]!.name,
+      )
   }
 }
 
-function collectTensors(name: string, { inputs, steps }: ResolvedPipeline): (GraphTensor & { awaitedBy: number[] })[] {
-  const tensors: (GraphTensor & { awaitedBy: number[] })[] = inputs.map((input) => ({ name: input.name, madeBy: -1, awaitedBy: [] }))
+function collectTensors(
+  name: string,
+  { inputs, steps }: ResolvedPipeline,
+): (GraphTensor & { awaitedBy: number[] })[] {
+  const tensors: (GraphTensor & { awaitedBy: number[] })[] = inputs.map((input) => ({
+    name: input.name,
+    madeBy: -1,
+    awaitedBy: [],
+  }))
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]))
   for (const [index, step] of steps.entries()) {
     for (const [output, tensor] of step.outputs) {
       const same = byName.get(tensor)
       if (same !== undefined) {
-        const by = same.madeBy === -1 ? 'is an input of the pipeline' : `is made by step '${steps[same.madeBy]!.name}'`
-        throw pipelineError(name, `steps[${index}].outputs.${output}`, 'a name that no other tensor has', `'${tensor}', which ${by}`)
+        const by =
+          same.madeBy === -1 ? 'is an input of the pipeline' : `is made by step '${steps[same.madeBy]!.name}'`
+        throw pipelineError(
+          name,
+          `steps[${index}].outputs.${output}`,
+          'a name that no other tensor has',
+          `'${tensor}', which ${by}`,
+        )
       }
       const made = { name: tensor, madeBy: index, awaitedBy: [] }
       byName.set(tensor, made)

@@ -92,14 +92,20 @@ export class PipelineRun implements StepCaller, RunningStep {
       const binding = this.#owner.bind(step, this.options.requestId)
       const made = this.#madeFor(binding)
       const feeds = made ?? this.#feedsOf(step, binding)
-      const wanted = feeds !== null && (step.when === null || isWanted(step, step.when, this.#values, this.#owner, this.options.requestId))
+      const wanted =
+        feeds !== null &&
+        (step.when === null || isWanted(step, step.when, this.#values, this.#owner, this.options.requestId))
       if (this.settled) return // what its when did has ended the request
       if (!wanted) return this.#skip(step)
       const { serving } = binding
       if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
-      if (binding.fanned !== null) return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // of what was made it needs more than the rows
+      if (binding.fanned !== null)
+        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // of what was made it needs more than the rows
       const options = this.#optionsOf(step, binding, nowMs)
-      const running = made !== null ? submitStep(binding, made, options, this, step, nowMs) : startStep(binding, feeds, options, this, step)
+      const running =
+        made !== null
+          ? submitStep(binding, made, options, this, step, nowMs)
+          : startStep(binding, feeds, options, this, step)
       if (this.#beganAtMs[index] !== ended) this.#running[index] = running // else it was refused at once
     } catch (error) {
       this.failed(step, error)
@@ -114,7 +120,14 @@ export class PipelineRun implements StepCaller, RunningStep {
       const now = this.#owner.bind(step, this.options.requestId)
       return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
     }
-    const fanOut = new FanOut({ step, outputs: binding.metadata.outputs, feeds: fanned, wanted: this.options, caller: this, renew })
+    const fanOut = new FanOut({
+      step,
+      outputs: binding.metadata.outputs,
+      feeds: fanned,
+      wanted: this.options,
+      caller: this,
+      renew,
+    })
     this.#running[step.index] = fanOut
     fanOut.start()
   }
@@ -138,7 +151,13 @@ export class PipelineRun implements StepCaller, RunningStep {
     const beganAtMs = this.#beganAtMs[step.index]!
     this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
     this.#end(step.index)
-    const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs, this.options.deadlineMs, row)
+    const error = this.#owner.errors.ofStep(
+      step,
+      reason,
+      beganAtMs - this.madeAtMs,
+      this.options.deadlineMs,
+      row,
+    )
     this.#settle()
     queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
     this.#tellFailed(error, rejectionOf(error))
@@ -149,7 +168,9 @@ export class PipelineRun implements StepCaller, RunningStep {
     if (taker === null || this.settled || this.#plan.missing[taker.index] === -1) return null
     try {
       const { serving, stageable } = this.#owner.bind(taker, undefined)
-      return stageable && serving.parser!.made !== null ? (this.#staged ??= new StagedTensors()).add(tensor, serving, rows) : null
+      return stageable && serving.parser!.made !== null
+        ? (this.#staged ??= new StagedTensors()).add(tensor, serving, rows)
+        : null
     } catch {
       return null // the step will tell
     }
@@ -189,7 +210,8 @@ export class PipelineRun implements StepCaller, RunningStep {
       values.push(value as TensorLike)
     }
     const parsed = made.take(values)
-    const leased = this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, serving, parsed.data[0])
+    const leased =
+      this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, serving, parsed.data[0])
     return leased === null ? parsed : { ...parsed!, leased }
   }
 
@@ -226,13 +248,17 @@ export class PipelineRun implements StepCaller, RunningStep {
     const { graph } = this.#owner
     for (let port = 0; port < ports.length; port++) {
       for (const next of graph.tensors[ports[port]!.tensor]!.awaitedBy) {
-        if (this.#plan.missing[next] !== -1 && --this.#missing[next]! === 0) this.#owner.later(this, graph.steps[next]!)
+        if (this.#plan.missing[next] !== -1 && --this.#missing[next]! === 0)
+          this.#owner.later(this, graph.steps[next]!)
       }
     }
     if (--this.#left > 0 || !this.#settle()) return
     this.#staged?.settled()
     const outputs = this.#outputs()
-    const answer: Answer = this.#reports === null ? outputs : { outputs, report: this.#reports.whole(graph.name, this.rows, this.begunAtMs - this.madeAtMs) }
+    const answer: Answer =
+      this.#reports === null
+        ? outputs
+        : { outputs, report: this.#reports.whole(graph.name, this.rows, this.begunAtMs - this.madeAtMs) }
     this.#owner.ended(this, nowMs, answer, 'execution', undefined)
     this.#resolve(answer)
   }

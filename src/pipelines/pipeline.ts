@@ -27,7 +27,16 @@ import { bindStep, type StepBinding } from './step-binding.ts'
 import { StepErrors } from './step-errors.ts'
 import { StepReports } from './step-reports.ts'
 import { StepStats } from './step-stats.ts'
-import { foundAgain, isServed, metadataOf, type FindTarget, type InnerPipeline, type RunningStep, type StepServing, type StepTarget } from './step-target.ts'
+import {
+  foundAgain,
+  isServed,
+  metadataOf,
+  type FindTarget,
+  type InnerPipeline,
+  type RunningStep,
+  type StepServing,
+  type StepTarget,
+} from './step-target.ts'
 
 /** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
 export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
@@ -65,7 +74,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
    * @param targets the models of its steps, all of which serve.
    * @throws InferenceError `ERR_MODEL_CONFIG` where what a step takes or gives is not what it stands for in the graph.
    */
-  constructor(graph: PipelineGraph, config: ResolvedPipeline, targets: StepTarget[], { clock, keepAlive, observers, find }: PipelineServices) {
+  constructor(
+    graph: PipelineGraph,
+    config: ResolvedPipeline,
+    targets: StepTarget[],
+    { clock, keepAlive, observers, find }: PipelineServices,
+  ) {
     const { name } = graph
     this.graph = graph
     this.targets = targets
@@ -81,12 +95,36 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#bindings = graph.steps.map((step) => bindStep(name, step, targets[step.index]!.serving))
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
-    const joining = { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
-    this.metadata = Object.freeze({ name, path: '', properties: null, ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
-    this.#observed = new ObservedRuns({ name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null }, observers)
+    const joining = {
+      rows: 'unknown',
+      how: 'unknown',
+      largestDifference: null,
+      reason: 'each step joins requests for itself',
+    } as const
+    this.metadata = Object.freeze({
+      name,
+      path: '',
+      properties: null,
+      ...this.#tensors.metadata(),
+      unservableOutputs: [],
+      executionProviders: [],
+      maxBatchSize,
+      joining,
+    })
+    this.#observed = new ObservedRuns(
+      { name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null },
+      observers,
+    )
     const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
-    this.#parser = new FeedParser(this.metadata, { optionalInputs, limited: config.maxBatchSize !== undefined })
-    this.labels = new Map(config.outputs.flatMap((output) => (output.labels === undefined ? [] : [[output.name, output.labels] as const])))
+    this.#parser = new FeedParser(this.metadata, {
+      optionalInputs,
+      limited: config.maxBatchSize !== undefined,
+    })
+    this.labels = new Map(
+      config.outputs.flatMap((output) =>
+        output.labels === undefined ? [] : [[output.name, output.labels] as const],
+      ),
+    )
   }
 
   /** See {@link Model.infer}. */
@@ -94,21 +132,30 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     try {
       const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
       if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
-      return new Promise((resolve, reject) => this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject))) // which rejects with what it throws
+      return new Promise((resolve, reject) =>
+        this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
+      ) // which rejects with what it throws
     } catch (error) {
       this.counts.refused(error)
       return Promise.reject(error)
     }
   }
 
-  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void, parent?: RequestObservation | null): RunningStep {
+  begin(
+    feeds: unknown,
+    options: CheckedOptions,
+    resolve: (answer: Answer) => void,
+    reject: (reason: unknown) => void,
+    parent?: RequestObservation | null,
+  ): RunningStep {
     const { signal, splitOversized } = options
     const parsed = this.#parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
     const values = inputValues(this.metadata, parsed, this.#noValues)
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
     const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
-    if (this.#observed.by.observer !== null) run.observation = this.#observed.begun(parsed, options, nowMs, parent)
+    if (this.#observed.by.observer !== null)
+      run.observation = this.#observed.begun(parsed, options, nowMs, parent)
     if (signal?.aborted) {
       this.counts.aborted()
       run.settled = true
@@ -144,7 +191,9 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   /** The sum of those steps that have to run whatever comes; of one that fans out, for one of its rows at least. */
   #estimatedMs({ steps }: StepPlan, rows: number, priority: number | undefined): number {
     let sumMs = 0
-    for (const { index, fanOut } of steps) if (this.#isSure[index]!) sumMs += estimatedMsOf(this.targets[index]!.serving, fanOut === null ? rows : 1, priority)
+    for (const { index, fanOut } of steps)
+      if (this.#isSure[index]!)
+        sumMs += estimatedMsOf(this.targets[index]!.serving, fanOut === null ? rows : 1, priority)
     return sumMs
   }
 
@@ -164,11 +213,16 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
 
   /** Rejects all that was accepted. */
   destroy(): void {
-    for (const run of [...this.#line, ...this.#begun.all]) run.cancel(this.errors.closed(run.options.requestId), 'closed')
+    for (const run of [...this.#line, ...this.#begun.all])
+      run.cancel(this.errors.closed(run.options.requestId), 'closed')
   }
 
   capacity(): ModelCapacity {
-    return capacityOfSteps(this.targets, this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest), { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
+    return capacityOfSteps(
+      this.targets,
+      this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest),
+      { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size },
+    )
   }
 
   room(priority: number | undefined): number {
@@ -176,7 +230,10 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   stats(): ModelStatistics {
-    return { ...this.counts.stats.snapshot(this.#line.size), steps: this.stepStats.map((step) => step.snapshot()) }
+    return {
+      ...this.counts.stats.snapshot(this.#line.size),
+      steps: this.stepStats.map((step) => step.snapshot()),
+    }
   }
 
   // ── for its requests ──
@@ -193,7 +250,8 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   bind(step: GraphStep, requestId: string | undefined): StepBinding {
     const { index } = step
     const binding = this.#bindings[index]!
-    if (!isServed(this.targets[index]!.serving)) this.targets[index] = foundAgain(this.targets[index]!, step, this.#find)
+    if (!isServed(this.targets[index]!.serving))
+      this.targets[index] = foundAgain(this.targets[index]!, step, this.#find)
     const { serving } = this.targets[index]!
     if (!isServed(serving)) throw this.errors.notServed(step, serving, requestId)
     if (serving === binding.serving && metadataOf(serving) === binding.metadata) return binding
@@ -244,8 +302,14 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#line.add(run)
     this.#update()
     if (limitMs === Infinity) return
-    const error = () => (timeoutMs <= deadlineMs ? this.errors.timedOut(timeoutMs, this.#maxInFlight, requestId) : this.errors.late(this.graph.steps[0]!, deadlineMs, limitMs, requestId))
-    run.timer = this.#clock.setTimer(() => run.cancel(error(), timeoutMs <= deadlineMs ? 'timeout' : 'deadline'), limitMs)
+    const error = () =>
+      timeoutMs <= deadlineMs
+        ? this.errors.timedOut(timeoutMs, this.#maxInFlight, requestId)
+        : this.errors.late(this.graph.steps[0]!, deadlineMs, limitMs, requestId)
+    run.timer = this.#clock.setTimer(
+      () => run.cancel(error(), timeoutMs <= deadlineMs ? 'timeout' : 'deadline'),
+      limitMs,
+    )
   }
 
   #stopTimer(run: PipelineRun): void {
@@ -277,8 +341,11 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
 
 /** Whether neither a step nor any that it takes something from has a condition. */
 function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
-  return when === null && awaits.every((tensor) => {
-    const { madeBy } = graph.tensors[tensor]!
-    return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
-  })
+  return (
+    when === null &&
+    awaits.every((tensor) => {
+      const { madeBy } = graph.tensors[tensor]!
+      return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
+    })
+  )
 }

@@ -15,7 +15,11 @@ export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphSt
 /** Tensors of one request that were written where the steps that take them will be run. Each is held until the request is settled, or the step is. */
 export class StagedTensors {
   /** By tensor. */
-  readonly #staged: { readonly rows: StagedRows; readonly serving: StepServing; readonly data: TensorData }[] = []
+  readonly #staged: {
+    readonly rows: StagedRows
+    readonly serving: StepServing
+    readonly data: TensorData
+  }[] = []
 
   /** Where a tensor of so many rows is to be written; `null` where there is no room. */
   add(tensor: number, serving: StepServing, rows: number): TensorData | null {

@@ -43,27 +43,54 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
   const path = `steps[${step.index}]`
   const model = `model '${step.model}'`
   if (serving.sequences !== null) {
-    throw pipelineError(pipeline, `${path}.model`, 'a model without sequences', step.model, 'A pipeline hands on no sequence: call such a model from the application')
+    throw pipelineError(
+      pipeline,
+      `${path}.model`,
+      'a model without sequences',
+      step.model,
+      'A pipeline hands on no sequence: call such a model from the application',
+    )
   }
   for (const { name } of step.inputs) {
     if (metadata.inputs.some((input) => input.name === name)) continue
-    throw pipelineError(pipeline, `${path}.inputs.${name}`, `an input of ${model} (${namesOf(metadata.inputs)})`, name)
+    throw pipelineError(
+      pipeline,
+      `${path}.inputs.${name}`,
+      `an input of ${model} (${namesOf(metadata.inputs)})`,
+      name,
+    )
   }
-  const missing = metadata.inputs.find(({ name }) => !isMapped(step.inputs, name) && !serving.optionalInputs.includes(name))
+  const missing = metadata.inputs.find(
+    ({ name }) => !isMapped(step.inputs, name) && !serving.optionalInputs.includes(name),
+  )
   if (missing !== undefined) {
-    throw pipelineError(pipeline, `${path}.inputs`, `a tensor for input '${missing.name}' of ${model}`, `tensors for ${namesOf(step.inputs)}`)
+    throw pipelineError(
+      pipeline,
+      `${path}.inputs`,
+      `a tensor for input '${missing.name}' of ${model}`,
+      `tensors for ${namesOf(step.inputs)}`,
+    )
   }
   const { outputs } = serving.scheduler?.metadata ?? metadata // whose indices are those that a request names
   for (const { name } of step.outputs) {
     if (metadata.outputs.some((output) => output.name === name)) continue
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
     const hint = unservable && `It is ${unservable.type}, which the executor in use cannot return`
-    throw pipelineError(pipeline, `${path}.outputs.${name}`, `an output of ${model} (${namesOf(metadata.outputs)})`, name, hint)
+    throw pipelineError(
+      pipeline,
+      `${path}.outputs.${name}`,
+      `an output of ${model} (${namesOf(metadata.outputs)})`,
+      name,
+      hint,
+    )
   }
   const named = outputs.flatMap(({ name }, index) => (isMapped(step.outputs, name) ? [index] : []))
   const wanted = named.length === outputs.length ? null : named
   const fanned = step.fanOut === null ? null : fannedInputs(pipeline, step, metadata)
-  const tensors = fanned === null && serving.pipeline === null && serving.responses === null ? tensorsOf(metadata, step.inputs) : null
+  const tensors =
+    fanned === null && serving.pipeline === null && serving.responses === null
+      ? tensorsOf(metadata, step.inputs)
+      : null
   return {
     serving,
     metadata,
@@ -86,8 +113,16 @@ function tensorsOf({ inputs }: ModelMetadata, ports: readonly StepPort[]): numbe
 /** Whether rows of a model's only input may be written where they will be run. */
 function isStageable({ inputs, maxBatchSize }: ModelMetadata): boolean {
   const [input] = inputs
-  if (maxBatchSize === 0 || inputs.length !== 1 || !input!.shape.slice(1).every((dim) => typeof dim === 'number')) return false
-  return byteLengthOf(input!.type as ElementType, elementCount(input!.shape.slice(1) as number[])) >= stagedFromBytes
+  if (
+    maxBatchSize === 0 ||
+    inputs.length !== 1 ||
+    !input!.shape.slice(1).every((dim) => typeof dim === 'number')
+  )
+    return false
+  return (
+    byteLengthOf(input!.type as ElementType, elementCount(input!.shape.slice(1) as number[])) >=
+    stagedFromBytes
+  )
 }
 
 function isMapped(ports: readonly StepPort[], name: string): boolean {

@@ -26,7 +26,14 @@ class StepRequest extends InferRequest implements RunningStep {
   readonly #caller: StepCaller
   readonly #step: GraphStep
 
-  constructor(binding: StepBinding, feeds: ParsedFeeds, level: PriorityLevel, options: CheckedOptions, caller: StepCaller, step: GraphStep) {
+  constructor(
+    binding: StepBinding,
+    feeds: ParsedFeeds,
+    level: PriorityLevel,
+    options: CheckedOptions,
+    caller: StepCaller,
+    step: GraphStep,
+  ) {
     super(feeds, level, options, nobody, nobody)
     this.isStep = true
     this.#binding = binding
@@ -63,19 +70,35 @@ class StepRequest extends InferRequest implements RunningStep {
  * @returns what is under way, or has settled already.
  * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
  */
-export function startStep(binding: StepBinding, feeds: unknown, options: CheckedOptions, caller: StepCaller, step: GraphStep): RunningStep {
+export function startStep(
+  binding: StepBinding,
+  feeds: unknown,
+  options: CheckedOptions,
+  caller: StepCaller,
+  step: GraphStep,
+): RunningStep {
   const { serving } = binding
-  if (serving.pipeline !== null) return serving.pipeline.begin(feeds, options, ...told(caller, step), caller.observation)
+  if (serving.pipeline !== null)
+    return serving.pipeline.begin(feeds, options, ...told(caller, step), caller.observation)
   const scheduler = serving.scheduler!
   const { maxBatchSize } = scheduler.joining.metadata
   const split = (options.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
   const parsed = parse(binding, feeds, split)
   const maxRows = split && !parsed.whole ? maxBatchSize : Infinity
-  if (serving.responses === null && parsed.rows <= maxRows) return submitStep(binding, parsed, options, caller, step)
+  if (serving.responses === null && parsed.rows <= maxRows)
+    return submitStep(binding, parsed, options, caller, step)
   const level = scheduler.levels.of(options.priority)
   if (serving.responses !== null) {
     const leave = new AbortController()
-    void serving.responses.infer({ feeds: parsed, maxRows, level, options: { ...options, signal: leave.signal }, parent: caller.observation }).then(...told(caller, step))
+    void serving.responses
+      .infer({
+        feeds: parsed,
+        maxRows,
+        level,
+        options: { ...options, signal: leave.signal },
+        parent: caller.observation,
+      })
+      .then(...told(caller, step))
     return { cancel: (reason) => leave.abort(reason) }
   }
   const request = new SplitRequest(scheduler.metadata, parsed, maxRows, level, options, ...told(caller, step))
@@ -95,20 +118,42 @@ function parse({ serving }: StepBinding, feeds: unknown, split: boolean): Parsed
 }
 
 /** As {@link startStep}, of a request that is one run of a model, and has been read. */
-export function submitStep(binding: StepBinding, parsed: ParsedFeeds, options: CheckedOptions, caller: StepCaller, step: GraphStep, nowMs?: number): RunningStep {
+export function submitStep(
+  binding: StepBinding,
+  parsed: ParsedFeeds,
+  options: CheckedOptions,
+  caller: StepCaller,
+  step: GraphStep,
+  nowMs?: number,
+): RunningStep {
   const scheduler = binding.serving.scheduler!
-  const request = new StepRequest(binding, parsed, scheduler.levels.of(options.priority), options, caller, step)
+  const request = new StepRequest(
+    binding,
+    parsed,
+    scheduler.levels.of(options.priority),
+    options,
+    caller,
+    step,
+  )
   observe(caller, scheduler, request, options)
   scheduler.submit(request, options, nowMs)
   return request
 }
 
-function observe({ observation }: StepCaller, { observed, clock }: Scheduler, request: InferRequest, options: CheckedOptions): void {
+function observe(
+  { observation }: StepCaller,
+  { observed, clock }: Scheduler,
+  request: InferRequest,
+  options: CheckedOptions,
+): void {
   if (observation !== null) observed.begun(request, options, clock.nowMs(), observation)
 }
 
 /** Calls instead of a promise's, where a request is not of the kind that knows its caller. */
-function told(caller: StepCaller, step: GraphStep): [resolve: (answer: Answer) => void, reject: (reason: unknown) => void] {
+function told(
+  caller: StepCaller,
+  step: GraphStep,
+): [resolve: (answer: Answer) => void, reject: (reason: unknown) => void] {
   return [(answer) => caller.answered(step, answer), (reason) => caller.failed(step, reason)]
 }
 

@@ -54,7 +54,13 @@ export interface InnerPipeline {
    *
    * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
    */
-  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void, parent: RequestObservation | null): RunningStep
+  begin(
+    feeds: unknown,
+    options: CheckedOptions,
+    resolve: (answer: Answer) => void,
+    reject: (reason: unknown) => void,
+    parent: RequestObservation | null,
+  ): RunningStep
 }
 
 /** A step's part of a request, on its way. */
@@ -79,7 +85,11 @@ export function isServed({ state }: StepServing): boolean {
 }
 
 /** What failed loses its name when it cannot be loaded again, and what is loaded after that is another target. */
-export function foundAgain(target: StepTarget, { model, version }: Pick<GraphStep, 'model' | 'version'>, find: FindTarget): StepTarget {
+export function foundAgain(
+  target: StepTarget,
+  { model, version }: Pick<GraphStep, 'model' | 'version'>,
+  find: FindTarget,
+): StepTarget {
   try {
     return find(model, version)
   } catch {

@@ -24,13 +24,16 @@ const longestTimerMs = 2 ** 31 - 1
 export function readCallOptions(given: unknown, model: string): CallOptions {
   if (!isPlainObject(given)) throw invalidArgument('options', 'a plain object', given, { model })
   const { signal, ...options } = given
-  if (signal !== undefined && !isAbortSignal(signal)) throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
+  if (signal !== undefined && !isAbortSignal(signal))
+    throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
   return { signal, options, limit: limitOf(options) }
 }
 
 /** What is none is refused by the serving process. */
 function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: unknown }): CallLimit | null {
-  const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) => (typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity)) as [number, number]
+  const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) =>
+    typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity,
+  ) as [number, number]
   if (timeout === Infinity && deadline === Infinity) return null
   return timeout <= deadline ? { name: 'timeoutMs', ms: timeout } : { name: 'deadlineMs', ms: deadline }
 }
@@ -45,5 +48,10 @@ export function callFrame(call: Call, maxBytes: number): Buffer {
     throw unreadable(`arguments of ${call.method}()`, error)
   }
   if (frame.length <= maxBytes) return frame
-  throw invalidArgument(`arguments of ${call.method}()`, `at most ${maxBytes} bytes (maxBytes of serve)`, frame.length, { hint: 'Give the path of a model, and not its bytes' })
+  throw invalidArgument(
+    `arguments of ${call.method}()`,
+    `at most ${maxBytes} bytes (maxBytes of serve)`,
+    frame.length,
+    { hint: 'Give the path of a model, and not its bytes' },
+  )
 }

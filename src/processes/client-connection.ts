@@ -10,7 +10,15 @@ import { frameKinds, frameOf } from './frames.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import { greetNatively, readWelcome } from './native-greeting.ts'
 import { callFrame, noOptions, readCallOptions } from './call-options.ts'
-import { messageText, mostCalls, protocolVersion, readMessage, type CallResult, type Hello, type Welcome } from './messages.ts'
+import {
+  messageText,
+  mostCalls,
+  protocolVersion,
+  readMessage,
+  type CallResult,
+  type Hello,
+  type Welcome,
+} from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
 import { checkServer } from './server-check.ts'
@@ -43,7 +51,9 @@ export class ClientConnection implements ConnectionOwner {
   readonly #calls = new Map<number, Pending>()
   /** Those of both that are not settled: a number stays taken until the serving process has let go of the request, too. */
   #unsettled = 0
-  readonly #silence = new SilenceWatch(() => this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })))
+  readonly #silence = new SilenceWatch(() =>
+    this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })),
+  )
   #welcome: Welcome | null = null
   #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
   #end: Error | null = null
@@ -60,14 +70,28 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   /** Throws what the system says where nobody serves, and what a serving process refuses with. */
-  static async open(path: string, address: string, processes: NativeProcesses | null, sharesMemory: boolean, timeoutMs: number): Promise<ClientConnection> {
-    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory: sharesMemory && processes !== null }
-    if (processes === null || !sharesMemory) return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
+  static async open(
+    path: string,
+    address: string,
+    processes: NativeProcesses | null,
+    sharesMemory: boolean,
+    timeoutMs: number,
+  ): Promise<ClientConnection> {
+    const hello: Hello = {
+      protocol: protocolVersion,
+      version: libraryVersion,
+      sharesMemory: sharesMemory && processes !== null,
+    }
+    if (processes === null || !sharesMemory)
+      return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
     const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
     processes.handOver(descriptor)
     const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
     try {
-      client.#opened(welcome, handedOver && SharedRings.take(processes, handedOver, welcome.ringBytes, client.#connection.read))
+      client.#opened(
+        welcome,
+        handedOver && SharedRings.take(processes, handedOver, welcome.ringBytes, client.#connection.read),
+      )
     } catch (error) {
       client.close((error as Error).message)
       throw error
@@ -75,7 +99,13 @@ export class ClientConnection implements ConnectionOwner {
     return client
   }
 
-  static async #overSocket(path: string, address: string, processes: NativeProcesses | null, hello: Hello, timeoutMs: number): Promise<ClientConnection> {
+  static async #overSocket(
+    path: string,
+    address: string,
+    processes: NativeProcesses | null,
+    hello: Hello,
+    timeoutMs: number,
+  ): Promise<ClientConnection> {
     const socket = connect(address)
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
     try {
@@ -86,9 +116,15 @@ export class ClientConnection implements ConnectionOwner {
     }
     const client = new ClientConnection(path, socket)
     const welcome = await new Promise<Welcome>((resolve, reject) => {
-      const timer = setTimeout(() => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')), timeoutMs)
+      const timer = setTimeout(
+        () => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')),
+        timeoutMs,
+      )
       const settled = () => clearTimeout(timer)
-      client.#greeting = { resolve: (found) => (settled(), resolve(found)), reject: (error) => (settled(), reject(error)) }
+      client.#greeting = {
+        resolve: (found) => (settled(), resolve(found)),
+        reject: (error) => (settled(), reject(error)),
+      }
       client.#connection.sendText(frameKinds.hello, messageText(hello))
     })
     client.#opened(welcome, null)
@@ -125,14 +161,18 @@ export class ClientConnection implements ConnectionOwner {
     try {
       writeRequest(record, number, model, feeds, options, signal !== undefined)
       const { byteLength } = record
-      if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
+      if (byteLength > maxBytes)
+        throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
       if (this.closed) throw this.#end ?? disconnected(this.#path, 'it was closed meanwhile')
       return new Promise((resolve, reject) => {
         const pending = pendingOf(resolve, reject)
         this.#requests.set(number, pending)
         this.#hold()
         if (signal !== undefined) this.#watch(number, pending, signal)
-        if (limit !== null) pending.endWatch = this.#silence.watch(limit.ms, () => this.#withdraw(number, pending, tooSilent(model, limit, this.#path)))
+        if (limit !== null)
+          pending.endWatch = this.#silence.watch(limit.ms, () =>
+            this.#withdraw(number, pending, tooSilent(model, limit, this.#path)),
+          )
         this.#send(record, number, pending)
       })
     } finally {

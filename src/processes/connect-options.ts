@@ -43,19 +43,42 @@ export interface CheckedConnectOptions {
  */
 export function checkConnectOptions(path: unknown, options: unknown): CheckedConnectOptions {
   checkPath('path', path)
-  const { timeoutMs, spawn, sharedMemory = true } = readOptions('options', options, ['timeoutMs', 'spawn', 'sharedMemory'])
-  if (typeof sharedMemory !== 'boolean') throw invalidArgument('options.sharedMemory', 'true or false', sharedMemory)
+  const {
+    timeoutMs,
+    spawn,
+    sharedMemory = true,
+  } = readOptions('options', options, ['timeoutMs', 'spawn', 'sharedMemory'])
+  if (typeof sharedMemory !== 'boolean')
+    throw invalidArgument('options.sharedMemory', 'true or false', sharedMemory)
   return {
-    timeoutMs: timeoutMs === undefined ? (spawn === undefined ? 5000 : 60_000) : checkDuration('options.timeoutMs', timeoutMs),
+    timeoutMs:
+      timeoutMs === undefined
+        ? spawn === undefined
+          ? 5000
+          : 60_000
+        : checkDuration('options.timeoutMs', timeoutMs),
     spawn: spawn === undefined ? null : checkSpawn(spawn),
     sharedMemory,
   }
 }
 
 function checkSpawn(options: unknown): CheckedConnectOptions['spawn'] {
-  const { module, idleMs = 60_000, execArgv, env } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'])
-  if (execArgv !== undefined && !(Array.isArray(execArgv) && execArgv.every((each) => typeof each === 'string'))) throw invalidArgument('options.spawn.execArgv', 'an array of strings', execArgv)
-  if (env !== undefined && (typeof env !== 'object' || env === null || !Object.values(env).every((each) => typeof each === 'string'))) throw invalidArgument('options.spawn.env', 'an object of strings', env)
+  const {
+    module,
+    idleMs = 60_000,
+    execArgv,
+    env,
+  } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'])
+  if (
+    execArgv !== undefined &&
+    !(Array.isArray(execArgv) && execArgv.every((each) => typeof each === 'string'))
+  )
+    throw invalidArgument('options.spawn.execArgv', 'an array of strings', execArgv)
+  if (
+    env !== undefined &&
+    (typeof env !== 'object' || env === null || !Object.values(env).every((each) => typeof each === 'string'))
+  )
+    throw invalidArgument('options.spawn.env', 'an object of strings', env)
   return {
     module: moduleUrl(module),
     idleMs: checkDuration('options.spawn.idleMs', idleMs),

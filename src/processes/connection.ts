@@ -202,7 +202,8 @@ export class Connection {
     this.#late.push(body)
     this.#lateBytes += body.length
     this.#readAll()
-    if (!this.#closed && (this.#late.length > mostLate || this.#lateBytes > this.#frames.mostBytes)) this.#socket.pause()
+    if (!this.#closed && (this.#late.length > mostLate || this.#lateBytes > this.#frames.mostBytes))
+      this.#socket.pause()
   }
 
   /** In the order in which it was written, as far as it is accepted, and as long as this turn allows. */
@@ -212,7 +213,14 @@ export class Connection {
     if (beginMs - this.#sinceMs > 2 * turnMs && this.#usedMs > 0) this.#begin(beginMs)
     if (this.#rings === null || this.#readRing(this.#rings, beginMs)) this.#readLate(beginMs)
     this.#usedMs += performance.now() - beginMs
-    if (!this.#closed && this.#socket.isPaused() && this.#late.length <= mostLate / 2 && this.#lateBytes <= this.#frames.mostBytes && this.#owner.takesFrames()) this.#socket.resume()
+    if (
+      !this.#closed &&
+      this.#socket.isPaused() &&
+      this.#late.length <= mostLate / 2 &&
+      this.#lateBytes <= this.#frames.mostBytes &&
+      this.#owner.takesFrames()
+    )
+      this.#socket.resume()
   }
 
   #readLate(beginMs: number): void {
@@ -220,7 +228,11 @@ export class Connection {
       const body = this.#late.shift()!
       this.#lateBytes -= body.length
       const bytes = Math.min(body.length, longestRecord) & ~7
-      if (!this.#take(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes, noMore) || this.#isOver(beginMs, bytes)) return
+      if (
+        !this.#take(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes, noMore) ||
+        this.#isOver(beginMs, bytes)
+      )
+        return
     }
   }
 
@@ -236,7 +248,12 @@ export class Connection {
         if (bytes === -1) return true
         reader.wake()
       }
-      if (!this.#take(new RecordReader(views, reader.place, bytes), bytes, done) || this.#closed || this.#isOver(beginMs, bytes)) return false
+      if (
+        !this.#take(new RecordReader(views, reader.place, bytes), bytes, done) ||
+        this.#closed ||
+        this.#isOver(beginMs, bytes)
+      )
+        return false
     }
     return false
   }
@@ -256,7 +273,9 @@ export class Connection {
       done()
       this.read()
     }
-    slices.run(left, bytes, this.#piecewise.signal).then(goOn, (error: unknown) => this.close(senselessly(error as Error)))
+    slices
+      .run(left, bytes, this.#piecewise.signal)
+      .then(goOn, (error: unknown) => this.close(senselessly(error as Error)))
     return false
   }
 

@@ -44,14 +44,25 @@ export class EngineServer {
   #closing: Promise<void> | null = null
   #onClosed!: () => void
 
-  private constructor(engine: InferenceEngine, options: ReturnType<typeof checkServeOptions>, processes: NativeProcesses | null, lock: HeldLock) {
+  private constructor(
+    engine: InferenceEngine,
+    options: ReturnType<typeof checkServeOptions>,
+    processes: NativeProcesses | null,
+    lock: HeldLock,
+  ) {
     const { path, idleMs, maxRequests, maxBytes } = options
     this.path = path
     this.closed = new Promise((resolve) => (this.#onClosed = resolve))
     this.#lock = lock
     this.#idleMs = idleMs
     this.#processes = processes
-    this.#serving = { engine, methods: new ServedMethods(engine), processes, limits: { maxRequests, maxBytes }, gone: (client) => this.#gone(client) }
+    this.#serving = {
+      engine,
+      methods: new ServedMethods(engine),
+      processes,
+      limits: { maxRequests, maxBytes },
+      gone: (client) => this.#gone(client),
+    }
     this.#server = createServer((socket) => this.#accept(socket))
     this.#server.on('error', () => {}) // a client that the system has no room for asks again
   }
@@ -142,7 +153,10 @@ export class EngineServer {
   #watchIdle(): void {
     if (this.#idleMs === undefined || this.#clients.size > 0 || this.#closing !== null) return
     clearTimeout(this.#idle)
-    this.#idle = setTimeout(() => void this.close(), this.#hadClients ? this.#idleMs : Math.max(this.#idleMs, firstClientMs))
+    this.#idle = setTimeout(
+      () => void this.close(),
+      this.#hadClients ? this.#idleMs : Math.max(this.#idleMs, firstClientMs),
+    )
   }
 }
 
@@ -171,7 +185,8 @@ export function reserve(path: string): HeldLock {
 function removeLeftSocket(address: string): void {
   const found = lstatSync(address, { throwIfNoEntry: false })
   if (found === undefined) return
-  if (!found.isSocket()) throw new Error(found.isDirectory() ? 'it is a folder' : 'a file is there that is no socket')
+  if (!found.isSocket())
+    throw new Error(found.isDirectory() ? 'it is a folder' : 'a file is there that is no socket')
   rmSync(address, { force: true })
 }
 
@@ -180,10 +195,19 @@ export const freePath = 'a path at which nobody serves'
 
 function cannotListen(path: string, cause: Error): InferenceError {
   const message = `options.path: cannot listen at ${path}: ${cause.message}. Choose another path.`
-  return new InferenceError('ERR_INVALID_ARG', message, { name: 'options.path', expected: 'a path at which a socket can be made', received: path, cause })
+  return new InferenceError('ERR_INVALID_ARG', message, {
+    name: 'options.path',
+    expected: 'a path at which a socket can be made',
+    received: path,
+    cause,
+  })
 }
 
 function taken(path: string): InferenceError {
   const message = `options.path: expected ${freePath}, received ${path}, where another does. Connect to that, or choose another path.`
-  return new InferenceError('ERR_INVALID_ARG', message, { name: 'options.path', expected: freePath, received: path })
+  return new InferenceError('ERR_INVALID_ARG', message, {
+    name: 'options.path',
+    expected: freePath,
+    received: path,
+  })
 }

@@ -1,5 +1,14 @@
 /** What a frame on a socket is; the numbers never change. */
-export const frameKinds = { hello: 1, welcome: 2, refusal: 3, call: 4, result: 5, withdrawal: 6, record: 7, callWithBytes: 8 } as const
+export const frameKinds = {
+  hello: 1,
+  welcome: 2,
+  refusal: 3,
+  call: 4,
+  result: 5,
+  withdrawal: 6,
+  record: 7,
+  callWithBytes: 8,
+} as const
 
 /** Of the length and the kind. */
 const headBytes = 8
@@ -61,7 +70,8 @@ export class FrameReader {
     this.#headLength += part.length
     if (this.#headLength < headBytes) return at + part.length
     const length = this.#head.readUInt32LE(0)
-    if (length > this.mostBytes) throw new BadFrame(`a frame of ${length} bytes, expected at most ${this.mostBytes}`)
+    if (length > this.mostBytes)
+      throw new BadFrame(`a frame of ${length} bytes, expected at most ${this.mostBytes}`)
     this.#body = Buffer.allocUnsafeSlow(length)
     this.#bodyLength = 0
     if (length === 0) this.#finish(this.#body)

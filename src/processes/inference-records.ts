@@ -37,14 +37,24 @@ export interface TravellingRequest {
  * @param options those of the call that can travel; `undefined` for none.
  * @throws InferenceError `ERR_INVALID_ARG` for feeds that cannot be read.
  */
-export function writeRequest(record: RecordWriter, number: number, model: string, feeds: unknown, options: object | undefined, hasSignal: boolean): void {
+export function writeRequest(
+  record: RecordWriter,
+  number: number,
+  model: string,
+  feeds: unknown,
+  options: object | undefined,
+  hasSignal: boolean,
+): void {
   try {
     record.begin()
     record.number(number)
     record.number(hasSignal ? 1 : 0)
     const text = options === undefined ? '' : toText(options)
     // No character has more than 3 bytes in UTF-8.
-    if (text.length > mostOptionsBytes / 3 && Buffer.byteLength(text) > mostOptionsBytes) throw invalidArgument('options', `at most ${mostOptionsBytes} bytes as JSON`, Buffer.byteLength(text), { model })
+    if (text.length > mostOptionsBytes / 3 && Buffer.byteLength(text) > mostOptionsBytes)
+      throw invalidArgument('options', `at most ${mostOptionsBytes} bytes as JSON`, Buffer.byteLength(text), {
+        model,
+      })
     if (model.length > mostOptionsBytes / 3) throw invalidArgument('name', 'the name of a model', model)
     record.text(model)
     record.text(text)
@@ -55,9 +65,11 @@ export function writeRequest(record: RecordWriter, number: number, model: string
 }
 
 function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
-  if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw invalidArgument('feeds', 'an object of inputs by name', feeds, { model })
+  if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
+    throw invalidArgument('feeds', 'an object of inputs by name', feeds, { model })
   const names = Object.keys(feeds)
-  if (names.length > mostInputs) throw invalidArgument('feeds', `at most ${mostInputs} inputs`, names.length, { model })
+  if (names.length > mostInputs)
+    throw invalidArgument('feeds', `at most ${mostInputs} inputs`, names.length, { model })
   record.number(names.length)
   for (const name of names) {
     const value = (feeds as Record<string, unknown>)[name]
@@ -66,7 +78,9 @@ function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
     try {
       if (value !== undefined) writeValue(record, value)
     } catch (error) {
-      throw error instanceof NoValue ? invalidArgument(`input '${name}'`, error.expected, error.received, { model }) : error
+      throw error instanceof NoValue
+        ? invalidArgument(`input '${name}'`, error.expected, error.received, { model })
+        : error
     }
   }
 }
@@ -80,7 +94,8 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
   const hasSignal = record.count(1) === 1
   const model = record.text(mostOptionsBytes)
   const text = record.text(mostOptionsBytes)
-  const options = text === '' ? undefined : text.length <= shortText ? readText(text) : yield* textPieces(Buffer.from(text))
+  const options =
+    text === '' ? undefined : text.length <= shortText ? readText(text) : yield* textPieces(Buffer.from(text))
   if (options !== undefined && !isPlainObject(options)) throw new BadRecord('options that are no object')
   const feeds: Record<string, unknown> = {}
   for (let left = record.count(mostInputs); left > 0; left--) {
@@ -113,7 +128,12 @@ export function readText(text: string): unknown {
 }
 
 /** Makes up the record of an answer; `reported` when it is one with a report beside. */
-export function writeAnswer(record: RecordWriter, number: number, answer: Record<string, unknown>, reported: boolean): void {
+export function writeAnswer(
+  record: RecordWriter,
+  number: number,
+  answer: Record<string, unknown>,
+  reported: boolean,
+): void {
   const outputs = (reported ? answer['outputs'] : answer) as Record<string, unknown>
   record.begin()
   record.number(number)

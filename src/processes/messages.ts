@@ -51,15 +51,22 @@ export interface CallResult {
 }
 
 /** @throws BadRecord */
-export function readMessage<T>(body: Buffer, fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' }): T {
+export function readMessage<T>(
+  body: Buffer,
+  fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' },
+): T {
   return checkMessage(readText(body.toString()), fields)
 }
 
 /** @throws BadRecord */
-export function checkMessage<T>(message: unknown, fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' }): T {
+export function checkMessage<T>(
+  message: unknown,
+  fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' },
+): T {
   if (!isPlainObject(message)) throw new BadRecord('a message that is no object')
   for (const field in fields) {
-    if (typeof message[field] !== fields[field]) throw new BadRecord(`a message whose ${field} is no ${fields[field]}`)
+    if (typeof message[field] !== fields[field])
+      throw new BadRecord(`a message whose ${field} is no ${fields[field]}`)
   }
   return message as T
 }
@@ -71,10 +78,18 @@ const bytesStart = (textBytes: number): number => aligned(4 + textBytes)
 export function callFrameOf(call: Call): Buffer {
   const { text, arrays } = toTextAndBytes(call)
   const textBytes = Buffer.byteLength(text)
-  if (textBytes > mostCallBytes) throw invalidArgument(`arguments of ${call.method}()`, `at most ${mostCallBytes} bytes beside typed arrays`, textBytes)
+  if (textBytes > mostCallBytes)
+    throw invalidArgument(
+      `arguments of ${call.method}()`,
+      `at most ${mostCallBytes} bytes beside typed arrays`,
+      textBytes,
+    )
   if (arrays.length === 0) return textFrame(frameKinds.call, text)
   const start = bytesStart(textBytes)
-  const frame = frameOf(frameKinds.callWithBytes, arrays.reduce((at, { byteLength }) => at + aligned(byteLength), start)).fill(0, 8, 8 + start)
+  const frame = frameOf(
+    frameKinds.callWithBytes,
+    arrays.reduce((at, { byteLength }) => at + aligned(byteLength), start),
+  ).fill(0, 8, 8 + start)
   frame.writeUInt32LE(textBytes, 8)
   frame.write(text, 12)
   let at = 8 + start
@@ -90,9 +105,13 @@ export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
   const fields = { id: 'number', method: 'string', args: 'object' } as const
   const isText = kind === frameKinds.call
   const textBytes = isText ? body.length : body.length < 4 ? Infinity : body.readUInt32LE(0)
-  if (textBytes > mostCallBytes || (!isText && bytesStart(textBytes) > body.length)) throw new BadRecord('a call with too long a text')
+  if (textBytes > mostCallBytes || (!isText && bytesStart(textBytes) > body.length))
+    throw new BadRecord('a call with too long a text')
   const text = isText ? body : body.subarray(4, 4 + textBytes)
-  return checkMessage<Call>(yield* textPieces(text, isText ? undefined : body.subarray(bytesStart(textBytes))), fields)
+  return checkMessage<Call>(
+    yield* textPieces(text, isText ? undefined : body.subarray(bytesStart(textBytes))),
+    fields,
+  )
 }
 
 export const messageText = (message: Hello | Welcome | Call | CallResult): string => toText(message)

@@ -16,7 +16,14 @@ export interface Greeted {
   readonly handedOver: Descriptors | null
 }
 
-const welcomeFields = { protocol: 'number', version: 'string', process: 'number', ringBytes: 'number', maxRequests: 'number', maxBytes: 'number' } as const
+const welcomeFields = {
+  protocol: 'number',
+  version: 'string',
+  process: 'number',
+  ringBytes: 'number',
+  maxRequests: 'number',
+  maxBytes: 'number',
+} as const
 const greetingBytes = 65_536
 
 /** What a serving process says first. Throws what it refuses with. */
@@ -27,7 +34,12 @@ export function readWelcome(kind: number, body: Buffer): Welcome {
 }
 
 /** Greets by the addon's own socket: Node's would lose what is handed over. Throws what the system says, and what it is refused with. */
-export async function greetNatively(processes: NativeProcesses, address: string, hello: Hello, timeoutMs: number): Promise<Greeted> {
+export async function greetNatively(
+  processes: NativeProcesses,
+  address: string,
+  hello: Hello,
+  timeoutMs: number,
+): Promise<Greeted> {
   const descriptor = processes.connect(address)
   const descriptors: number[] = []
   try {
@@ -37,7 +49,13 @@ export async function greetNatively(processes: NativeProcesses, address: string,
     const [area, bell] = descriptors
     const expected = welcome.ringBytes > 0 ? 2 : 0
     // The other side has begun to use them: it would answer to where nobody looks.
-    if (descriptors.length !== expected) throw Object.assign(new Error(`${descriptors.length} of ${expected} descriptors came; too many files are open in this process`), { code: 'EMFILE' })
+    if (descriptors.length !== expected)
+      throw Object.assign(
+        new Error(
+          `${descriptors.length} of ${expected} descriptors came; too many files are open in this process`,
+        ),
+        { code: 'EMFILE' },
+      )
     return { descriptor, welcome, handedOver: expected === 0 ? null : { area: area!, bell: bell! } }
   } catch (error) {
     for (const each of [descriptor, ...descriptors]) processes.close(each)
@@ -45,7 +63,12 @@ export async function greetNatively(processes: NativeProcesses, address: string,
   }
 }
 
-async function receiveWelcome(processes: NativeProcesses, descriptor: number, descriptors: number[], timeoutMs: number): Promise<Welcome> {
+async function receiveWelcome(
+  processes: NativeProcesses,
+  descriptor: number,
+  descriptors: number[],
+  timeoutMs: number,
+): Promise<Welcome> {
   const room = Buffer.alloc(greetingBytes)
   let welcome: Welcome | undefined
   const frames = new FrameReader(greetingBytes, (kind, body) => {
@@ -56,14 +79,20 @@ async function receiveWelcome(processes: NativeProcesses, descriptor: number, de
   while (welcome === undefined) {
     const received = processes.receive(descriptor, room)
     descriptors.push(...received.descriptors)
-    if (received.length === 0) throw Object.assign(new Error('the connection was closed'), { code: 'ECONNREFUSED' })
+    if (received.length === 0)
+      throw Object.assign(new Error('the connection was closed'), { code: 'ECONNREFUSED' })
     if (received.length > 0) frames.push(room.subarray(0, received.length))
     else await readable(processes, descriptor, endMs - performance.now(), notAnswering(timeoutMs))
   }
   return welcome
 }
 
-function readable(processes: NativeProcesses, descriptor: number, timeoutMs: number, late: Error): Promise<void> {
+function readable(
+  processes: NativeProcesses,
+  descriptor: number,
+  timeoutMs: number,
+  late: Error,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
       clearTimeout(timer)

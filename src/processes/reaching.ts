@@ -45,7 +45,13 @@ export class Reaching {
       const leftMs = Math.max(1, endMs - performance.now())
       try {
         checkFolder(this.#path, false)
-        const connection = await ClientConnection.open(this.#path, this.#address, processes, sharedMemory, leftMs)
+        const connection = await ClientConnection.open(
+          this.#path,
+          this.#address,
+          processes,
+          sharedMemory,
+          leftMs,
+        )
         if (!this.#ending.signal.aborted) return connection
         connection.close('it was reached too late')
       } catch (error) {
@@ -62,8 +68,17 @@ export class Reaching {
   }
 
   #unreachable(cause: Error, isAbsent: boolean): InferenceError {
-    const what = isAbsent ? `No process serves at ${this.#path}` : `The process that serves at ${this.#path} cannot be connected to`
-    const next = isAbsent && this.#options.spawn === null ? 'Start the process that serves there, or have it started with `spawn`.' : 'See the cause.'
-    return new InferenceError('ERR_DISCONNECTED', `${what}: ${cause.message}. ${next}`, { name: 'path', received: this.#path, cause })
+    const what = isAbsent
+      ? `No process serves at ${this.#path}`
+      : `The process that serves at ${this.#path} cannot be connected to`
+    const next =
+      isAbsent && this.#options.spawn === null
+        ? 'Start the process that serves there, or have it started with `spawn`.'
+        : 'See the cause.'
+    return new InferenceError('ERR_DISCONNECTED', `${what}: ${cause.message}. ${next}`, {
+      name: 'path',
+      received: this.#path,
+      cause,
+    })
   }
 }

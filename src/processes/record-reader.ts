@@ -36,7 +36,8 @@ export class RecordReader {
   constructor(views: RecordViews, start: number, byteLength: number) {
     this.#views = views
     const head = views.cells[start / 8]!
-    if (byteLength < 8 || !Number.isInteger(head) || head < 1 || head * 8 > byteLength) throw new BadRecord('a head longer than its record')
+    if (byteLength < 8 || !Number.isInteger(head) || head < 1 || head * 8 > byteLength)
+      throw new BadRecord('a head longer than its record')
     this.#at = start / 8 + 1
     this.#body = start + head * 8
     this.#end = start + byteLength
@@ -52,7 +53,8 @@ export class RecordReader {
   /** A whole number from 0 to `most`. */
   count(most = mostItems): number {
     const value = this.number()
-    if (!(Number.isInteger(value) && value >= 0 && value <= most)) throw new BadRecord(`the number ${value}, expected one from 0 to ${most}`)
+    if (!(Number.isInteger(value) && value >= 0 && value <= most))
+      throw new BadRecord(`the number ${value}, expected one from 0 to ${most}`)
     return value
   }
 
@@ -79,14 +81,19 @@ export class RecordReader {
     const offset = this.count(this.#end)
     const length = this.count(this.#end)
     const start = this.#body + offset
-    if (offset % 8 !== 0 || length * size > this.#end - start) throw new BadRecord('elements outside of their record')
+    if (offset % 8 !== 0 || length * size > this.#end - start)
+      throw new BadRecord('elements outside of their record')
     if ((this.#uncopied -= length * size) < 0) throw new BadRecord('elements that lie where others do')
-    return length * size <= copiedBytes ? copyOf(view, start / size, start / size + length) : copyPieces(view, start / size, length)
+    return length * size <= copiedBytes
+      ? copyOf(view, start / size, start / size + length)
+      : copyPieces(view, start / size, length)
   }
 }
 
 function* copyPieces(view: TensorData, start: number, length: number): Pieces<TensorData> {
-  const copy = new (view.constructor as Float32ArrayConstructor)(Buffer.allocUnsafeSlow(length * view.BYTES_PER_ELEMENT).buffer)
+  const copy = new (view.constructor as Float32ArrayConstructor)(
+    Buffer.allocUnsafeSlow(length * view.BYTES_PER_ELEMENT).buffer,
+  )
   const part = copiedBytes / view.BYTES_PER_ELEMENT
   for (let at = 0; at < length; at += part) {
     if (at > 0) yield

@@ -61,7 +61,10 @@ export class RingWriter extends RecordRing {
 
   /** Whether the reader sleeps and has to be woken; asked once. */
   wakes(): boolean {
-    return Atomics.load(this.words, words.readerSleeps) === 1 && Atomics.exchange(this.words, words.readerSleeps, 0) === 1
+    return (
+      Atomics.load(this.words, words.readerSleeps) === 1 &&
+      Atomics.exchange(this.words, words.readerSleeps, 0) === 1
+    )
   }
 
   /** Where in the ring so many bytes can be written; -1 for nowhere. */
@@ -104,7 +107,8 @@ export class RingReader extends RecordRing {
         this.#advance(ahead)
         continue
       }
-      if (bytes < 16 || bytes % 8 !== 0 || bytes > used || bytes > ahead) throw new BadRecord('a record of an impossible length')
+      if (bytes < 16 || bytes % 8 !== 0 || bytes > used || bytes > ahead)
+        throw new BadRecord('a record of an impossible length')
       this.place = this.start + offset + 8
       this.#bytes = bytes
       return bytes - 8

@@ -2,7 +2,18 @@ import { storageOf, type ElementType, type TensorData } from '../tensor.ts'
 import { viewAs } from '../typed-array.ts'
 
 /** Typed arrays by the numbers that they have in records. Never changed, only added to. */
-const kinds = ['uint8', 'float32', 'float64', 'int8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'] as const satisfies ElementType[]
+const kinds = [
+  'uint8',
+  'float32',
+  'float64',
+  'int8',
+  'int16',
+  'uint16',
+  'int32',
+  'uint32',
+  'int64',
+  'uint64',
+] as const satisfies ElementType[]
 
 const numberOf = new Map(kinds.map((type, number) => [storageOf(type).name, number]))
 
@@ -40,7 +51,11 @@ export class RecordViews {
     const type = kinds[kind]
     if (type === undefined) return undefined
     const Storage = storageOf(type)
-    return (this.#views[kind] = new Storage(this.#memory, 0, Math.floor(this.#memory.byteLength / Storage.BYTES_PER_ELEMENT)))
+    return (this.#views[kind] = new Storage(
+      this.#memory,
+      0,
+      Math.floor(this.#memory.byteLength / Storage.BYTES_PER_ELEMENT),
+    ))
   }
 }
 

@@ -9,7 +9,12 @@ import type { SequenceConfig } from '../config/sequence-config.ts'
 import type { InputConfig, OutputConfig } from '../config/tensor-config.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
-import { checkUnloadOptions, readVersion, type EngineInferOptions, type UnloadOptions } from '../config/version-options.ts'
+import {
+  checkUnloadOptions,
+  readVersion,
+  type EngineInferOptions,
+  type UnloadOptions,
+} from '../config/version-options.ts'
 import type { EngineStatistics } from '../engine-statistics.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelState, ModelVersionStatus } from '../model-state.ts'
@@ -87,13 +92,29 @@ export class RemoteEngine {
    *
    * @throws InferenceError what that rejects with; `ERR_DISCONNECTED`.
    */
-  load<const I extends readonly InputConfig[], const O extends readonly OutputConfig[], const S extends SequenceConfig = {}, const Left extends readonly string[] = []>(name: string, config: LiteralConfig<I, O, S, Left>, options?: LoadOptions): Promise<RemoteModel<SignatureOf<I, O, S, Left>>>
-  load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<RemoteModel<M>>
+  load<
+    const I extends readonly InputConfig[],
+    const O extends readonly OutputConfig[],
+    const S extends SequenceConfig = {},
+    const Left extends readonly string[] = [],
+  >(
+    name: string,
+    config: LiteralConfig<I, O, S, Left>,
+    options?: LoadOptions,
+  ): Promise<RemoteModel<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(
+    name: string,
+    config?: ModelConfig,
+    options?: LoadOptions,
+  ): Promise<RemoteModel<M>>
   async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<RemoteModel> {
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
-    const { version } = (await untilAborted(this.#call('load', [name, config === undefined ? null : travelling(config)]), signal)) as { version: number }
+    const { version } = (await untilAborted(
+      this.#call('load', [name, config === undefined ? null : travelling(config)]),
+      signal,
+    )) as { version: number }
     return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
   }
 
@@ -113,9 +134,14 @@ export class RemoteEngine {
     feeds: M['inputs'],
     options?: EngineInferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
-  infer(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
+  infer(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options?: EngineInferOptions<string, boolean>,
+  ): Promise<unknown> {
     const connection = this.#connection
-    if (connection.closed || this.#closed || typeof name !== 'string') return this.#inferLater(name, feeds, options)
+    if (connection.closed || this.#closed || typeof name !== 'string')
+      return this.#inferLater(name, feeds, options)
     try {
       return connection.infer(name, feeds, options)
     } catch (error) {
@@ -125,7 +151,11 @@ export class RemoteEngine {
 
   /** The model of that name there, or one version of it; whether there is one shows when it is used. */
   model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): RemoteModel<M> {
-    return new RemoteModel<M>(name, version === undefined ? undefined : readVersion(version, 'version', { model: name }), this.#owner)
+    return new RemoteModel<M>(
+      name,
+      version === undefined ? undefined : readVersion(version, 'version', { model: name }),
+      this.#owner,
+    )
   }
 
   /** The models there are. */
@@ -171,13 +201,21 @@ export class RemoteEngine {
     return this.close()
   }
 
-  async #inferLater(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
+  async #inferLater(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options?: EngineInferOptions<string, boolean>,
+  ): Promise<unknown> {
     if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
     const { limit } = options === undefined ? noOptions : readCallOptions(options, name)
-    if (limit === null) return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
+    if (limit === null)
+      return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.path)), limit.ms)
-    const connection = await untilAborted(untilAborted(this.#connected(), options?.signal), late.signal).finally(() => clearTimeout(timer))
+    const connection = await untilAborted(
+      untilAborted(this.#connected(), options?.signal),
+      late.signal,
+    ).finally(() => clearTimeout(timer))
     return connection.infer(name, feeds, options)
   }
 
@@ -194,7 +232,10 @@ export class RemoteEngine {
   }
 
   #ended(): InferenceError {
-    return new InferenceError('ERR_CLOSED', `The connection to ${this.path} is closed.`, { expected: 'an open connection', received: 'a closed one' })
+    return new InferenceError('ERR_CLOSED', `The connection to ${this.path} is closed.`, {
+      expected: 'an open connection',
+      received: 'a closed one',
+    })
   }
 }
 
@@ -202,7 +243,12 @@ export class RemoteEngine {
 function travelling(config: ModelConfig): ModelConfig {
   const { path, dynamicBatching } = config
   if (typeof dynamicBatching === 'object' && typeof dynamicBatching?.cost === 'function') {
-    throw invalidArgument('dynamicBatching.cost', '{ input, dim }, as functions stay in their process', dynamicBatching.cost, { code: 'ERR_MODEL_CONFIG' })
+    throw invalidArgument(
+      'dynamicBatching.cost',
+      '{ input, dim }, as functions stay in their process',
+      dynamicBatching.cost,
+      { code: 'ERR_MODEL_CONFIG' },
+    )
   }
   return typeof path === 'string' && !path.startsWith('file:') ? { ...config, path: resolve(path) } : config
 }

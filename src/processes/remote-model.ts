@@ -1,7 +1,13 @@
 import { outsideContext } from '../async-context.ts'
 import { classify, classifyAlong, type Classification } from '../classification.ts'
 import type { InferOptions, ReportedOutputs } from '../config/infer-options.ts'
-import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
+import type {
+  AnyOutputs,
+  AnySignature,
+  ModelSignature,
+  OutputName,
+  WantedOutputs,
+} from '../config/model-signature.ts'
 import type { UnloadOptions } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelStatistics } from '../observability/model-statistics.ts'
@@ -43,13 +49,20 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     feeds: M['inputs'],
     options: InferOptions<Name, boolean> & { report: true },
   ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
-  infer<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: InferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: InferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
   infer<Name extends OutputName<M> = never>(
     feeds: M['inputs'],
     options?: InferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
-    return this.#owner.infer(this.name, feeds, this.version === undefined ? options : { ...options, version: this.version })
+    return this.#owner.infer(
+      this.name,
+      feeds,
+      this.version === undefined ? options : { ...options, version: this.version },
+    )
   }
 
   /** As {@link Model.inferMany}. */
@@ -81,12 +94,31 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
    *
    * @throws InferenceError what that throws, `ERR_MODEL_NOT_FOUND` and `ERR_DISCONNECTED`.
    */
-  classification(outputs: Partial<AnyOutputs>, count?: number, output?: OutputName<M>): Promise<Classification[][]>
-  classification(outputs: Partial<AnyOutputs>, count: number | undefined, output: OutputName<M> | undefined, axis: number): Promise<Classification[][][]>
-  async classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>, axis?: number): Promise<Classification[][] | Classification[][][]> {
-    const { metadata, labels } = (await this.#owner.call('classes', this.name, this.version)) as { metadata: ModelMetadata; labels: readonly [string, readonly string[]][] }
+  classification(
+    outputs: Partial<AnyOutputs>,
+    count?: number,
+    output?: OutputName<M>,
+  ): Promise<Classification[][]>
+  classification(
+    outputs: Partial<AnyOutputs>,
+    count: number | undefined,
+    output: OutputName<M> | undefined,
+    axis: number,
+  ): Promise<Classification[][][]>
+  async classification(
+    outputs: Partial<AnyOutputs>,
+    count = 1,
+    output?: OutputName<M>,
+    axis?: number,
+  ): Promise<Classification[][] | Classification[][][]> {
+    const { metadata, labels } = (await this.#owner.call('classes', this.name, this.version)) as {
+      metadata: ModelMetadata
+      labels: readonly [string, readonly string[]][]
+    }
     const classified = { outputs, count, output }
-    return axis === undefined ? classify(metadata, new Map(labels), classified) : classifyAlong(axis, metadata, new Map(labels), classified)
+    return axis === undefined
+      ? classify(metadata, new Map(labels), classified)
+      : classifyAlong(axis, metadata, new Map(labels), classified)
   }
 
   /** Has it released there, for all. */

@@ -31,8 +31,15 @@ const mostBytes = 2 ** 30 - 4096
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkServeOptions(given: unknown): Required<Omit<ServeOptions, 'idleMs'>> & { readonly idleMs: number | undefined } {
-  const { path, maxRequests = defaultMaxRequests, maxBytes = defaultMaxBytes, idleMs } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'])
+export function checkServeOptions(
+  given: unknown,
+): Required<Omit<ServeOptions, 'idleMs'>> & { readonly idleMs: number | undefined } {
+  const {
+    path,
+    maxRequests = defaultMaxRequests,
+    maxBytes = defaultMaxBytes,
+    idleMs,
+  } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'])
   return {
     path: checkPath('options.path', path),
     maxRequests: checkCount('options.maxRequests', maxRequests, 1, 2 ** 20),
@@ -43,7 +50,8 @@ export function checkServeOptions(given: unknown): Required<Omit<ServeOptions, '
 
 /** A path is checked further where it is used. */
 export function checkPath(name: string, path: unknown): string {
-  if (typeof path !== 'string' || path === '' || path.includes('\0')) throw invalidArgument(name, 'the path of a socket', path)
+  if (typeof path !== 'string' || path === '' || path.includes('\0'))
+    throw invalidArgument(name, 'the path of a socket', path)
   return path
 }
 

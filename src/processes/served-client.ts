@@ -9,7 +9,15 @@ import { ClientWatch } from './client-watch.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, textFrame } from './frames.ts'
 import { requestPieces, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
-import { callPieces, messageText, mostCalls, protocolVersion, readMessage, type Hello, type Welcome } from './messages.ts'
+import {
+  callPieces,
+  messageText,
+  mostCalls,
+  protocolVersion,
+  readMessage,
+  type Hello,
+  type Welcome,
+} from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { ServedMethods } from './served-methods.ts'
@@ -76,7 +84,11 @@ export class ServedClient implements ConnectionOwner {
     this.#serving = serving
     this.#socket = socket
     this.#connection = new Connection(socket, this)
-    this.#watch = new ClientWatch(this.#connection, serving.limits.maxBytes, () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending)
+    this.#watch = new ClientWatch(
+      this.#connection,
+      serving.limits.maxBytes,
+      () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
+    )
     this.#patience = setTimeout(() => this.close('it has not greeted'), patienceMs).unref()
   }
 
@@ -102,16 +114,28 @@ export class ServedClient implements ConnectionOwner {
 
   accepts(): boolean {
     const { maxRequests, maxBytes } = this.#serving.limits
-    this.#blocked = !this.#ending && (!this.#greeted || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#connection.unsentBytes >= maxBytes)
+    this.#blocked =
+      !this.#ending &&
+      (!this.#greeted ||
+        this.#inFlight >= maxRequests ||
+        this.#inFlightBytes >= maxBytes ||
+        this.#connection.unsentBytes >= maxBytes)
     if (this.#blocked) this.#watch.begin()
     return !this.#blocked
   }
 
   onFrame(kind: number, body: Buffer): void {
-    if (kind === frameKinds.hello && !this.#greeted) return this.#greet(readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }))
+    if (kind === frameKinds.hello && !this.#greeted)
+      return this.#greet(
+        readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }),
+      )
     if (!this.#greeted) throw new BadRecord('something before its greeting')
     const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
-    if (isCall && (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)) throw new BadRecord('more calls than it takes results of')
+    if (
+      isCall &&
+      (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
+    )
+      throw new BadRecord('more calls than it takes results of')
     if (isCall && !this.#ending) this.#beginCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
     else if (!this.#ending) throw new BadRecord('a frame of no known kind')
@@ -125,7 +149,10 @@ export class ServedClient implements ConnectionOwner {
 
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
     if (this.#ending) return undefined // it is told at the end; what it withdraws may come behind
-    if (byteLength > this.#serving.limits.maxBytes) throw new BadRecord(`a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`)
+    if (byteLength > this.#serving.limits.maxBytes)
+      throw new BadRecord(
+        `a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`,
+      )
     const pieces = requestPieces(record)
     const { done, value } = pieces.next()
     if (!done) return this.#readRest(pieces, byteLength)
@@ -142,7 +169,8 @@ export class ServedClient implements ConnectionOwner {
     this.#lastNumber = request.number
     this.#inFlight++
     this.#inFlightBytes += byteLength
-    if (this.#withdrawn.delete(request.number)) return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
+    if (this.#withdrawn.delete(request.number))
+      return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
     const { number, model, options, feeds } = request
     const reported = options?.['report'] === true
     this.#serving.engine.infer(model, feeds as never, this.#optionsOf(request) as never).then(
@@ -165,13 +193,24 @@ export class ServedClient implements ConnectionOwner {
     const { processes, limits } = this.#serving
     if (protocol !== protocolVersion) {
       const message = `The serving process has version ${libraryVersion} of zerohop, which speaks protocol ${protocolVersion}; this one has ${version} and speaks ${protocol}. Update one of both.`
-      this.#connection.sendText(frameKinds.refusal, errorText(new InferenceError('ERR_DISCONNECTED', message, { expected: protocolVersion, received: protocol })))
+      this.#connection.sendText(
+        frameKinds.refusal,
+        errorText(
+          new InferenceError('ERR_DISCONNECTED', message, { expected: protocolVersion, received: protocol }),
+        ),
+      )
       return this.#connection.end()
     }
     this.#greeted = true
     clearTimeout(this.#patience)
     const made = sharesMemory && processes !== null ? this.#makeRings(processes) : null
-    const welcome: Welcome = { protocol: protocolVersion, version: libraryVersion, process: process.pid, ringBytes: made === null ? 0 : ringBytes, ...limits }
+    const welcome: Welcome = {
+      protocol: protocolVersion,
+      version: libraryVersion,
+      process: process.pid,
+      ringBytes: made === null ? 0 : ringBytes,
+      ...limits,
+    }
     const frame = textFrame(frameKinds.welcome, messageText(welcome))
     this.#connection.open(limits.maxBytes + frameHeadBytes, made?.rings ?? null)
     if (made === null) return void this.#socket.write(frame)
@@ -207,7 +246,11 @@ export class ServedClient implements ConnectionOwner {
     try {
       writeAnswer(this.#record, number, answer as Record<string, unknown>, reported)
       const { maxBytes } = this.#serving.limits
-      if (this.#record.byteLength > maxBytes) throw new InferenceError('ERR_EXECUTION', `The outputs have ${this.#record.byteLength} bytes, expected at most ${maxBytes} (maxBytes of serve).`)
+      if (this.#record.byteLength > maxBytes)
+        throw new InferenceError(
+          'ERR_EXECUTION',
+          `The outputs have ${this.#record.byteLength} bytes, expected at most ${maxBytes} (maxBytes of serve).`,
+        )
     } catch (error) {
       writeRejection(this.#record, number, error)
     }
@@ -250,7 +293,8 @@ export class ServedClient implements ConnectionOwner {
   #withdraw(number: number): void {
     const controller = this.#signals.get(number)
     if (controller !== undefined) controller.abort()
-    else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests) this.#withdrawn.add(number)
+    else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
+      this.#withdrawn.add(number)
   }
 
   /** Calls begin in the order in which they came; how long each takes then is up to it. */
@@ -271,11 +315,16 @@ export class ServedClient implements ConnectionOwner {
 
   *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
     const { id, method, args } = yield* callPieces(kind, body)
-    return { id, ...(yield* this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)) }
+    return {
+      id,
+      ...(yield* this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)),
+    }
   }
 
   async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
-    const text = await result.then((value) => messageText({ id, value })).catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
+    const text = await result
+      .then((value) => messageText({ id, value }))
+      .catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
     this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
     this.#callEnded(byteLength)
     if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()

@@ -34,7 +34,11 @@ export class ServedMethods {
    * @param signal fires when its client has gone.
    * @returns what rejects with `ERR_INVALID_ARG` for what there is not, and with what the engine throws.
    */
-  *begin(method: string, args: readonly unknown[], signal?: AbortSignal): Pieces<{ readonly result: Promise<unknown> }> {
+  *begin(
+    method: string,
+    args: readonly unknown[],
+    signal?: AbortSignal,
+  ): Pieces<{ readonly result: Promise<unknown> }> {
     if (method !== 'load') return { result: this.#call(method, args) }
     const [name, config] = args as [string, ModelConfig | null]
     const text = yield* configText(config)
@@ -66,7 +70,9 @@ export class ServedMethods {
         return { metadata, labels: [...labels] }
       }
       case 'models':
-        return engine.models().map((model) => ({ name: model.name, state: model.state, versions: model.versions }))
+        return engine
+          .models()
+          .map((model) => ({ name: model.name, state: model.state, versions: model.versions }))
       case 'capabilities':
         return engine.capabilities()
       default:
@@ -75,21 +81,38 @@ export class ServedMethods {
   }
 
   #forgetUnloaded(): void {
-    for (const [key, { model }] of this.#loads) if (model !== null && model.state === 'closed') this.#loads.delete(key)
+    for (const [key, { model }] of this.#loads)
+      if (model !== null && model.state === 'closed') this.#loads.delete(key)
   }
 
   /** Several processes that begin alike load a model once: who asks for what is loaded already, or is being loaded, has that. */
-  async #load(name: string, config: ModelConfig | null, text: string, signal: AbortSignal | undefined): Promise<{ readonly version: number }> {
+  async #load(
+    name: string,
+    config: ModelConfig | null,
+    text: string,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly version: number }> {
     signal?.throwIfAborted()
     const key = JSON.stringify([name, String(config?.version ?? 1)])
     const known = this.#loads.get(key)
-    const isShared = config !== null && known?.config === text && (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
-    return { version: (await this.#loaded(isShared ? known : this.#begin(key, name, config, text), signal)).version }
+    const isShared =
+      config !== null &&
+      known?.config === text &&
+      (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
+    return {
+      version: (await this.#loaded(isShared ? known : this.#begin(key, name, config, text), signal)).version,
+    }
   }
 
   #begin(key: string, name: string, config: ModelConfig | null, text: string): SharedLoad {
     const stop = new AbortController()
-    const load: SharedLoad = { config: text, loading: this.#engine.load(name, config ?? undefined, { signal: stop.signal }), stop, waiting: 0, model: null }
+    const load: SharedLoad = {
+      config: text,
+      loading: this.#engine.load(name, config ?? undefined, { signal: stop.signal }),
+      stop,
+      waiting: 0,
+      model: null,
+    }
     this.#loads.set(key, load)
     load.loading.then(
       (model) => (load.model = model),

@@ -20,7 +20,10 @@ function report(told: StartReport): Promise<void> {
 async function engineOf(module: string): Promise<InferenceEngine> {
   const { default: made } = (await import(module)) as { default?: unknown }
   const engine = (await (typeof made === 'function' ? made() : made)) as InferenceEngine | undefined
-  if (typeof engine?.infer !== 'function') throw new TypeError(`${module} has no InferenceEngine, nor a function that makes one, as its default export`)
+  if (typeof engine?.infer !== 'function')
+    throw new TypeError(
+      `${module} has no InferenceEngine, nor a function that makes one, as its default export`,
+    )
   return engine
 }
 

@@ -19,7 +19,14 @@ export class SharedRings {
   readonly #bytes: ArrayBuffer
 
   /** @param onRing is called when the other side has written something. */
-  private constructor(processes: NativeProcesses, bytes: ArrayBuffer, bell: number, ringBytes: number, serves: boolean, onRing: () => void) {
+  private constructor(
+    processes: NativeProcesses,
+    bytes: ArrayBuffer,
+    bell: number,
+    ringBytes: number,
+    serves: boolean,
+    onRing: () => void,
+  ) {
     this.#processes = processes
     this.#bytes = bytes
     this.views = new RecordViews(bytes)
@@ -29,13 +36,20 @@ export class SharedRings {
   }
 
   /** Those of a serving process, with what it has to hand over. Throws where the system refuses. */
-  static make(processes: NativeProcesses, ringBytes: number, onRing: () => void): { rings: SharedRings; others: Descriptors } {
+  static make(
+    processes: NativeProcesses,
+    ringBytes: number,
+    onRing: () => void,
+  ): { rings: SharedRings; others: Descriptors } {
     const { descriptor: area, bytes } = processes.createArea(areaBytes(ringBytes))
     const made = [area]
     try {
       const [own, bell] = processes.socketPair()
       made.push(own, bell)
-      return { rings: new SharedRings(processes, bytes, own, ringBytes, true, onRing), others: { area, bell } }
+      return {
+        rings: new SharedRings(processes, bytes, own, ringBytes, true, onRing),
+        others: { area, bell },
+      }
     } catch (error) {
       processes.releaseArea(bytes)
       for (const each of made) processes.close(each)
@@ -44,10 +58,16 @@ export class SharedRings {
   }
 
   /** Those that were handed over, whose descriptors are its own from now on. Throws when they are not what they should be. */
-  static take(processes: NativeProcesses, { area, bell }: Descriptors, ringBytes: number, onRing: () => void): SharedRings {
+  static take(
+    processes: NativeProcesses,
+    { area, bell }: Descriptors,
+    ringBytes: number,
+    onRing: () => void,
+  ): SharedRings {
     let bytes: ArrayBuffer | undefined
     try {
-      if (ringBytes < 4096 || !Number.isInteger(Math.log2(ringBytes))) throw new BadRecord(`rings of ${ringBytes} bytes, expected a power of two`)
+      if (ringBytes < 4096 || !Number.isInteger(Math.log2(ringBytes)))
+        throw new BadRecord(`rings of ${ringBytes} bytes, expected a power of two`)
       bytes = processes.openArea(area, areaBytes(ringBytes))
       return new SharedRings(processes, bytes, bell, ringBytes, false, onRing)
     } catch (error) {

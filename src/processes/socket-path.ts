@@ -9,9 +9,13 @@ const longestBytes = process.platform === 'linux' ? 107 : 103
 /** What is listened at for a path: itself or, on Windows, a pipe. */
 export function addressOf(path: string): string {
   const full = resolve(path)
-  if (process.platform === 'win32') return full.startsWith('\\\\.\\pipe\\') ? full : `\\\\.\\pipe\\zerohop-${hashOf(full)}`
+  if (process.platform === 'win32')
+    return full.startsWith('\\\\.\\pipe\\') ? full : `\\\\.\\pipe\\zerohop-${hashOf(full)}`
   const bytes = Buffer.byteLength(full)
-  if (bytes > longestBytes) throw invalidArgument('path', `at most ${longestBytes} bytes, with its folders`, bytes, { hint: 'The system takes no longer path for a socket: put it in a folder with a short name' })
+  if (bytes > longestBytes)
+    throw invalidArgument('path', `at most ${longestBytes} bytes, with its folders`, bytes, {
+      hint: 'The system takes no longer path for a socket: put it in a folder with a short name',
+    })
   return full
 }
 
@@ -38,10 +42,14 @@ export function checkFolder(path: string, makes: boolean): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (!makes && (code === 'ENOENT' || code === 'ENOTDIR')) return // nobody serves there
-    throw code === 'ERR_INVALID_ARG' ? error : invalidArgument('path', 'a socket in a folder of its own', (error as Error).message, { cause: error })
+    throw code === 'ERR_INVALID_ARG'
+      ? error
+      : invalidArgument('path', 'a socket in a folder of its own', (error as Error).message, { cause: error })
   }
 }
 
 function unsafe(folder: string, received: string) {
-  return invalidArgument('path', `a folder that is this user's alone (mode 700)`, received, { hint: `Others could put a server of theirs at ${folder}: choose a folder of its own, which is made where it is not there` })
+  return invalidArgument('path', `a folder that is this user's alone (mode 700)`, received, {
+    hint: `Others could put a server of theirs at ${folder}: choose a folder of its own, which is made where it is not there`,
+  })
 }

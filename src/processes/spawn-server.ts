@@ -24,7 +24,12 @@ export interface ServingTask {
  *
  * @throws InferenceError `ERR_DISCONNECTED` when it cannot serve, with the reason as `cause`.
  */
-export async function startServer(path: string, spawn: NonNullable<CheckedConnectOptions['spawn']>, processes: NativeProcesses | null, timeoutMs: number): Promise<void> {
+export async function startServer(
+  path: string,
+  spawn: NonNullable<CheckedConnectOptions['spawn']>,
+  processes: NativeProcesses | null,
+  timeoutMs: number,
+): Promise<void> {
   checkFolder(path, true)
   let lock: HeldLock | null = null
   try {
@@ -37,7 +42,11 @@ export async function startServer(path: string, spawn: NonNullable<CheckedConnec
   }
 }
 
-function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>, timeoutMs: number): Promise<void> {
+function start(
+  task: ServingTask,
+  { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>,
+  timeoutMs: number,
+): Promise<void> {
   const child = fork(ownFile('processes/serving-process.js'), [JSON.stringify(task)], {
     detached: true, // what ends this process, a key in its terminal too, is none of its business
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

@@ -15,19 +15,27 @@ export function toText(value: unknown): string {
 }
 
 /** The same with large typed arrays beside the text, in the order in which they are named there. */
-export function toTextAndBytes(value: unknown): { readonly text: string; readonly arrays: readonly Uint8Array[] } {
+export function toTextAndBytes(value: unknown): {
+  readonly text: string
+  readonly arrays: readonly Uint8Array[]
+} {
   const arrays: Uint8Array[] = []
   let offset = 0
   const text = JSON.stringify(value, function (this: unknown, key: string, replaced: unknown) {
     const given = (this as Record<string, unknown>)[key]
     const kind = kindOf(given)
     if (kind === undefined && !isAnyArrayBuffer(given)) return replace.call(this, key, replaced)
-    const view = kind === undefined ? new Uint8Array(given as ArrayBuffer) : plainView(storedView(given as ArrayBufferView, kind))
+    const view =
+      kind === undefined
+        ? new Uint8Array(given as ArrayBuffer)
+        : plainView(storedView(given as ArrayBufferView, kind))
     if (view.byteLength <= smallBytes) return replace.call(this, key, replaced)
     const at = offset
     offset += aligned(view.byteLength)
     arrays.push(new Uint8Array(view.buffer, view.byteOffset, view.byteLength))
-    return { $: ['bytes', kind === 'Float16Array' ? 'Uint16Array' : (kind ?? 'ArrayBuffer'), at, view.byteLength] }
+    return {
+      $: ['bytes', kind === 'Float16Array' ? 'Uint16Array' : (kind ?? 'ArrayBuffer'), at, view.byteLength],
+    }
   })
   return { text: text ?? 'null', arrays }
 }
@@ -60,7 +68,8 @@ function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: 
   const object = value as Record<string, unknown>
   for (const name of Object.keys(object)) {
     const member = object[name]
-    if (typeof member === 'object' && member !== null) putValue(object, name, yield* revived(member, bytes, count))
+    if (typeof member === 'object' && member !== null)
+      putValue(object, name, yield* revived(member, bytes, count))
   }
   if (--count.left === 0) {
     count.left = pieceValues
@@ -70,7 +79,20 @@ function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: 
 }
 
 const arrays = new Map(
-  (['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'] satisfies ElementType[]).map((type) => [storageOf(type).name, storageOf(type)]),
+  (
+    [
+      'float32',
+      'float64',
+      'int8',
+      'uint8',
+      'int16',
+      'uint16',
+      'int32',
+      'uint32',
+      'int64',
+      'uint64',
+    ] satisfies ElementType[]
+  ).map((type) => [storageOf(type).name, storageOf(type)]),
 )
 
 function replace(this: unknown, key: string, value: unknown): unknown {
@@ -83,10 +105,17 @@ function replace(this: unknown, key: string, value: unknown): unknown {
   const kind = kindOf(given)
   if (kind !== undefined) {
     const { buffer, byteOffset, byteLength } = plainView(storedView(given as ArrayBufferView, kind))
-    return { $: ['array', kind === 'Float16Array' ? 'Uint16Array' : kind, Buffer.from(buffer, byteOffset, byteLength).toString('base64')] }
+    return {
+      $: [
+        'array',
+        kind === 'Float16Array' ? 'Uint16Array' : kind,
+        Buffer.from(buffer, byteOffset, byteLength).toString('base64'),
+      ],
+    }
   }
   // An object of the application's own that has the property: its kind is none of these.
-  if (typeof given === 'object' && given !== null && Object.hasOwn(given, '$')) return { $: ['object', Object.entries(given)] }
+  if (typeof given === 'object' && given !== null && Object.hasOwn(given, '$'))
+    return { $: ['object', Object.entries(given)] }
   return value
 }
 
@@ -106,11 +135,18 @@ function revive(value: unknown, bytes?: Uint8Array): unknown {
 }
 
 function bytesBeside(bytes: Uint8Array | undefined, kind: string, at: number, byteLength: number): unknown {
-  if (bytes === undefined || ![at, byteLength].every((each) => Number.isSafeInteger(each) && each >= 0) || at % 8 !== 0 || at + byteLength > bytes.byteLength) throw new TypeError('bytes that are not there')
+  if (
+    bytes === undefined ||
+    ![at, byteLength].every((each) => Number.isSafeInteger(each) && each >= 0) ||
+    at % 8 !== 0 ||
+    at + byteLength > bytes.byteLength
+  )
+    throw new TypeError('bytes that are not there')
   const start = bytes.byteOffset + at
   if (kind === 'ArrayBuffer') return bytes.buffer.slice(start, start + byteLength)
   const Storage = arrays.get(kind)
-  if (Storage === undefined || byteLength % Storage.BYTES_PER_ELEMENT !== 0) throw new TypeError('a value of no known kind')
+  if (Storage === undefined || byteLength % Storage.BYTES_PER_ELEMENT !== 0)
+    throw new TypeError('a value of no known kind')
   return new Storage(bytes.buffer as ArrayBuffer, start, byteLength / Storage.BYTES_PER_ELEMENT)
 }
 

@@ -4,7 +4,16 @@ import { messageOf } from '../message-of.ts'
 import { toText } from './tagged-json.ts'
 
 /** What of an error is told to another process, in the order of {@link InferenceErrorDetails}. */
-const fields = ['model', 'argument', 'expected', 'received', 'retryAfterMs', 'estimatedMs', 'requestId', 'step'] as const
+const fields = [
+  'model',
+  'argument',
+  'expected',
+  'received',
+  'retryAfterMs',
+  'estimatedMs',
+  'requestId',
+  'step',
+] as const
 const mostCauses = 8
 
 /** An error as text. */
@@ -18,7 +27,12 @@ export function errorFrom(value: unknown): Error {
   const { code, message, name, cause } = value
   const causes = cause === undefined ? {} : { cause: errorFrom(cause) }
   const text = typeof message === 'string' ? message : ''
-  if (name !== 'InferenceError') return Object.assign(new Error(text, causes), typeof name === 'string' ? { name } : {}, code === undefined ? {} : { code })
+  if (name !== 'InferenceError')
+    return Object.assign(
+      new Error(text, causes),
+      typeof name === 'string' ? { name } : {},
+      code === undefined ? {} : { code },
+    )
   const details: Record<string, unknown> = { ...causes }
   for (const field of fields) {
     if (value[field] !== undefined) details[field === 'argument' ? 'name' : field] = value[field]
@@ -29,7 +43,10 @@ export function errorFrom(value: unknown): Error {
 function plain(error: unknown, depth: number): unknown {
   if (!(error instanceof Error)) return { name: 'Error', message: messageOf(error) }
   const of = error as Error & Record<string, unknown>
-  const told: Record<string, unknown> = { name: error.name, message: error instanceof InferenceError ? error.message : messageOf(error) }
+  const told: Record<string, unknown> = {
+    name: error.name,
+    message: error instanceof InferenceError ? error.message : messageOf(error),
+  }
   if (typeof of['code'] === 'string') told['code'] = of['code']
   if (error instanceof InferenceError) for (const field of fields) told[field] = of[field]
   if (error.cause !== undefined && depth < mostCauses) told['cause'] = plain(error.cause, depth + 1)

@@ -1,6 +1,14 @@
 import { types } from 'node:util'
 import type { Pieces } from '../slices.ts'
-import { isElementType, isTensorLike, makeTensor, putValue, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import {
+  isElementType,
+  isTensorLike,
+  makeTensor,
+  putValue,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+} from '../tensor.ts'
 import { kindOf } from '../typed-array.ts'
 import type { MapEntry } from '../values.ts'
 import { arrayNumber } from './record-views.ts'
@@ -101,13 +109,17 @@ function writeTexts(record: RecordWriter, items: readonly unknown[]): void {
 
 /** How many items follow: no more than are read. */
 function writeCount(record: RecordWriter, count: number): void {
-  if (!(Number.isInteger(count) && count >= 0 && count <= mostItems)) throw new NoValue(`at most ${mostItems} items`, count)
+  if (!(Number.isInteger(count) && count >= 0 && count <= mostItems))
+    throw new NoValue(`at most ${mostItems} items`, count)
   record.number(count)
 }
 
 function writeTensor(record: RecordWriter, { location, type, dims, data }: TensorLike): void {
   if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
-    throw new NoValue('a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
+    throw new NoValue(
+      'a tensor whose data is on the CPU',
+      location === 'none' ? 'a disposed tensor' : `location '${location}'`,
+    )
   }
   if (!isElementType(type)) throw new NoValue('a tensor of a type that ONNX Runtime has', type)
   const kind = kindOf(data)
@@ -142,7 +154,8 @@ function writeEntry(record: RecordWriter, entry: unknown): void {
     record.number(entry)
   } else if (typeof entry === 'bigint' || typeof entry === 'string') {
     const text = String(entry)
-    if (typeof entry === 'bigint' && !bigintText.test(text)) throw new NoValue('bigints of 40 digits at most', 'a longer one')
+    if (typeof entry === 'bigint' && !bigintText.test(text))
+      throw new NoValue('bigints of 40 digits at most', 'a longer one')
     record.number(typeof entry === 'bigint' ? entryKinds.bigint : entryKinds.text)
     record.text(text)
   } else {
@@ -178,7 +191,9 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
       if (type === undefined) throw new BadRecord('elements of no known type')
       const dims = readDims(record)
       const read = record.elements()
-      return ArrayBuffer.isView(read) ? makeTensorOf(type, dims, read) : longTensor(makeTensorOf, type, dims, read)
+      return ArrayBuffer.isView(read)
+        ? makeTensorOf(type, dims, read)
+        : longTensor(makeTensorOf, type, dims, read)
     }
     case kinds.strings:
       return textTensor(record, makeTensorOf)
@@ -201,7 +216,12 @@ export function isPieces(read: unknown): read is Pieces<unknown> {
   return typeof (read as { next?: unknown } | null)?.next === 'function' // no value has functions
 }
 
-function* longTensor(makeTensorOf: TensorMaker, type: ElementType, dims: number[], elements: Pieces<TensorData>): Pieces<unknown> {
+function* longTensor(
+  makeTensorOf: TensorMaker,
+  type: ElementType,
+  dims: number[],
+  elements: Pieces<TensorData>,
+): Pieces<unknown> {
   return makeTensorOf(type, dims, yield* elements)
 }
 
@@ -236,7 +256,10 @@ function* readList(record: RecordReader, makeTensorOf: TensorMaker, depth: numbe
   return items
 }
 
-function* readMap(record: RecordReader, isMap: boolean): Pieces<Map<MapEntry, MapEntry> | { [key: string]: MapEntry }> {
+function* readMap(
+  record: RecordReader,
+  isMap: boolean,
+): Pieces<Map<MapEntry, MapEntry> | { [key: string]: MapEntry }> {
   const map = new Map<MapEntry, MapEntry>()
   const object: { [key: string]: MapEntry } = {}
   for (let left = record.count(); left > 0; left--) {

@@ -16,7 +16,14 @@ const half = 1.008
  *
  * @param reach how far a bucket of ours may reach beyond a bound, as a share of that.
  */
-function histogramSamples(name: string, labels: Labels, bounds: readonly number[], counted: readonly Counted[], sum: number, reach = 1): Sample[] {
+function histogramSamples(
+  name: string,
+  labels: Labels,
+  bounds: readonly number[],
+  counted: readonly Counted[],
+  sum: number,
+  reach = 1,
+): Sample[] {
   const samples: Sample[] = []
   let at = 0
   let count = 0
@@ -26,17 +33,44 @@ function histogramSamples(name: string, labels: Labels, bounds: readonly number[
   }
   const total = counted.reduce((all, each) => all + each.count, 0)
   samples.push({ metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: total })
-  samples.push({ metricName: `${name}_sum`, labels, value: sum }, { metricName: `${name}_count`, labels, value: total })
+  samples.push(
+    { metricName: `${name}_sum`, labels, value: sum },
+    { metricName: `${name}_count`, labels, value: total },
+  )
   return samples
 }
 
 /** Of durations, in seconds; bounds within a bucket of ours are off by at most half of its width, 0.8 %. */
-export function durationSamples(name: string, labels: Labels, bounds: readonly number[], { buckets }: LatencyDistribution, sumSeconds: number): Sample[] {
-  return histogramSamples(name, labels, bounds, buckets.map(({ upToMs, count }) => ({ upTo: upToMs / 1000, count })), sumSeconds, half)
+export function durationSamples(
+  name: string,
+  labels: Labels,
+  bounds: readonly number[],
+  { buckets }: LatencyDistribution,
+  sumSeconds: number,
+): Sample[] {
+  return histogramSamples(
+    name,
+    labels,
+    bounds,
+    buckets.map(({ upToMs, count }) => ({ upTo: upToMs / 1000, count })),
+    sumSeconds,
+    half,
+  )
 }
 
 /** Of rows in a batch. */
-export function batchSizeSamples(name: string, labels: Labels, bounds: readonly number[], batches: readonly BatchStatistics[]): Sample[] {
+export function batchSizeSamples(
+  name: string,
+  labels: Labels,
+  bounds: readonly number[],
+  batches: readonly BatchStatistics[],
+): Sample[] {
   const counted = batches.map(({ batchSize, computeInfer: { count } }) => ({ upTo: batchSize, count }))
-  return histogramSamples(name, labels, bounds, counted, counted.reduce((rows, { upTo, count }) => rows + upTo * count, 0))
+  return histogramSamples(
+    name,
+    labels,
+    bounds,
+    counted,
+    counted.reduce((rows, { upTo, count }) => rows + upTo * count, 0),
+  )
 }

@@ -43,6 +43,15 @@ export function perVersion(read: (statistics: ModelStatistics) => number | null)
 }
 
 /** Several values of each version, that differ in the label `label`. */
-export function perVersionBy(label: string, read: (statistics: ModelStatistics) => Readonly<Record<string, number>>): MetricFamily['samples'] {
-  return ({ versions }) => versions.flatMap(({ labels, statistics }) => Object.entries(read(statistics)).map(([key, value]) => ({ labels: { ...labels, [label]: key }, value })))
+export function perVersionBy(
+  label: string,
+  read: (statistics: ModelStatistics) => Readonly<Record<string, number>>,
+): MetricFamily['samples'] {
+  return ({ versions }) =>
+    versions.flatMap(({ labels, statistics }) =>
+      Object.entries(read(statistics)).map(([key, value]) => ({
+        labels: { ...labels, [label]: key },
+        value,
+      })),
+    )
 }

@@ -16,12 +16,23 @@ export function processRegistry(): MetricRegistry {
   try {
     return (requireFromPackage('prom-client') as { readonly register: MetricRegistry }).register
   } catch (cause) {
-    throw invalidArgument('options.register', 'a Registry of prom-client', undefined, { hint: 'prom-client is not installed, which has one for the process. Install it: npm install prom-client', cause })
+    throw invalidArgument('options.register', 'a Registry of prom-client', undefined, {
+      hint: 'prom-client is not installed, which has one for the process. Install it: npm install prom-client',
+      cause,
+    })
   }
 }
 
 /** Whether something is a registry of prom-client, of whichever version. */
 export function isRegistry(value: unknown): value is MetricRegistry {
-  const methods: readonly (keyof MetricRegistry)[] = ['getSingleMetric', 'registerMetric', 'removeSingleMetric']
-  return typeof value === 'object' && value !== null && methods.every((method) => typeof (value as Record<string, unknown>)[method] === 'function')
+  const methods: readonly (keyof MetricRegistry)[] = [
+    'getSingleMetric',
+    'registerMetric',
+    'removeSingleMetric',
+  ]
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    methods.every((method) => typeof (value as Record<string, unknown>)[method] === 'function')
+  )
 }

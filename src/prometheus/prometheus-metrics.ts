@@ -14,11 +14,29 @@ export interface PrometheusOptions {
   readonly batchSizeBuckets?: readonly number[]
 }
 
-const defaultDurations = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const defaultDurations = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+]
 const defaultBatchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
-const optionNames: readonly string[] = ['register', 'labels', 'durationBuckets', 'batchSizeBuckets'] satisfies (keyof PrometheusOptions)[]
+const optionNames: readonly string[] = [
+  'register',
+  'labels',
+  'durationBuckets',
+  'batchSizeBuckets',
+] satisfies (keyof PrometheusOptions)[]
 /** Labels that the metrics have by themselves. */
-const ownLabels: readonly string[] = ['model', 'version', 'reason', 'model_instance', 'worker', 'step', 'outcome', 'pool', 'kind', 'le']
+const ownLabels: readonly string[] = [
+  'model',
+  'version',
+  'reason',
+  'model_instance',
+  'worker',
+  'step',
+  'outcome',
+  'pool',
+  'kind',
+  'le',
+]
 
 /**
  * Registers metrics of an engine for Prometheus: Triton's, under their names, where the same is meant, and `zerohop_...` for what Triton
@@ -32,30 +50,58 @@ const ownLabels: readonly string[] = ['model', 'version', 'reason', 'model_insta
  * which others have metrics of these names, and without `register` where prom-client is not installed.
  */
 export function prometheusMetrics(engine: MeasuredEngine, options: PrometheusOptions = {}): () => void {
-  if (typeof engine?.stats !== 'function') throw invalidArgument('engine', 'an InferenceEngine, or what connect() gives', engine)
+  if (typeof engine?.stats !== 'function')
+    throw invalidArgument('engine', 'an InferenceEngine, or what connect() gives', engine)
   if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
-  for (const name of Object.keys(options)) if (!optionNames.includes(name)) throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name)
-  const { register, labels = {}, durationBuckets = defaultDurations, batchSizeBuckets = defaultBatchSizes } = options
-  if (register !== undefined && !isRegistry(register)) throw invalidArgument('options.register', 'a Registry of prom-client', register)
+  for (const name of Object.keys(options))
+    if (!optionNames.includes(name))
+      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name)
+  const {
+    register,
+    labels = {},
+    durationBuckets = defaultDurations,
+    batchSizeBuckets = defaultBatchSizes,
+  } = options
+  if (register !== undefined && !isRegistry(register))
+    throw invalidArgument('options.register', 'a Registry of prom-client', register)
   checkLabels(labels)
   checkBuckets('durationBuckets', durationBuckets)
   checkBuckets('batchSizeBuckets', batchSizeBuckets)
   const engines = RegisteredEngines.in(register ?? processRegistry())
-  const added = { engine, labels: { ...labels }, durationBuckets: [...durationBuckets], batchSizeBuckets: [...batchSizeBuckets] }
+  const added = {
+    engine,
+    labels: { ...labels },
+    durationBuckets: [...durationBuckets],
+    batchSizeBuckets: [...batchSizeBuckets],
+  }
   engines.add(added)
   return () => engines.remove(added)
 }
 
 function checkLabels(labels: unknown): void {
-  if (typeof labels !== 'object' || labels === null || Array.isArray(labels)) throw invalidArgument('options.labels', 'an object of strings', labels)
+  if (typeof labels !== 'object' || labels === null || Array.isArray(labels))
+    throw invalidArgument('options.labels', 'an object of strings', labels)
   for (const [name, value] of Object.entries(labels)) {
-    if (!/^[a-zA-Z_]\w*$/.test(name) || name.startsWith('__')) throw invalidArgument('options.labels', 'names of letters, digits and _, without a digit or __ at the beginning', name)
-    if (ownLabels.includes(name)) throw invalidArgument('options.labels', `other names than ${ownLabels.join(', ')}, which the metrics have themselves`, name)
+    if (!/^[a-zA-Z_]\w*$/.test(name) || name.startsWith('__'))
+      throw invalidArgument(
+        'options.labels',
+        'names of letters, digits and _, without a digit or __ at the beginning',
+        name,
+      )
+    if (ownLabels.includes(name))
+      throw invalidArgument(
+        'options.labels',
+        `other names than ${ownLabels.join(', ')}, which the metrics have themselves`,
+        name,
+      )
     if (typeof value !== 'string') throw invalidArgument(`options.labels.${name}`, 'a string', value)
   }
 }
 
 function checkBuckets(name: string, bounds: unknown): void {
-  const isGood = Array.isArray(bounds) && bounds.length > 0 && bounds.every((bound, at) => Number.isFinite(bound) && bound > (at === 0 ? 0 : bounds[at - 1]))
+  const isGood =
+    Array.isArray(bounds) &&
+    bounds.length > 0 &&
+    bounds.every((bound, at) => Number.isFinite(bound) && bound > (at === 0 ? 0 : bounds[at - 1]))
   if (!isGood) throw invalidArgument(`options.${name}`, 'ascending numbers above 0', bounds)
 }

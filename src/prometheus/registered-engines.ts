@@ -52,14 +52,20 @@ export class RegisteredEngines {
     // A registry that was cleared meanwhile has none of them.
     const missing = this.#metrics.filter((metric, index) => this.#registered(index) !== metric)
     const taken = missing.find((metric) => this.#registered(this.#metrics.indexOf(metric)) !== undefined)
-    if (taken !== undefined) throw invalidArgument('options.register', `a registry without a metric '${taken.name}' of others`, 'one with it')
+    if (taken !== undefined)
+      throw invalidArgument(
+        'options.register',
+        `a registry without a metric '${taken.name}' of others`,
+        'one with it',
+      )
     for (const metric of missing) this.#registry.registerMetric(metric as unknown as PromMetric)
     this.#engines.add(added)
   }
 
   remove(removed: RegisteredEngine): void {
     if (!this.#engines.delete(removed) || this.#engines.size > 0) return
-    for (const [index, name] of this.#names.entries()) if (this.#registered(index) === this.#metrics[index]) this.#registry.removeSingleMetric(name)
+    for (const [index, name] of this.#names.entries())
+      if (this.#registered(index) === this.#metrics[index]) this.#registry.removeSingleMetric(name)
   }
 
   #registered(index: number): unknown {
@@ -68,7 +74,9 @@ export class RegisteredEngines {
 
   #scrape(): Promise<readonly Scraped[]> {
     if (this.#scraped === null) {
-      this.#scraped = Promise.all([...this.#engines].map((engine) => this.#ask(engine))).then((all) => all.filter((each) => each !== null))
+      this.#scraped = Promise.all([...this.#engines].map((engine) => this.#ask(engine))).then((all) =>
+        all.filter((each) => each !== null),
+      )
       queueMicrotask(() => (this.#scraped = null)) // a registry asks all metrics at once
     }
     return this.#scraped
@@ -76,7 +84,8 @@ export class RegisteredEngines {
 
   async #ask(engine: RegisteredEngine): Promise<Scraped | null> {
     let answer = this.#asked.get(engine)
-    if (answer === undefined) this.#asked.set(engine, (answer = scrapedOf(engine).finally(() => this.#asked.delete(engine))))
+    if (answer === undefined)
+      this.#asked.set(engine, (answer = scrapedOf(engine).finally(() => this.#asked.delete(engine))))
     let timer: NodeJS.Timeout
     const limit = new Promise<null>((resolve) => (timer = setTimeout(resolve, answerLimitMs, null)))
     return Promise.race([answer, limit]).finally(() => clearTimeout(timer))
@@ -89,7 +98,11 @@ async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scrape
     const statistics = await engine.stats()
     if (statistics.workers.length === 0) return null
     const versions = Object.entries(statistics.models).flatMap(([model, named]) =>
-      Object.entries(named.versions).map(([version, of]) => ({ labels: { model, version, ...shown.labels }, statistics: of, state: of.state })),
+      Object.entries(named.versions).map(([version, of]) => ({
+        labels: { model, version, ...shown.labels },
+        statistics: of,
+        state: of.state,
+      })),
     )
     return { ...shown, statistics, versions: versions.filter(({ state }) => state !== 'closed') }
   } catch {
@@ -100,9 +113,17 @@ async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scrape
 /** Series of two engines have to differ, and to be of the same labels, so that they can be summed up. */
 function checkLabels(one: Labels, other: Labels): void {
   const names = Object.keys(one)
-  const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((name) => b.includes(name))
+  const same = (a: readonly string[], b: readonly string[]) =>
+    a.length === b.length && a.every((name) => b.includes(name))
   const shown = JSON.stringify(one)
   const hint = `Another engine is in this registry with the labels ${shown}`
-  if (!same(names, Object.keys(other))) throw invalidArgument('options.labels', `labels of the names ${JSON.stringify(names)}`, other, { hint })
-  if (names.every((name) => one[name] === other[name])) throw invalidArgument('options.labels', "labels that no other engine of this registry has, such as { engine: 'second' }", other, { hint })
+  if (!same(names, Object.keys(other)))
+    throw invalidArgument('options.labels', `labels of the names ${JSON.stringify(names)}`, other, { hint })
+  if (names.every((name) => one[name] === other[name]))
+    throw invalidArgument(
+      'options.labels',
+      "labels that no other engine of this registry has, such as { engine: 'second' }",
+      other,
+      { hint },
+    )
 }

@@ -86,7 +86,12 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       break
     }
     const earliestMs = entry.deadlineAtMs === null ? deadlineMs : Math.min(deadlineMs, entry.deadlineAtMs)
-    if (requests > 0 && earliestMs !== Infinity && runTimes !== null && startMs + runTimes.presentMs(sum) > earliestMs) {
+    if (
+      requests > 0 &&
+      earliestMs !== Infinity &&
+      runTimes !== null &&
+      startMs + runTimes.presentMs(sum) > earliestMs
+    ) {
       // A prefix that is late already loses nothing by growing. By a slow run instead of the present one a queue near its
       // deadlines would fall apart into small batches, and more would be late.
       if (startMs + runTimes.presentMs(rows) <= deadlineMs) {
@@ -100,8 +105,10 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
     }
     rows = sum
     requests++
-    if (maxQueueDelayMs > 0) delayEndMs = Math.min(delayEndMs, (entry.readyAtMs ?? entry.enqueuedAtMs) + maxQueueDelayMs)
-    if (delayEndsAtMs !== undefined && typeof entry.timeoutAtMs === 'number') delayEndMs = Math.min(delayEndMs, (entry.enqueuedAtMs + entry.timeoutAtMs) / 2)
+    if (maxQueueDelayMs > 0)
+      delayEndMs = Math.min(delayEndMs, (entry.readyAtMs ?? entry.enqueuedAtMs) + maxQueueDelayMs)
+    if (delayEndsAtMs !== undefined && typeof entry.timeoutAtMs === 'number')
+      delayEndMs = Math.min(delayEndMs, (entry.enqueuedAtMs + entry.timeoutAtMs) / 2)
     deadlineMs = earliestMs
     if (preferredBatchSizes.includes(rows)) {
       preferred = requests
@@ -116,19 +123,31 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
 
   if (!idle && !full) return notYet(Infinity)
   const delayExceeded = maxQueueDelayMs > 0 && nowMs >= delayEndMs
-  const send = (count: number, reason: BatchReason): BatchDecision => ({ requests: count, reason, closeAtMs: Infinity })
-  if (preferred > 0 && preferred < requests && idle && everything && delayExceeded) return send(requests, 'delay')
+  const send = (count: number, reason: BatchReason): BatchDecision => ({
+    requests: count,
+    reason,
+    closeAtMs: Infinity,
+  })
+  if (preferred > 0 && preferred < requests && idle && everything && delayExceeded)
+    return send(requests, 'delay')
   if (preferred > 0) return send(preferred, preferredReason)
   if (full) return send(requests, hurried ? 'deadline' : isClosed ? closedBy : 'full')
   if (draining) return send(requests, 'drain')
   if (delayExceeded) return send(requests, 'delay')
   if (maxQueueDelayMs === 0) return send(requests, 'idle')
-  const latestMs = runTimes === null || deadlineMs === Infinity ? Infinity : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
+  const latestMs =
+    runTimes === null || deadlineMs === Infinity
+      ? Infinity
+      : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(delayEndMs, latestMs))
 }
 
 /** Whether even a run as short as they usually are would end after the deadline of a request. */
-export function isHopeless({ deadlineAtMs, bucketKey, rows }: WaitingRequest, runTimes: RunTimes | null, startMs: number): boolean {
+export function isHopeless(
+  { deadlineAtMs, bucketKey, rows }: WaitingRequest,
+  runTimes: RunTimes | null,
+  startMs: number,
+): boolean {
   return deadlineAtMs !== null && startMs + (runTimes?.medianMs(bucketKey, rows) ?? 0) > deadlineAtMs
 }

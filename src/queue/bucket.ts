@@ -49,7 +49,9 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   /** Whether so much waits that it need not wait for more. */
   get isFull(): boolean {
     const { joinRequests, cost } = this.#limits
-    return this.rows >= this.fullRows || !joinRequests || (cost !== undefined && this.cost >= cost.maxBatchCost)
+    return (
+      this.rows >= this.fullRows || !joinRequests || (cost !== undefined && this.cost >= cost.maxBatchCost)
+    )
   }
 
   /** The request to be served first; `null` for none. */
@@ -99,7 +101,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   removeNext(entries: E[]): void {
     if (this.#limits.cost !== undefined && entries.length > 1) entries.sort(inServingOrder)
     for (const entry of entries) this.#left(entry)
-    for (let index = 0; index < entries.length; ) {
+    for (let index = 0; index < entries.length;) {
       const line = entries[index]!.line as WaitingLine<E, Bucket<E>>
       index = line.removeThose(entries, index)
       if (line.count === 0) this.#drop(line)
@@ -142,7 +144,8 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     if (head === null) return true
     const level = head.level.level
     const atMs = Math.min(expiresAtMs(head), Math.max(head.enqueuedAtMs + patienceMs, this.servedAtMs))
-    if (level === this.urgentLevel && atMs === this.urgentAtMs && head.enqueuedAtMs === this.headAtMs) return false
+    if (level === this.urgentLevel && atMs === this.urgentAtMs && head.enqueuedAtMs === this.headAtMs)
+      return false
     this.urgentLevel = level
     this.urgentAtMs = atMs
     this.headAtMs = head.enqueuedAtMs

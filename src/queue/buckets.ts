@@ -58,7 +58,8 @@ export class Buckets<E extends WaitingRequest> {
 
   /** Reckons patience in runs as long as this one; 0 when that is unknown. */
   reckonPatience(runMs: number): void {
-    if (runMs > 0) this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))
+    if (runMs > 0)
+      this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))
   }
 
   /** Finds or makes a bucket. */
@@ -76,7 +77,10 @@ export class Buckets<E extends WaitingRequest> {
 
   /** Puts a request into a bucket: before all of its line, behind them, or behind those that came before it. */
   put(bucket: Bucket<E>, entry: E, where: 'first' | 'last' | 'byArrival'): void {
-    if (where === 'first' ? bucket.unshift(entry) : where === 'last' ? bucket.push(entry) : bucket.insert(entry)) this.place(bucket)
+    if (
+      where === 'first' ? bucket.unshift(entry) : where === 'last' ? bucket.push(entry) : bucket.insert(entry)
+    )
+      this.place(bucket)
     else this.placeBehind(bucket)
   }
 
@@ -157,7 +161,9 @@ export class Buckets<E extends WaitingRequest> {
 
   #limitsOf(key: string): BatchLimits {
     const limits = this.#sizer?.limits(key) ?? this.#limits
-    return this.#joinRequests && !key.startsWith(aloneKey) && this.#joined?.has(key) !== false ? limits : { ...limits, joinRequests: false }
+    return this.#joinRequests && !key.startsWith(aloneKey) && this.#joined?.has(key) !== false
+      ? limits
+      : { ...limits, joinRequests: false }
   }
 
   #move(bucket: Bucket<E>, heap: IndexedHeap<Bucket<E>> | null): void {

@@ -18,14 +18,19 @@ type Lines<E extends WaitingRequest> = readonly WaitingLine<E, unknown>[]
  * longest, and of equal ones the oldest. It looks no further than {@link costWindow}, by which nobody is overtaken for long, and at
  * a line only when all of those before it are in.
  */
-export function chooseByCost<E extends WaitingRequest>(lines: Lines<E>, maxBatchSize: number, limits: CostLimits): ChosenByCost<E> {
+export function chooseByCost<E extends WaitingRequest>(
+  lines: Lines<E>,
+  maxBatchSize: number,
+  limits: CostLimits,
+): ChosenByCost<E> {
   const batch = new GrowingBatch<E>(maxBatchSize, limits)
   for (const line of lines) {
     const candidates = line.within(costWindow(maxBatchSize))
     const before = batch.entries.length
     if (limits.isPadded) addNearest(batch, candidates)
     else for (const entry of candidates) if (!batch.add(entry)) break
-    if (batch.entries.length - before < line.count) return { entries: batch.entries, closedBy: batch.closedBy ?? 'bucket' }
+    if (batch.entries.length - before < line.count)
+      return { entries: batch.entries, closedBy: batch.closedBy ?? 'bucket' }
   }
   return { entries: batch.entries, closedBy: null }
 }
@@ -83,12 +88,19 @@ function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates
   if (isFirst) batch.add(candidates[0]!)
   const others = isFirst ? candidates.slice(1) : candidates
   // Sorting is stable: of equal ones the oldest comes first on either side.
-  const shorter = others.filter((entry) => rowCost(entry) <= batch.dearest).sort((a, b) => rowCost(b) - rowCost(a))
-  const longer = others.filter((entry) => rowCost(entry) > batch.dearest).sort((a, b) => rowCost(a) - rowCost(b))
+  const shorter = others
+    .filter((entry) => rowCost(entry) <= batch.dearest)
+    .sort((a, b) => rowCost(b) - rowCost(a))
+  const longer = others
+    .filter((entry) => rowCost(entry) > batch.dearest)
+    .sort((a, b) => rowCost(a) - rowCost(b))
   let [down, up] = [0, 0]
   while (down < shorter.length || up < longer.length) {
     const [below, above] = [shorter[down], longer[up]]
-    const isBelow = above === undefined || (below !== undefined && (batch.dearest - rowCost(below)) * below.rows <= (rowCost(above) - batch.dearest) * batch.rows)
+    const isBelow =
+      above === undefined ||
+      (below !== undefined &&
+        (batch.dearest - rowCost(below)) * below.rows <= (rowCost(above) - batch.dearest) * batch.rows)
     const isIn = batch.add((isBelow ? below : above)!)
     // Where one does not go in, none does that is further away on its side.
     if (isBelow) down = isIn ? down + 1 : shorter.length
@@ -98,5 +110,7 @@ function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates
 
 /** In the order of levels and of arrival, in which they go back to their lines. */
 export function inServingOrder(a: WaitingRequest, b: WaitingRequest): number {
-  return a.level.level - b.level.level || Number(a.delayed) - Number(b.delayed) || a.cost!.order - b.cost!.order
+  return (
+    a.level.level - b.level.level || Number(a.delayed) - Number(b.delayed) || a.cost!.order - b.cost!.order
+  )
 }

@@ -43,7 +43,8 @@ export class Expiries<E extends WaitingRequest> {
     const widthMs = atMs - nowMs > 2 * coarseMs ? coarseMs : fineMs
     const startMs = Math.floor(atMs / widthMs) * widthMs
     let slot = this.#last
-    if (slot === null || slot.startMs !== startMs || slot.widthMs !== widthMs) slot = this.#last = this.#slotAt(startMs, widthMs)
+    if (slot === null || slot.startMs !== startMs || slot.widthMs !== widthMs)
+      slot = this.#last = this.#slotAt(startMs, widthMs)
     entry.expirySlot = slot
     entry.expiryIndex = slot.entries.push(entry) - 1
     slot.live++

@@ -63,7 +63,8 @@ export class PriorityLevels {
 
   /** The level of a request; as in Triton 0 and what is above the number of levels mean the default one. */
   of(priority: number | undefined): PriorityLevel {
-    if (priority === undefined || priority === 0 || priority > this.#options.priorityLevels) return this.#default
+    if (priority === undefined || priority === 0 || priority > this.#options.priorityLevels)
+      return this.#default
     let level = this.#levels.get(priority)
     if (level !== undefined) return level
     if (this.#levels.size >= maxKeptLevels) this.#forgetUnused()
@@ -78,7 +79,8 @@ export class PriorityLevels {
    */
   rowsAhead(level: PriorityLevel, unready = false): number {
     let rows = 0
-    for (const other of this.#levels.values()) if (other.level <= level.level) rows += unready ? other.rows + other.unreadyRows : other.rows
+    for (const other of this.#levels.values())
+      if (other.level <= level.level) rows += unready ? other.rows + other.unreadyRows : other.rows
     return rows
   }
 

@@ -29,7 +29,13 @@ export class RequestQueue<E extends WaitingRequest> {
    * @param runTimes tells what a run will take, for requests with deadlines.
    * @param sizer chooses the limits of each bucket; without it they are those of `options`.
    */
-  constructor(options: QueueOptions, clock: Clock, owner: QueueOwner<E>, runTimes: RunTimes | null = null, sizer: BatchSizer | null = null) {
+  constructor(
+    options: QueueOptions,
+    clock: Clock,
+    owner: QueueOwner<E>,
+    runTimes: RunTimes | null = null,
+    sizer: BatchSizer | null = null,
+  ) {
     this.#holdUntilQueued = options.holdUntilQueued
     this.#clock = clock
     this.#owner = owner
@@ -178,12 +184,24 @@ export class RequestQueue<E extends WaitingRequest> {
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
       // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
       if (!idle && !this.#buckets.hasFull) return null
-      if (isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) && this.cancel(bucket.head!, 'deadline')) continue
+      if (
+        isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) &&
+        this.cancel(bucket.head!, 'deadline')
+      )
+        continue
       const ahead = !idle && this.#buckets.isFull(bucket)
       const front = bucket.next()
       const runTimes = this.#runTimes?.of(bucket.key) ?? null
-      const decision = decide(front, bucket.limits, { nowMs, idle: !ahead, startsInMs, draining: this.#draining, runTimes, closedBy: bucket.nextClosedBy })
-      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
+      const decision = decide(front, bucket.limits, {
+        nowMs,
+        idle: !ahead,
+        startsInMs,
+        draining: this.#draining,
+        runTimes,
+        closedBy: bucket.nextClosedBy,
+      })
+      if (decision.requests > 0)
+        return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
@@ -235,7 +253,13 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */
-  #takeFrom(bucket: Bucket<E>, entries: E[], { requests, reason }: BatchDecision, ahead: boolean, nowMs: number): FormedBatch<E> {
+  #takeFrom(
+    bucket: Bucket<E>,
+    entries: E[],
+    { requests, reason }: BatchDecision,
+    ahead: boolean,
+    nowMs: number,
+  ): FormedBatch<E> {
     entries.length = requests
     bucket.removeNext(entries)
     bucket.servedAtMs = nowMs

@@ -86,7 +86,11 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
   collect(entries: E[], rows: number, maxRows: number): number {
     const ring = this.#ring
     const mask = ring.length - 1
-    for (let position = this.#first; position !== this.#end && rows <= maxRows; position = (position + 1) | 0) {
+    for (
+      let position = this.#first;
+      position !== this.#end && rows <= maxRows;
+      position = (position + 1) | 0
+    ) {
       const entry = ring[position & mask]!
       if (entry === null) continue // withdrawn
       entries.push(entry)
@@ -99,7 +103,11 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
   within(window: number): E[] {
     const ring = this.#ring
     const entries: E[] = []
-    for (let position = this.#first; position !== this.#end && entries.length < window; position = (position + 1) | 0) {
+    for (
+      let position = this.#first;
+      position !== this.#end && entries.length < window;
+      position = (position + 1) | 0
+    ) {
       const entry = ring[position & (ring.length - 1)]!
       if (entry !== null) entries.push(entry) // else withdrawn
     }
@@ -126,7 +134,8 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
     const ring = this.#ring
     const mask = ring.length - 1
     while (this.#first !== this.#end && ring[this.#first & mask] === null) this.#first = (this.#first + 1) | 0
-    if (this.#span > 2 * this.count + holesAllowed || ring.length > Math.max(16 * this.count, placesKept)) this.#resize()
+    if (this.#span > 2 * this.count + holesAllowed || ring.length > Math.max(16 * this.count, placesKept))
+      this.#resize()
   }
 
   /** Moves its requests together, into a ring of two to four times as many places. */

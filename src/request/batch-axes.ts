@@ -24,56 +24,110 @@ export interface BatchAxes {
  * @param axes where they are known otherwise.
  * @throws InferenceError `ERR_MODEL_CONFIG` for a dimension that cannot be that of a batch.
  */
-export function withBatchAxes<T extends Tensors>(model: string, config: Config, served: T, needed: readonly number[] = [...served.outputs.keys()], axes: BatchAxes | null = null): T {
+export function withBatchAxes<T extends Tensors>(
+  model: string,
+  config: Config,
+  served: T,
+  needed: readonly number[] = [...served.outputs.keys()],
+  axes: BatchAxes | null = null,
+): T {
   if (config.maxBatchSize === 0) return served
   const inputs = served.inputs.map((value) => saidOf(model, config.inputs, 'inputs', value))
-  const outputs = served.outputs.map((value) => (value.rows === undefined ? saidOf(model, config.outputs, 'outputs', value) : 0))
-  const divided = (of: Tensors): Tensors => ({ inputs: of.inputs, outputs: needed.map((index) => of.outputs[index]!) })
+  const outputs = served.outputs.map((value) =>
+    value.rows === undefined ? saidOf(model, config.outputs, 'outputs', value) : 0,
+  )
+  const divided = (of: Tensors): Tensors => ({
+    inputs: of.inputs,
+    outputs: needed.map((index) => of.outputs[index]!),
+  })
   const isSaid = [...inputs, ...outputs].some((said) => said === null || (said ?? 0) > 0)
   if (!isSaid && axes === null && notStackable(divided(served)) === null) return served
-  const name = axes === null ? batchName(divided(served), inputs, needed.map((index) => outputs[index])) : null
+  const name =
+    axes === null
+      ? batchName(
+          divided(served),
+          inputs,
+          needed.map((index) => outputs[index]),
+        )
+      : null
   if (name === null && axes === null && !isSaid) return served
-  const inputAxis = (value: ValueMetadata, index: number) => (inputs[index] !== undefined ? inputs[index] : axes === null ? found(value, name, true) : axes.inputs[index])
-  const outputAxis = (value: ValueMetadata, index: number) => (outputs[index] !== undefined ? outputs[index] : axes === null ? found(value, name, false) : axes.outputs[index])
+  const inputAxis = (value: ValueMetadata, index: number) =>
+    inputs[index] !== undefined
+      ? inputs[index]
+      : axes === null
+        ? found(value, name, true)
+        : axes.inputs[index]
+  const outputAxis = (value: ValueMetadata, index: number) =>
+    outputs[index] !== undefined
+      ? outputs[index]
+      : axes === null
+        ? found(value, name, false)
+        : axes.outputs[index]
   const shaped = {
     ...served,
     inputs: served.inputs.map((value, index) => withAxis(value, inputAxis(value, index))),
-    outputs: served.outputs.map((value, index) => (needed.includes(index) ? withAxis(value, outputAxis(value, index)) : value)),
+    outputs: served.outputs.map((value, index) =>
+      needed.includes(index) ? withAxis(value, outputAxis(value, index)) : value,
+    ),
   }
   checkPadding(model, config, shaped)
   return isSaid || notStackable(divided(shaped)) === null ? shaped : served
 }
 
-function saidOf(model: string, tensors: Config['inputs'], option: 'inputs' | 'outputs', value: ValueMetadata): Said {
+function saidOf(
+  model: string,
+  tensors: Config['inputs'],
+  option: 'inputs' | 'outputs',
+  value: ValueMetadata,
+): Said {
   const at = tensors?.findIndex(({ name }) => name === value.name) ?? -1
   if (at === -1) return undefined
   const { batchAxis, shared } = tensors![at]!
   if (shared === true) return null
   if (batchAxis === undefined) return undefined
   const { type, shape } = value
-  const wrong = (expected: string, received: unknown) => invalid(model, `${option}[${at}].batchAxis`, expected, received)
-  if (typeof shape[batchAxis] !== 'string' && shape[batchAxis] !== 1) throw wrong(`a variable dimension of '${value.name}', whose shape is ${shownShape(shape)}`, batchAxis)
-  if (batchAxis > 0 && !isBlocks(value)) throw wrong(`0 for a tensor of ${type}, whose elements have no bytes of their own`, batchAxis)
+  const wrong = (expected: string, received: unknown) =>
+    invalid(model, `${option}[${at}].batchAxis`, expected, received)
+  if (typeof shape[batchAxis] !== 'string' && shape[batchAxis] !== 1)
+    throw wrong(`a variable dimension of '${value.name}', whose shape is ${shownShape(shape)}`, batchAxis)
+  if (batchAxis > 0 && !isBlocks(value))
+    throw wrong(`0 for a tensor of ${type}, whose elements have no bytes of their own`, batchAxis)
   return batchAxis
 }
 
 /** The one name of a dimension that each tensor has once, but for inputs of fixed shapes, and those of which something else is said. */
-function batchName(tensors: Tensors, saidInputs: readonly Said[], saidOutputs: readonly Said[]): string | null {
+function batchName(
+  tensors: Tensors,
+  saidInputs: readonly Said[],
+  saidOutputs: readonly Said[],
+): string | null {
   const common = commonNames(tensors, saidInputs, saidOutputs)
   return common.length === 1 ? common[0]! : null
 }
 
-function commonNames({ inputs, outputs }: Tensors, saidInputs: readonly Said[], saidOutputs: readonly Said[]): string[] {
-  const names = new Set([...inputs, ...outputs].flatMap(({ shape }) => shape.filter((dim): dim is string => typeof dim === 'string' && dim !== '')))
+function commonNames(
+  { inputs, outputs }: Tensors,
+  saidInputs: readonly Said[],
+  saidOutputs: readonly Said[],
+): string[] {
+  const names = new Set(
+    [...inputs, ...outputs].flatMap(({ shape }) =>
+      shape.filter((dim): dim is string => typeof dim === 'string' && dim !== ''),
+    ),
+  )
   const fits = (value: ValueMetadata, said: Said, name: string) => {
     if (said === null) return !value.shape.includes(name)
     const places = value.shape.filter((dim) => dim === name).length
-    return said === undefined ? places === 1 && (value.shape[0] === name || isBlocks(value)) : value.shape[said] === name || value.shape[said] === ''
+    return said === undefined
+      ? places === 1 && (value.shape[0] === name || isBlocks(value))
+      : value.shape[said] === name || value.shape[said] === ''
   }
   return [...names].filter(
     (name) =>
-      inputs.every((value, index) => fits(value, saidInputs[index], name) || (saidInputs[index] === undefined && isFixed(value))) &&
-      outputs.every((value, index) => value.rows !== undefined || fits(value, saidOutputs[index], name)),
+      inputs.every(
+        (value, index) =>
+          fits(value, saidInputs[index], name) || (saidInputs[index] === undefined && isFixed(value)),
+      ) && outputs.every((value, index) => value.rows !== undefined || fits(value, saidOutputs[index], name)),
   )
 }
 
@@ -97,10 +151,12 @@ function isFixed({ type, shape }: ValueMetadata): boolean {
 
 function checkPadding(model: string, { padding }: Config, { inputs, outputs }: Tensors): void {
   for (const [entry, { input, outputs: cut }] of padding.entries()) {
-    const elsewhere = [...inputs.filter(({ name }) => name === input), ...outputs.filter(({ name }) => cut.some((each) => each.name === name))].find(
-      (value) => batchAxisOf(value) !== 0,
-    )
-    if (elsewhere !== undefined) throw invalid(model, `padding[${entry}]`, 'tensors whose first dimension counts rows', elsewhere.name)
+    const elsewhere = [
+      ...inputs.filter(({ name }) => name === input),
+      ...outputs.filter(({ name }) => cut.some((each) => each.name === name)),
+    ].find((value) => batchAxisOf(value) !== 0)
+    if (elsewhere !== undefined)
+      throw invalid(model, `padding[${entry}]`, 'tensors whose first dimension counts rows', elsewhere.name)
   }
 }
 
@@ -118,13 +174,20 @@ const mostReadings = 24
  * @param served with all that is known of it.
  */
 export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly number[]): BatchAxes[] {
-  const variable = (value: ValueMetadata) => value.shape.flatMap((dim, axis) => (typeof dim === 'string' && (axis === 0 || isBlocks(value)) ? [axis] : []))
+  const variable = (value: ValueMetadata) =>
+    value.shape.flatMap((dim, axis) =>
+      typeof dim === 'string' && (axis === 0 || isBlocks(value)) ? [axis] : [],
+    )
   const ofInputs = inputs.map((value): (number | null)[] => (isFixed(value) ? [null] : variable(value)))
   const ofOutputs = outputs.map((value, index) => (needed.includes(index) ? variable(value) : [0]))
   if (ofInputs.every(([axis]) => axis === null)) return []
   let readings: (number | null)[][] = [[]]
-  for (const own of [...ofInputs, ...ofOutputs]) readings = readings.flatMap((reading) => own.map((axis) => [...reading, axis])).slice(0, mostReadings)
-  return readings.map((reading) => ({ inputs: reading.slice(0, inputs.length), outputs: reading.slice(inputs.length) as number[] }))
+  for (const own of [...ofInputs, ...ofOutputs])
+    readings = readings.flatMap((reading) => own.map((axis) => [...reading, axis])).slice(0, mostReadings)
+  return readings.map((reading) => ({
+    inputs: reading.slice(0, inputs.length),
+    outputs: reading.slice(inputs.length) as number[],
+  }))
 }
 
 /**
@@ -134,13 +197,25 @@ export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly numb
  * @param served with all that is known of it.
  */
 export function namedAxes(config: Config, served: Tensors, needed: readonly number[]): BatchAxes[] {
-  const saidInputs = served.inputs.map((value) => saidOrFirst(config.inputs?.find(({ name }) => name === value.name)))
-  const saidOutputs = served.outputs.map((value) => saidOrFirst(config.outputs?.find(({ name }) => name === value.name)))
+  const saidInputs = served.inputs.map((value) =>
+    saidOrFirst(config.inputs?.find(({ name }) => name === value.name)),
+  )
+  const saidOutputs = served.outputs.map((value) =>
+    saidOrFirst(config.outputs?.find(({ name }) => name === value.name)),
+  )
   const divided = { inputs: served.inputs, outputs: needed.map((index) => served.outputs[index]!) }
-  return commonNames(divided, saidInputs, needed.map((index) => saidOutputs[index])).flatMap((name) => {
-    const inputs = served.inputs.map((value, index) => (saidInputs[index] !== undefined ? saidInputs[index] : found(value, name, true)))
+  return commonNames(
+    divided,
+    saidInputs,
+    needed.map((index) => saidOutputs[index]),
+  ).flatMap((name) => {
+    const inputs = served.inputs.map((value, index) =>
+      saidInputs[index] !== undefined ? saidInputs[index] : found(value, name, true),
+    )
     const outputs = served.outputs.map((value, index) => saidOutputs[index] ?? found(value, name, false)!)
-    return [...inputs, ...needed.map((index) => outputs[index]!)].every((axis) => axis === null || axis === 0) ? [] : [{ inputs, outputs }]
+    return [...inputs, ...needed.map((index) => outputs[index]!)].every((axis) => axis === null || axis === 0)
+      ? []
+      : [{ inputs, outputs }]
   })
 }
 

@@ -7,8 +7,13 @@ import { InferenceError } from '../errors.ts'
  *
  * @param resolve of the same promise.
  */
-export function rejectCaller(reason: unknown, resolve: (answer: never) => void, reject: (reason: unknown) => void): void {
-  if (reason instanceof InferenceError && reason.code === 'ERR_TIMEOUT') resolve(thrownToCaller(reason) as never)
+export function rejectCaller(
+  reason: unknown,
+  resolve: (answer: never) => void,
+  reject: (reason: unknown) => void,
+): void {
+  if (reason instanceof InferenceError && reason.code === 'ERR_TIMEOUT')
+    resolve(thrownToCaller(reason) as never)
   else reject(reason)
 }
 

@@ -1,7 +1,14 @@
 import { copyPacked, cutElements, type Elements } from '../elements.ts'
 import type { OutputRows, ValueMetadata } from '../metadata.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
-import { elementCount, isPacked, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
+import {
+  elementCount,
+  isPacked,
+  storageLength,
+  storageOf,
+  type ElementType,
+  type TensorData,
+} from '../tensor.ts'
 
 /** A tensor as it lies in memory. */
 export interface Entries {
@@ -40,20 +47,33 @@ export class UndividedOutput extends Error {
  * @param read the tensor of an output, by index; `null` for one that was not computed.
  * @throws UndividedOutput
  */
-export function divideEntries(outputs: readonly ValueMetadata[], rows: readonly number[], read: (output: number) => Entries | null): (Division | null)[] {
+export function divideEntries(
+  outputs: readonly ValueMetadata[],
+  rows: readonly number[],
+  read: (output: number) => Entries | null,
+): (Division | null)[] {
   const known = new Map<string, Division>()
   return outputs.map(({ name, rows: by }, index) => {
     const tensor = by === undefined ? null : read(index)
     if (tensor === null) return null
     const entries = tensor.dims[0]
-    if (entries === undefined) throw new UndividedOutput(name, 'dims []', 'a first dimension that counts entries')
+    if (entries === undefined)
+      throw new UndividedOutput(name, 'dims []', 'a first dimension that counts entries')
     const source = by!.counts ?? by!.of ?? name
     const key = `${by!.index ?? ''}:${source}`
     let division = known.get(key)
-    if (division === undefined) known.set(key, (division = by!.counts === undefined ? byIndex(source, by!.index, rows, found(source)) : byCounts(source, rows, found(source))))
+    if (division === undefined)
+      known.set(
+        key,
+        (division =
+          by!.counts === undefined
+            ? byIndex(source, by!.index, rows, found(source))
+            : byCounts(source, rows, found(source))),
+      )
     const expected = division.starts.at(-1)!
     if (entries === expected) return division
-    const why = by!.counts === undefined ? `as many as '${source}' has` : `the sum of the counts in '${source}'`
+    const why =
+      by!.counts === undefined ? `as many as '${source}' has` : `the sum of the counts in '${source}'`
     throw new UndividedOutput(name, `${entries} entries`, `${expected}, ${why},`)
   })
 
@@ -64,7 +84,12 @@ export function divideEntries(outputs: readonly ValueMetadata[], rows: readonly 
   }
 }
 
-function byIndex(name: string, column: number, rows: readonly number[], { type, dims, data }: Entries): Division {
+function byIndex(
+  name: string,
+  column: number,
+  rows: readonly number[],
+  { type, dims, data }: Entries,
+): Division {
   const width = widthOf(name, column, dims)
   const entries = dims[0]!
   const requestOf = requestsOfRows(rows)
@@ -75,7 +100,11 @@ function byIndex(name: string, column: number, rows: readonly number[], { type, 
     const row = numberAt(type, data, entry * width + column)
     // Not `>=`: of NaN nothing is true.
     if (!(row >= 0 && row < requestOf.length && Number.isInteger(row))) {
-      throw new UndividedOutput(name, `${row} in column ${column} of entry ${entry}`, `the number of a row from 0 to ${requestOf.length - 1}`)
+      throw new UndividedOutput(
+        name,
+        `${row} in column ${column} of entry ${entry}`,
+        `the number of a row from 0 to ${requestOf.length - 1}`,
+      )
     }
     const request = (requests[entry] = requestOf[row]!)
     starts[request + 1]!++
@@ -91,14 +120,16 @@ function byIndex(name: string, column: number, rows: readonly number[], { type, 
 
 function byCounts(name: string, rows: readonly number[], { type, dims, data }: Entries): Division {
   const total = rows.reduce((sum, count) => sum + count, 0)
-  if (dims[0] !== total || elementCount(dims) !== total) throw new UndividedOutput(name, `dims [${dims.join(', ')}]`, `one count for each of ${total} rows`)
+  if (dims[0] !== total || elementCount(dims) !== total)
+    throw new UndividedOutput(name, `dims [${dims.join(', ')}]`, `one count for each of ${total} rows`)
   const starts = new Float64Array(rows.length + 1)
   let row = 0
   let sum = 0
   for (let request = 0; request < rows.length; request++) {
     for (const end = row + rows[request]!; row < end; row++) {
       const count = numberAt(type, data, row)
-      if (!(count >= 0 && Number.isSafeInteger(count))) throw new UndividedOutput(name, `${count} for row ${row}`, 'a whole number of entries, 0 or more,')
+      if (!(count >= 0 && Number.isSafeInteger(count)))
+        throw new UndividedOutput(name, `${count} for row ${row}`, 'a whole number of entries, 0 or more,')
       sum += count
     }
     starts[request + 1] = sum
@@ -107,19 +138,31 @@ function byCounts(name: string, rows: readonly number[], { type, dims, data }: E
 }
 
 /** The entries of one request, as a tensor of its own. */
-export function entriesOf({ type, dims, data }: Entries, { starts, order }: Division, request: number): Entries & { readonly data: TensorData | string[] } {
+export function entriesOf(
+  { type, dims, data }: Entries,
+  { starts, order }: Division,
+  request: number,
+): Entries & { readonly data: TensorData | string[] } {
   const [from, to] = [starts[request]!, starts[request + 1]!]
   const elements = elementCount(dims.slice(1))
   const own = [to - from, ...dims.slice(1)]
-  if (order === null) return { type, dims: own, data: cutElements(type, data, from * elements, to * elements) }
+  if (order === null)
+    return { type, dims: own, data: cutElements(type, data, from * elements, to * elements) }
   if (!ArrayBuffer.isView(data)) {
-    return { type, dims: own, data: Array.from(order.subarray(from, to), (entry) => data.slice(entry * elements, (entry + 1) * elements)).flat() }
+    return {
+      type,
+      dims: own,
+      data: Array.from(order.subarray(from, to), (entry) =>
+        data.slice(entry * elements, (entry + 1) * elements),
+      ).flat(),
+    }
   }
   const target: TensorData = new (storageOf(type))(storageLength(type, (to - from) * elements))
   for (let at = 0; at < to - from; at++) {
     const source = order[from + at]! * elements
     if (isPacked(type)) copyPacked(data as Uint8Array, source, target as Uint8Array, at * elements, elements)
-    else (target as Float32Array).set((data as Float32Array).subarray(source, source + elements), at * elements)
+    else
+      (target as Float32Array).set((data as Float32Array).subarray(source, source + elements), at * elements)
   }
   return { type, dims: own, data: target }
 }
@@ -134,7 +177,13 @@ export function indexColumn(rows: OutputRows | undefined): number | null {
  *
  * @param from the first entry, and `to` the one behind the last.
  */
-export function shiftRows({ type, dims, data }: Entries, column: number, by: number, from = 0, to = dims[0]!): void {
+export function shiftRows(
+  { type, dims, data }: Entries,
+  column: number,
+  by: number,
+  from = 0,
+  to = dims[0]!,
+): void {
   if (by === 0) return
   const width = dims.length === 1 ? 1 : dims[1]!
   const numbers = data as Float32Array

@@ -42,7 +42,18 @@ export class FeedParser {
   rowBuckets: { has(key: string): boolean } | null = null
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, bySequence = [] }: FeedOptions = {}) {
+  constructor(
+    metadata: ModelMetadata,
+    {
+      optionalInputs = [],
+      padding = null,
+      finiteOnly = false,
+      carriesNul = true,
+      limited = true,
+      shaped,
+      bySequence = [],
+    }: FeedOptions = {},
+  ) {
     this.#axes = metadata.inputs.map((input) => (metadata.maxBatchSize > 0 ? batchAxisOf(input) : -1))
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
@@ -51,7 +62,12 @@ export class FeedParser {
     this.#bySequence = new Set(bySequence)
     this.#reshapes = shaped?.inputs ?? null
     this.#inputs = (shaped?.shown.inputs ?? metadata.inputs).map((input, index) => {
-      const options = { batchAxis: this.#axes[index]!, optional: optionalInputs.includes(input.name), finiteOnly, carriesNul }
+      const options = {
+        batchAxis: this.#axes[index]!,
+        optional: optionalInputs.includes(input.name),
+        finiteOnly,
+        carriesNul,
+      }
       if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
       return new InputReader(metadata.name, input as TensorMetadata, options)
     })
@@ -65,7 +81,11 @@ export class FeedParser {
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
     this.#made = takesAsGiven ? MadeTensors.of(metadata) : null
     this.#places = this.#inputs.map(() => undefined)
-    this.#lengths = metadata.inputs.flatMap(({ shape }, input) => [...shape.keys()].filter((axis) => typeof shape[axis] === 'string' && axis !== this.#axes[input]).map((axis) => ({ input, axis })))
+    this.#lengths = metadata.inputs.flatMap(({ shape }, input) =>
+      [...shape.keys()]
+        .filter((axis) => typeof shape[axis] === 'string' && axis !== this.#axes[input])
+        .map((axis) => ({ input, axis })),
+    )
   }
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
@@ -86,7 +106,11 @@ export class FeedParser {
       return this.#parse(this.#values(feeds, filled), split, filled)
     } catch (error) {
       if (error instanceof InferenceError) throw error
-      throw invalidArgument('feeds', 'inputs that can be read', 'an exception', { model: this.#model, cause: error, hint: messageOf(error) })
+      throw invalidArgument('feeds', 'inputs that can be read', 'an exception', {
+        model: this.#model,
+        cause: error,
+        hint: messageOf(error),
+      })
     }
   }
 
@@ -103,7 +127,13 @@ export class FeedParser {
       return { type: this.#metadata[index]!.type as ElementType, dims: given.dims, data: reader.check(given) }
     } catch (cause) {
       const { message, expected, received } = cause as InferenceError
-      throw new InferenceError('ERR_MODEL_CONFIG', `${option}: ${message}`, { model: this.#model, name: option, expected, received, cause })
+      throw new InferenceError('ERR_MODEL_CONFIG', `${option}: ${message}`, {
+        model: this.#model,
+        name: option,
+        expected,
+        received,
+        cause,
+      })
     }
   }
 
@@ -119,7 +149,9 @@ export class FeedParser {
 
   /** The bucket of a request whose data and dims are these now. */
   keyOf({ rows, whole, data, dims }: Pick<ParsedFeeds, 'rows' | 'whole' | 'data' | 'dims'>): string {
-    return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)
+    return whole
+      ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own)))
+      : this.#bucketKey(rows, data, dims)
   }
 
   /** The bucket that a request has, or would have, where it is divided into rows; `null` for one that never is. */
@@ -154,10 +186,13 @@ export class FeedParser {
         if (first === null) {
           first = input.name
           rows = inputRows
-          if (filled !== null && rows !== 1 && (this.#limited || this.rowBuckets === null)) throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
-          if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow))) this.#checkRows(first, rows, split)
+          if (filled !== null && rows !== 1 && (this.#limited || this.rowBuckets === null))
+            throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
+          if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow)))
+            this.#checkRows(first, rows, split)
         } else if (inputRows !== rows) {
-          if (this.#limited) throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+          if (this.#limited)
+            throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
           ownRows ??= Array.from({ length: index }, () => rows)
         }
         if (ownRows !== null) ownRows[index] = inputRows
@@ -171,9 +206,11 @@ export class FeedParser {
     if (this.#maxBatchSize > 0 && (alone || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
-    if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
+    if (empty && first !== null && rows > this.#maxBatchSize)
+      this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
     const bucketKey = this.#bucketKey(rows, data, dims)
-    if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1))) return wholeRequest(this.#metadata, data, dims, () => rows)
+    if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1)))
+      return wholeRequest(this.#metadata, data, dims, () => rows)
     return { rows, bucketKey, whole: false, data, dims }
   }
 
@@ -181,14 +218,19 @@ export class FeedParser {
   #hasUsualLengths(dims: readonly (readonly number[])[]): boolean {
     for (const { input, axis } of this.#lengths) {
       const length = dims[input]![axis]
-      if (length === 0 || (length !== undefined && (this.#padding?.paddedLength(input, axis, length) ?? length) > mostLength)) return false
+      if (
+        length === 0 ||
+        (length !== undefined && (this.#padding?.paddedLength(input, axis, length) ?? length) > mostLength)
+      )
+        return false
     }
     return true
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
   #values(feeds: unknown, filled: Filled | null): unknown[] {
-    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw this.#noObject(feeds)
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
+      throw this.#noObject(feeds)
     const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
     let present = 0
     let missing: string | null = null
@@ -207,33 +249,54 @@ export class FeedParser {
     }
     let given = 0
     for (const _ in feeds) given++
-    if (missing !== null || given > present || (present === 0 && filled === null)) this.#checkNames(feeds as Record<string, unknown>, missing, present, filled)
+    if (missing !== null || given > present || (present === 0 && filled === null))
+      this.#checkNames(feeds as Record<string, unknown>, missing, present, filled)
     return values
   }
 
-  #checkNames(feeds: Record<string, unknown>, missing: string | null, present: number, filled: Filled | null): void {
-    const names = this.#inputs.flatMap(({ name }) => (filled !== null && Object.hasOwn(filled, name) ? [] : [name]))
+  #checkNames(
+    feeds: Record<string, unknown>,
+    missing: string | null,
+    present: number,
+    filled: Filled | null,
+  ): void {
+    const names = this.#inputs.flatMap(({ name }) =>
+      filled !== null && Object.hasOwn(filled, name) ? [] : [name],
+    )
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
     const hint = `The model's inputs are ${this.#names()}${filled === null ? '' : `, of which its sequence fills ${listNames(Object.keys(filled))}`}`
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
-      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, this.#bySequence.has(missing) ? `${hint}; with options.sequenceId it is filled in` : hint)
+      throw this.#invalid(
+        `input '${missing}'`,
+        'to be given',
+        unknown.length > 0 ? unknown : undefined,
+        this.#bySequence.has(missing) ? `${hint}; with options.sequenceId it is filled in` : hint,
+      )
     }
-    if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
-    if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable)) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+    if (unknown.length > 0)
+      throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
+    if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable))
+      throw this.#invalid('feeds', 'at least one input', feeds, hint)
   }
 
   /** More rows than are run are refused before any data are looked at. */
   #checkRows(input: string, rows: number, split: boolean): void {
     if (split) return this.#checkParts(input, rows, maxParts, 'rows')
-    const hint = 'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
+    const hint =
+      'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
     throw this.#invalid(`input '${input}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, hint)
   }
 
   #checkParts(input: string, rows: number, most: number, what: string): void {
     const maxRows = this.#maxBatchSize * most
     if (rows <= maxRows) return
-    throw this.#invalid(`input '${input}'`, `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`, rows, 'Send it as several requests, or raise maxBatchSize')
+    throw this.#invalid(
+      `input '${input}'`,
+      `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`,
+      rows,
+      'Send it as several requests, or raise maxBatchSize',
+    )
   }
 
   #names(): string {
@@ -258,7 +321,10 @@ export class FeedParser {
         const inputDims = dims[index]!
         for (let axis = 0; axis < inputDims.length; axis++) {
           if (axis === rowAxis) continue
-          key += axis === paddedAxis ? `${this.#padding!.bucketWord(padded!, inputDims[axis]!)},` : `${inputDims[axis]},`
+          key +=
+            axis === paddedAxis
+              ? `${this.#padding!.bucketWord(padded!, inputDims[axis]!)},`
+              : `${inputDims[axis]},`
         }
         key += ';'
       }
@@ -272,7 +338,10 @@ export class FeedParser {
   }
 
   #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
-    return invalidArgument(name, expected, received, { model: this.#model, ...(hint === undefined ? {} : { hint }) })
+    return invalidArgument(name, expected, received, {
+      model: this.#model,
+      ...(hint === undefined ? {} : { hint }),
+    })
   }
 }
 

@@ -44,7 +44,9 @@ export class FullQueueWait {
 
   #wait(index: number): Promise<void> {
     const after = this.#waiting.findIndex((other) => other.index > index)
-    return new Promise((go) => this.#waiting.splice(after === -1 ? this.#waiting.length : after, 0, { index, go }))
+    return new Promise((go) =>
+      this.#waiting.splice(after === -1 ? this.#waiting.length : after, 0, { index, go }),
+    )
   }
 
   #retry(afterMs: number): void {

@@ -8,7 +8,10 @@ import { FullQueueWait } from './full-queue-wait.ts'
 import { awaited, checkSource, checkedItem, ignored, iterate, type ItemSource } from './item-source.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
-export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId' | keyof SequenceInferOptions> {
+export interface InferManyOptions<Output extends string = string> extends Omit<
+  InferOptions<Output>,
+  'report' | 'requestId' | keyof SequenceInferOptions
+> {
   /** Whether results come in the order of their items; `false`: as they are done. Default `true`. */
   ordered?: boolean | undefined
   /** Most items in flight at once; no more are taken from the source meanwhile. Default: two full batches per instance, 128 of a model of another process. */
@@ -49,7 +52,12 @@ export async function* inferMany<I, O>(
   source: ItemSource<I>,
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
-  const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(model.name, source, options)
+  const {
+    ordered = true,
+    maxInFlight: wanted,
+    signal,
+    ...rest
+  } = readManyOptions(model.name, source, options)
   const { defaultInFlight, room } = model.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
   const maxInFlight = wanted ?? defaultInFlight
   check(model.name, ordered, maxInFlight)
@@ -142,7 +150,11 @@ export async function* inferMany<I, O>(
   }
 }
 
-const optionNames: readonly string[] = ['ordered', 'maxInFlight', ...sharedOptionNames] satisfies (keyof InferManyOptions)[]
+const optionNames: readonly string[] = [
+  'ordered',
+  'maxInFlight',
+  ...sharedOptionNames,
+] satisfies (keyof InferManyOptions)[]
 
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
   checkSource(model, source)
@@ -150,14 +162,17 @@ function readManyOptions(model: string, source: unknown, options: unknown): Infe
   for (const name in read) {
     if (optionNames.includes(name)) continue
     const ofOneRequest = name === 'report' || name === 'requestId'
-    const expected = ofOneRequest ? 'to be left out: it belongs to one request' : `one of ${optionNames.join(', ')}`
+    const expected = ofOneRequest
+      ? 'to be left out: it belongs to one request'
+      : `one of ${optionNames.join(', ')}`
     throw invalidArgument(`options.${name}`, expected, name, { model })
   }
   return read
 }
 
 function check(model: string, ordered: unknown, maxInFlight: unknown): void {
-  if (typeof ordered !== 'boolean') throw invalidArgument('options.ordered', 'true or false', ordered, { model })
+  if (typeof ordered !== 'boolean')
+    throw invalidArgument('options.ordered', 'true or false', ordered, { model })
   if (!(Number.isSafeInteger(maxInFlight) && (maxInFlight as number) >= 1)) {
     throw invalidArgument('options.maxInFlight', 'a whole number, 1 or more', maxInFlight, { model })
   }
@@ -165,7 +180,9 @@ function check(model: string, ordered: unknown, maxInFlight: unknown): void {
 
 /** Whether an error of one item will be that of every other. */
 function isFinal(error: unknown): boolean {
-  return error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
+  return (
+    error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
+  )
 }
 
 /** The result of one item, which waits where the queue is full. */
@@ -183,7 +200,8 @@ async function run<I, O>(
     try {
       return { index, outputs: await model.infer(feeds, options) }
     } catch (error) {
-      if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error: asError(error) }
+      if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL'))
+        return { index, error: asError(error) }
       await fullQueue.refused(index, error.retryAfterMs)
     }
   }
@@ -191,5 +209,6 @@ async function run<I, O>(
 
 /** A signal may fire with any reason, also with one that `if (error)` would miss. */
 function asError(reason: unknown): Error {
-  return (reason || new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })) as Error
+  return (reason ||
+    new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })) as Error
 }

@@ -70,7 +70,10 @@ export interface SequenceTurn extends RequestFollower {
 /** Who keeps account of a request that is not a caller's own: it is counted there, and not by itself. */
 export interface RunAccount {
   /** It is about to be answered by a run, which it has waited for until `begunAtMs`. */
-  ran(begunAtMs: number, times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }): void
+  ran(
+    begunAtMs: number,
+    times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number },
+  ): void
 }
 
 /** One `infer()` on its way through the engine. It settles exactly once. */

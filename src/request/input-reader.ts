@@ -1,5 +1,15 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, firstNonFinite, isPacked, isRawType, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
+import {
+  elementCount,
+  firstNonFinite,
+  isPacked,
+  isRawType,
+  isTensorLike,
+  storageOf,
+  toStorage,
+  type TensorData,
+  type TensorLike,
+} from '../tensor.ts'
 import { isEmptied, kindOf, lengthOf, plainView } from '../typed-array.ts'
 import { shownShape, type TensorMetadata } from '../metadata.ts'
 
@@ -40,7 +50,11 @@ export class InputReader {
   /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
   readonly #openAxis: number
 
-  constructor(model: string, input: TensorMetadata, { batchAxis, optional, finiteOnly, carriesNul }: ReadOptions) {
+  constructor(
+    model: string,
+    input: TensorMetadata,
+    { batchAxis, optional, finiteOnly, carriesNul }: ReadOptions,
+  ) {
     const row = input.shape.map((dim, axis) => (axis === batchAxis ? 1 : dim))
     const fixed = row.every((dim): dim is number => typeof dim === 'number')
     this.name = input.name
@@ -52,7 +66,10 @@ export class InputReader {
     this.#carriesNul = carriesNul
     this.#packed = isPacked(input.type)
     this.#batchAxis = batchAxis
-    this.#openAxis = input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1 ? input.shape.lastIndexOf('') : -1
+    this.#openAxis =
+      input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1
+        ? input.shape.lastIndexOf('')
+        : -1
     this.#bareDims = fixed ? row : null
   }
 
@@ -69,7 +86,10 @@ export class InputReader {
     }
     if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
     if (this.#openAxis !== -1) return { dims: this.#rowOf(value), data: value }
-    throw this.#invalid(`a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`, 'data without dims')
+    throw this.#invalid(
+      `a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`,
+      'data without dims',
+    )
   }
 
   /**
@@ -87,7 +107,12 @@ export class InputReader {
     const expected = this.#packed ? Math.ceil(length / 2) : length
     if (received !== expected) {
       const shown = this.#packed ? `${expected} bytes (${length} elements, two a byte)` : `${length} elements`
-      throw this.#invalid(`${shown} for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received, undefined, this.#rowsHint(dims, expected, received))
+      throw this.#invalid(
+        `${shown} for ${this.#shown(dims)}`,
+        isEmptied(stored) ? 'an empty or detached buffer' : received,
+        undefined,
+        this.#rowsHint(dims, expected, received),
+      )
     }
     if (this.#finiteOnly) this.#checkFinite(plainView(stored))
     return stored
@@ -96,7 +121,10 @@ export class InputReader {
   #readTensor(tensor: TensorLike): GivenInput {
     const { location, type } = tensor
     if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
-      throw this.#invalid('a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
+      throw this.#invalid(
+        'a tensor whose data is on the CPU',
+        location === 'none' ? 'a disposed tensor' : `location '${location}'`,
+      )
     }
     if (type !== this.#input.type) throw this.#invalid(`type ${this.#input.type}`, type)
     return { dims: this.#ownDims(tensor.dims), data: tensor.data }
@@ -112,7 +140,10 @@ export class InputReader {
 
   #ownDims(all: readonly unknown[]): readonly number[] {
     const { shape, trailingOnes } = this.#input
-    const given = trailingOnes === true && Array.isArray(all) && all.slice(shape.length).every((dim) => dim === 1) ? all.slice(0, shape.length) : all
+    const given =
+      trailingOnes === true && Array.isArray(all) && all.slice(shape.length).every((dim) => dim === 1)
+        ? all.slice(0, shape.length)
+        : all
     const rank = Array.isArray(given) ? given.length : -1
     // ONNX Runtime reports a scalar and an input of any rank alike, as [].
     if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
@@ -122,8 +153,10 @@ export class InputReader {
     for (let axis = 0; axis < rank; axis++) {
       const dim = given[axis]
       const expected = shape[axis]
-      if (!Number.isSafeInteger(dim) || (dim as number) < 0) throw this.#invalid('dims of whole numbers, 0 or more', given)
-      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(`shape ${shownShape(shape)}`, given)
+      if (!Number.isSafeInteger(dim) || (dim as number) < 0)
+        throw this.#invalid('dims of whole numbers, 0 or more', given)
+      if (typeof expected === 'number' && dim !== expected)
+        throw this.#invalid(`shape ${shownShape(shape)}`, given)
       dims[axis] = dim as number
     }
     return dims
@@ -133,12 +166,23 @@ export class InputReader {
   #strings(data: unknown, length: number, dims: readonly number[]): readonly string[] {
     if (!Array.isArray(data)) throw this.#invalid('an array of strings', data)
     const given = data.length
-    if (given !== length) throw this.#invalid(`${length} string${length === 1 ? '' : 's'} for ${this.#shown(dims)}`, given, undefined, this.#rowsHint(dims, length, given))
+    if (given !== length)
+      throw this.#invalid(
+        `${length} string${length === 1 ? '' : 's'} for ${this.#shown(dims)}`,
+        given,
+        undefined,
+        this.#rowsHint(dims, length, given),
+      )
     const strings: string[] = []
     for (let index = 0; index < length; index++) {
       const item: unknown = data[index]
       if (typeof item !== 'string') throw this.#invalid('a string', item, index)
-      if (!this.#carriesNul && item.includes('\0')) throw this.#invalid('a string without NUL characters, where onnxruntime-node would cut it', item, index)
+      if (!this.#carriesNul && item.includes('\0'))
+        throw this.#invalid(
+          'a string without NUL characters, where onnxruntime-node would cut it',
+          item,
+          index,
+        )
       strings.push(item)
     }
     return strings
@@ -151,7 +195,9 @@ export class InputReader {
 
   /** What data was checked against, for an error. */
   #shown(dims: readonly number[]): string {
-    return dims === this.#bareDims ? `one row of shape ${shownShape(this.#input.shape)}` : `dims [${dims.join(', ')}]`
+    return dims === this.#bareDims
+      ? `one row of shape ${shownShape(this.#input.shape)}`
+      : `dims [${dims.join(', ')}]`
   }
 
   #arrayName(): string {
@@ -165,18 +211,31 @@ export class InputReader {
 
   /** For elements of several rows without dims. */
   #rowsHint(dims: readonly number[], expected: number, received: number): string {
-    if (this.#batchAxis === -1 || dims !== this.#bareDims || received <= expected || received % expected !== 0) return ''
+    if (
+      this.#batchAxis === -1 ||
+      dims !== this.#bareDims ||
+      received <= expected ||
+      received % expected !== 0
+    )
+      return ''
     const all = dims.map((dim, axis) => (axis === this.#batchAxis ? received / expected : dim))
     return `Several rows take a Tensor: new Tensor('${this.#input.type}', data, [${all.join(', ')}])`
   }
 
   /** For bytes where pixels are expected. */
   #imageHint(data: unknown): string {
-    return data instanceof Uint8Array && this.#input.shape.length >= 3 ? "An encoded image takes `image` for this input in the model's configuration" : ''
+    return data instanceof Uint8Array && this.#input.shape.length >= 3
+      ? "An encoded image takes `image` for this input in the model's configuration"
+      : ''
   }
 
   #invalid(expected: string, received: unknown, element?: number, hint = ''): InferenceError {
     const name = `input '${this.name}'${element === undefined ? '' : `[${element}]`}`
-    return invalidArgument(name, expected, received, hint === '' ? { model: this.#model } : { model: this.#model, hint })
+    return invalidArgument(
+      name,
+      expected,
+      received,
+      hint === '' ? { model: this.#model } : { model: this.#model, hint },
+    )
   }
 }

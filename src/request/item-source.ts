@@ -18,14 +18,18 @@ export function checkSource(model: string, source: unknown): asserts source is I
 }
 
 /** As `for await` does it: by the asynchronous iterator if there is one. */
-export function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | Promise<I>> | AsyncIterator<I> {
+export function iterate<I>(
+  model: string,
+  source: ItemSource<I>,
+): Iterator<I | Promise<I>> | AsyncIterator<I> {
   // What was made ahead may reject before it is read, which ends the process unless somebody listens.
   if (Array.isArray(source) || source instanceof Set) for (const item of source) ignored(item)
   const { [Symbol.asyncIterator]: asynchronous } = source as Partial<AsyncIterable<I>>
   const start: unknown = asynchronous ?? (source as Iterable<I>)[Symbol.iterator]
   if (typeof start !== 'function') throw notIterable(model, source)
   const iterator: unknown = start.call(source)
-  if (isObject(iterator) && 'next' in iterator && typeof iterator.next === 'function') return iterator as unknown as Iterator<I>
+  if (isObject(iterator) && 'next' in iterator && typeof iterator.next === 'function')
+    return iterator as unknown as Iterator<I>
   throw notIterable(model, source)
 }
 

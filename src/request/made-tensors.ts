@@ -20,8 +20,19 @@ export class MadeTensors {
     const batched = metadata.maxBatchSize > 0
     const isPlain = metadata.inputs.every((input) => {
       const { type, shape, ragged } = input
-      if (!isElementType(type) || type === 'string' || type === 'float16' || isPacked(type) || ragged === true || shape.length === 0) return false
-      return (!batched || batchAxisOf(input) === 0) && shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
+      if (
+        !isElementType(type) ||
+        type === 'string' ||
+        type === 'float16' ||
+        isPacked(type) ||
+        ragged === true ||
+        shape.length === 0
+      )
+        return false
+      return (
+        (!batched || batchAxisOf(input) === 0) &&
+        shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
+      )
     })
     return isPlain && metadata.inputs.length > 0 ? new MadeTensors(metadata) : null
   }

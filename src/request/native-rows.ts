@@ -16,15 +16,32 @@ export interface Rows {
 
 /** Has the addon copy the beginnings of rows, and fill the rest where they become longer; false where it is left to JavaScript. */
 export function resizeNatively(from: Rows, to: Rows, count: number, fill: number | bigint): boolean {
-  if (count < nativeFromRows || isSharedArrayBuffer(from.data.buffer) || isSharedArrayBuffer(to.data.buffer)) return false
+  if (count < nativeFromRows || isSharedArrayBuffer(from.data.buffer) || isSharedArrayBuffer(to.data.buffer))
+    return false
   const { binding } = loadBinding()
   if (binding === null) return false
   const bytes = to.data.BYTES_PER_ELEMENT
   const kept = Math.min(from.length, to.length)
-  binding.copyRows(from.data, from.at * bytes, from.length * bytes, to.data, to.at * bytes, to.length * bytes, kept * bytes, count)
+  binding.copyRows(
+    from.data,
+    from.at * bytes,
+    from.length * bytes,
+    to.data,
+    to.at * bytes,
+    to.length * bytes,
+    kept * bytes,
+    count,
+  )
   if (to.length === kept) return true
   const element = new (to.data.constructor as new (length: number) => TensorData)(1)
   ;(element as Float32Array)[0] = fill as number
-  binding.fillRows(to.data, (to.at + kept) * bytes, to.length * bytes, (to.length - kept) * bytes, count, element)
+  binding.fillRows(
+    to.data,
+    (to.at + kept) * bytes,
+    to.length * bytes,
+    (to.length - kept) * bytes,
+    count,
+    element,
+  )
   return true
 }

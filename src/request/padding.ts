@@ -31,7 +31,11 @@ export class Padding {
   /** By index of the output; `undefined` for one that is not cut. */
   readonly cuts: readonly (CutOutput | undefined)[]
 
-  private constructor(inputs: readonly PaddedInput[], byInput: (number | undefined)[], cuts: (CutOutput | undefined)[]) {
+  private constructor(
+    inputs: readonly PaddedInput[],
+    byInput: (number | undefined)[],
+    cuts: (CutOutput | undefined)[],
+  ) {
     this.inputs = inputs
     this.byInput = byInput
     this.cuts = cuts
@@ -47,19 +51,29 @@ export class Padding {
     const byInput: (number | undefined)[] = metadata.inputs.map(() => undefined)
     const cuts: (CutOutput | undefined)[] = metadata.outputs.map(() => undefined)
     const { name: model } = metadata
-    if (metadata.maxBatchSize === 0) throw wrong('padding', 'a model with a batch dimension', 'maxBatchSize 0', model)
+    if (metadata.maxBatchSize === 0)
+      throw wrong('padding', 'a model with a batch dimension', 'maxBatchSize 0', model)
     const inputs = config.map(({ input, dim, sizes, value, outputs }, entry): PaddedInput => {
       const index = find(metadata.inputs, input, dim, `padding[${entry}].input`, model)
       const { type } = metadata.inputs[index] as TensorMetadata // what has dimensions
-      if (type === 'string') throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
-      if (isPacked(type)) throw wrong(`padding[${entry}].input`, 'an input of elements of whole bytes', `'${input}' of ${type}`, model)
-      if (byInput[index] !== undefined) throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
+      if (type === 'string')
+        throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
+      if (isPacked(type))
+        throw wrong(
+          `padding[${entry}].input`,
+          'an input of elements of whole bytes',
+          `'${input}' of ${type}`,
+          model,
+        )
+      if (byInput[index] !== undefined)
+        throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
       byInput[index] = entry
       for (const { name, dim: axis } of outputs) {
         const option = `padding[${entry}].outputs`
         const output = find(metadata.outputs, name, axis, option, model)
         const { type: outputType } = metadata.outputs[output] as TensorMetadata
-        if (isPacked(outputType)) throw wrong(option, 'outputs of elements of whole bytes', `'${name}' of ${outputType}`, model)
+        if (isPacked(outputType))
+          throw wrong(option, 'outputs of elements of whole bytes', `'${name}' of ${outputType}`, model)
         if (cuts[output] !== undefined) throw wrong(option, 'each output once, in one entry', name, model)
         cuts[output] = { axis, by: entry }
       }
@@ -80,7 +94,9 @@ export class Padding {
   paddedLength(input: number, axis: number, length: number): number {
     const entry = this.byInput[input]
     const padded = entry === undefined ? undefined : this.inputs[entry]!
-    return padded === undefined || padded.axis !== axis || padded.sizes === 'longest' ? length : (padded.sizes.find((size) => size >= length) ?? length)
+    return padded === undefined || padded.axis !== axis || padded.sizes === 'longest'
+      ? length
+      : (padded.sizes.find((size) => size >= length) ?? length)
   }
 
   /** The lengths to which a batch is filled up, by entry. */
@@ -99,13 +115,24 @@ export class Padding {
   }
 }
 
-function find(values: readonly ValueMetadata[], name: string, axis: number, option: string, model: string): number {
+function find(
+  values: readonly ValueMetadata[],
+  name: string,
+  axis: number,
+  option: string,
+  model: string,
+): number {
   const index = values.findIndex((value) => value.name === name)
   const names = values.map((value) => `'${value.name}'`).join(', ')
   if (index === -1) throw wrong(option, `one of ${names}`, name, model)
   const { shape } = values[index]!
   if (axis >= 1 && axis < shape.length && typeof shape[axis] === 'string') return index
-  throw wrong(option, `a variable dimension of '${name}' after the first, whose shape is ${shownShape(shape)}`, axis, model)
+  throw wrong(
+    option,
+    `a variable dimension of '${name}' after the first, whose shape is ${shownShape(shape)}`,
+    axis,
+    model,
+  )
 }
 
 function wrong(name: string, expected: string, received: unknown, model: string): InferenceError {
@@ -119,7 +146,10 @@ function stored(type: ElementType, value: number): number | bigint | null {
     const kept = type === 'float32' ? Math.fround(value) : toSmallFloat(type, value)
     const read = type === 'float32' ? kept : fromSmallFloat(type, kept)
     // Rounding is what such types do; that a number becomes nothing, infinite or none is another value.
-    const same = (read === 0) === (value === 0) && Number.isFinite(read) === Number.isFinite(value) && Number.isNaN(read) === Number.isNaN(value)
+    const same =
+      (read === 0) === (value === 0) &&
+      Number.isFinite(read) === Number.isFinite(value) &&
+      Number.isNaN(read) === Number.isNaN(value)
     return same ? kept : null
   }
   if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
@@ -146,7 +176,15 @@ export function copyResized(
   to: number,
   fill: number | bigint,
 ): void {
-  if (resizeNatively({ data: source, at: sourceAt, length: from * inner }, { data: target, at: targetAt, length: to * inner }, outer, fill)) return
+  if (
+    resizeNatively(
+      { data: source, at: sourceAt, length: from * inner },
+      { data: target, at: targetAt, length: to * inner },
+      outer,
+      fill,
+    )
+  )
+    return
   const kept = Math.min(from, to) * inner
   for (let block = 0; block < outer; block++) {
     const start = sourceAt + block * from * inner

@@ -12,7 +12,11 @@ export class RequestCosts {
   readonly #limits: ResolvedCost
   readonly #costOf: (request: InferRequest) => number
 
-  private constructor(metadata: ModelMetadata, limits: ResolvedCost, costOf: (request: InferRequest) => number) {
+  private constructor(
+    metadata: ModelMetadata,
+    limits: ResolvedCost,
+    costOf: (request: InferRequest) => number,
+  ) {
     this.#metadata = metadata
     this.#limits = limits
     this.#costOf = costOf
@@ -23,13 +27,21 @@ export class RequestCosts {
    *
    * @throws InferenceError `ERR_MODEL_CONFIG` when the input does not exist or has no such variable dimension.
    */
-  static of(metadata: ModelMetadata, limits: ResolvedCost | null, padding: Padding | null): RequestCosts | null {
+  static of(
+    metadata: ModelMetadata,
+    limits: ResolvedCost | null,
+    padding: Padding | null,
+  ): RequestCosts | null {
     if (limits === null) return null
     const { of } = limits
-    if (typeof of === 'function') return new RequestCosts(metadata, limits, (request) => of(costedRequest(metadata, request)))
+    if (typeof of === 'function')
+      return new RequestCosts(metadata, limits, (request) => of(costedRequest(metadata, request)))
     const index = indexOf(metadata, of.input, of.dim)
     const entry = padding?.byInput[index]
-    const sizes = entry !== undefined && padding!.inputs[entry]!.axis === of.dim ? padding!.inputs[entry]!.sizes : 'longest'
+    const sizes =
+      entry !== undefined && padding!.inputs[entry]!.axis === of.dim
+        ? padding!.inputs[entry]!.sizes
+        : 'longest'
     return new RequestCosts(metadata, limits, ({ data, dims, rows }) => {
       if (data[index] === null) return 0 // an optional input that was left out
       const own = dims![index]![of.dim]!
@@ -46,16 +58,36 @@ export class RequestCosts {
       return this.#wrong(request, 'a function that returns', messageOf(cause), { cause })
     }
     if (units instanceof Promise) units.catch(() => {}) // refused below; nobody else hears of its rejection
-    if (typeof units !== 'number' || !Number.isFinite(units) || units < 0) return this.#wrong(request, 'a function that returns a finite number of 0 or more', units)
+    if (typeof units !== 'number' || !Number.isFinite(units) || units < 0)
+      return this.#wrong(request, 'a function that returns a finite number of 0 or more', units)
     request.cost = { units, order: 0 }
     const { maxBatchCost, overCostAction } = this.#limits
     if (units <= maxBatchCost || overCostAction === 'ALONE') return null
-    const details = { model: this.#metadata.name, ...requestIdOf(request), hint: "Send less at once, raise maxBatchCost, or have it run by itself: overCostAction: 'ALONE'" }
-    return invalidArgument('feeds', `a cost of at most ${maxBatchCost} (dynamicBatching.maxBatchCost)`, units, details)
+    const details = {
+      model: this.#metadata.name,
+      ...requestIdOf(request),
+      hint: "Send less at once, raise maxBatchCost, or have it run by itself: overCostAction: 'ALONE'",
+    }
+    return invalidArgument(
+      'feeds',
+      `a cost of at most ${maxBatchCost} (dynamicBatching.maxBatchCost)`,
+      units,
+      details,
+    )
   }
 
-  #wrong(request: InferRequest, expected: string, received: unknown, cause: { cause?: unknown } = {}): InferenceError {
-    return invalidArgument('dynamicBatching.cost', expected, received, { model: this.#metadata.name, ...requestIdOf(request), ...cause, hint: 'It was called for this request' })
+  #wrong(
+    request: InferRequest,
+    expected: string,
+    received: unknown,
+    cause: { cause?: unknown } = {},
+  ): InferenceError {
+    return invalidArgument('dynamicBatching.cost', expected, received, {
+      model: this.#metadata.name,
+      ...requestIdOf(request),
+      ...cause,
+      hint: 'It was called for this request',
+    })
   }
 }
 
@@ -65,11 +97,16 @@ function requestIdOf({ requestId }: InferRequest): { requestId?: string } {
 
 function indexOf({ inputs, name: model }: ModelMetadata, input: string, dim: number): number {
   const index = inputs.findIndex(({ name }) => name === input)
-  const wrong = (option: string, expected: string, received: unknown) => invalidArgument(`dynamicBatching.cost.${option}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  const wrong = (option: string, expected: string, received: unknown) =>
+    invalidArgument(`dynamicBatching.cost.${option}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   if (index === -1) throw wrong('input', `one of ${inputs.map(({ name }) => `'${name}'`).join(', ')}`, input)
   const { shape } = inputs[index]!
   if (typeof shape[dim] === 'string') return index
-  throw wrong('dim', `a variable dimension of '${input}' after the first, whose shape is ${shownShape(shape)}`, dim)
+  throw wrong(
+    'dim',
+    `a variable dimension of '${input}' after the first, whose shape is ${shownShape(shape)}`,
+    dim,
+  )
 }
 
 /** A request as the user's function sees it. */
@@ -78,8 +115,14 @@ function costedRequest(metadata: ModelMetadata, { rows, data, dims, whole }: Inf
   for (const [index, input] of metadata.inputs.entries()) {
     const values = data[index]
     if (values === null || values === undefined || !('length' in values)) continue
-    const own = dims?.[index] ?? input.shape.map((dim, axis) => (!whole && axis === batchAxisOf(input) ? rows : (dim as number)))
-    inputs[input.name] = { type: input.type as CostedRequest['inputs'][string]['type'], dims: own, data: values as TensorData }
+    const own =
+      dims?.[index] ??
+      input.shape.map((dim, axis) => (!whole && axis === batchAxisOf(input) ? rows : (dim as number)))
+    inputs[input.name] = {
+      type: input.type as CostedRequest['inputs'][string]['type'],
+      dims: own,
+      data: values as TensorData,
+    }
   }
   return { rows, inputs }
 }

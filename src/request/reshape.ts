@@ -11,7 +11,10 @@ export class Reshape {
 
   /** Whether dims are of the form that is taken. */
   takes(dims: readonly number[]): boolean {
-    return dims.length === this.#from.length && this.#from.every((expected, axis) => expected === -1 || expected === dims[axis])
+    return (
+      dims.length === this.#from.length &&
+      this.#from.every((expected, axis) => expected === -1 || expected === dims[axis])
+    )
   }
 
   /** Of dims that are {@link takes taken}. */

@@ -3,7 +3,14 @@ import { inputsOfSequence } from '../config/sequence-config.ts'
 import type { TensorConfig } from '../config/tensor-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { batchAxisOf, checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import {
+  batchAxisOf,
+  checkBatchDimension,
+  notStackable,
+  shownShape,
+  type ModelMetadata,
+  type ValueMetadata,
+} from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
 import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
 import { withOutputRows } from './output-rows.ts'
@@ -30,7 +37,10 @@ export interface ShapedTensors {
   readonly needed: readonly number[]
 }
 
-type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
+type Config = Pick<
+  ResolvedConfig,
+  'maxBatchSize' | 'defaultMaxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'
+>
 
 /**
  * Checks what is said of a model's tensors against the model, by Triton's rules.
@@ -38,23 +48,52 @@ type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'inp
  * @param axes which dimension of each tensor counts rows, by its place among inputs and outputs, where that is known otherwise.
  * @throws InferenceError `ERR_MODEL_CONFIG` with what the model has.
  */
-export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served'], axes: BatchAxes | null = null): ShapedTensors {
+export function shapeTensors(
+  model: string,
+  config: Config,
+  opened: ShapedTensors['served'],
+  axes: BatchAxes | null = null,
+): ShapedTensors {
   const needed = neededOutputs(config, opened)
-  const served = withBatchAxes(model, config, withOutputRows(model, config, withStateShapes(config.sequence, opened)), needed, axes)
-  if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null, batched: served, needed }
+  const served = withBatchAxes(
+    model,
+    config,
+    withOutputRows(model, config, withStateShapes(config.sequence, opened)),
+    needed,
+    axes,
+  )
+  if (config.inputs === undefined && config.outputs === undefined)
+    return { served, shown: served, inputs: null, outputs: null, offered: null, batched: served, needed }
   const all = batchedOf(served, needed)
   const batched = config.maxBatchSize === undefined ? notStackable(all) === null : config.maxBatchSize > 0
   if (batched) checkBatchDimension(model, config.maxBatchSize ?? 1, all)
-  const inputs = config.inputs === undefined ? unchanged(served.inputs) : shapeInputs(model, config, served.inputs, batched)
-  const outputs = config.outputs === undefined ? unchanged(served.outputs) : shapeOutputs(model, config.outputs, served.outputs, batched)
+  const inputs =
+    config.inputs === undefined
+      ? unchanged(served.inputs)
+      : shapeInputs(model, config, served.inputs, batched)
+  const outputs =
+    config.outputs === undefined
+      ? unchanged(served.outputs)
+      : shapeOutputs(model, config.outputs, served.outputs, batched)
   const names = config.outputs?.map(({ name }) => name)
-  const offered = names === undefined || names.length === outputs.length ? null : [...outputs.keys()].filter((index) => names.includes(outputs[index]!.own.name))
+  const offered =
+    names === undefined || names.length === outputs.length
+      ? null
+      : [...outputs.keys()].filter((index) => names.includes(outputs[index]!.own.name))
   const lengths = fixedLengths(served.inputs, inputs)
-  const reshapes = (tensors: readonly Shaped[]) => (tensors.every(({ reshape }) => reshape === null) ? null : tensors.map(({ reshape }) => reshape))
-  const own = { inputs: inputs.map((input) => input.own), outputs: outputs.map((output) => withLengths(output.own, lengths)), unservableOutputs: served.unservableOutputs }
+  const reshapes = (tensors: readonly Shaped[]) =>
+    tensors.every(({ reshape }) => reshape === null) ? null : tensors.map(({ reshape }) => reshape)
+  const own = {
+    inputs: inputs.map((input) => input.own),
+    outputs: outputs.map((output) => withLengths(output.own, lengths)),
+    unservableOutputs: served.unservableOutputs,
+  }
   return {
     served: own,
-    shown: { inputs: inputs.map(({ shown }) => shown), outputs: (offered ?? [...outputs.keys()]).map((index) => outputs[index]!.shown) },
+    shown: {
+      inputs: inputs.map(({ shown }) => shown),
+      outputs: (offered ?? [...outputs.keys()]).map((index) => outputs[index]!.shown),
+    },
     inputs: reshapes(inputs),
     outputs: reshapes(outputs),
     offered,
@@ -68,7 +107,11 @@ function neededOutputs({ outputs, sequence }: Config, opened: Tensors): number[]
   const all = [...opened.outputs.keys()]
   if (outputs === undefined) return all
   const divisors = outputs.flatMap(({ rows }) => rows?.of ?? rows?.counts ?? [])
-  const names = new Set([...outputs.map(({ name }) => name), ...(sequence?.state ?? []).map(({ output }) => output), ...divisors])
+  const names = new Set([
+    ...outputs.map(({ name }) => name),
+    ...(sequence?.state ?? []).map(({ output }) => output),
+    ...divisors,
+  ])
   return all.filter((index) => names.has(opened.outputs[index]!.name))
 }
 
@@ -87,43 +130,85 @@ function unchanged(values: readonly ValueMetadata[]): Shaped[] {
   return values.map((value) => ({ own: value, shown: value, reshape: null }))
 }
 
-function shapeInputs(model: string, { inputs = [], sequence, optionalInputs }: Config, values: readonly ValueMetadata[], batched: boolean): Shaped[] {
+function shapeInputs(
+  model: string,
+  { inputs = [], sequence, optionalInputs }: Config,
+  values: readonly ValueMetadata[],
+  batched: boolean,
+): Shaped[] {
   const filled = new Set(inputsOfSequence(sequence))
-  const missing = values.find(({ name }) => !inputs.some((input) => input.name === name) && !filled.has(name) && !optionalInputs.includes(name))
+  const missing = values.find(
+    ({ name }) =>
+      !inputs.some((input) => input.name === name) && !filled.has(name) && !optionalInputs.includes(name),
+  )
   checkNames(model, 'inputs', inputs, values)
   if (missing !== undefined) {
-    throw wrong(model, 'inputs', `all inputs of the model (${listNames(values.map(({ name }) => name))})`, inputs.map(({ name }) => name), `'${missing.name}' is missing`)
+    throw wrong(
+      model,
+      'inputs',
+      `all inputs of the model (${listNames(values.map(({ name }) => name))})`,
+      inputs.map(({ name }) => name),
+      `'${missing.name}' is missing`,
+    )
   }
   return values.map((value) => {
     const index = inputs.findIndex(({ name }) => name === value.name)
-    return index === -1 ? unchanged([value])[0]! : shape(model, `inputs[${index}]`, inputs[index]!, value, batched, false)
+    return index === -1
+      ? unchanged([value])[0]!
+      : shape(model, `inputs[${index}]`, inputs[index]!, value, batched, false)
   })
 }
 
-function shapeOutputs(model: string, outputs: readonly TensorConfig[], values: readonly ValueMetadata[], batched: boolean): Shaped[] {
+function shapeOutputs(
+  model: string,
+  outputs: readonly TensorConfig[],
+  values: readonly ValueMetadata[],
+  batched: boolean,
+): Shaped[] {
   checkNames(model, 'outputs', outputs, values)
   return values.map((value) => {
     const index = outputs.findIndex(({ name }) => name === value.name)
-    return index === -1 ? unchanged([value])[0]! : shape(model, `outputs[${index}]`, outputs[index]!, value, batched, true)
+    return index === -1
+      ? unchanged([value])[0]!
+      : shape(model, `outputs[${index}]`, outputs[index]!, value, batched, true)
   })
 }
 
-function checkNames(model: string, option: string, tensors: readonly TensorConfig[], values: readonly ValueMetadata[]): void {
+function checkNames(
+  model: string,
+  option: string,
+  tensors: readonly TensorConfig[],
+  values: readonly ValueMetadata[],
+): void {
   const index = tensors.findIndex(({ name }) => !values.some((value) => value.name === name))
   if (index === -1) return
-  throw wrong(model, `${option}[${index}].name`, `one of the ${option} of the model (${listNames(values.map(({ name }) => name))})`, tensors[index]!.name)
+  throw wrong(
+    model,
+    `${option}[${index}].name`,
+    `one of the ${option} of the model (${listNames(values.map(({ name }) => name))})`,
+    tensors[index]!.name,
+  )
 }
 
 /**
  * @param joined whether requests are divided into rows.
  * @param exact whether lengths that the model leaves variable have to be so in the configuration as well.
  */
-function shape(model: string, option: string, tensor: TensorConfig, value: ValueMetadata, joined: boolean, exact: boolean): Shaped {
+function shape(
+  model: string,
+  option: string,
+  tensor: TensorConfig,
+  value: ValueMetadata,
+  joined: boolean,
+  exact: boolean,
+): Shaped {
   const { type, dims } = tensor
   const batched = joined && batchAxisOf(value) !== -1 // what all rows share has no batch dimension
-  if (type !== undefined && type !== value.type) throw wrong(model, `${option}.type`, `${value.type}, as the model has it`, type)
+  if (type !== undefined && type !== value.type)
+    throw wrong(model, `${option}.type`, `${value.type}, as the model has it`, type)
   if (dims === undefined) return unchanged([value])[0]!
-  if (!isElementType(value.type)) throw wrong(model, `${option}.dims`, `to be left out, since '${value.name}' is ${value.type}`, dims)
+  if (!isElementType(value.type))
+    throw wrong(model, `${option}.dims`, `to be left out, since '${value.name}' is ${value.type}`, dims)
   const given = [...batchDims(value, batched), ...dims]
   const own = ownDims(model, option, tensor, value, batched, exact)
   const names = own.flatMap((dim, axis) => (dim === -1 ? [value.shape[axis]!] : []))
@@ -136,22 +221,45 @@ function shape(model: string, option: string, tensor: TensorConfig, value: Value
 }
 
 /** The dims that the model is to get, or gives, the batch dimension included; each fits what the model has. */
-function ownDims(model: string, option: string, { dims, reshape }: TensorConfig, value: ValueMetadata, batched: boolean, exact: boolean): number[] {
+function ownDims(
+  model: string,
+  option: string,
+  { dims, reshape }: TensorConfig,
+  value: ValueMetadata,
+  batched: boolean,
+  exact: boolean,
+): number[] {
   const name = `${option}.${reshape === undefined ? 'dims' : 'reshape'}`
   const said = reshape ?? dims!
   if (value.shape.length === 0) {
-    if (batched) throw wrong(model, name, `to be left out, since '${value.name}' is a scalar, which has no batch dimension`, said)
+    if (batched)
+      throw wrong(
+        model,
+        name,
+        `to be left out, since '${value.name}' is a scalar, which has no batch dimension`,
+        said,
+      )
     if (said.every((dim) => dim === 1)) return []
     throw wrong(model, name, `[1], since '${value.name}' is a scalar`, said)
   }
   const own = [...batchDims(value, batched), ...said]
-  const fits = own.length === value.shape.length && value.shape.every((dim, axis) => (typeof dim === 'number' ? dim === own[axis] : !exact || own[axis] === -1))
+  const fits =
+    own.length === value.shape.length &&
+    value.shape.every((dim, axis) =>
+      typeof dim === 'number' ? dim === own[axis] : !exact || own[axis] === -1,
+    )
   if (fits) return own
   const expected = value.shape.slice(batched ? 1 : 0).map((dim) => (typeof dim === 'number' ? dim : -1))
   const why = batched
     ? `'${value.name}' has shape ${shownShape(value.shape)} in the model, whose first dimension is the batch and does not belong to dims while maxBatchSize is not 0`
     : `'${value.name}' has shape ${shownShape(value.shape)} in the model, all of which belongs to dims for a model that is not batched (maxBatchSize is 0, or none is given and a first dimension is fixed)`
-  throw wrong(model, name, `[${expected.join(', ')}]${exact || !expected.includes(-1) ? '' : ', where a fixed length may stand for -1'}`, said, why)
+  throw wrong(
+    model,
+    name,
+    `[${expected.join(', ')}]${exact || !expected.includes(-1) ? '' : ', where a fixed length may stand for -1'}`,
+    said,
+    why,
+  )
 }
 
 /** A batch of one row at most may have a fixed dimension. */
@@ -160,7 +268,10 @@ function batchDims({ shape }: ValueMetadata, batched: boolean): number[] {
 }
 
 /** What named dimensions of the model stand for, where a configuration has fixed them in every input. */
-function fixedLengths(before: readonly ValueMetadata[], inputs: readonly Shaped[]): ReadonlyMap<string, number> {
+function fixedLengths(
+  before: readonly ValueMetadata[],
+  inputs: readonly Shaped[],
+): ReadonlyMap<string, number> {
   const lengths = new Map<string, number>()
   const open = new Set<string | number>()
   for (const [index, { own }] of inputs.entries()) {
@@ -177,9 +288,22 @@ function fixedLengths(before: readonly ValueMetadata[], inputs: readonly Shaped[
 
 function withLengths(value: ValueMetadata, lengths: ReadonlyMap<string, number>): ValueMetadata {
   if (lengths.size === 0) return value
-  return { ...value, shape: value.shape.map((dim) => (typeof dim === 'string' ? (lengths.get(dim) ?? dim) : dim)) }
+  return {
+    ...value,
+    shape: value.shape.map((dim) => (typeof dim === 'string' ? (lengths.get(dim) ?? dim) : dim)),
+  }
 }
 
-function wrong(model: string, name: string, expected: string, received: unknown, hint?: string): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model, ...(hint === undefined ? {} : { hint }) })
+function wrong(
+  model: string,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  return invalidArgument(name, expected, received, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    ...(hint === undefined ? {} : { hint }),
+  })
 }

@@ -1,6 +1,17 @@
 import { InferenceError } from '../errors.ts'
 import { copyBlocks, cutElements, joinElements, type Elements } from '../elements.ts'
-import { elementCount, isPacked, makeTensor, putValue, storageOf, type ElementType, type RawTensor, type Tensor, type TensorData, type TensorLike } from '../tensor.ts'
+import {
+  elementCount,
+  isPacked,
+  makeTensor,
+  putValue,
+  storageOf,
+  type ElementType,
+  type RawTensor,
+  type Tensor,
+  type TensorData,
+  type TensorLike,
+} from '../tensor.ts'
 import { kindOf, plainView, viewAs } from '../typed-array.ts'
 import type { ValueMetadata } from '../metadata.ts'
 import type { OutputValue } from '../values.ts'
@@ -16,7 +27,11 @@ export const maxParts = 10_000
 export const maxEmptyParts = 100
 
 /** Cuts a request into parts of at most `maxRows` rows; data is not copied but where elements share bytes. */
-export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number, inputs: readonly ValueMetadata[]): ParsedFeeds[] {
+export function splitRows(
+  { rows, bucketKey, data, dims }: ParsedFeeds,
+  maxRows: number,
+  inputs: readonly ValueMetadata[],
+): ParsedFeeds[] {
   const parts: ParsedFeeds[] = []
   const whole = data.map((values) => (ArrayBuffer.isView(values) ? plainView(values) : values))
   for (let start = 0; start < rows; start += maxRows) {
@@ -26,11 +41,18 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
       const { type, shape } = inputs[index]!
       if (isPacked(type as ElementType)) {
         const elements = elementCount((dims?.[index] ?? (shape as number[])).slice(1))
-        return cutElements(type as ElementType, values as Elements, start * elements, (start + partRows) * elements)
+        return cutElements(
+          type as ElementType,
+          values as Elements,
+          start * elements,
+          (start + partRows) * elements,
+        )
       }
       const perRow = (values as Elements).length / rows
       const [from, to] = [start * perRow, (start + partRows) * perRow]
-      return ArrayBuffer.isView(values) ? (values as Float32Array).subarray(from, to) : (values as readonly string[]).slice(from, to)
+      return ArrayBuffer.isView(values)
+        ? (values as Float32Array).subarray(from, to)
+        : (values as readonly string[]).slice(from, to)
     }
     parts.push({
       rows: partRows,
@@ -59,18 +81,36 @@ export interface SplitFacts extends Pick<AnswerOptions, 'report' | 'requestId'> 
  * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next, or
  * there is no memory for all of them.
  */
-export function joinRows(answers: readonly Answer[], { model, outputs: described, rows, report, requestId }: SplitFacts): Answer {
+export function joinRows(
+  answers: readonly Answer[],
+  { model, outputs: described, rows, report, requestId }: SplitFacts,
+): Answer {
   const reported = answers as { outputs: AnyOutputs; report: BatchReport }[]
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as AnyOutputs[])
   const outputs: AnyOutputs = {}
   for (const name of Object.keys(all[0]!)) {
     const values = all.map((part) => part[name]!)
     try {
-      putValue(outputs, name, joinValues(values, described.find((output) => output.name === name) ?? {}, rows))
+      putValue(
+        outputs,
+        name,
+        joinValues(values, described.find((output) => output.name === name) ?? {}, rows),
+      )
     } catch (cause) {
       const received = (cause as Error).message
-      const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
-      throw new InferenceError('ERR_EXECUTION', `Output '${name}' of model '${model}' cannot be joined: ${received}.`, details)
+      const details = {
+        model,
+        name,
+        expected: 'rows that can be joined',
+        received,
+        cause,
+        ...(requestId === undefined ? {} : { requestId }),
+      }
+      throw new InferenceError(
+        'ERR_EXECUTION',
+        `Output '${name}' of model '${model}' cannot be joined: ${received}.`,
+        details,
+      )
     }
   }
   if (!report) return outputs
@@ -79,11 +119,25 @@ export function joinRows(answers: readonly Answer[], { model, outputs: described
 }
 
 /** @throws Error when they cannot be joined. */
-function joinValues(values: readonly OutputValue[], output: Pick<ValueMetadata, 'rows' | 'batchAxis'>, rows: readonly number[]): OutputValue {
+function joinValues(
+  values: readonly OutputValue[],
+  output: Pick<ValueMetadata, 'rows' | 'batchAxis'>,
+  rows: readonly number[],
+): OutputValue {
   if (values.every(Array.isArray)) return values.flatMap((items) => items as OutputValue[])
-  const strange = values.findIndex((value) => !Array.isArray((value as Partial<TensorLike> | null | undefined)?.dims))
-  if (strange !== -1) throw new Error(values[strange] == null ? `part ${strange} of the request has none` : 'parts of the request have values that are no tensors')
-  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], rows, { axis: output.batchAxis ?? 0, column: indexColumn(output.rows) })
+  const strange = values.findIndex(
+    (value) => !Array.isArray((value as Partial<TensorLike> | null | undefined)?.dims),
+  )
+  if (strange !== -1)
+    throw new Error(
+      values[strange] == null
+        ? `part ${strange} of the request has none`
+        : 'parts of the request have values that are no tensors',
+    )
+  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], rows, {
+    axis: output.batchAxis ?? 0,
+    column: indexColumn(output.rows),
+  })
   return makeTensor(type, data, dims)
 }
 
@@ -101,14 +155,23 @@ interface Joint {
  * @param rows of each, for the numbers in a column.
  * @throws Error when rows have one shape in one of them and another in the next.
  */
-export function joinTensors(tensors: readonly TensorLike[], rows: readonly number[], { axis, column }: Joint): JoinedTensor {
+export function joinTensors(
+  tensors: readonly TensorLike[],
+  rows: readonly number[],
+  { axis, column }: Joint,
+): JoinedTensor {
   const type = tensors[0]!.type as ElementType
   const { dims } = tensors[0]!
   const rowDims = (own: readonly number[]) => own.filter((_, at) => at !== axis).join()
   const other = tensors.find((tensor) => tensor.dims.length <= axis || rowDims(tensor.dims) !== rowDims(dims))
-  if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
+  if (other !== undefined)
+    throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
   const total = tensors.reduce((sum, tensor) => sum + tensor.dims[axis]!, 0)
-  const joined = { type, dims: dims.map((dim, at) => (at === axis ? total : dim)), data: axis === 0 ? joinElements(type, tensors.map(partOf)) : joinBlocks(type, tensors, axis) }
+  const joined = {
+    type,
+    dims: dims.map((dim, at) => (at === axis ? total : dim)),
+    data: axis === 0 ? joinElements(type, tensors.map(partOf)) : joinBlocks(type, tensors, axis),
+  }
   if (column === null) return joined
   let [entry, row] = [0, 0]
   for (const [index, part] of tensors.entries()) {
@@ -131,7 +194,17 @@ function joinBlocks(type: ElementType, tensors: readonly TensorLike[], axis: num
   const joined: TensorData = new (storageOf(type))(blocks * total * inner)
   let row = 0
   for (const { dims: own, data } of tensors) {
-    copyBlocks(bitsOf(data as Elements) as TensorData, own[axis]!, 0, joined, total, row, own[axis]!, blocks, inner)
+    copyBlocks(
+      bitsOf(data as Elements) as TensorData,
+      own[axis]!,
+      0,
+      joined,
+      total,
+      row,
+      own[axis]!,
+      blocks,
+      inner,
+    )
     row += own[axis]!
   }
   return joined

@@ -10,8 +10,11 @@ export function withStateShapes<T extends Tensors>(sequence: ResolvedSequence | 
   const outputs = served.outputs.map((output): ValueMetadata => {
     const state = sequence.state.find((each) => each.output === output.name)
     const input = served.inputs.find(({ name }) => name === state?.input)
-    if (input === undefined || input.type !== output.type || input.shape.length !== output.shape.length) return output
-    const shape = output.shape.map((dim, axis) => (typeof dim === 'string' && !known.has(dim) ? input.shape[axis]! : dim))
+    if (input === undefined || input.type !== output.type || input.shape.length !== output.shape.length)
+      return output
+    const shape = output.shape.map((dim, axis) =>
+      typeof dim === 'string' && !known.has(dim) ? input.shape[axis]! : dim,
+    )
     return { ...output, shape }
   })
   return { ...served, outputs }

@@ -47,7 +47,9 @@ export class StructuredReader {
     if (!Array.isArray(value)) throw this.#invalid(name, 'an array', value)
     // ONNX Runtime's C API cannot make an empty one.
     if (value.length === 0) throw this.#invalid(name, 'an array of one value or more', 'an empty one')
-    return { items: Array.from(value, (item: unknown, index) => this.#value(`${name}[${index}]`, type.item, item)) }
+    return {
+      items: Array.from(value, (item: unknown, index) => this.#value(`${name}[${index}]`, type.item, item)),
+    }
   }
 
   #tensor(name: string, type: ElementType, value: unknown): MailedTensor {
@@ -58,22 +60,35 @@ export class StructuredReader {
   }
 
   #map(name: string, key: 'string' | 'int64', type: ElementType, value: unknown): MailedMap {
-    if (typeof value !== 'object' || value === null) throw this.#invalid(name, key === 'string' ? 'an object' : 'a Map', value)
-    if (key === 'int64' && !(value instanceof Map)) throw this.#invalid(name, 'a Map with integers for keys', value)
-    const entries: [unknown, unknown][] = value instanceof Map ? [...(value as Map<unknown, unknown>)] : Object.entries(value)
-    const wrong = entries.find(([own]) => (key === 'string' ? typeof own !== 'string' : typeof own !== 'bigint' && !Number.isSafeInteger(own)))
-    if (wrong !== undefined) throw this.#invalid(name, key === 'string' ? 'strings for keys' : 'integers for keys', wrong[0])
+    if (typeof value !== 'object' || value === null)
+      throw this.#invalid(name, key === 'string' ? 'an object' : 'a Map', value)
+    if (key === 'int64' && !(value instanceof Map))
+      throw this.#invalid(name, 'a Map with integers for keys', value)
+    const entries: [unknown, unknown][] =
+      value instanceof Map ? [...(value as Map<unknown, unknown>)] : Object.entries(value)
+    const wrong = entries.find(([own]) =>
+      key === 'string' ? typeof own !== 'string' : typeof own !== 'bigint' && !Number.isSafeInteger(own),
+    )
+    if (wrong !== undefined)
+      throw this.#invalid(name, key === 'string' ? 'strings for keys' : 'integers for keys', wrong[0])
     const dims = [entries.length]
     const keys = entries.map(([own]) => own)
-    const keyData = key === 'string' ? (keys as string[]) : copied(BigInt64Array.from(keys as (bigint | number)[], BigInt))
+    const keyData =
+      key === 'string' ? (keys as string[]) : copied(BigInt64Array.from(keys as (bigint | number)[], BigInt))
     const data = type === 'string' ? entries.map(([, own]) => own) : this.#numbers(name, type, entries)
-    return { keys: { type: key, dims, data: keyData }, values: this.#tensor(name, type, { type, dims, data }) }
+    return {
+      keys: { type: key, dims, data: keyData },
+      values: this.#tensor(name, type, { type, dims, data }),
+    }
   }
 
   #numbers(name: string, type: ElementType, entries: readonly [unknown, unknown][]): TensorData {
     const wide = type === 'int64' || type === 'uint64'
     const values = entries.map(([key, value]) => {
-      if (typeof value === 'number' ? !wide || Number.isSafeInteger(value) : wide && typeof value === 'bigint') return wide ? BigInt(value as number) : value
+      if (
+        typeof value === 'number' ? !wide || Number.isSafeInteger(value) : wide && typeof value === 'bigint'
+      )
+        return wide ? BigInt(value as number) : value
       throw this.#invalid(`${name}[${String(key)}]`, `a number of type ${type}`, value)
     })
     return (storageOf(type) as unknown as typeof Float32Array).from(values as number[])

@@ -27,7 +27,8 @@ export class CallerCounts {
   answered({ enqueuedAtMs }: Caller, run: SharedRun): void {
     const { begunAtMs, times } = run
     run.times = null
-    if (times === null) this.#stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
+    if (times === null)
+      this.#stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
     else this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
   }
 

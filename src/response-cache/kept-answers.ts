@@ -16,7 +16,8 @@ export class KeptAnswers {
   #evictions = 0
 
   constructor(maxBytes: number) {
-    const dispose = (_answer: KeptAnswer, _key: string, reason: string) => void (reason === 'evict' && this.#evictions++)
+    const dispose = (_answer: KeptAnswer, _key: string, reason: string) =>
+      void (reason === 'evict' && this.#evictions++)
     this.#byKey = new LRUCache(plain({ maxSize: maxBytes, dispose }))
   }
 
@@ -39,7 +40,8 @@ export class KeptAnswers {
   /** Keeps a copy of an answer; none of one that is larger than all that may be kept. */
   put(key: string, outputs: AnyOutputs, report: BatchReport): void {
     const size = keptBytes(outputs)
-    if (size <= this.#byKey.maxSize) this.#byKey.set(key, { outputs: copyOutputs(outputs), report: copyReport(report) }, plain({ size }))
+    if (size <= this.#byKey.maxSize)
+      this.#byKey.set(key, { outputs: copyOutputs(outputs), report: copyReport(report) }, plain({ size }))
   }
 
   clear(): void {

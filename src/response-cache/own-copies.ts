@@ -1,7 +1,15 @@
 import { isSharedArrayBuffer } from 'node:util/types'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
-import { copyOf, makeTensor, putValue, toStorage, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import {
+  copyOf,
+  makeTensor,
+  putValue,
+  toStorage,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+} from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { MapEntry, OutputValue } from '../values.ts'
 
@@ -13,14 +21,21 @@ const bytesPerEntry = 40 // of an array or a map
 /** Whether a caller could change data of a request while it is read: another thread has it, too. */
 export function isShared({ data, preparation }: ParsedFeeds): boolean {
   const sources = preparation === undefined ? [] : [...preparation.sources.values()]
-  return [...data, ...sources].some((values) => ArrayBuffer.isView(values) && isSharedArrayBuffer(plainView(values).buffer))
+  return [...data, ...sources].some(
+    (values) => ArrayBuffer.isView(values) && isSharedArrayBuffer(plainView(values).buffer),
+  )
 }
 
 /** A request whose data its caller cannot change any more. Strings and values that are no tensors were copied before. */
 export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
-  const own = (values: ParsedFeeds['data'][number]) => (ArrayBuffer.isView(values) ? ownData(plainView(values)) : values)
+  const own = (values: ParsedFeeds['data'][number]) =>
+    ArrayBuffer.isView(values) ? ownData(plainView(values)) : values
   const { preparation } = feeds
-  return { ...feeds, data: feeds.data.map(own), ...(preparation === undefined ? {} : { preparation: preparation.owned() }) }
+  return {
+    ...feeds,
+    data: feeds.data.map(own),
+    ...(preparation === undefined ? {} : { preparation: preparation.owned() }),
+  }
 }
 
 /** Outputs that share nothing with those given. */
@@ -53,7 +68,8 @@ function valueBytes(value: OutputValue | MapEntry): number {
   if (typeof value !== 'object' || value === null) return bytesPerEntry
   if (Array.isArray(value)) return sum(value, valueBytes)
   if (value instanceof Map) return sum([...value.values()], (entry) => bytesPerEntry + valueBytes(entry))
-  if (!isTensor(value)) return sum(Object.entries(value), ([key, entry]) => valueBytes(key) + valueBytes(entry as MapEntry))
+  if (!isTensor(value))
+    return sum(Object.entries(value), ([key, entry]) => valueBytes(key) + valueBytes(entry as MapEntry))
   const { data } = value
   return bytesPerTensor + (ArrayBuffer.isView(data) ? data.byteLength : sum(data as string[], valueBytes))
 }

@@ -44,13 +44,17 @@ export class RequestKeys {
    * @param outputs indices of those wanted, each once; `null` for all.
    */
   of({ rows, whole, data, dims, preparation }: ParsedFeeds, outputs: readonly number[] | null): string {
-    const wanted = outputs === null || outputs.length === this.#outputs ? '' : outputs.toSorted((a, b) => a - b).join()
+    const wanted =
+      outputs === null || outputs.length === this.#outputs ? '' : outputs.toSorted((a, b) => a - b).join()
     const pieces: Uint8Array[] = []
     // How long everything is stands before it, so that no two requests are the same one behind the other.
     let shape = `${whole ? 'whole ' : ''}${rows};${wanted};`
     for (let index = 0; index < data.length; index++) {
       const source = preparation?.sources.get(index) // what an input is made of stands for it
-      const value = source === undefined ? describeValue(data[index]!, pieces) : `encoded ${describeValue(source, pieces)}`
+      const value =
+        source === undefined
+          ? describeValue(data[index]!, pieces)
+          : `encoded ${describeValue(source, pieces)}`
       shape += `${dims === null ? '' : `[${dims[index]!.join()}]`}${value};`
     }
     return this.#hash(shape, pieces)
@@ -95,7 +99,8 @@ function describeValue(value: Value | MailedValue, pieces: Uint8Array[]): string
   const mailed = value as Exclude<MailedValue, MailedRows>
   if ('items' in mailed) return `[${mailed.items.map((item) => describeValue(item, pieces)).join()}]`
   if ('absent' in mailed) return '-'
-  if ('keys' in mailed) return `{${'entries' in mailed ? `${mailed.entries.join()}*` : ''}${describeValue(mailed.keys, pieces)}|${describeValue(mailed.values, pieces)}}`
+  if ('keys' in mailed)
+    return `{${'entries' in mailed ? `${mailed.entries.join()}*` : ''}${describeValue(mailed.keys, pieces)}|${describeValue(mailed.values, pieces)}}`
   return `${mailed.type}(${mailed.dims.join()})${describeValue(mailed.data as Value, pieces)}`
 }
 

@@ -58,7 +58,11 @@ export class ResponseSharing {
   #hitMs = 0
   #missMs = 0
 
-  private constructor(scheduler: Scheduler, config: ResolvedConfig, { maxBytes, coalesce }: NonNullable<ResolvedConfig['responses']>) {
+  private constructor(
+    scheduler: Scheduler,
+    config: ResolvedConfig,
+    { maxBytes, coalesce }: NonNullable<ResolvedConfig['responses']>,
+  ) {
     this.#scheduler = scheduler
     this.#clock = scheduler.clock
     this.#errors = new RequestErrors(scheduler.metadata.name, config.rerunAfterCrash)
@@ -84,7 +88,8 @@ export class ResponseSharing {
       const caller = new Caller(feeds, level, options, resolve, reject)
       caller.isCall = true
       caller.enqueuedAtMs = this.#clock.nowMs()
-      if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
+      if (this.#scheduler.observed.by.observer !== null)
+        this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       if (signal?.aborted) {
         this.#counts.refused()
         return void caller.fail(signal.reason, true)
@@ -102,7 +107,14 @@ export class ResponseSharing {
 
   get totals(): ResponseTotals {
     const { evictions, entries, bytes } = this.#kept ?? { evictions: 0, entries: 0, bytes: 0 }
-    const counts = { hits: this.#hits, misses: this.#misses, coalesced: this.#coalesced, evictions, entries, bytes }
+    const counts = {
+      hits: this.#hits,
+      misses: this.#misses,
+      coalesced: this.#coalesced,
+      evictions,
+      entries,
+      bytes,
+    }
     return { counts, hitMs: this.#hitMs, missMs: this.#missMs }
   }
 
@@ -118,7 +130,8 @@ export class ResponseSharing {
     const key = this.#keys.of(given, options.outputs)
     const answer = this.#kept?.get(key)
     if (answer !== undefined) this.#hit(caller, answer)
-    else if (!this.#join(caller, key, asked)) this.#lead(caller, key, { ...asked, feeds: given === feeds ? ownFeeds(feeds) : given })
+    else if (!this.#join(caller, key, asked))
+      this.#lead(caller, key, { ...asked, feeds: given === feeds ? ownFeeds(feeds) : given })
   }
 
   #hit(caller: Caller, { outputs, report }: KeptAnswer): void {
@@ -127,7 +140,12 @@ export class ResponseSharing {
     const nowMs = this.#clock.nowMs()
     this.#hits++
     this.#hitMs += nowMs - enqueuedAtMs
-    caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs, doneAtMs: nowMs })
+    caller.observation?.shared({
+      how: 'cached',
+      batchId: report.batchId,
+      begunAtMs: enqueuedAtMs,
+      doneAtMs: nowMs,
+    })
     this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
   }
 
@@ -139,7 +157,8 @@ export class ResponseSharing {
     this.#limit(caller, options)
     run.join(caller)
     // One that has begun is delivered, late or not.
-    if (run.waits) for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#limits.watch(each)
+    if (run.waits)
+      for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#limits.watch(each)
     return true
   }
 
@@ -183,8 +202,16 @@ export class ResponseSharing {
       try {
         // Copies are made before what they are copies of is given away.
         const own = --left > 0 ? copyOutputs(outputs) : outputs
-        const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
-        if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs, doneAtMs: this.#clock.nowMs() })
+        const answer = answerOf(caller, own, () =>
+          caller === run.first ? report : coalescedReport(report, queuedMs),
+        )
+        if (caller !== run.first)
+          caller.observation?.shared({
+            how: 'coalesced',
+            batchId: report.batchId,
+            begunAtMs: caller.enqueuedAtMs + queuedMs,
+            doneAtMs: this.#clock.nowMs(),
+          })
         this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
       } catch (error) {
         const reason = this.#errors.failedRun(caller, (error as Error).message) // there is no memory for the copy
@@ -225,7 +252,8 @@ export class ResponseSharing {
   #expired(caller: Caller, nowMs: number): void {
     if (caller.run?.waits !== true) return
     const { deadlineAtMs, enqueuedAtMs, bucketKey, rows } = caller
-    if (deadlineAtMs === null || deadlineAtMs > nowMs) return this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
+    if (deadlineAtMs === null || deadlineAtMs > nowMs)
+      return this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
     const estimatedMs = nowMs - enqueuedAtMs + this.#scheduler.times.runTimes.medianMs(bucketKey, rows)
     this.#leave(caller, 'deadline', this.#errors.hopeless(caller, deadlineAtMs - enqueuedAtMs, estimatedMs))
   }

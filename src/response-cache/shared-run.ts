@@ -44,7 +44,9 @@ export class SharedRun implements RunAccount {
   admits({ level }: Caller, maxRunMs: number): boolean {
     const { request } = this
     if (request.maxRunMs !== maxRunMs) return false
-    return !this.waits || (request.level.level <= level.level && !this.#requests.some(({ delayed }) => delayed))
+    return (
+      !this.waits || (request.level.level <= level.level && !this.#requests.some(({ delayed }) => delayed))
+    )
   }
 
   /** Takes another caller in, for whom it may have to wait longer. */

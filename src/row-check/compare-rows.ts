@@ -21,13 +21,19 @@ const muchOfAPlace = 1 / 64
 
 /** The tolerance of a session with these options: one of its providers may compute in coarser numbers than the model's. */
 export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
-  const coarser = executionProviders.map((provider) => (provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0))
+  const coarser = executionProviders.map((provider) =>
+    provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0,
+  )
   return Math.max(floatTolerance, ...coarser)
 }
 
 /** @param precision `null` for what the provider chooses, which may be the coarsest. */
 function toleranceFor(precision: ComputePrecision | null): number {
-  return precision === 'float32' ? floatTolerance : precision === 'float16' ? float16Tolerance : bfloat16Tolerance
+  return precision === 'float32'
+    ? floatTolerance
+    : precision === 'float16'
+      ? float16Tolerance
+      : bfloat16Tolerance
 }
 
 /** Rows tell nothing of each other unless they differ by so many times the tolerance ... */
@@ -68,29 +74,44 @@ export function compareOutput(
 ): Comparison {
   const total = rows.reduce((sum, count) => sum + count, 0)
   const odd = alone.findIndex(({ dims }, index) => dims[0] !== rows[index])
-  if (odd !== -1) return shapeless(`output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`)
+  if (odd !== -1)
+    return shapeless(
+      `output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`,
+    )
   if (joined.dims[0] !== total) {
-    return shapeless(`output '${name}' of shape [${joined.dims.join(', ')}] is not divided by rows (${total})`)
+    return shapeless(
+      `output '${name}' of shape [${joined.dims.join(', ')}] is not divided by rows (${total})`,
+    )
   }
   const rowDims = joined.dims.slice(1)
   const other = alone.find(({ dims }) => dims.slice(1).join() !== rowDims.join())
   if (other !== undefined) {
-    return shapeless(`output '${name}' has rows of shape [${rowDims.join(', ')}] in one run and [${other.dims.slice(1).join(', ')}] in another`)
+    return shapeless(
+      `output '${name}' has rows of shape [${rowDims.join(', ')}] in one run and [${other.dims.slice(1).join(', ')}] in another`,
+    )
   }
   const { type } = joined
   const elements = elementCount(rowDims)
   const values = valuesOf(joined)
   const parts = alone.map(valuesOf)
-  const floor = isFloatType(type) ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length))) : 0
+  const floor = isFloatType(type)
+    ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length)))
+    : 0
   let difference = 0
   let row = 0
   for (const [index, part] of parts.entries()) {
     for (let own = 0; own < rows[index]!; own++, row++) {
-      difference = Math.max(difference, rowDifference(part, own * elements, values, row * elements, elements, floor))
+      difference = Math.max(
+        difference,
+        rowDifference(part, own * elements, values, row * elements, elements, floor),
+      )
     }
   }
   const wrong = difference > toleranceOf(type, tolerance)
-  return { difference, reason: wrong ? `output '${name}' of a row is another when other rows are in the run` : null }
+  return {
+    difference,
+    reason: wrong ? `output '${name}' of a row is another when other rows are in the run` : null,
+  }
 }
 
 /** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
@@ -124,7 +145,8 @@ type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
 function valuesOf(tensor: MailedTensor): Values {
   const { type, dims } = tensor
   const stored = mailedElements(tensor)
-  if (isSmallFloat(type)) return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
+  if (isSmallFloat(type))
+    return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
   return isPacked(type) ? unpacked(type, stored as Uint8Array, elementCount(dims)) : stored
 }
 
@@ -139,14 +161,22 @@ function magnitude(values: Values, start: number, end: number): number {
 }
 
 /** The largest difference of two rows relative to the larger one; anything but numbers differs by infinity or not at all. */
-function rowDifference(a: Values, aAt: number, b: Values, bAt: number, length: number, floor: number): number {
+function rowDifference(
+  a: Values,
+  aAt: number,
+  b: Values,
+  bAt: number,
+  length: number,
+  floor: number,
+): number {
   let most = 0
   for (let index = 0; index < length; index++) {
     const x = a[aAt + index]!
     const y = b[bAt + index]!
     if (x === y || (x !== x && y !== y)) continue
     // Neighbours among 64-bit integers may be one number as floats.
-    const distance = typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
+    const distance =
+      typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
     // NaN for NaN or infinity on one side.
     if (!(distance < Infinity)) return Infinity
     if (distance > most) most = distance

@@ -17,7 +17,8 @@ export function compareValue(
   joined: MailedValue,
   tolerance = floatTolerance,
 ): Comparison {
-  if (isMailedTensor(joined) && alone.every(isMailedTensor)) return compareOutput(name, alone, rows, joined, tolerance)
+  if (isMailedTensor(joined) && alone.every(isMailedTensor))
+    return compareOutput(name, alone, rows, joined, tolerance)
   const total = rows.reduce((sum, count) => sum + count, 0)
   const odd = alone.findIndex((value, index) => rowCount(value) !== rows[index])
   if (odd !== -1) return undivided(name, alone[odd]!, rows[odd]!)
@@ -26,7 +27,12 @@ export function compareValue(
   let row = 0
   for (const [index, value] of alone.entries()) {
     for (let own = 0; own < rows[index]!; own++, row++) {
-      const compared = compareEntry(name, cutRows(value, own, own + 1), cutRows(joined, row, row + 1), tolerance)
+      const compared = compareEntry(
+        name,
+        cutRows(value, own, own + 1),
+        cutRows(joined, row, row + 1),
+        tolerance,
+      )
       difference = Math.max(difference, compared.difference)
       if (compared.reason !== null) return { difference, reason: compared.reason }
     }
@@ -38,13 +44,26 @@ export function compareValue(
 export function valuesTellApart(alone: readonly MailedValue[], tolerance = floatTolerance): boolean {
   if (alone.every(isMailedTensor)) return tellsApart(alone, tolerance)
   const [first, ...others] = alone.map(tensorsIn)
-  return others.some((own) => own.length !== first!.length || own.some((tensor, at) => tellsApart([asRow(first![at]!), asRow(tensor)], tolerance)))
+  return others.some(
+    (own) =>
+      own.length !== first!.length ||
+      own.some((tensor, at) => tellsApart([asRow(first![at]!), asRow(tensor)], tolerance)),
+  )
 }
 
 /** Two values as they are, whatever their rows. */
-export function compareEntry(name: string, a: MailedValue, b: MailedValue, tolerance = floatTolerance): Comparison {
+export function compareEntry(
+  name: string,
+  a: MailedValue,
+  b: MailedValue,
+  tolerance = floatTolerance,
+): Comparison {
   const [own, other] = [tensorsIn(a), tensorsIn(b)]
-  if (own.length !== other.length) return { difference: Infinity, reason: `output '${name}' has ${own.length} parts in one run and ${other.length} in another` }
+  if (own.length !== other.length)
+    return {
+      difference: Infinity,
+      reason: `output '${name}' has ${own.length} parts in one run and ${other.length} in another`,
+    }
   let difference = 0
   for (const [at, tensor] of own.entries()) {
     const compared = compareOutput(name, [asRow(tensor)], [1], asRow(other[at]!), tolerance)
@@ -59,5 +78,8 @@ const asRow = (tensor: MailedTensor): MailedTensor => ({ ...tensor, dims: [1, ..
 
 function undivided(name: string, value: MailedValue, rows: number): Comparison {
   const count = rowCount(value)
-  return { difference: Infinity, reason: `output '${name}' ${count === null ? 'is not divided by rows' : `of ${count} entries is not divided by rows (${rows})`}` }
+  return {
+    difference: Infinity,
+    reason: `output '${name}' ${count === null ? 'is not divided by rows' : `of ${count} entries is not divided by rows (${rows})`}`,
+  }
 }

@@ -3,7 +3,14 @@ import { resolveImageInput } from '../config/image-input.ts'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { batchAxisOf, checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
+import {
+  batchAxisOf,
+  checkBatchDimension,
+  notStackable,
+  type ModelMetadata,
+  type RowJoining,
+  type ValueMetadata,
+} from '../metadata.ts'
 import type { BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import { mostRows } from '../row-proof/dims.ts'
@@ -13,7 +20,8 @@ import { floatTolerance } from './compare-rows.ts'
 import type { RowVerdict } from './row-check.ts'
 
 /** What a session says of a model. */
-export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'> & Partial<Pick<ModelMetadata, 'properties'>>
+export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'> &
+  Partial<Pick<ModelMetadata, 'properties'>>
 
 /** What is known of a model's rows before it serves. */
 export interface KnownRows {
@@ -32,7 +40,8 @@ export const maxBuckets = 1024
 /** How a reason ends while the check by running has found nothing. */
 export const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
-const dividesEntries = 'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
+const dividesEntries =
+  'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
 /** Operators that give as many entries as there are. */
 const givesEntries = /^(NonMaxSuppression|NonZero|Compress|Unique)\b/
 
@@ -82,33 +91,61 @@ export class Joining {
   #refuted = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size, or what is said of its tensors, does not fit the model. */
-  constructor(name: string, config: ResolvedConfig, opened: Served, { tolerance = floatTolerance, proof = null, axes = null, unproved }: KnownRows = {}) {
+  constructor(
+    name: string,
+    config: ResolvedConfig,
+    opened: Served,
+    { tolerance = floatTolerance, proof = null, axes = null, unproved }: KnownRows = {},
+  ) {
     this.shaped = shapeTensors(name, config, opened, axes)
     const { served, batched, offered } = this.shaped
     this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
     const obstacle = notStackable(batched)
-    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? Math.min(config.defaultMaxBatchSize, mostRows) : 0)
+    const maxBatchSize =
+      config.maxBatchSize ?? (obstacle === null ? Math.min(config.defaultMaxBatchSize, mostRows) : 0)
     checkBatchDimension(name, maxBatchSize, batched)
     checkBatchSizes(name, config, maxBatchSize)
-    this.labels = new Map(config.outputs?.flatMap(({ name: output, labels }) => (labels === undefined ? [] : [[output, labels] as const])))
+    this.labels = new Map(
+      config.outputs?.flatMap(({ name: output, labels }) =>
+        labels === undefined ? [] : [[output, labels] as const],
+      ),
+    )
     this.images = imagesOf(name, config, this.shaped.shown.inputs, maxBatchSize > 0)
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     this.#proof = proof
     const joining = initially(config, obstacle, proof, unproved)
-    this.stacked = Object.freeze({ name, path: config.path, properties: opened.properties ?? null, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
+    this.stacked = Object.freeze({
+      name,
+      path: config.path,
+      properties: opened.properties ?? null,
+      ...served,
+      executionProviders: opened.executionProviders,
+      maxBatchSize,
+      joining,
+    })
     this.#never = !config.joinRequests
     const settled = proof !== null && proof.verdict !== 'unknown'
     this.#hasLengths = served.inputs.some(({ name: input, shape, ...value }) => {
-      const isPadded = (axis: number) => config.padding.some((padded) => padded.input === input && padded.dim === axis)
-      return shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(value) && !isPadded(axis))
+      const isPadded = (axis: number) =>
+        config.padding.some((padded) => padded.input === input && padded.dim === axis)
+      return shape.some(
+        (dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(value) && !isPadded(axis),
+      )
     })
-    this.isOpen = this.#hasLengths || (maxBatchSize > 0 && served.inputs.some((input) => batchAxisOf(input) === -1))
+    this.isOpen =
+      this.#hasLengths || (maxBatchSize > 0 && served.inputs.some((input) => batchAxisOf(input) === -1))
     const hasEntries = batched.outputs.some(({ rows }) => rows !== undefined) // of which the graph says nothing
-    this.isByBucket = proof?.verdict === 'unknown' && !this.declared && (this.isOpen || config.optionalInputs.length > 0)
+    this.isByBucket =
+      proof?.verdict === 'unknown' && !this.declared && (this.isOpen || config.optionalInputs.length > 0)
     this.asksOfBuckets = this.isByBucket && !hasEntries
     this.isToRun = config.checkRows && unproved === undefined
-    this.#undecided = (this.isToRun || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
+    this.#undecided =
+      (this.isToRun || this.asksOfBuckets) &&
+      !settled &&
+      config.joinRequests &&
+      maxBatchSize > 1 &&
+      obstacle === null
     this.#metadata = this.#shown(joining)
     if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfMeeting(wordsOf(proof))
   }
@@ -149,17 +186,26 @@ export class Joining {
     if (rows === 'independent' && this.isByBucket) {
       if (bucket !== null) return this.#join(bucket, 'checked', largestDifference)
       const madeUp = this.#hasLengths ? 'lengths' : this.isOpen ? 'shared values' : 'optional inputs'
-      return this.#leaveOpen(largestDifference, `${reason}, but with ${madeUp} that were made up; the first requests decide`)
+      return this.#leaveOpen(
+        largestDifference,
+        `${reason}, but with ${madeUp} that were made up; the first requests decide`,
+      )
     }
     if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets
     if (this.declared) {
-      if (rows !== 'unknown') this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
+      if (rows !== 'unknown')
+        this.#show({
+          ...this.#metadata.joining,
+          largestDifference,
+          reason: `maxBatchSize was given; ${reason}`,
+        })
       if (rows === 'dependent') this.#warnOfDependence(reason, largestDifference)
       return
     }
     if (rows === 'unknown') return this.#leaveOpen(largestDifference, reason, final)
     if (rows === 'dependent') this.#dropChecked() // where runs show that rows meet, what they do not show counts no more
-    if (rows === 'independent' || !this.#joinsAny) this.#show({ rows, how: 'checked', largestDifference, reason })
+    if (rows === 'independent' || !this.#joinsAny)
+      this.#show({ rows, how: 'checked', largestDifference, reason })
     else this.#showJoined(null)
     if (this.isByBucket) this.onChange()
   }
@@ -169,7 +215,14 @@ export class Joining {
     if (this.#refuted || verdict === 'unknown' || this.declared) return
     if (verdict === 'proved') return this.#join(key, 'proved', null)
     this.#buckets.set(key, { how: 'proved', joins: false })
-    if (!this.#joinsAny) this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)` })
+    if (!this.#joinsAny)
+      this.#show({
+        rows: 'dependent',
+        how: 'proved',
+        ...nodeOf({ node }),
+        largestDifference: null,
+        reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)`,
+      })
     this.onChange()
   }
 
@@ -189,10 +242,19 @@ export class Joining {
     if (this.#refuted) return // other batches may have been on their way
     this.#refuted = true
     this.#undecided = false
-    if (!(this.declared && this.#proof?.verdict === 'meets')) { // else the warning at load has announced it
-      this.#warn('ZEROHOP_NOT_BATCHABLE', `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on. ${capital(dividesEntries)}.`)
+    if (!(this.declared && this.#proof?.verdict === 'meets')) {
+      // else the warning at load has announced it
+      this.#warn(
+        'ZEROHOP_NOT_BATCHABLE',
+        `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on. ${capital(dividesEntries)}.`,
+      )
     }
-    this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row; ${dividesEntries}` })
+    this.#show({
+      rows: 'dependent',
+      how: 'checked',
+      largestDifference: null,
+      reason: `output '${output}' does not have one entry per row; ${dividesEntries}`,
+    })
   }
 
   /** Whether requests of some bucket are joined. */
@@ -210,9 +272,18 @@ export class Joining {
 
   #showJoined(largestDifference: number | null): void {
     const isChecked = [...this.#buckets.values()].some(({ how }) => how === 'checked')
-    const difference = isChecked ? Math.max(this.#metadata.joining.largestDifference ?? 0, largestDifference ?? 0) : null
-    const shown = isChecked ? 'requests of some shapes gave the same alone and joined' : 'proved from the graph for requests of some shapes and shared values'
-    this.#show({ rows: 'independent', how: isChecked ? 'checked' : 'proved', largestDifference: difference, reason: `${shown}; those of others run alone` })
+    const difference = isChecked
+      ? Math.max(this.#metadata.joining.largestDifference ?? 0, largestDifference ?? 0)
+      : null
+    const shown = isChecked
+      ? 'requests of some shapes gave the same alone and joined'
+      : 'proved from the graph for requests of some shapes and shared values'
+    this.#show({
+      rows: 'independent',
+      how: isChecked ? 'checked' : 'proved',
+      largestDifference: difference,
+      reason: `${shown}; those of others run alone`,
+    })
   }
 
   #dropChecked(): void {
@@ -223,7 +294,13 @@ export class Joining {
   #leaveOpen(largestDifference: number | null, reason: string, final = false): void {
     if (this.#buckets.size > 0) return
     const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
-    this.#show({ rows: 'unknown', how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })
+    this.#show({
+      rows: 'unknown',
+      how: 'unknown',
+      ...nodeOf(this.#proof),
+      largestDifference,
+      reason: reasons,
+    })
     if (final) this.#warnOfUnknown(reasons)
   }
 
@@ -235,7 +312,12 @@ export class Joining {
 
   #shown(joining: RowJoining): ModelMetadata {
     const maxBatchSize = this.declared || joining.rows === 'independent' ? this.stacked.maxBatchSize : 0
-    return Object.freeze({ ...this.stacked, ...this.shaped.shown, maxBatchSize, joining: Object.freeze(joining) })
+    return Object.freeze({
+      ...this.stacked,
+      ...this.shaped.shown,
+      maxBatchSize,
+      joining: Object.freeze(joining),
+    })
   }
 
   /** By the graph, which may be too careful. */
@@ -249,7 +331,9 @@ export class Joining {
 
   /** By runs. */
   #warnOfDependence(reason: string, largestDifference: number | null): void {
-    const difference = Number.isFinite(largestDifference) ? `; difference up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value, allowed ${100 * this.tolerance} %` : ''
+    const difference = Number.isFinite(largestDifference)
+      ? `; difference up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value, allowed ${100 * this.tolerance} %`
+      : ''
     this.#warn(
       dependentRows,
       `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}${difference}), ` +
@@ -260,7 +344,10 @@ export class Joining {
   #warnOfUnknown(reason: string): void {
     const lengths = this.#hasLengths ? 'lengths for its variable dimensions (inputs: [{ name, dims }]), ' : ''
     const settles = `${lengths}two or more different warm-up samples (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another`
-    this.#warn('ZEROHOP_ROWS_UNKNOWN', `Whether rows of model '${this.stacked.name}' change each other is not known (${reason}), so its requests run one by one. What settles it: ${settles}.`)
+    this.#warn(
+      'ZEROHOP_ROWS_UNKNOWN',
+      `Whether rows of model '${this.stacked.name}' change each other is not known (${reason}), so its requests run one by one. What settles it: ${settles}.`,
+    )
   }
 
   /** Each once. */
@@ -271,7 +358,12 @@ export class Joining {
   }
 }
 
-function imagesOf(model: string, { inputs = [], sequence }: ResolvedConfig, shown: readonly ValueMetadata[], batched: boolean): Joining['images'] {
+function imagesOf(
+  model: string,
+  { inputs = [], sequence }: ResolvedConfig,
+  shown: readonly ValueMetadata[],
+  batched: boolean,
+): Joining['images'] {
   const images = inputs.flatMap(({ name, image }, index) => {
     if (image === undefined) return []
     if (sequence !== null) throw noImages(model, `inputs[${index}].image`, image)
@@ -284,28 +376,57 @@ function imagesOf(model: string, { inputs = [], sequence }: ResolvedConfig, show
 /** Images of a sequence would overtake each other while they are decoded. */
 function noImages(model: string, option: string, image: unknown): InferenceError {
   const hint = 'Decode images with decodeImage() and give the tensors in their order'
-  return invalidArgument(option, 'to be left out for a model with sequences', image, { code: 'ERR_MODEL_CONFIG', model, hint })
+  return invalidArgument(option, 'to be left out for a model with sequences', image, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint,
+  })
 }
 
 function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string } {
   return proof === null || proof.node === null ? {} : { node: proof.node }
 }
 
-function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null, unproved?: string): RowJoining {
-  const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({ rows, how, ...nodeOf(proof), largestDifference: null, reason })
-  if (maxBatchSize === 0) return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
-  if (obstacle !== null && maxBatchSize === undefined) return { rows: 'dependent', how: 'proved', largestDifference: null, reason: obstacle }
-  if (!joinRequests) return joining('unknown', 'unknown', 'requests are not joined because dynamicBatching is false')
-  if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
+function initially(
+  { maxBatchSize, joinRequests, checkRows }: ResolvedConfig,
+  obstacle: string | null,
+  proof: RowProof | null,
+  unproved?: string,
+): RowJoining {
+  const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({
+    rows,
+    how,
+    ...nodeOf(proof),
+    largestDifference: null,
+    reason,
+  })
+  if (maxBatchSize === 0)
+    return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
+  if (obstacle !== null && maxBatchSize === undefined)
+    return { rows: 'dependent', how: 'proved', largestDifference: null, reason: obstacle }
+  if (!joinRequests)
+    return joining('unknown', 'unknown', 'requests are not joined because dynamicBatching is false')
+  if (maxBatchSize !== undefined)
+    return joining(
+      'declared',
+      'declared',
+      `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`,
+    )
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
   if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
-  if (unproved !== undefined) return joining('unknown', 'unknown', `${wordsOf(proof!)}; what requests share decides. Without it: ${unproved}`)
+  if (unproved !== undefined)
+    return joining(
+      'unknown',
+      'unknown',
+      `${wordsOf(proof!)}; what requests share decides. Without it: ${unproved}`,
+    )
   const open = checkRows ? notRunYet : 'checkRows is false, so that only what the graph proves is joined'
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }
 
 function wordsOf({ verdict, node, reason }: RowProof): string {
-  const words = verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
+  const words =
+    verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
   const hasEntries = givesEntries.test(node ?? '') || reason.endsWith(severalEntries)
   return verdict !== 'proved' && hasEntries ? `${words}; ${dividesEntries}` : words
 }

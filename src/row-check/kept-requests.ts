@@ -1,7 +1,13 @@
 import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../metadata.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import { sharedKey } from '../request/shared-inputs.ts'
-import { elementCount, storageLength, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
+import {
+  elementCount,
+  storageLength,
+  type ElementType,
+  type MailedTensor,
+  type TensorData,
+} from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -45,7 +51,10 @@ class Shape implements KeptShape {
 
   get isEnough(): boolean {
     const { length } = this.requests
-    return length >= (this.seen >= patience ? 2 : wanted) || (length > 1 && this.rows + this.lastRows > this.#largestBatch)
+    return (
+      length >= (this.seen >= patience ? 2 : wanted) ||
+      (length > 1 && this.rows + this.lastRows > this.#largestBatch)
+    )
   }
 }
 
@@ -71,22 +80,38 @@ export class KeptRequests {
       if (values === null) return null
       const axis = batchAxisOf(inputs[index]!)
       const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
-      return { type, dims: dims?.[index] ?? shape.map((dim, at) => (at === axis ? rows : (dim as number))), values: own }
+      return {
+        type,
+        dims: dims?.[index] ?? shape.map((dim, at) => (at === axis ? rows : (dim as number))),
+        values: own,
+      }
     })
-    const rowsOf = feeds.flatMap((feed, index) => (feed === null || batchAxisOf(inputs[index]!) === -1 ? [] : [feed.dims[batchAxisOf(inputs[index]!)] ?? 0]))
+    const rowsOf = feeds.flatMap((feed, index) =>
+      feed === null || batchAxisOf(inputs[index]!) === -1
+        ? []
+        : [feed.dims[batchAxisOf(inputs[index]!)] ?? 0],
+    )
     const [first = 0] = rowsOf
     if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return
     const given = feeds.filter((feed) => feed !== null)
     // Detached since it was run, or too large to be kept.
-    if (given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) || bytesOf(given) > maxBytes / 4) return
-    const kept = this.#shapeOf(feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'), bucketKey)
+    if (
+      given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) ||
+      bytesOf(given) > maxBytes / 4
+    )
+      return
+    const kept = this.#shapeOf(
+      feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'),
+      bucketKey,
+    )
     kept.seen++
     kept.lastRows = first
     if (kept.requests.length >= wanted || kept.requests.some((other) => isSame(other, feeds))) return
     kept.bytes += bytesOf(given)
     kept.rows += first
     kept.requests.push(feeds.map((feed) => feed && copied(feed)))
-    for (const [key, shape] of this.#byShape) if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
+    for (const [key, shape] of this.#byShape)
+      if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
   }
 
   /** Keeps nothing more of a bucket. */
@@ -126,7 +151,13 @@ function bytesOf(feeds: readonly Given[]): number {
 }
 
 function copied({ type, dims, values }: Given): MailedTensor {
-  return { type, dims, data: ArrayBuffer.isView(values) ? new Uint8Array(bytes(values)).buffer : [...(values as readonly string[])] }
+  return {
+    type,
+    dims,
+    data: ArrayBuffer.isView(values)
+      ? new Uint8Array(bytes(values)).buffer
+      : [...(values as readonly string[])],
+  }
 }
 
 function isSame(kept: TrialFeeds, feeds: readonly (Given | null)[]): boolean {
@@ -134,9 +165,11 @@ function isSame(kept: TrialFeeds, feeds: readonly (Given | null)[]): boolean {
     const other = feeds[index]
     if (own === null || !other) return own === null && !other
     if (own.dims.join() !== other.dims.join()) return false
-    if (own.data instanceof ArrayBuffer) return Buffer.from(own.data).equals(bytes(other.values as TensorData))
+    if (own.data instanceof ArrayBuffer)
+      return Buffer.from(own.data).equals(bytes(other.values as TensorData))
     return own.data.every((text, at) => text === (other.values as readonly string[])[at])
   })
 }
 
-const bytes = ({ buffer, byteOffset, byteLength }: TensorData) => new Uint8Array(buffer, byteOffset, byteLength)
+const bytes = ({ buffer, byteOffset, byteLength }: TensorData) =>
+  new Uint8Array(buffer, byteOffset, byteLength)

@@ -12,7 +12,14 @@ import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import { elementCount, type TensorData } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
-import { ask, type AskedSession, knownElements, mostElements, questionOf, rulesRevision } from './joining-at-load.ts'
+import {
+  ask,
+  type AskedSession,
+  knownElements,
+  mostElements,
+  questionOf,
+  rulesRevision,
+} from './joining-at-load.ts'
 import { maxBuckets, type Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
@@ -107,7 +114,9 @@ export class ModelRowCheck {
   async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
     this.#session = () => session
     for (const { feeds, bucketKey } of this.#samples) await this.#askOfSample(feeds, bucketKey)
-    const isProved = this.#samples.length > 0 && this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
+    const isProved =
+      this.#samples.length > 0 &&
+      this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
     if (this.#isOver || !this.#joining.undecided || isProved) return false
     const key = this.#noteKey()
     const known = readVerdict(session.note(key))
@@ -177,10 +186,17 @@ export class ModelRowCheck {
     const { inputs } = this.#joining.shaped.served
     const given = (index: number): GivenInput | null => {
       const values = data[index] as TensorData | readonly string[] | null // of others nothing is joined
-      return values === null ? null : { dims: dims?.[index] ?? inputs[index]!.shape, elements: knownElements(inputs[index]!.type, values) }
+      return values === null
+        ? null
+        : {
+            dims: dims?.[index] ?? inputs[index]!.shape,
+            elements: knownElements(inputs[index]!.type, values),
+          }
     }
     this.#isAsking = true // one at a time: the thread may be one that serves
-    const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() => this.#buckets.delete(key)) // its thread has ended
+    const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() =>
+      this.#buckets.delete(key),
+    ) // its thread has ended
     void asked.then(() => (this.#isAsking = false))
     return null
   }
@@ -191,13 +207,20 @@ export class ModelRowCheck {
       if (!feed || !('dims' in feed)) return null
       const dims = this.#ownDims(index, feed.dims)
       const isShared = batchAxisOf(this.#joining.stacked.inputs[index]!) === -1
-      const own = isShared && elementCount(dims) <= mostElements ? mailedElements(feed).slice(0, elementCount(dims)) : null
+      const own =
+        isShared && elementCount(dims) <= mostElements
+          ? mailedElements(feed).slice(0, elementCount(dims))
+          : null
       return { dims, elements: own && knownElements(feed.type, own) }
     }
     await this.#askOfBucket(bucketKey, given, (questions) => ask(this.#session(), questions))
   }
 
-  async #askOfBucket(key: string, given: (index: number) => GivenInput | null, prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>): Promise<void> {
+  async #askOfBucket(
+    key: string,
+    given: (index: number) => GivenInput | null,
+    prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>,
+  ): Promise<void> {
     const { shaped } = this.#joining
     if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
     this.#note(key, null)
@@ -205,7 +228,10 @@ export class ModelRowCheck {
       const own = given(index)
       const { shape } = shaped.served.inputs[index]!
       const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
-      return own && shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
+      return (
+        own &&
+        shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
+      )
     }
     const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
     if (!this.#buckets.has(key)) return // forgotten meanwhile
@@ -243,11 +269,15 @@ export class ModelRowCheck {
       { inputs: metadata.inputs, outputs: this.#neededOf(metadata.outputs) },
       {
         maxBatchSize: metadata.maxBatchSize,
-        samples: this.#samples.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
+        samples: this.#samples
+          .flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples))
+          .slice(0, maxSamples),
         padding: this.#padding,
         tolerance: this.#joining.tolerance,
         isForWarning: this.#joining.declared,
-        optional: new Set(metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
+        optional: new Set(
+          metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
+        ),
       },
       (feeds) => this.#run(this.#form, feeds),
     )
@@ -259,7 +289,17 @@ export class ModelRowCheck {
     const { tolerance, declared, shaped } = this.#joining
     const tensors = inputs.map(({ type, shape }) => [type, shape])
     const entries = outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }]))
-    const asked = [maxBatchSize, declared, tensors, this.#config.padding, this.#config.optionalInputs, tolerance, shaped.needed, this.#form.axes, entries]
+    const asked = [
+      maxBatchSize,
+      declared,
+      tensors,
+      this.#config.padding,
+      this.#config.optionalInputs,
+      tolerance,
+      shaped.needed,
+      this.#form.axes,
+      entries,
+    ]
     return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
   }
 
@@ -269,7 +309,8 @@ export class ModelRowCheck {
   }
 
   #found(verdict: RowVerdict, bucket: string | null, isLast = false): void {
-    this.#isOver ||= isLast || verdict.rows === 'dependent' || (verdict.rows === 'independent' && !this.#joining.isByBucket)
+    this.#isOver ||=
+      isLast || verdict.rows === 'dependent' || (verdict.rows === 'independent' && !this.#joining.isByBucket)
     this.#joining.found(verdict, bucket, this.#isOver)
     if (this.#isOver || !this.#joining.undecided) this.#kept.clear()
     else if (bucket !== null) this.#kept.drop(bucket)
@@ -279,7 +320,11 @@ export class ModelRowCheck {
   #tryNext(): void {
     if (this.#busy || this.#isOver || !this.#joining.undecided) return
     for (const shape of this.#kept.shapes) {
-      if (shape.isEnough && (!this.#joining.asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')) return void this.#try(shape)
+      if (
+        shape.isEnough &&
+        (!this.#joining.asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')
+      )
+        return void this.#try(shape)
     }
   }
 
@@ -290,7 +335,13 @@ export class ModelRowCheck {
       const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
       const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
       const { inputs, outputs, maxBatchSize } = form.metadata
-      const verdict = await checkRequests({ inputs, outputs: this.#neededOf(outputs) }, inRows, maxBatchSize, tolerance, (feeds) => this.#run(form, feeds))
+      const verdict = await checkRequests(
+        { inputs, outputs: this.#neededOf(outputs) },
+        inRows,
+        maxBatchSize,
+        tolerance,
+        (feeds) => this.#run(form, feeds),
+      )
       this.#found(verdict, bucketKey, verdict.rows === 'unknown' && ++this.#trials >= maxTrials)
     } catch {
       // The worker died over it, or the model is being closed: the next requests may decide.
@@ -316,7 +367,13 @@ export class ModelRowCheck {
 
 /** A digest by which samples differ from others; none for no samples. */
 function digestOf(samples: readonly Sample[]): string[] {
-  return samples.length === 0 ? [] : [createHash('sha256').update(serialize(samples.map(({ feeds }) => feeds))).digest('hex')]
+  return samples.length === 0
+    ? []
+    : [
+        createHash('sha256')
+          .update(serialize(samples.map(({ feeds }) => feeds)))
+          .digest('hex'),
+      ]
 }
 
 /** As text; the difference may be infinite, which JSON cannot say. */

@@ -57,17 +57,23 @@ const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
  * as a sort would be hidden by it; and each comes at several places, so that a count of rows shows. It takes what it takes:
  * who has no time for it goes on with it later.
  */
-export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
+export async function checkRows(
+  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+  setup: RowCheckSetup,
+  run: RunTrial,
+): Promise<RowVerdict> {
   const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
   const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
   const { recipe, pool } = await findRecipe(trials, inputs, setup)
   const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
-  if (recipe !== null) await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true), maxBatchSize)
+  if (recipe !== null)
+    await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true), maxBatchSize)
   await fillPool(trials, pool, inputs, recipe, setup.samples)
   await tryNotFinite(trials, inputs, pool, maxBatchSize)
   await joinPool(trials, pool, maxBatchSize, [...tellingSizes, maxBatchSize])
   if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, maxBatchSize)
-  if (setup.isForWarning !== true) await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
+  if (setup.isForWarning !== true)
+    await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
   return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
 }
 
@@ -100,24 +106,48 @@ export async function checkRequests(
   if (found.rows !== 'independent') return found
   const unknown = (reason: string): RowVerdict => ({ ...found, rows: 'unknown', reason })
   if (rows.length < 2) return unknown('requests cannot be divided into rows')
-  const same = sameInput([...single, ...extremes.map(({ feeds }) => feeds)], (index) => batchAxisOf(inputs[index]!) !== -1)
-  if (same !== -1) return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
-  const hasFloats = inputs.some((input, index) => requests[0]![index] !== null && isFloatType(input.type) && batchAxisOf(input) !== -1)
-  return hasFloats && extremes.length < 2 ? unknown('rows of other scales than those of the requests cannot be run') : found
+  const same = sameInput(
+    [...single, ...extremes.map(({ feeds }) => feeds)],
+    (index) => batchAxisOf(inputs[index]!) !== -1,
+  )
+  if (same !== -1)
+    return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
+  const hasFloats = inputs.some(
+    (input, index) => requests[0]![index] !== null && isFloatType(input.type) && batchAxisOf(input) !== -1,
+  )
+  return hasFloats && extremes.length < 2
+    ? unknown('rows of other scales than those of the requests cannot be run')
+    : found
 }
 
 /** @param constant an input that had the same value in all rows. */
-function verdict({ largestDifference, dependence, untold, anyFailed, runs }: RowTrials, constant: string | null = null): RowVerdict {
+function verdict(
+  { largestDifference, dependence, untold, anyFailed, runs }: RowTrials,
+  constant: string | null = null,
+): RowVerdict {
   const found = (rows: RowVerdict['rows'], reason: string) => ({ rows, largestDifference, reason, runs })
   if (dependence !== null) return found('dependent', dependence)
-  if (largestDifference === null) return found('unknown', anyFailed ? 'the model does not run on rows that were made up' : 'there are no two requests to compare')
-  if (untold !== null) return found('unknown', `output '${untold}' is the same for everything that was tried, which shows nothing`)
-  if (constant !== null) return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
+  if (largestDifference === null)
+    return found(
+      'unknown',
+      anyFailed ? 'the model does not run on rows that were made up' : 'there are no two requests to compare',
+    )
+  if (untold !== null)
+    return found(
+      'unknown',
+      `output '${untold}' is the same for everything that was tried, which shows nothing`,
+    )
+  if (constant !== null)
+    return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
   return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)
 }
 
 /** The first recipe whose rows can be run, with each input as varied as the model takes it, and what has been run. */
-async function findRecipe(trials: RowTrials, inputs: readonly TensorMetadata[], { samples, padding, optional }: RowCheckSetup): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
+async function findRecipe(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  { samples, padding, optional }: RowCheckSetup,
+): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
   const sample = samples[0] ?? null
   const sampled = sample && (await trials.alone(sample))
   const pool = sampled === null ? [] : [sampled]
@@ -125,7 +155,10 @@ async function findRecipe(trials: RowTrials, inputs: readonly TensorMetadata[], 
     const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
     if (first === null) continue
     const best = await widen(trials, inputs, { recipe, first })
-    return { recipe: best.recipe, pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))] }
+    return {
+      recipe: best.recipe,
+      pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))],
+    }
   }
   return { recipe: null, pool }
 }
@@ -151,13 +184,17 @@ async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found
 /** Made-up rows of extreme scales; none where nothing of a row is a float. */
 function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): TrialFeeds[] {
   const drawn = extreme(inputs, recipe)
-  return drawn === null ? [] : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn.rowDims, drawn.draws, row))
+  return drawn === null
+    ? []
+    : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn.rowDims, drawn.draws, row))
 }
 
 /** Rows of extreme scales made of those of requests. */
 function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds[]): TrialFeeds[] {
   const [first] = rows
-  const isDrawn = inputs.map(({ type }, index) => first![index] !== null && isFloatType(type) && batchAxisOf(inputs[index]!) !== -1)
+  const isDrawn = inputs.map(
+    ({ type }, index) => first![index] !== null && isFloatType(type) && batchAxisOf(inputs[index]!) !== -1,
+  )
   if (!isDrawn.includes(true)) return []
   const draws = isDrawn.map((drawn): Draw => (drawn ? 'extreme' : 'absent'))
   const rowDims = first!.map((feed) => feed?.dims.slice(1) ?? [])
@@ -189,31 +226,52 @@ function mostRowsOf({ rowMs }: RowTrials): number {
 }
 
 /** Joins rows that are infinite, or no numbers, with others: what multiplies by 0 what it should leave out shows by them, and what looks for them. */
-async function tryNotFinite(trials: RowTrials, inputs: readonly TensorMetadata[], pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
+async function tryNotFinite(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  pool: readonly Sampled[],
+  maxBatchSize: number,
+): Promise<void> {
   const [first, second] = pool.filter(({ rows }) => rows === 1)
   if (first === undefined || second === undefined || maxBatchSize < 3 || trials.dependence !== null) return
   for (const value of [NaN, Infinity, -Infinity]) {
     const feeds = filledWith(inputs, first.feeds, value)
     const odd = feeds === null ? null : await trials.alone(feeds, true)
     if (odd === null) continue
-    for (const batch of [[first, odd, second], [odd, second, first]]) if (!(await trials.joined(batch))) return
+    for (const batch of [
+      [first, odd, second],
+      [odd, second, first],
+    ])
+      if (!(await trials.joined(batch))) return
   }
 }
 
 /** Adds rows, made-up ones in turn with those of samples. */
-async function fillPool(trials: RowTrials, pool: Sampled[], inputs: readonly TensorMetadata[], recipe: RowRecipe | null, samples: readonly TrialFeeds[]): Promise<void> {
+async function fillPool(
+  trials: RowTrials,
+  pool: Sampled[],
+  inputs: readonly TensorMetadata[],
+  recipe: RowRecipe | null,
+  samples: readonly TrialFeeds[],
+): Promise<void> {
   if (trials.dependence !== null) return
   for (let row = 1; row <= poolSize; row++) {
     for (const feeds of [recipe && sampleRow(inputs, recipe.rowDims, recipe.draws, row), samples[row]]) {
       if (pool.length >= poolSize) return
-      const sampled = feeds && pool.every((present) => alike(present.feeds, feeds)) ? await trials.alone(feeds) : null
+      const sampled =
+        feeds && pool.every((present) => alike(present.feeds, feeds)) ? await trials.alone(feeds) : null
       if (sampled !== null) pool.push(sampled)
     }
   }
 }
 
 /** Joins requests in several sizes and orders. */
-async function joinPool(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number, sizes: readonly number[]): Promise<void> {
+async function joinPool(
+  trials: RowTrials,
+  pool: readonly Sampled[],
+  maxBatchSize: number,
+  sizes: readonly number[],
+): Promise<void> {
   if (pool.length < 2 || trials.dependence !== null) return
   for (const size of new Set(sizes)) {
     const batch = arranged(pool, size, maxBatchSize)
@@ -240,7 +298,10 @@ function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number):
 
 /** The largest batch that is tried: one that fits into memory. */
 function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
-  const elements = Math.max(1, ...(row ?? []).map((feed) => (feed === null ? 1 : elementCount(feed.dims.slice(1)))))
+  const elements = Math.max(
+    1,
+    ...(row ?? []).map((feed) => (feed === null ? 1 : elementCount(feed.dims.slice(1)))),
+  )
   return Math.min(maxBatchSize, largestTried, Math.max(2, Math.floor(mostElements / elements)))
 }
 
@@ -252,13 +313,24 @@ function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
 function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
   const all = rowMs <= shortRunMs ? everySizeOfShortRunsTo : everySizeTo
   const sizes: number[] = []
-  for (let size = 1; size < maxBatchSize; size = size < all ? size + 1 : Math.ceil(1.5 * size)) sizes.push(size)
+  for (let size = 1; size < maxBatchSize; size = size < all ? size + 1 : Math.ceil(1.5 * size))
+    sizes.push(size)
   return sizes.filter((size) => !tellingSizes.includes(size))
 }
 
 /** Particular values; then values further apart, and requests without what may be left out. */
-async function tryOthers(trials: RowTrials, inputs: readonly TensorMetadata[], recipe: RowRecipe, { optional }: RowCheckSetup, maxBatchSize: number): Promise<void> {
-  const recipes = [other(inputs, recipe, 'far'), other(inputs, recipe, 'wide'), ...(optional.size > 0 ? [without(recipe, optional)] : [])]
+async function tryOthers(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  recipe: RowRecipe,
+  { optional }: RowCheckSetup,
+  maxBatchSize: number,
+): Promise<void> {
+  const recipes = [
+    other(inputs, recipe, 'far'),
+    other(inputs, recipe, 'wide'),
+    ...(optional.size > 0 ? [without(recipe, optional)] : []),
+  ]
   for (const { rowDims, draws } of recipes) {
     if (trials.dependence !== null) return
     const rows = [10, 11, 12, 13, 14].map((row) => sampleRow(inputs, rowDims, draws, row))

@@ -28,8 +28,12 @@ export class RowForm<M extends Pick<ModelMetadata, 'inputs' | 'outputs' | 'maxBa
   constructor(model: M, sample: Values | null = null) {
     this.#model = model
     this.#shared = sample
-    this.isPlain = model.maxBatchSize === 0 || [...model.inputs, ...model.outputs].every((value) => batchAxisOf(value) === 0)
-    this.metadata = this.isPlain ? model : { ...model, inputs: model.inputs.map(inRows), outputs: model.outputs.map(inRows) }
+    this.isPlain =
+      model.maxBatchSize === 0 ||
+      [...model.inputs, ...model.outputs].every((value) => batchAxisOf(value) === 0)
+    this.metadata = this.isPlain
+      ? model
+      : { ...model, inputs: model.inputs.map(inRows), outputs: model.outputs.map(inRows) }
   }
 
   /** Where rows are in the inputs and outputs; nothing where that is their first dimension. */
@@ -63,7 +67,11 @@ export class RowForm<M extends Pick<ModelMetadata, 'inputs' | 'outputs' | 'maxBa
   #asModel(feeds: TrialFeeds): TrialFeeds {
     return feeds.map((feed, index) => {
       const axis = batchAxisOf(this.#model.inputs[index]!)
-      return feed === null ? null : axis === -1 ? firstRow((this.#shared?.[index] as MailedTensor | undefined) ?? feed) : moved(feed, 0, axis)
+      return feed === null
+        ? null
+        : axis === -1
+          ? firstRow((this.#shared?.[index] as MailedTensor | undefined) ?? feed)
+          : moved(feed, 0, axis)
     })
   }
 
@@ -96,21 +104,54 @@ function moved(tensor: MailedTensor, from: number, to: number): MailedTensor {
   for (let row = 0; row < rows; row++) {
     // As rows of one each, which lie one behind the other.
     const own = row * blocks * inner
-    if (to === 0) copyBlocks(source, rows, row, target.subarray(own, own + blocks * inner) as TensorData, 1, 0, 1, blocks, inner)
-    else copyBlocks(source.subarray(own, own + blocks * inner) as TensorData, 1, 0, target, rows, row, 1, blocks, inner)
+    if (to === 0)
+      copyBlocks(
+        source,
+        rows,
+        row,
+        target.subarray(own, own + blocks * inner) as TensorData,
+        1,
+        0,
+        1,
+        blocks,
+        inner,
+      )
+    else
+      copyBlocks(
+        source.subarray(own, own + blocks * inner) as TensorData,
+        1,
+        0,
+        target,
+        rows,
+        row,
+        1,
+        blocks,
+        inner,
+      )
   }
   return { type, dims: movedDims, data: target.buffer as ArrayBuffer }
 }
 
 function repeated({ type, dims, data }: MailedTensor, rows: number): MailedTensor {
   const own = mailedElements({ type, dims, data })
-  const joined = joinElements(type, Array.from({ length: rows }, () => ({ data: own, count: elementCount(dims) })))
-  return { type, dims: [rows, ...dims], data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined }
+  const joined = joinElements(
+    type,
+    Array.from({ length: rows }, () => ({ data: own, count: elementCount(dims) })),
+  )
+  return {
+    type,
+    dims: [rows, ...dims],
+    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
+  }
 }
 
 function firstRow(tensor: MailedTensor): MailedTensor {
   const { type } = tensor
   const dims = tensor.dims.slice(1)
   const own = mailedElements(tensor).slice(0, elementCount(dims))
-  return { type, dims, data: ArrayBuffer.isView(own) ? ((own as TensorData).slice().buffer as ArrayBuffer) : (own as string[]) }
+  return {
+    type,
+    dims,
+    data: ArrayBuffer.isView(own) ? ((own as TensorData).slice().buffer as ArrayBuffer) : (own as string[]),
+  }
 }

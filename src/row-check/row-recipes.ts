@@ -34,11 +34,17 @@ export function rowRecipes(
 ): RowRecipe[] {
   const lengths = lengthsToTry.map((lengths) => dimsOf(inputs, lengths, padding))
   const variable = inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim === 'string'))
-  const shapes = sample === null ? lengths.slice(0, variable ? undefined : 1) : [dimsLike(sample, lengths[0]!)]
+  const shapes =
+    sample === null ? lengths.slice(0, variable ? undefined : 1) : [dimsLike(sample, lengths[0]!)]
   const given = inputs.map((_, index) => sample === null || sample[index] !== null)
   const usual = inputs.map((input, index): Draw => (given[index] ? usualDraw(input) : 'absent'))
-  const integers = (draw: Draw) => inputs.map((input, index): Draw => (isInteger(input) && given[index] ? drawFor(input, draw) : usual[index]!))
-  const whole = inputs.map(({ type }, index): Draw => (isFloatType(type) && given[index] ? 'whole' : usual[index]!))
+  const integers = (draw: Draw) =>
+    inputs.map((input, index): Draw =>
+      isInteger(input) && given[index] ? drawFor(input, draw) : usual[index]!,
+    )
+  const whole = inputs.map(({ type }, index): Draw =>
+    isFloatType(type) && given[index] ? 'whole' : usual[index]!,
+  )
   const recipes = shapes.flatMap((rowDims) => {
     const recipe = { rowDims, draws: usual }
     const narrower = (['few', 'one', 'last'] as const).map((draw) => ({ rowDims, draws: integers(draw) }))
@@ -50,7 +56,11 @@ export function rowRecipes(
 }
 
 /** A recipe that runs, with more values for one input: none where that has several already, else the best one first. */
-export function widened(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, index: number): RowRecipe[] {
+export function widened(
+  inputs: readonly TensorMetadata[],
+  { rowDims, draws }: RowRecipe,
+  index: number,
+): RowRecipe[] {
   if (!isConstant(draws[index]!)) return []
   const wider: Draw[] = isSigned(inputs[index]!) ? ['usual', 'few', 'back'] : ['usual', 'few']
   return wider.map((wide) => ({ rowDims, draws: draws.map((draw, at) => (at === index ? wide : draw)) }))
@@ -58,21 +68,35 @@ export function widened(inputs: readonly TensorMetadata[], { rowDims, draws }: R
 
 /** The first input that has but one value in all rows of a recipe, or none, so that its part stays in the dark; `null` without such. */
 export function constantInput(inputs: readonly TensorMetadata[], { draws }: RowRecipe): string | null {
-  return inputs.find((input, index) => (isConstant(draws[index]!) && usualDraw(input) === 'usual') || draws[index] === 'absent')?.name ?? null
+  return (
+    inputs.find(
+      (input, index) =>
+        (isConstant(draws[index]!) && usualDraw(input) === 'usual') || draws[index] === 'absent',
+    )?.name ?? null
+  )
 }
 
 const isConstant = (draw: Draw): boolean => draw === 'one' || draw === 'last'
 const isSigned = ({ type }: TensorMetadata): boolean => type.startsWith('int')
 
 /** As a recipe that runs, with values further apart, or with particular ones. */
-export function other(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, otherDraw: 'wide' | 'far'): RowRecipe {
-  const drawOf = (input: TensorMetadata): Draw => (otherDraw === 'far' && isInteger(input) && /ids?$/i.test(input.name) ? 'padded' : otherDraw)
+export function other(
+  inputs: readonly TensorMetadata[],
+  { rowDims, draws }: RowRecipe,
+  otherDraw: 'wide' | 'far',
+): RowRecipe {
+  const drawOf = (input: TensorMetadata): Draw =>
+    otherDraw === 'far' && isInteger(input) && /ids?$/i.test(input.name) ? 'padded' : otherDraw
   return { rowDims, draws: draws.map((draw, index) => (draw === 'usual' ? drawOf(inputs[index]!) : draw)) }
 }
 
 /** As a recipe that runs, with floats of extreme scales; `null` where it has none that rows do not share. */
 export function extreme(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe): RowRecipe | null {
-  const drawn = draws.map((draw, index): Draw => (draw === 'usual' && isFloatType(inputs[index]!.type) && batchAxisOf(inputs[index]!) !== -1 ? 'extreme' : draw))
+  const drawn = draws.map((draw, index): Draw =>
+    draw === 'usual' && isFloatType(inputs[index]!.type) && batchAxisOf(inputs[index]!) !== -1
+      ? 'extreme'
+      : draw,
+  )
   return drawn.includes('extreme') ? { rowDims, draws: drawn } : null
 }
 
@@ -100,24 +124,37 @@ function dimsLike(sample: TrialFeeds, otherwise: readonly (readonly number[])[])
 }
 
 /** Row dims with every variable dimension given a length, equal names the same one. */
-function dimsOf(inputs: readonly TensorMetadata[], lengths: { image: number; other: number }, padding: { readonly inputs: readonly PaddedInput[] } | null): number[][] {
+function dimsOf(
+  inputs: readonly TensorMetadata[],
+  lengths: { image: number; other: number },
+  padding: { readonly inputs: readonly PaddedInput[] } | null,
+): number[][] {
   const byName = new Map<string, number>()
   return inputs.map(({ shape }, index) =>
     shape.slice(1).map((dim, at) => {
       if (typeof dim === 'number') return dim
-      const length = byName.get(dim) ?? paddedLength(padding, index, at + 1) ?? lengthOf(shape, at + 1, lengths)
+      const length =
+        byName.get(dim) ?? paddedLength(padding, index, at + 1) ?? lengthOf(shape, at + 1, lengths)
       if (dim !== '') byName.set(dim, length)
       return length
     }),
   )
 }
 
-function paddedLength(padding: { readonly inputs: readonly PaddedInput[] } | null, index: number, axis: number): number | null {
+function paddedLength(
+  padding: { readonly inputs: readonly PaddedInput[] } | null,
+  index: number,
+  axis: number,
+): number | null {
   const entry = padding?.inputs.find((input) => input.index === index && input.axis === axis)
   return entry === undefined || entry.sizes === 'longest' ? null : entry.sizes[0]!
 }
 
-function lengthOf(shape: readonly (number | string)[], axis: number, { image, other }: { image: number; other: number }): number {
+function lengthOf(
+  shape: readonly (number | string)[],
+  axis: number,
+  { image, other }: { image: number; other: number },
+): number {
   if (shape.length !== 4) return other
   const channelsLast = shape[3] === 1 || shape[3] === 3 || shape[3] === 4
   if (axis === 3 && typeof shape[3] === 'string' && (shape[1] === 1 || shape[1] === 3)) return image

@@ -1,7 +1,14 @@
 import { mailedElements, packed } from '../elements.ts'
 import { mulberry32 } from '../seeded-random.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
-import { elementCount, isFloatType, isPacked, storageOf, type ElementType, type MailedTensor } from '../tensor.ts'
+import {
+  elementCount,
+  isFloatType,
+  isPacked,
+  storageOf,
+  type ElementType,
+  type MailedTensor,
+} from '../tensor.ts'
 import { batchAxisOf, type TensorMetadata } from '../metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -44,9 +51,20 @@ export const extremeRows = extremes.length
 const positiveEvery = 4
 const largestSmall = 7
 /** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
-const farFloat = { float16: 10_000, float8e4m3fn: 400, float8e4m3fnuz: 200, float8e5m2: 10_000, float8e5m2fnuz: 10_000 } as Partial<Record<ElementType, number>>
+const farFloat = {
+  float16: 10_000,
+  float8e4m3fn: 400,
+  float8e4m3fnuz: 200,
+  float8e5m2: 10_000,
+  float8e5m2fnuz: 10_000,
+} as Partial<Record<ElementType, number>>
 const farFloatElse = 1_000_000
-const farIntegers = { int8: [127, 90, 60], uint8: [255, 180, 100], int4: [7, 6, 5], uint4: [15, 12, 10] } as Partial<Record<ElementType, readonly number[]>>
+const farIntegers = {
+  int8: [127, 90, 60],
+  uint8: [255, 180, 100],
+  int4: [7, 6, 5],
+  uint4: [15, 12, 10],
+} as Partial<Record<ElementType, readonly number[]>>
 const farIntegersElse = [30_000, 5000, 150]
 /** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
 const farKinds = 5
@@ -79,14 +97,16 @@ export function sampleRow(
     const count = elementCount(dims)
     const random = mulberry32((row * 131 + index * 17 + draw.length + 1) * 0x9e3779b9)
     const kind = draw === 'far' ? row % farKinds : 0
-    if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
+    if (type === 'string')
+      return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
     const packs = isPacked(type)
     const data = (packs ? new Int8Array(count) : new (storageOf(type))(count)) as Float32Array
     const own = Math.min(count, drawn)
     const usual = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
     const next = kind === 0 ? usual : particular(type, kind, count, usual)
     const big = type === 'int64' || type === 'uint64'
-    for (let at = 0; at < own; at++) (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : stored(type, next(at))
+    for (let at = 0; at < own; at++)
+      (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : stored(type, next(at))
     for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
     return { type, dims, data: (packs ? packed(data) : data).buffer as ArrayBuffer }
   })
@@ -95,25 +115,41 @@ export function sampleRow(
 /** A row with its floats at other scales: the largest of each input that rows do not share is what is said, or all are 0 where that is 0. */
 export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
   return feeds.map((feed, index): MailedTensor | null => {
-    if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1) return feed
+    if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1)
+      return feed
     const { type, dims } = feed
     const own = mailedElements(feed) as Float32Array
     const numbers = isSmallFloat(type) ? Float32Array.from(own, (bits) => fromSmallFloat(type, bits)) : own
-    const peak = numbers.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0)
+    const peak = numbers.reduce(
+      (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
+      0,
+    )
     const data = new (storageOf(type))(own.length) as Float32Array
-    for (let at = 0; at < own.length; at++) data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
+    for (let at = 0; at < own.length; at++)
+      data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
     return { type, dims, data: data.buffer as ArrayBuffer }
   })
 }
 
 /** A row with a value in place of all of its floats, of each input that rows do not share; `null` where it has none. */
-export function filledWith(inputs: readonly TensorMetadata[], feeds: TrialFeeds, value: number): TrialFeeds | null {
-  const isOf = (feed: MailedTensor | null, index: number) => feed !== null && (feed.type === 'float32' || feed.type === 'float64') && batchAxisOf(inputs[index]!) !== -1
+export function filledWith(
+  inputs: readonly TensorMetadata[],
+  feeds: TrialFeeds,
+  value: number,
+): TrialFeeds | null {
+  const isOf = (feed: MailedTensor | null, index: number) =>
+    feed !== null &&
+    (feed.type === 'float32' || feed.type === 'float64') &&
+    batchAxisOf(inputs[index]!) !== -1
   if (!feeds.some(isOf)) return null
   return feeds.map((feed, index) => {
     if (!isOf(feed, index)) return feed
     const { type, dims } = feed!
-    return { type, dims, data: (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value).buffer as ArrayBuffer }
+    return {
+      type,
+      dims,
+      data: (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value).buffer as ArrayBuffer,
+    }
   })
 }
 
@@ -124,11 +160,17 @@ function stored(type: ElementType, value: number): number {
   return toSmallFloat(type, Math.min(Math.max(value, -most), most))
 }
 
-function element(type: MailedTensor['type'], draw: Draw, row: number, random: () => number): (at: number) => number {
+function element(
+  type: MailedTensor['type'],
+  draw: Draw,
+  row: number,
+  random: () => number,
+): (at: number) => number {
   if (draw === 'one') return () => 1
   if (draw === 'last') return () => -1
   if (draw === 'back') return () => (random() < 0.5 ? -1 : -2)
-  if (draw === 'few') return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
+  if (draw === 'few')
+    return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
   if (draw === 'mask') return (at) => (at === 0 || row % positiveEvery === 0 || random() < 0.5 ? 1 : 0)
   if (draw === 'kind') return (at) => (at === 0 ? row % 2 : random() < 0.5 ? 1 : 0)
   if (draw === 'padded') {
@@ -142,7 +184,9 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
   if (isFloatType(type)) {
     const scale = draw === 'wide' ? 1 : scales[row % scales.length]!
     const positive = row % positiveEvery === positiveEvery - 1
-    return draw === 'whole' ? () => small(random) : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
+    return draw === 'whole'
+      ? () => small(random)
+      : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
   }
   if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
   const signed = !type.startsWith('u')
@@ -151,7 +195,12 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
 }
 
 /** What the rows after the first have in place of their usual elements. */
-function particular(type: MailedTensor['type'], kind: number, count: number, usual: (at: number) => number): (at: number) => number {
+function particular(
+  type: MailedTensor['type'],
+  kind: number,
+  count: number,
+  usual: (at: number) => number,
+): (at: number) => number {
   if (type === 'bool') return kind === 1 ? () => 1 : kind === 2 ? () => 0 : usual
   const place = count >> 1
   const instead = (value: number) => (at: number) => (at === place ? value : usual(at))
@@ -173,4 +222,5 @@ function bool(count: number, row: number, random: () => number): (at: number) =>
 
 const small = (random: () => number): number => 1 + Math.floor(random() * largestSmall)
 
-const text = (kind: number, random: () => number): string => (kind === 1 ? 'a text' : kind === 2 ? '' : String(small(random)))
+const text = (kind: number, random: () => number): string =>
+  kind === 1 ? 'a text' : kind === 2 ? '' : String(small(random))

@@ -91,7 +91,9 @@ export class RowTrials {
       const alone = requests.map((request) => request.outputs[index]!)
       const own = shares[index] ?? null
       const { difference, reason } =
-        own === null ? compareValue(name, alone, rows, outputs[index]!, this.#tolerance) : worst(own.map((share, request) => compareEntry(name, alone[request]!, share, this.#tolerance)))
+        own === null
+          ? compareValue(name, alone, rows, outputs[index]!, this.#tolerance)
+          : worst(own.map((share, request) => compareEntry(name, alone[request]!, share, this.#tolerance)))
       most = Math.max(most, difference)
       wrong ??= reason
     }
@@ -100,7 +102,11 @@ export class RowTrials {
       return true
     }
     const again = await this.#run(requests[0]!.feeds)
-    const repeats = again.error === null && this.#names.every((name, index) => this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!))
+    const repeats =
+      again.error === null &&
+      this.#names.every((name, index) =>
+        this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!),
+      )
     return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
   }
 
@@ -109,7 +115,9 @@ export class RowTrials {
     for (const index of this.#names.keys()) {
       if (this.told.has(index)) continue
       const values = requests.map(({ outputs }) => outputs[index]!)
-      const counts = this.#outputs[index]!.rows !== undefined && values.some((value) => rowCount(value) !== rowCount(values[0]!))
+      const counts =
+        this.#outputs[index]!.rows !== undefined &&
+        values.some((value) => rowCount(value) !== rowCount(values[0]!))
       if (counts || valuesTellApart(values, this.#tolerance)) this.told.add(index)
     }
   }
@@ -124,14 +132,24 @@ export class RowTrials {
    * then it is the kernel for so many rows that sums in another order, and not the other rows that reach it.
    */
   async #isBySizeAlone(requests: readonly Sampled[], joined: readonly MailedValue[]): Promise<boolean> {
-    if (requests.some(({ rows }) => rows !== 1) || joined.some((value) => rowCount(value) !== requests.length)) return false
+    if (
+      requests.some(({ rows }) => rows !== 1) ||
+      joined.some((value) => rowCount(value) !== requests.length)
+    )
+      return false
     for (const [place, request] of requests.entries()) {
       const own = joined.map((value) => cutRows(value, place, place + 1))
-      if (this.#names.every((name, index) => this.#isSame(name, request.outputs[index]!, own[index]!))) continue
+      if (this.#names.every((name, index) => this.#isSame(name, request.outputs[index]!, own[index]!)))
+        continue
       if (!request.isFar) return false
       const copies = await this.#run(joinFeeds(requests.map(() => request.feeds)))
-      if (copies.error !== null || copies.outputs.some((value) => rowCount(value) !== requests.length)) return false
-      const isOfSize = this.#names.every((name, index) => compareEntry(name, cutRows(copies.outputs[index]!, place, place + 1), own[index]!, sameWay).reason === null)
+      if (copies.error !== null || copies.outputs.some((value) => rowCount(value) !== requests.length))
+        return false
+      const isOfSize = this.#names.every(
+        (name, index) =>
+          compareEntry(name, cutRows(copies.outputs[index]!, place, place + 1), own[index]!, sameWay)
+            .reason === null,
+      )
       if (!isOfSize) return false
     }
     return true
@@ -150,16 +168,27 @@ export class RowTrials {
 }
 
 /** What each request has of outputs that have not one entry per row, by output; `null` for another one. What is wrong with them, in words, where they cannot be divided. */
-function sharesOf(outputs: readonly ValueMetadata[], rows: readonly number[], values: readonly MailedValue[]): (readonly MailedValue[] | null)[] | string {
+function sharesOf(
+  outputs: readonly ValueMetadata[],
+  rows: readonly number[],
+  values: readonly MailedValue[],
+): (readonly MailedValue[] | null)[] | string {
   const tensorOf = (index: number) => values[index] as MailedTensor // no other value is declared so
   try {
-    const divisions = divideEntries(outputs, rows, (index) => ({ ...tensorOf(index), data: mailedElements(tensorOf(index)) }))
+    const divisions = divideEntries(outputs, rows, (index) => ({
+      ...tensorOf(index),
+      data: mailedElements(tensorOf(index)),
+    }))
     return divisions.map((division, index) => {
       if (division === null) return null
       const column = indexColumn(outputs[index]!.rows)
       let row = 0
       return rows.map((count, request): MailedTensor => {
-        const { type, dims, data } = entriesOf({ ...tensorOf(index), data: mailedElements(tensorOf(index)) }, division, request)
+        const { type, dims, data } = entriesOf(
+          { ...tensorOf(index), data: mailedElements(tensorOf(index)) },
+          division,
+          request,
+        )
         if (column !== null) shiftRows({ type, dims, data }, column, -row)
         row += count
         return { type, dims, data: ArrayBuffer.isView(data) ? (data.buffer as ArrayBuffer) : data }
@@ -171,5 +200,8 @@ function sharesOf(outputs: readonly ValueMetadata[], rows: readonly number[], va
 }
 
 function worst(compared: readonly Comparison[]): Comparison {
-  return { difference: Math.max(0, ...compared.map(({ difference }) => difference)), reason: compared.find(({ reason }) => reason !== null)?.reason ?? null }
+  return {
+    difference: Math.max(0, ...compared.map(({ difference }) => difference)),
+    reason: compared.find(({ reason }) => reason !== null)?.reason ?? null,
+  }
 }

@@ -11,12 +11,21 @@ export function rowsIn(feeds: TrialFeeds): number {
 
 /** Whether two requests give the same inputs, and rows of the same shapes. */
 export function alike(a: TrialFeeds, b: TrialFeeds): boolean {
-  return a.every((own, index) => own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null))
+  return a.every(
+    (own, index) =>
+      own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null),
+  )
 }
 
 /** The first input of those that count that has the same values in all requests, so that its part in them stays in the dark; -1 without such. */
-export function sameInput([first, ...others]: readonly TrialFeeds[], counts: (index: number) => boolean): number {
-  return first!.findIndex((own, index) => own !== null && counts(index) && others.every((feeds) => sameValues(own.data, feeds[index]!.data)))
+export function sameInput(
+  [first, ...others]: readonly TrialFeeds[],
+  counts: (index: number) => boolean,
+): number {
+  return first!.findIndex(
+    (own, index) =>
+      own !== null && counts(index) && others.every((feeds) => sameValues(own.data, feeds[index]!.data)),
+  )
 }
 
 /** Requests of equal row shapes one behind the other, as a batch holds them. */
@@ -28,7 +37,9 @@ export function joinFeeds(requests: readonly TrialFeeds[]): TrialFeeds {
 export function singleRows(feeds: TrialFeeds, most: number): TrialFeeds[] {
   const rows = rowsIn(feeds)
   if (feeds.some((feed) => feed !== null && feed.dims[0] !== rows)) return []
-  return Array.from({ length: Math.min(rows, most) }, (_, row) => feeds.map((feed) => feed && cutRow(feed, row)))
+  return Array.from({ length: Math.min(rows, most) }, (_, row) =>
+    feeds.map((feed) => feed && cutRow(feed, row)),
+  )
 }
 
 function sameValues(a: MailedTensor['data'], b: MailedTensor['data']): boolean {
@@ -40,5 +51,9 @@ function cutRow(tensor: MailedTensor, row: number): MailedTensor {
   const { type, dims } = tensor
   const elements = elementCount(dims.slice(1))
   const cut = cutElements(type, mailedElements(tensor), row * elements, (row + 1) * elements)
-  return { type, dims: [1, ...dims.slice(1)], data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut }
+  return {
+    type,
+    dims: [1, ...dims.slice(1)],
+    data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut,
+  }
 }

@@ -56,13 +56,17 @@ export class Polynomial {
 
   constructor(terms: readonly Term[]) {
     this.terms = terms
-    this.key = terms.map(({ coefficient, factors }) => [coefficient, ...factors.map(({ name }) => name)].join('*')).join(' + ')
+    this.key = terms
+      .map(({ coefficient, factors }) => [coefficient, ...factors.map(({ name }) => name)].join('*'))
+      .join(' + ')
     this.ofRows = terms.some(({ factors }) => factors.some(({ ofRows }) => ofRows))
     takeSteps(4 * this.key.length)
   }
 
   get range(): Range {
-    return (this.#range ??= this.terms.map(rangeOfTerm).reduce((one, other) => ({ least: one.least + other.least, most: one.most + other.most })))
+    return (this.#range ??= this.terms
+      .map(rangeOfTerm)
+      .reduce((one, other) => ({ least: one.least + other.least, most: one.most + other.most })))
   }
 }
 
@@ -80,7 +84,9 @@ function rangeOfTerm({ coefficient, factors }: Term): Range {
 }
 
 function times(one: Range, other: Range): Range {
-  const ends = [one.least, one.most].flatMap((a) => [other.least, other.most].map((b) => (a === 0 || b === 0 ? 0 : a * b)))
+  const ends = [one.least, one.most].flatMap((a) =>
+    [other.least, other.most].map((b) => (a === 0 || b === 0 ? 0 : a * b)),
+  )
   return { least: Math.min(...ends), most: Math.max(...ends) }
 }
 
@@ -92,23 +98,51 @@ export const mostLength = 2 ** 20
 const mostInMemory = 2 ** 40
 
 /** Names that a file gives stand in quotes, so that none is taken for this one, or for what a function gives. */
-const rowCount: Unknown = { name: 'N', ofRows: true, ofLengths: false, least: 1, most: mostRows, isWhole: true }
+const rowCount: Unknown = {
+  name: 'N',
+  ofRows: true,
+  ofLengths: false,
+  least: 1,
+  most: mostRows,
+  isWhole: true,
+}
 /** The number of rows of a run: any number from 1 to {@link mostRows}. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
 /** A length of which nothing is known but that it is the same in all requests that may share a run, and from 1 to {@link mostLength}. */
 export function named(name: string): Dim {
-  return symbol({ name: JSON.stringify(name), ofRows: false, ofLengths: true, least: 1, most: mostLength, isWhole: true })
+  return symbol({
+    name: JSON.stringify(name),
+    ofRows: false,
+    ofLengths: true,
+    least: 1,
+    most: mostLength,
+    isWhole: true,
+  })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
 export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: false, least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
+  return symbol({
+    name: `${what}(${of.map(keyOf).join(', ')})`,
+    ofRows: of.some(ofRows),
+    ofLengths: false,
+    least,
+    most,
+    isWhole: isAlwaysWhole || of.every(isWhole),
+  })
 }
 
 /** A length of a tensor, or a number of turns, of which that is known. */
 export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: false, least: 0, most: mostInMemory, isWhole: true })
+  return symbol({
+    name: `${what}(${of.map(keyOf).join(', ')})`,
+    ofRows: of.some(ofRows),
+    ofLengths: false,
+    least: 0,
+    most: mostInMemory,
+    isWhole: true,
+  })
 }
 
 /** Characters of a name: one that is longer takes more time than it is worth. */
@@ -129,12 +163,16 @@ export function ofRows(dim: Dim): boolean {
 
 /** Whether lengths that requests have beside the number of their rows make it what it is. */
 export function ofLengths(dim: Dim): boolean {
-  return typeof dim !== 'number' && dim.terms.some(({ factors }) => factors.some((factor) => factor.ofLengths))
+  return (
+    typeof dim !== 'number' && dim.terms.some(({ factors }) => factors.some((factor) => factor.ofLengths))
+  )
 }
 
 /** For messages. */
 export function shown(dim: Dim): string {
-  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ |\(|, )1\*/g, '$1').replaceAll('"', '')
+  return typeof dim === 'number'
+    ? String(dim)
+    : dim.key.replaceAll(/(^|\+ |\(|, )1\*/g, '$1').replaceAll('"', '')
 }
 
 export function shownDims(dims: readonly Dim[]): string {
@@ -151,7 +189,8 @@ export function areSame(a: readonly Dim[], b: readonly Dim[]): boolean {
   return a.length === b.length && a.every((dim, index) => isSame(dim, b[index]!))
 }
 
-const termsOf = (dim: Dim): readonly Term[] => (typeof dim === 'number' ? (dim === 0 ? [] : [{ coefficient: dim, factors: [] }]) : dim.terms)
+const termsOf = (dim: Dim): readonly Term[] =>
+  typeof dim === 'number' ? (dim === 0 ? [] : [{ coefficient: dim, factors: [] }]) : dim.terms
 const factorsOf = ({ factors }: Term): string => factors.map(({ name }) => name).join('*')
 
 const keyOf = (dim: Dim): string => (typeof dim === 'number' ? String(dim) : dim.key)
@@ -161,16 +200,25 @@ function sumOf(terms: readonly Term[]): Dim {
   const byKey = new Map<string, Term>()
   for (const term of terms) {
     const key = factorsOf(term)
-    byKey.set(key, { coefficient: exact(term.coefficient + (byKey.get(key)?.coefficient ?? 0)), factors: term.factors })
+    byKey.set(key, {
+      coefficient: exact(term.coefficient + (byKey.get(key)?.coefficient ?? 0)),
+      factors: term.factors,
+    })
   }
-  const left = [...byKey].filter(([, { coefficient }]) => coefficient !== 0).sort(([a], [b]) => (a < b ? -1 : 1))
+  const left = [...byKey]
+    .filter(([, { coefficient }]) => coefficient !== 0)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
   if (left.length === 0) return 0
-  return left.length === 1 && left[0]![0] === '' ? left[0]![1].coefficient : new Polynomial(left.map(([, term]) => term))
+  return left.length === 1 && left[0]![0] === ''
+    ? left[0]![1].coefficient
+    : new Polynomial(left.map(([, term]) => term))
 }
 
 /** Beyond that, sums and products of whole numbers are rounded. */
 function exact(coefficient: number): number {
-  return Math.abs(coefficient) < Number.MAX_SAFE_INTEGER ? coefficient : notFollowed('a dimension is computed with numbers that are too large')
+  return Math.abs(coefficient) < Number.MAX_SAFE_INTEGER
+    ? coefficient
+    : notFollowed('a dimension is computed with numbers that are too large')
 }
 
 export function add(a: Dim, b: Dim): Dim {
@@ -185,15 +233,19 @@ export function multiply(a: Dim, b: Dim): Dim {
   if (typeof a === 'number' && typeof b === 'number') return a * b
   if (a === 1) return b
   if (b === 1) return a
-  if (termsOf(a).length * termsOf(b).length > mostTerms) notFollowed('a dimension is computed in too many steps')
+  if (termsOf(a).length * termsOf(b).length > mostTerms)
+    notFollowed('a dimension is computed in too many steps')
   return sumOf(termsOf(a).flatMap((left) => termsOf(b).map((right) => timesTerm(left, right))))
 }
 
 function timesTerm(left: Term, right: Term): Term {
-  if (left.factors.length + right.factors.length > mostFactors) notFollowed('a dimension is computed in too many steps')
+  if (left.factors.length + right.factors.length > mostFactors)
+    notFollowed('a dimension is computed in too many steps')
   return {
     coefficient: exact(left.coefficient * right.coefficient),
-    factors: [...left.factors, ...right.factors].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
+    factors: [...left.factors, ...right.factors].sort((a, b) =>
+      a.name < b.name ? -1 : a.name > b.name ? 1 : 0,
+    ),
   }
 }
 
@@ -253,14 +305,24 @@ export function minimum(a: Dim, b: Dim): Dim {
   const of = inOrder(a, b)
   const [one, other] = [rangeOf(a), rangeOf(b)]
   const range = { least: Math.min(one.least, other.least), most: Math.min(one.most, other.most) }
-  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), isWhole: of.every(isWhole), ...range, minimumOf: of })
+  return symbol({
+    name: `min(${of.map(keyOf).join(', ')})`,
+    ofRows: of.some(ofRows),
+    ofLengths: of.some(ofLengths),
+    isWhole: of.every(isWhole),
+    ...range,
+    minimumOf: of,
+  })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(b, a), 0)) return b
   if (isAtLeast(subtract(a, b), 0)) return a
   const [one, other] = [rangeOf(a), rangeOf(b)]
-  return opaque('max', inOrder(a, b), { least: Math.max(one.least, other.least), most: Math.max(one.most, other.most) })
+  return opaque('max', inOrder(a, b), {
+    least: Math.max(one.least, other.least),
+    most: Math.max(one.most, other.most),
+  })
 }
 
 function inOrder(a: Dim, b: Dim): readonly Dim[] {
@@ -270,22 +332,48 @@ function inOrder(a: Dim, b: Dim): readonly Dim[] {
 /** The largest whole number that is not above a quotient. What is a multiple of the divisor is taken out first, so that equal ones look equal. */
 export function floorOf(a: Dim, b = 1): Dim {
   if (typeof a === 'number') return Math.floor(a / b)
-  if (!isWhole(a) || !Number.isInteger(b) || b <= 0) return opaque('floor', [a, b], b > 0 ? { least: Math.floor(a.range.least / b), most: Math.floor(a.range.most / b) } : anything, true)
-  const parts = a.terms.map(({ coefficient, factors }) => ({ factors, whole: Math.floor(coefficient / b), rest: ((coefficient % b) + b) % b }))
+  if (!isWhole(a) || !Number.isInteger(b) || b <= 0)
+    return opaque(
+      'floor',
+      [a, b],
+      b > 0 ? { least: Math.floor(a.range.least / b), most: Math.floor(a.range.most / b) } : anything,
+      true,
+    )
+  const parts = a.terms.map(({ coefficient, factors }) => ({
+    factors,
+    whole: Math.floor(coefficient / b),
+    rest: ((coefficient % b) + b) % b,
+  }))
   const rest = sumOf(parts.map(({ factors, rest: coefficient }) => ({ coefficient, factors })))
   const whole = sumOf(parts.map(({ factors, whole: coefficient }) => ({ coefficient, factors })))
   return add(whole, typeof rest === 'number' ? Math.floor(rest / b) : quotientRoundedDown(rest, b))
 }
 
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
-  const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
+  const inner =
+    of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1
+      ? of.terms[0]!.factors[0]!.floorOf
+      : undefined
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
-  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, ofLengths: ofLengths(of), least: Math.floor(of.range.least / by), most: Math.floor(of.range.most / by), isWhole: true, floorOf: { of, by } })
+  return symbol({
+    name: `floor(${of.key}, ${by})`,
+    ofRows: of.ofRows,
+    ofLengths: ofLengths(of),
+    least: Math.floor(of.range.least / by),
+    most: Math.floor(of.range.most / by),
+    isWhole: true,
+    floorOf: { of, by },
+  })
 }
 
 /** Whether it is a whole number whatever its symbols are. */
 export function isWhole(dim: Dim): boolean {
-  return typeof dim === 'number' ? Number.isInteger(dim) : dim.terms.every(({ coefficient, factors }) => Number.isInteger(coefficient) && factors.every((factor) => factor.isWhole))
+  return typeof dim === 'number'
+    ? Number.isInteger(dim)
+    : dim.terms.every(
+        ({ coefficient, factors }) =>
+          Number.isInteger(coefficient) && factors.every((factor) => factor.isWhole),
+      )
 }
 
 /** The dimension that two become where one is repeated to fit the other; `null` where they cannot fit. */
@@ -305,5 +393,10 @@ export function broadcastDims(a: Dim, b: Dim): Dim | null {
 
 function isMinimumOf(dim: Polynomial, other: Polynomial): boolean {
   const { coefficient, factors } = dim.terms[0]!
-  return dim.terms.length === 1 && coefficient === 1 && factors.length === 1 && factors[0]!.minimumOf?.some((each) => isSame(each, other)) === true
+  return (
+    dim.terms.length === 1 &&
+    coefficient === 1 &&
+    factors.length === 1 &&
+    factors[0]!.minimumOf?.some((each) => isSame(each, other)) === true
+  )
 }

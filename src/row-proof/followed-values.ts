@@ -1,8 +1,36 @@
-import { areSame, isSame, isWhole, lengthOf, multiply, ofRows, perRow, product, rowDim, takeSteps, type Dim } from './dims.ts'
+import {
+  areSame,
+  isSame,
+  isWhole,
+  lengthOf,
+  multiply,
+  ofRows,
+  perRow,
+  product,
+  rowDim,
+  takeSteps,
+  type Dim,
+} from './dims.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
 /** `TensorProto.DataType`, as far as rules ask for it. */
-export const elementType = { undefined: 0, float32: 1, uint8: 2, int8: 3, uint16: 4, int16: 5, int32: 6, int64: 7, string: 8, bool: 9, float16: 10, float64: 11, uint32: 12, uint64: 13, bfloat16: 16 } as const
+export const elementType = {
+  undefined: 0,
+  float32: 1,
+  uint8: 2,
+  int8: 3,
+  uint16: 4,
+  int16: 5,
+  int32: 6,
+  int64: 7,
+  string: 8,
+  bool: 9,
+  float16: 10,
+  float64: 11,
+  uint32: 12,
+  uint64: 13,
+  bfloat16: 16,
+} as const
 
 /** Where the rows of a tensor are: dimension `axis` is `outer * N * inner` long, as `[steps * N]` or `[N * heads]`; it is `N` where both are 1. */
 export interface Rows {
@@ -73,13 +101,27 @@ export function checkDims(count: number): void {
 
 type Facts = Partial<Pick<Tensor, 'rows' | 'elements' | 'place' | 'columns' | 'bound' | 'nonZero'>>
 
-export function tensor(type: number, shape: readonly Dim[], { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {}): Tensor {
+export function tensor(
+  type: number,
+  shape: readonly Dim[],
+  { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {},
+): Tensor {
   checkDims(shape.length)
   takeSteps(4 + shape.length)
   if (!shape.every(isWhole)) notFollowed('a length is no whole number')
   const isLong = elements !== null && elements.length > mostElements
   if (isLong && elements.some(ofRows)) meets('a value depends on the number of rows')
-  return { kind: 'tensor', type, shape, rows, elements: isLong ? null : elements, place, columns, bound, nonZero }
+  return {
+    kind: 'tensor',
+    type,
+    shape,
+    rows,
+    elements: isLong ? null : elements,
+    place,
+    columns,
+    bound,
+    nonZero,
+  }
 }
 
 /** Rows that fill a dimension. */
@@ -127,25 +169,40 @@ export function samePlace(a: Place | null, b: Place | null): boolean {
 export function either(a: Value, b: Value, name: string): Value {
   if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
   if (b.kind === 'fault') return b
-  const differ = (reason: string): Fault => ({ kind: 'fault', verdict: 'unknown', order: -1, node: null, reason })
+  const differ = (reason: string): Fault => ({
+    kind: 'fault',
+    verdict: 'unknown',
+    order: -1,
+    node: null,
+    reason,
+  })
   if (a.kind === 'list' || b.kind === 'list') {
-    if (a.kind !== 'list' || b.kind !== 'list') return differ('it is a sequence in one branch, and a tensor in the other')
-    if (a.byRow !== b.byRow || (a.items?.length ?? -1) !== (b.items?.length ?? -1)) return differ('branches give sequences that differ')
+    if (a.kind !== 'list' || b.kind !== 'list')
+      return differ('it is a sequence in one branch, and a tensor in the other')
+    if (a.byRow !== b.byRow || (a.items?.length ?? -1) !== (b.items?.length ?? -1))
+      return differ('branches give sequences that differ')
     if (a.items === null) return a
     const items = a.items.map((item, index) => either(item, b.items![index]!, `${name}[${index}]`))
     return items.find((item): item is Fault => item.kind === 'fault') ?? { ...a, items: items as Tensor[] }
   }
-  if (a.shape.length !== b.shape.length) return differ('branches give tensors with different numbers of dimensions')
-  if (countsRows(a) !== countsRows(b) || (countsRows(a) && !areSame(a.elements!, b.elements!))) return differ('branches differ in what depends on the number of rows')
-  if (a.rows !== null && b.rows !== null && !sameRows(a.rows, b.rows)) return differ('rows lie elsewhere in one branch than in the other')
+  if (a.shape.length !== b.shape.length)
+    return differ('branches give tensors with different numbers of dimensions')
+  if (countsRows(a) !== countsRows(b) || (countsRows(a) && !areSame(a.elements!, b.elements!)))
+    return differ('branches differ in what depends on the number of rows')
+  if (a.rows !== null && b.rows !== null && !sameRows(a.rows, b.rows))
+    return differ('rows lie elsewhere in one branch than in the other')
   if ((a.rows === null) !== (b.rows === null)) return differ('one branch has rows, and the other has none')
-  const shape = a.shape.map((dim, axis) => (isSame(dim, b.shape[axis]!) ? dim : lengthOf(`if ${name} ${axis}`, [dim, b.shape[axis]!])))
-  if (!samePlace(a.place, b.place) || a.columns !== b.columns) return differ('branches differ in what depends on the place of a row')
+  const shape = a.shape.map((dim, axis) =>
+    isSame(dim, b.shape[axis]!) ? dim : lengthOf(`if ${name} ${axis}`, [dim, b.shape[axis]!]),
+  )
+  if (!samePlace(a.place, b.place) || a.columns !== b.columns)
+    return differ('branches differ in what depends on the place of a row')
   return {
     ...a,
     type: a.type === b.type ? a.type : 0,
     shape,
-    elements: a.elements !== null && b.elements !== null && areSame(a.elements, b.elements) ? a.elements : null,
+    elements:
+      a.elements !== null && b.elements !== null && areSame(a.elements, b.elements) ? a.elements : null,
     bound: a.bound !== null && b.bound !== null && isSame(a.bound, b.bound) ? a.bound : null,
     nonZero: a.nonZero && b.nonZero,
   }

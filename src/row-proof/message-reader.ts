@@ -55,9 +55,10 @@ export class MessageReader {
 
   /** Visits those fields of a message that are asked for, and jumps over all others. */
   read(start: number, end: number, fields: Fields, visit: Visit): void {
-    if (++this.#depth > deepest) throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
+    if (++this.#depth > deepest)
+      throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
     let seen = 0
-    for (let at = start; at < end; ) {
+    for (let at = start; at < end;) {
       if (++this.#fields > mostFields) throw new UnreadableGraph(`it has more than ${mostFields} fields`)
       this.#at = at
       const tag = this.#number(end)
@@ -74,16 +75,20 @@ export class MessageReader {
         if (length < 0) throw new UnreadableGraph(`field ${field} at byte ${at} has a length below 0`)
         next = this.#at + length
       } else if (wire === 1 || wire === 5) next += wire === 1 ? 8 : 4
-      else throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
+      else
+        throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
       if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} goes on beyond byte ${end}`)
       const kind = fields[field]
       if (kind !== undefined) {
-        if (wire !== kind.wire && !(wire === 2 && kind.repeats)) throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
+        if (wire !== kind.wire && !(wire === 2 && kind.repeats))
+          throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
         if (!kind.repeats) {
-          if ((seen & (1 << field)) !== 0) throw new UnreadableGraph(`field ${field} comes a second time at byte ${at}`)
+          if ((seen & (1 << field)) !== 0)
+            throw new UnreadableGraph(`field ${field} comes a second time at byte ${at}`)
           seen |= 1 << field
         }
-        if (kind.isNarrow && value !== (value | 0)) throw new UnreadableGraph(`field ${field} at byte ${at} is ${value}, which has more than 32 bits`)
+        if (kind.isNarrow && value !== (value | 0))
+          throw new UnreadableGraph(`field ${field} at byte ${at} is ${value}, which has more than 32 bits`)
         if (wire === 2) visit(field, value, this.#at, next)
         else visit(field, wire === 0 ? value : this.#fixed(this.#at, wire), notHeld, notHeld)
       }
@@ -93,7 +98,14 @@ export class MessageReader {
   }
 
   /** Adds one number, or those that are packed; no further ones to a list that is longer than `most`. */
-  addNumbers(list: number[], most: number, { wire }: FieldKind, value: number, start: number, end: number): void {
+  addNumbers(
+    list: number[],
+    most: number,
+    { wire }: FieldKind,
+    value: number,
+    start: number,
+    end: number,
+  ): void {
     if (start === notHeld) {
       if (list.length <= most) list.push(value)
     } else if (wire === 0) {
@@ -101,13 +113,15 @@ export class MessageReader {
       while (this.#at < end && list.length <= most) list.push(this.#number(end))
     } else {
       const size = wire === 1 ? 8 : 4
-      if ((end - start) % size !== 0) throw new UnreadableGraph(`numbers of ${size} bytes end within one at byte ${end}`)
+      if ((end - start) % size !== 0)
+        throw new UnreadableGraph(`numbers of ${size} bytes end within one at byte ${end}`)
       for (let at = start; at < end && list.length <= most; at += size) list.push(this.#fixed(at, wire))
     }
   }
 
   text(start: number, end: number): string {
-    if (end - start > mostText) throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
+    if (end - start > mostText)
+      throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
     const bytes = this.#window.copy(start, end)
     // Else different ones would be read as the same.
     if (!isUtf8(bytes)) throw new UnreadableGraph(`the text at byte ${start} is no UTF-8`)
@@ -138,14 +152,15 @@ export class MessageReader {
     for (let shift = 0; shift < 70; shift += 7) {
       if (this.#at >= limit) throw new UnreadableGraph(`a number goes on beyond byte ${limit}`)
       const byte = this.#window.byteAt(this.#at++)
-      if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80)) throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
+      if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80))
+        throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
       const bits = byte & 0x7f
       if (shift < 28) low += bits * 2 ** shift
       else if (shift === 28) {
         low += (bits & 0xf) * 2 ** 28
         high += bits >> 4
       } else high += bits * 2 ** (shift - 32)
-      if (byte < 0x80) return (high % 2 ** 32 | 0) * 2 ** 32 + low
+      if (byte < 0x80) return ((high % 2 ** 32) | 0) * 2 ** 32 + low
     }
     throw new UnreadableGraph(`a number before byte ${this.#at} has more than 10 bytes`)
   }

@@ -1,6 +1,28 @@
-import { broadcastDims, isAtLeast, isSame, multiply, ofRows, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from './dims.ts'
+import {
+  broadcastDims,
+  isAtLeast,
+  isSame,
+  multiply,
+  ofRows,
+  rowDim,
+  shown,
+  shownDims,
+  subtract,
+  takeSteps,
+  type Dim,
+} from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
-import { countsRows, elementType, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
+import {
+  countsRows,
+  elementType,
+  sameRows,
+  tensor,
+  type Fault,
+  type Place,
+  type Rows,
+  type Tensor,
+  type Value,
+} from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
 /** What an operator makes of its inputs; throws where rows meet, or where that is not known. */
@@ -60,7 +82,9 @@ export class Operation {
   /** An input, whatever it holds: a shape as well, which may depend on the number of rows. */
   raw(index: number): Tensor {
     const value = this.value(index)
-    return value?.kind === 'tensor' ? value : notFollowed(`input ${index} is ${value === null ? 'left out' : 'no tensor'}`)
+    return value?.kind === 'tensor'
+      ? value
+      : notFollowed(`input ${index} is ${value === null ? 'left out' : 'no tensor'}`)
   }
 
   /** An input that may hold places of rows, as indices do; not how many there are. */
@@ -72,7 +96,8 @@ export class Operation {
   /** An input that is used as data. Throws where it depends on the number of rows, or on a row's place. */
   data(index: number): Tensor {
     const value = this.indices(index)
-    if (value.place !== null || value.columns !== null) return meets('a value depends on the places of rows in the batch')
+    if (value.place !== null || value.columns !== null)
+      return meets('a value depends on the places of rows in the batch')
     return value
   }
 
@@ -82,7 +107,10 @@ export class Operation {
 
   /** All inputs, without those that are left out. */
   all(from = 0): Tensor[] {
-    return [...this.inputs.keys()].slice(from).filter((index) => this.has(index)).map((index) => this.data(index))
+    return [...this.inputs.keys()]
+      .slice(from)
+      .filter((index) => this.has(index))
+      .map((index) => this.data(index))
   }
 
   /** An input that all rows share. */
@@ -99,13 +127,16 @@ export class Operation {
   /** The elements of an input, which are to be known. None depends on the number of rows. */
   elements(index: number, what: string): readonly Dim[] {
     const elements = this.counts(index, what)
-    return elements.some(ofRows) ? meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on the number of rows`) : elements
+    return elements.some(ofRows)
+      ? meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on the number of rows`)
+      : elements
   }
 
   /** The same, which may depend on the number of rows. */
   counts(index: number, what: string): readonly Dim[] {
     const value = this.raw(index)
-    if (value.rows !== null) return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
+    if (value.rows !== null)
+      return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
     takeSteps(10 * (value.elements?.length ?? 0))
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
   }
@@ -113,7 +144,9 @@ export class Operation {
   /** The same of numbers. */
   numbers(index: number, what: string): readonly number[] {
     const elements = this.elements(index, what)
-    return elements.every((element) => typeof element === 'number') ? elements : notFollowed(`${what} ${isPlural(what) ? 'depend' : 'depends'} on dimensions: ${shownDims(elements)}`)
+    return elements.every((element) => typeof element === 'number')
+      ? elements
+      : notFollowed(`${what} ${isPlural(what) ? 'depend' : 'depends'} on dimensions: ${shownDims(elements)}`)
   }
 
   /** One number, or what is so where the input is left out. */
@@ -154,7 +187,8 @@ export class Operation {
 
   /** Axes of an attribute up to a version, and of an input from then on; `null` for all. */
   axes(rank: number, sinceInput: number, input = 1): readonly number[] | null {
-    const given = this.version < sinceInput ? this.ints('axes') : this.has(input) ? this.numbers(input, 'axes') : null
+    const given =
+      this.version < sinceInput ? this.ints('axes') : this.has(input) ? this.numbers(input, 'axes') : null
     return given === null ? null : given.map((axis) => axisIn(axis, rank))
   }
 
@@ -181,16 +215,23 @@ export function axisIn(axis: number, rank: number): number {
 
 /** Throws where rows lie along one of the axes. */
 export function apart({ rows }: Tensor, axes: readonly number[], does: string): void {
-  if (rows !== null && axes.includes(rows.axis)) meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
+  if (rows !== null && axes.includes(rows.axis))
+    meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
 /** Throws where rows lie along another axis than this. */
 export function rowsOnly({ rows }: Tensor, axes: readonly number[], does: string): void {
-  if (rows !== null && !axes.includes(rows.axis)) meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
+  if (rows !== null && !axes.includes(rows.axis))
+    meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
 /** A tensor of the same entries as another in another order, or with some left out or repeated, each in its own row. */
-export function moved(of: Tensor, shape: readonly Dim[], rows: Rows | null, elements: readonly Dim[] | null = null): Tensor {
+export function moved(
+  of: Tensor,
+  shape: readonly Dim[],
+  rows: Rows | null,
+  elements: readonly Dim[] | null = null,
+): Tensor {
   if (of.columns !== null) notFollowed('where the numbers of an index go is not followed')
   if (elements === null && countsRows(of)) meets('a value depends on the number of rows')
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
@@ -207,13 +248,21 @@ export function like(of: Tensor, type = of.type): Tensor {
  * @param parts `axis` is -1 for a tensor that may have no rows.
  * @returns `null` where none has rows.
  */
-export function together(parts: readonly { readonly of: Tensor | null; readonly axis: number; readonly what: string }[]): Omit<Rows, 'axis'> | null {
+export function together(
+  parts: readonly { readonly of: Tensor | null; readonly axis: number; readonly what: string }[],
+): Omit<Rows, 'axis'> | null {
   let found: Rows | null = null
   for (const { of, axis, what } of parts) {
     const rows = of?.rows ?? null
     if (rows === null) continue
-    if (rows.axis !== axis) meets(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)
-    if (found !== null && !sameRows({ ...found, axis }, rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (rows.axis !== axis)
+      meets(
+        axis === -1
+          ? `${what} is one for all rows, and is made of them`
+          : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`,
+      )
+    if (found !== null && !sameRows({ ...found, axis }, rows))
+      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     found = rows
   }
   if (found === null) return null
@@ -229,11 +278,16 @@ export function together(parts: readonly { readonly of: Tensor | null; readonly 
 
 /** A number of entries that is the same for any number of rows stands where these are counted. */
 function fixedBeside(what: string, dim: Dim): never {
-  return typeof dim === 'number' ? meets(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`) : notFollowed(`${what} has ${shown(dim)} entries where the rows are counted`)
+  return typeof dim === 'number'
+    ? meets(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`)
+    : notFollowed(`${what} has ${shown(dim)} entries where the rows are counted`)
 }
 
 /** Shape and rows of several tensors, each element of which meets those in its place. */
-export function broadcast(tensors: readonly Tensor[]): { readonly shape: readonly Dim[]; readonly rows: Rows | null } {
+export function broadcast(tensors: readonly Tensor[]): {
+  readonly shape: readonly Dim[]
+  readonly rows: Rows | null
+} {
   const rank = Math.max(...tensors.map(({ shape }) => shape.length))
   const offset = ({ shape }: Tensor) => rank - shape.length
   takeSteps(tensors.length * rank)
@@ -242,17 +296,27 @@ export function broadcast(tensors: readonly Tensor[]): { readonly shape: readonl
     if (each.rows === null) continue
     const own = { ...each.rows, axis: each.rows.axis + offset(each) }
     if (rows === null) rows = own
-    else if (rows.axis !== own.axis) meets(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)
-    else if (!sameRows(rows, own)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    else if (rows.axis !== own.axis)
+      meets(
+        `rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`,
+      )
+    else if (!sameRows(rows, own))
+      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const dims = tensors.flatMap((each) => each.shape[axis - offset(each)] ?? [])
     if (axis === rows?.axis) {
-      const beside = tensors.find((each) => each.rows === null && (each.shape[axis - offset(each)] ?? 1) !== 1)
+      const beside = tensors.find(
+        (each) => each.rows === null && (each.shape[axis - offset(each)] ?? 1) !== 1,
+      )
       if (beside !== undefined) fixedBeside('one of its inputs', beside.shape[axis - offset(beside)]!)
       return multiply(multiply(rows.outer, rowDim), rows.inner)
     }
-    return dims.reduce<Dim>((one, other) => broadcastDims(one, other) ?? notFollowed(`dimensions ${shown(one)} and ${shown(other)} do not fit`), 1)
+    return dims.reduce<Dim>(
+      (one, other) =>
+        broadcastDims(one, other) ?? notFollowed(`dimensions ${shown(one)} and ${shown(other)} do not fit`),
+      1,
+    )
   })
   return { shape, rows }
 }
@@ -263,5 +327,14 @@ export function pointsInto({ stride, bound }: Place, size: Dim): boolean {
 }
 
 export function isInteger(type: number): boolean {
-  return type === elementType.int64 || type === elementType.int32 || type === elementType.uint8 || type === elementType.int8 || type === elementType.int16 || type === elementType.uint16 || type === elementType.uint32 || type === elementType.uint64
+  return (
+    type === elementType.int64 ||
+    type === elementType.int32 ||
+    type === elementType.uint8 ||
+    type === elementType.int8 ||
+    type === elementType.int16 ||
+    type === elementType.uint16 ||
+    type === elementType.uint32 ||
+    type === elementType.uint64
+  )
 }

@@ -1,5 +1,22 @@
-import { isSame, named, ofLengths, ofRows, rowDim, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
-import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
+import {
+  isSame,
+  named,
+  ofLengths,
+  ofRows,
+  rowDim,
+  shownDims,
+  takeSteps,
+  withinSteps,
+  type Dim,
+} from './dims.ts'
+import {
+  functionKey,
+  type Attribute,
+  type OnnxGraph,
+  type OnnxModel,
+  type OnnxNode,
+  type StoredTensor,
+} from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
 import { graphs } from './rules/graphs.ts'
@@ -10,7 +27,15 @@ import { movement } from './rules/movement.ts'
 import { quantisation } from './rules/quantised.ts'
 import { recurrence } from './rules/recurrent.ts'
 import { reductions } from './rules/reductions.ts'
-import { countsRows, elementType, rowsAt, tensor, type Fault, type Tensor, type Value } from './followed-values.ts'
+import {
+  countsRows,
+  elementType,
+  rowsAt,
+  tensor,
+  type Fault,
+  type Tensor,
+  type Value,
+} from './followed-values.ts'
 import { NotProved, notFollowed, severalEntries } from './not-proved.ts'
 
 /** What the graph says of its rows. */
@@ -49,10 +74,29 @@ export interface RowInput {
 }
 
 /** What each operator does with rows; one without an entry is not followed. */
-export const rules: Rules = { ...arithmetic, ...movement, ...indexing, ...reductions, ...linear, ...quantisation, ...recurrence, ...graphs, ...learning }
+export const rules: Rules = {
+  ...arithmetic,
+  ...movement,
+  ...indexing,
+  ...reductions,
+  ...linear,
+  ...quantisation,
+  ...recurrence,
+  ...graphs,
+  ...learning,
+}
 
 /** Where ONNX Runtime has operators of its own. */
-const ownDomains: ReadonlySet<string> = new Set(['', 'com.microsoft', 'ai.onnx.ml', 'ai.onnx.training', 'ai.onnx.preview.training', 'com.microsoft.nchwc', 'com.ms.internal.nhwc', 'org.pytorch.aten'])
+const ownDomains: ReadonlySet<string> = new Set([
+  '',
+  'com.microsoft',
+  'ai.onnx.ml',
+  'ai.onnx.training',
+  'ai.onnx.preview.training',
+  'com.microsoft.nchwc',
+  'com.ms.internal.nhwc',
+  'org.pytorch.aten',
+])
 
 /** Versions of operators that the rules were written by; later ones may do something else. */
 const newest = { '': 26, 'ai.onnx.ml': 5 }
@@ -73,13 +117,21 @@ const stepsOfNode = 20
 export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   for (const [domain, version] of Object.entries(newest)) {
     const own = model.opsets.get(domain) ?? 0
-    if (own > version) return unknown(`it is of version ${own} of operators${domain === '' ? '' : ` of ${domain}`}: up to ${version} it is known what they do`)
+    if (own > version)
+      return unknown(
+        `it is of version ${own} of operators${domain === '' ? '' : ` of ${domain}`}: up to ${version} it is known what they do`,
+      )
   }
   const proof = new Proof(model)
   const outputs = proof.run(question)
-  const faults = question.outputs.map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!)).filter((fault) => fault !== null)
-  const first = (['meets', 'unknown'] as const).flatMap((verdict) => faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order))[0]
-  if (first === undefined) return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
+  const faults = question.outputs
+    .map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!))
+    .filter((fault) => fault !== null)
+  const first = (['meets', 'unknown'] as const).flatMap((verdict) =>
+    faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order),
+  )[0]
+  if (first === undefined)
+    return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
   return { verdict: first.verdict, node: first.node, reason: first.reason }
 }
 
@@ -118,13 +170,25 @@ const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null,
 /** Why an output cannot be divided into rows that are those of each request alone; `null` where it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
-  const wrong = (reason: string): Fault => ({ kind: 'fault', verdict: 'meets', order: Number.MAX_SAFE_INTEGER, node: null, reason: `output '${name}' ${reason}` })
-  if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
-  if (value.place !== null || value.columns !== null) return wrong('depends on the places of rows in the batch')
-  if (value.rows === null) return wrong(countsRows(value) ? 'depends on the number of rows' : 'is the same for any number of rows')
+  const wrong = (reason: string): Fault => ({
+    kind: 'fault',
+    verdict: 'meets',
+    order: Number.MAX_SAFE_INTEGER,
+    node: null,
+    reason: `output '${name}' ${reason}`,
+  })
+  if (value.kind === 'list')
+    return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
+  if (value.place !== null || value.columns !== null)
+    return wrong('depends on the places of rows in the batch')
+  if (value.rows === null)
+    return wrong(countsRows(value) ? 'depends on the number of rows' : 'is the same for any number of rows')
   const { axis, outer, inner } = value.rows
   const isOneToOne = isSame(outer, 1) && isSame(inner, 1)
-  if (axis !== batchAxis) return wrong(`has its rows along dimension ${axis}, and not along dimension ${batchAxis}${isOneToOne ? `: say \`batchAxis: ${axis}\` for it` : ''}`)
+  if (axis !== batchAxis)
+    return wrong(
+      `has its rows along dimension ${axis}, and not along dimension ${batchAxis}${isOneToOne ? `: say \`batchAxis: ${axis}\` for it` : ''}`,
+    )
   return isOneToOne ? null : wrong(`has the shape ${shownDims(value.shape)}, ${severalEntries}`)
 }
 
@@ -173,14 +237,22 @@ class Proof {
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
-    this.#runNodes(graph, scope, opsets, new Map(), outputs.map(({ name }) => name))
+    this.#runNodes(
+      graph,
+      scope,
+      opsets,
+      new Map(),
+      outputs.map(({ name }) => name),
+    )
     return outputs.map(({ name }) => scope.get(name))
   }
 
   /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
   #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
     const type = this.#types.get(name) ?? elementType.undefined
-    const dims = shape.map((dim, axis): Dim => (axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`)))
+    const dims = shape.map((dim, axis): Dim =>
+      axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`),
+    )
     if (batchAxis === -1 && elements !== undefined) return withElements(type, dims, elements)
     return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })
   }
@@ -203,8 +275,15 @@ class Proof {
   }
 
   /** @param wanted values for whose sake nodes are followed; others are not. */
-  #runNodes({ nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
-    if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
+  #runNodes(
+    { nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>,
+    scope: Scope,
+    opsets: ReadonlyMap<string, number>,
+    references: ReadonlyMap<string, Attribute>,
+    wanted: readonly string[],
+  ): void {
+    if (this.#depth >= deepest || this.#order > mostFollowed)
+      throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
     this.#depth++
     takeSteps(stepsOfNode * nodes.length)
     const needed = neededNodes(nodes, wanted)
@@ -212,35 +291,71 @@ class Proof {
     this.#depth--
   }
 
-  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, lengths: OnnxGraph['lengths']): void {
+  #runNode(
+    node: OnnxNode,
+    scope: Scope,
+    opsets: ReadonlyMap<string, number>,
+    references: ReadonlyMap<string, Attribute>,
+    lengths: OnnxGraph['lengths'],
+  ): void {
     const order = this.#order++
     takeSteps(5 * (node.inputs.length + node.outputs.length))
     const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))
+      for (const [index, name] of node.outputs.entries())
+        if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))
     }
-    const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
+    const fault = (verdict: Fault['verdict'], reason: string): Fault => ({
+      kind: 'fault',
+      verdict,
+      order,
+      node: shownNode(node),
+      reason: `${shownNode(node)}: ${reason}`,
+    })
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
       const attributes = resolved(node.attributes, references)
-      if (called !== undefined && ownDomains.has(node.domain)) throw new NotProved('unknown', 'a function is in a domain of ONNX Runtime, which may have an operator of that name')
+      if (called !== undefined && ownDomains.has(node.domain))
+        throw new NotProved(
+          'unknown',
+          'a function is in a domain of ONNX Runtime, which may have an operator of that name',
+        )
       // ONNX Runtime may take the model's own version for that of a function.
-      if (called !== undefined && [...called.opsets].some(([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version)) throw new NotProved('unknown', 'a function is of other versions of operators than the model')
+      if (
+        called !== undefined &&
+        [...called.opsets].some(
+          ([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version,
+        )
+      )
+        throw new NotProved('unknown', 'a function is of other versions of operators than the model')
       if (called !== undefined) {
         const own = new Scope()
         for (const [index, name] of called.inputs.entries()) own.set(name, inputs[index] ?? leftOut)
-        this.#within(node, () => this.#runNodes(called, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
+        this.#within(node, () =>
+          this.#runNodes(
+            called,
+            own,
+            called.opsets,
+            new Map([...called.defaults, ...attributes]),
+            called.outputs,
+          ),
+        )
         return set(called.outputs.map((name) => own.get(name)))
       }
       const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
-      const given = inputs.map((value) => (value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value))
+      const given = inputs.map((value) =>
+        value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value,
+      )
       const rule = Object.hasOwn(rules, key) ? rules[key]! : null
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
         const inner = new Scope(scope)
         // ONNX Runtime leaves such an input out, and takes the next one for it.
-        if (graph.inputs.some(({ name }) => graph.initializers.has(name))) throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
-        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
+        if (graph.inputs.some(({ name }) => graph.initializers.has(name)))
+          throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
+        for (const [index, value] of values.entries())
+          if (graph.inputs[index] !== undefined)
+            inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
         this.#addInitializers(graph, inner)
         this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name)))
@@ -248,7 +363,14 @@ class Proof {
       const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
       const before = worst(given)
       if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
-      const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, given, runGraph, fault)
+      const operation = new Operation(
+        { ...node, attributes },
+        opsets.get(node.domain) ?? 1,
+        label,
+        given,
+        runGraph,
+        fault,
+      )
       const result = rule(operation)
       operation.checkUnread()
       set(Array.isArray(result) ? (result as readonly Value[]) : [result as Value])
@@ -268,12 +390,24 @@ const none: OnnxGraph['lengths'] = new Map()
 function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): Value {
   const declared = lengths.get(name)
   if (declared === undefined) return value
-  const shapes = value.kind === 'list' ? (value.items?.map(({ shape }) => shape) ?? notFollowed(`the file says which lengths '${name}' has, and they are not known`)) : value.shape === undefined ? [] : [value.shape]
+  const shapes =
+    value.kind === 'list'
+      ? (value.items?.map(({ shape }) => shape) ??
+        notFollowed(`the file says which lengths '${name}' has, and they are not known`))
+      : value.shape === undefined
+        ? []
+        : [value.shape]
   for (const shape of shapes) {
     for (const each of declared) {
       // One with another number of dimensions ONNX Runtime does not believe.
-      const isOther = (dim: Dim, axis: number) => each[axis] !== null && dim !== each[axis] && (typeof dim === 'number' || ofRows(dim) || ofLengths(dim))
-      if (shape.length === each.length && shape.some(isOther)) notFollowed(`the file says that '${name}' has the shape [${each.map((length) => length ?? '?').join(', ')}], and it has ${shownDims(shape)}`)
+      const isOther = (dim: Dim, axis: number) =>
+        each[axis] !== null &&
+        dim !== each[axis] &&
+        (typeof dim === 'number' || ofRows(dim) || ofLengths(dim))
+      if (shape.length === each.length && shape.some(isOther))
+        notFollowed(
+          `the file says that '${name}' has the shape [${each.map((length) => length ?? '?').join(', ')}], and it has ${shownDims(shape)}`,
+        )
     }
   }
   return value
@@ -281,7 +415,8 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
 
 /** What no rule gives: a shape that depends on the number of rows, of something that has none. */
 function checked(value: Value): Value {
-  if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows)) throw new NotProved('meets', `the shape ${shownDims(value.shape)} depends on the number of rows`)
+  if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows))
+    throw new NotProved('meets', `the shape ${shownDims(value.shape)} depends on the number of rows`)
   return value
 }
 
@@ -289,12 +424,20 @@ function checked(value: Value): Value {
 const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out' }
 
 function unmade(name: string): Fault {
-  return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node` }
+  return {
+    kind: 'fault',
+    verdict: 'unknown',
+    order: -1,
+    node: null,
+    reason: `value '${name}' is made by no node`,
+  }
 }
 
 /** What is asked for its shape alone may hold anything. */
 function shapeAlone(value: Value | null): Value | null {
-  return value?.kind === 'fault' && value.shape !== undefined ? tensor(elementType.undefined, value.shape) : value
+  return value?.kind === 'fault' && value.shape !== undefined
+    ? tensor(elementType.undefined, value.shape)
+    : value
 }
 
 /** A fault of another value, or of one of several branches or turns, has another shape. */
@@ -306,7 +449,15 @@ function withoutShape(value: Value): Value {
 function worst(inputs: readonly (Value | null)[]): Fault | null {
   const faults = inputs.filter((value): value is Fault => value?.kind === 'fault')
   if (faults.length === 0) return null
-  return faults.reduce((one, other) => (one.verdict === other.verdict ? (one.order <= other.order ? one : other) : one.verdict === 'meets' ? one : other))
+  return faults.reduce((one, other) =>
+    one.verdict === other.verdict
+      ? one.order <= other.order
+        ? one
+        : other
+      : one.verdict === 'meets'
+        ? one
+        : other,
+  )
 }
 
 function shownNode({ operator, domain, name, outputs }: OnnxNode): string {
@@ -319,14 +470,21 @@ function constantOf({ type, dims, elements }: StoredTensor): Tensor {
 }
 
 /** Attributes of a node in a function, with what they take from the function's own. */
-function resolved(attributes: ReadonlyMap<string, Attribute>, references: ReadonlyMap<string, Attribute>): ReadonlyMap<string, Attribute> {
-  if (![...attributes.values()].some(({ reference }) => reference !== undefined && reference !== '')) return attributes
-  return new Map([...attributes].flatMap(([name, attribute]) => {
-    if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
-    const own = references.get(attribute.reference)
-    if (own !== undefined && own.type !== attribute.type) throw new NotProved('unknown', `attribute '${name}' is given a value of another type`)
-    return own === undefined ? [] : [[name, own] as const]
-  }))
+function resolved(
+  attributes: ReadonlyMap<string, Attribute>,
+  references: ReadonlyMap<string, Attribute>,
+): ReadonlyMap<string, Attribute> {
+  if (![...attributes.values()].some(({ reference }) => reference !== undefined && reference !== ''))
+    return attributes
+  return new Map(
+    [...attributes].flatMap(([name, attribute]) => {
+      if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
+      const own = references.get(attribute.reference)
+      if (own !== undefined && own.type !== attribute.type)
+        throw new NotProved('unknown', `attribute '${name}' is given a value of another type`)
+      return own === undefined ? [] : [[name, own] as const]
+    }),
+  )
 }
 
 /** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */

@@ -2,8 +2,29 @@ import { FileWindow } from '../onnx-file/file-window.ts'
 import { withRegularFileSync } from '../regular-file.ts'
 import { checkScopes } from './check-scopes.ts'
 import { elementType, mostElements } from './followed-values.ts'
-import { doubles, float, floats, int, int32, ints, MessageReader, part, parts, UnreadableGraph, type Fields } from './message-reader.ts'
-import { functionKey, type Attribute, type DeclaredInput, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
+import {
+  doubles,
+  float,
+  floats,
+  int,
+  int32,
+  ints,
+  MessageReader,
+  part,
+  parts,
+  UnreadableGraph,
+  type Fields,
+} from './message-reader.ts'
+import {
+  functionKey,
+  type Attribute,
+  type DeclaredInput,
+  type OnnxFunction,
+  type OnnxGraph,
+  type OnnxModel,
+  type OnnxNode,
+  type StoredTensor,
+} from './onnx-model.ts'
 
 /** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
 const mostFloats = 64
@@ -39,7 +60,25 @@ const fieldsOf = {
   graph: { 1: parts, 5: parts, 11: parts, 12: parts, 13: parts, 15: parts },
   function: { 1: part, 4: parts, 5: parts, 7: parts, 9: parts, 10: part, 11: parts, 13: part },
   node: { 1: parts, 2: parts, 3: part, 4: part, 5: parts, 7: part, 8: part },
-  attribute: { 1: part, 2: float, 3: int, 4: part, 5: part, 6: part, 7: floats, 8: ints, 9: parts, 10: parts, 11: parts, 14: part, 15: parts, 20: int32, 21: part, 22: part, 23: parts },
+  attribute: {
+    1: part,
+    2: float,
+    3: int,
+    4: part,
+    5: part,
+    6: part,
+    7: floats,
+    8: ints,
+    9: parts,
+    10: parts,
+    11: parts,
+    14: part,
+    15: parts,
+    20: int32,
+    21: part,
+    22: part,
+    23: parts,
+  },
   value: { 1: part, 2: part },
   type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
   tensorType: { 1: int32, 2: part },
@@ -47,18 +86,74 @@ const fieldsOf = {
   elementType: { 1: part },
   shape: { 1: parts },
   dimension: { 1: int, 2: part },
-  tensor: { 1: ints, 2: int32, 3: part, 4: floats, 5: ints, 6: parts, 7: ints, 8: part, 9: part, 10: doubles, 11: ints, 14: int32 },
+  tensor: {
+    1: ints,
+    2: int32,
+    3: part,
+    4: floats,
+    5: ints,
+    6: parts,
+    7: ints,
+    8: part,
+    9: part,
+    10: doubles,
+    11: ints,
+    14: int32,
+  },
   sparseTensor: { 1: part, 2: part, 3: ints },
 } as const satisfies Readonly<Record<string, Fields>>
 
 /** Types of attributes by the field that has their value. */
-const attributeTypes: Readonly<Record<number, number>> = { 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 22: 11, 23: 12, 14: 13, 15: 14 }
+const attributeTypes: Readonly<Record<number, number>> = {
+  2: 1,
+  3: 2,
+  4: 3,
+  5: 4,
+  6: 5,
+  7: 6,
+  8: 7,
+  9: 8,
+  10: 9,
+  11: 10,
+  22: 11,
+  23: 12,
+  14: 13,
+  15: 14,
+}
 /** What a Constant is made of, and of which type that is. */
-const constantTypes: Readonly<Record<string, number>> = { value: 4, sparse_value: 11, value_float: 1, value_floats: 6, value_int: 2, value_ints: 7, value_string: 3, value_strings: 8 }
+const constantTypes: Readonly<Record<string, number>> = {
+  value: 4,
+  sparse_value: 11,
+  value_float: 1,
+  value_floats: 6,
+  value_int: 2,
+  value_ints: 7,
+  value_string: 3,
+  value_strings: 8,
+}
 /** Attributes whose number is a value of 64 bits; of others ONNX Runtime may take 32. */
 const wideNumbers: ReadonlySet<string> = new Set(['value_int', 'default_int64'])
 /** Attributes that say yes or no, of which some operators take any other number for yes, and some for no. */
-const flags: ReadonlySet<string> = new Set(['across_channels', 'allowzero', 'ceil_mode', 'channels_last', 'fmod', 'inverse', 'is_test', 'keepdims', 'layout', 'new_axis', 'noop_with_empty_axes', 'onesided', 'spatial', 'training_mode', 'transA', 'transB', 'transBatchA', 'transBatchB'])
+const flags: ReadonlySet<string> = new Set([
+  'across_channels',
+  'allowzero',
+  'ceil_mode',
+  'channels_last',
+  'fmod',
+  'inverse',
+  'is_test',
+  'keepdims',
+  'layout',
+  'new_axis',
+  'noop_with_empty_axes',
+  'onesided',
+  'spatial',
+  'training_mode',
+  'transA',
+  'transB',
+  'transBatchA',
+  'transBatchB',
+])
 /** Attributes that have to have a value; others have an empty one, as some writers leave out what is 0. */
 const neverEmpty: ReadonlySet<number> = new Set([4, 5, 11, 13])
 
@@ -146,7 +241,15 @@ class GraphReader {
       else if (field === 11) this.#attribute(from, to, defaults)
       else overload = this.#reader.name(from, to)
     })
-    return { name: overloaded(name, overload), domain: plainDomain(domain), inputs, outputs, nodes, opsets, defaults }
+    return {
+      name: overloaded(name, overload),
+      domain: plainDomain(domain),
+      inputs,
+      outputs,
+      nodes,
+      opsets,
+      defaults,
+    }
   }
 
   #node(start: number, end: number): OnnxNode {
@@ -169,9 +272,22 @@ class GraphReader {
       else if (field === 7) domain = text
       else overload = text
     })
-    const node = { name, operator: overloaded(operator, overload), domain: plainDomain(domain), inputs, outputs, attributes }
+    const node = {
+      name,
+      operator: overloaded(operator, overload),
+      domain: plainDomain(domain),
+      inputs,
+      outputs,
+      attributes,
+    }
     // ONNX Runtime takes the first attribute of any Constant, whatever its name, and its domain.
-    if (operator === 'Constant' && (node.domain !== '' || attributes.size !== 1 || [...attributes].some(([key, { type }]) => constantTypes[key] !== type))) throw new UnreadableGraph(`Constant '${outputs[0] ?? ''}' has not one value of its own type`)
+    if (
+      operator === 'Constant' &&
+      (node.domain !== '' ||
+        attributes.size !== 1 ||
+        [...attributes].some(([key, { type }]) => constantTypes[key] !== type))
+    )
+      throw new UnreadableGraph(`Constant '${outputs[0] ?? ''}' has not one value of its own type`)
     return node
   }
 
@@ -182,7 +298,14 @@ class GraphReader {
     const strings: string[] = []
     let type = 0
     const held = new Set<number>()
-    const scalars: { i?: number; f?: number; s?: string; tensor?: StoredTensor; graph?: OnnxGraph; reference?: string } = {}
+    const scalars: {
+      i?: number
+      f?: number
+      s?: string
+      tensor?: StoredTensor
+      graph?: OnnxGraph
+      reference?: string
+    } = {}
     this.#reader.read(start, end, fieldsOf.attribute, (field, value, from, to) => {
       if (attributeTypes[field] !== undefined) held.add(attributeTypes[field])
       if (field === 1) name = this.#reader.name(from, to)
@@ -197,16 +320,35 @@ class GraphReader {
       else if (field === 20) type = value
       else if (field === 21 && to > from) scalars.reference = this.#reader.name(from, to)
     })
-    if (type < 1 || type > 14 || [...held].some((each) => each !== type)) throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
-    if (scalars.reference !== undefined && (!this.#isInFunction || held.size > 0)) throw new UnreadableGraph(`attribute '${name}' takes its value from around a function, ${this.#isInFunction ? 'and has one of its own' : 'and is in none'}`)
-    if (scalars.reference === undefined && neverEmpty.has(type) && held.size === 0) throw new UnreadableGraph(`attribute '${name}' has no value`)
+    if (type < 1 || type > 14 || [...held].some((each) => each !== type))
+      throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
+    if (scalars.reference !== undefined && (!this.#isInFunction || held.size > 0))
+      throw new UnreadableGraph(
+        `attribute '${name}' takes its value from around a function, ${this.#isInFunction ? 'and has one of its own' : 'and is in none'}`,
+      )
+    if (scalars.reference === undefined && neverEmpty.has(type) && held.size === 0)
+      throw new UnreadableGraph(`attribute '${name}' has no value`)
     if (type === 1) scalars.f ??= 0
     if (type === 2) scalars.i ??= 0
     if (type === 3) scalars.s ??= ''
-    if (scalars.i !== undefined && scalars.i !== (scalars.i | 0) && !wideNumbers.has(name)) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, which has more than 32 bits`)
-    if (type === 2 && flags.has(name) && scalars.reference === undefined && scalars.i !== 0 && scalars.i !== 1) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, where it should be 0 or 1`)
-    const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
-    addOnce(attributes, name, { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) }, 'attribute')
+    if (scalars.i !== undefined && scalars.i !== (scalars.i | 0) && !wideNumbers.has(name))
+      throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, which has more than 32 bits`)
+    if (
+      type === 2 &&
+      flags.has(name) &&
+      scalars.reference === undefined &&
+      scalars.i !== 0 &&
+      scalars.i !== 1
+    )
+      throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, where it should be 0 or 1`)
+    const few = <T>(list: readonly T[]): readonly T[] | undefined =>
+      list.length > mostNumbers ? undefined : list
+    addOnce(
+      attributes,
+      name,
+      { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) },
+      'attribute',
+    )
   }
 
   /** The name of a value, its type, and its shapes: one of a tensor, and those of the tensors in what is none. */
@@ -230,7 +372,13 @@ class GraphReader {
           if (field === 1) type = value
           else shapes.push(this.#shape(at, until))
         })
-      } else if (kind === 4 || kind === 9) this.#reader.read(from, to, fieldsOf.elementType, (__, ___, at, until) => void this.#type(at, until, shapes))
+      } else if (kind === 4 || kind === 9)
+        this.#reader.read(
+          from,
+          to,
+          fieldsOf.elementType,
+          (__, ___, at, until) => void this.#type(at, until, shapes),
+        )
     })
     return type
   }
@@ -239,7 +387,9 @@ class GraphReader {
     const shape: (number | null)[] = []
     this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
       const lengths: (number | null)[] = []
-      this.#reader.read(from, to, fieldsOf.dimension, (field, value) => lengths.push(field === 1 && value >= 0 ? value : null))
+      this.#reader.read(from, to, fieldsOf.dimension, (field, value) =>
+        lengths.push(field === 1 && value >= 0 ? value : null),
+      )
       if (lengths.length > 1) throw new UnreadableGraph(`the dimension at byte ${from} has several lengths`)
       shape.push(lengths[0] ?? null)
     })
@@ -276,19 +426,31 @@ class GraphReader {
         if (field === 9) raw = { start: from, end: to }
         else if (field === 4) this.#reader.addNumbers(listed, mostElements, floats, value, from, to)
         else if (field === 10) this.#reader.addNumbers(listed, mostElements, doubles, value, from, to)
-        else if (field === 5 || field === 7 || field === 11) this.#reader.addNumbers(listed, mostElements, ints, value, from, to)
+        else if (field === 5 || field === 7 || field === 11)
+          this.#reader.addNumbers(listed, mostElements, ints, value, from, to)
       }
     })
-    if (sources.size > 1 || [...sources].some((field) => field !== 9 && field !== listedIn(type))) throw new UnreadableGraph(`tensor '${name}' has elements in several fields, or not in that of its type`)
-    if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0)) throw new UnreadableGraph(`tensor '${name}' has the dimensions [${dims.join(', ')}]`)
+    if (sources.size > 1 || [...sources].some((field) => field !== 9 && field !== listedIn(type)))
+      throw new UnreadableGraph(`tensor '${name}' has elements in several fields, or not in that of its type`)
+    if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0))
+      throw new UnreadableGraph(`tensor '${name}' has the dimensions [${dims.join(', ')}]`)
     const isFloat = type === elementType.float32 || type === elementType.float64
     const count = dims.reduce((product, dim) => product * dim, 1)
     const isKept = count <= (isFloat ? mostFloats : mostElements) && !isExternal
-    return { name, tensor: { type, dims, elements: isKept ? checked(type, count, raw === null ? listed : this.#raw(type, count, raw)) : null } }
+    return {
+      name,
+      tensor: {
+        type,
+        dims,
+        elements: isKept ? checked(type, count, raw === null ? listed : this.#raw(type, count, raw)) : null,
+      },
+    }
   }
 
   #raw(type: number, count: number, { start, end }: { start: number; end: number }): number[] | null {
-    return end - start === (sizes[type] ?? NaN) * count ? decoded(type, count, this.#reader.bytes(start, end)) : null
+    return end - start === (sizes[type] ?? NaN) * count
+      ? decoded(type, count, this.#reader.bytes(start, end))
+      : null
   }
 }
 
@@ -309,19 +471,26 @@ function plainDomain(domain: string): string {
 
 /** Domains, names and overloads are put together with colons, here and in ONNX Runtime. */
 function withoutColon(name: string): string {
-  if (name.includes(':')) throw new UnreadableGraph(`the name '${name}' of an operator or a domain has a colon`)
+  if (name.includes(':'))
+    throw new UnreadableGraph(`the name '${name}' of an operator or a domain has a colon`)
   return name
 }
 
 /** The field that has the elements of a type where they are no raw bytes: `float_data`, `int64_data`, ... */
 function listedIn(type: number): number {
   switch (type) {
-    case elementType.float32: case 14: return 4 // prettier-ignore
-    case elementType.string: return 6
-    case elementType.int64: return 7
-    case elementType.float64: case 15: return 10 // prettier-ignore
-    case elementType.uint32: case elementType.uint64: return 11 // prettier-ignore
-    default: return 5
+    case elementType.float32:
+    case 14: return 4 // prettier-ignore
+    case elementType.string:
+      return 6
+    case elementType.int64:
+      return 7
+    case elementType.float64:
+    case 15: return 10 // prettier-ignore
+    case elementType.uint32:
+    case elementType.uint64: return 11 // prettier-ignore
+    default:
+      return 5
   }
 }
 
@@ -347,23 +516,45 @@ function checked(type: number, count: number, elements: readonly number[] | null
   return elements.some((element) => element < range[0] || element > range[1]) ? null : elements
 }
 
-const sizes: Readonly<Record<number, number>> = { 1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 11: 8, 12: 4, 13: 8 }
+const sizes: Readonly<Record<number, number>> = {
+  1: 4,
+  2: 1,
+  3: 1,
+  4: 2,
+  5: 2,
+  6: 4,
+  7: 8,
+  9: 1,
+  11: 8,
+  12: 4,
+  13: 8,
+}
 
 /** The elements of a tensor out of its bytes. */
 function decoded(type: number, count: number, bytes: Buffer): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = (at: number): number => {
     switch (type) {
-      case elementType.float32: return view.getFloat32(at, true)
-      case elementType.int8: return view.getInt8(at)
-      case elementType.uint16: return view.getUint16(at, true)
-      case elementType.int16: return view.getInt16(at, true)
-      case elementType.int32: return view.getInt32(at, true)
-      case elementType.int64: return Number(view.getBigInt64(at, true))
-      case elementType.float64: return view.getFloat64(at, true)
-      case elementType.uint32: return view.getUint32(at, true)
-      case elementType.uint64: return Number(view.getBigUint64(at, true))
-      default: return view.getUint8(at)
+      case elementType.float32:
+        return view.getFloat32(at, true)
+      case elementType.int8:
+        return view.getInt8(at)
+      case elementType.uint16:
+        return view.getUint16(at, true)
+      case elementType.int16:
+        return view.getInt16(at, true)
+      case elementType.int32:
+        return view.getInt32(at, true)
+      case elementType.int64:
+        return Number(view.getBigInt64(at, true))
+      case elementType.float64:
+        return view.getFloat64(at, true)
+      case elementType.uint32:
+        return view.getUint32(at, true)
+      case elementType.uint64:
+        return Number(view.getBigUint64(at, true))
+      default:
+        return view.getUint8(at)
     }
   }
   return Array.from({ length: count }, (_, index) => read(index * sizes[type]!))

@@ -62,7 +62,11 @@ const mostPatience = 16
 /** An instance is missed soon when it is within so many times the time after which it was taken out. */
 const soonTimes = 10
 
-export const autoscaleStart = (nowMs: number): AutoscaleMemory => ({ changedAtMs: nowMs, shrunk: false, patience: 1 })
+export const autoscaleStart = (nowMs: number): AutoscaleMemory => ({
+  changedAtMs: nowMs,
+  shrunk: false,
+  patience: 1,
+})
 
 /** For how long an instance has to be idle, or all of them little used, before one is taken out. */
 export function shrinksAfterMs({ scaleDownAfterMs }: AutoscaleLimits, { patience }: AutoscaleMemory): number {
@@ -70,27 +74,49 @@ export function shrinksAfterMs({ scaleDownAfterMs }: AutoscaleLimits, { patience
 }
 
 /** Whether a group grows or shrinks now, or from when on it may. */
-export function decideInstances(limits: AutoscaleLimits, memory: AutoscaleMemory, moment: AutoscaleMoment): AutoscaleDecision {
+export function decideInstances(
+  limits: AutoscaleLimits,
+  memory: AutoscaleMemory,
+  moment: AutoscaleMoment,
+): AutoscaleDecision {
   const { minInstances, maxInstances, scaleUpAfterMs } = limits
   const { nowMs, instances, waitedMs, waitingMs, idleMs, busyInstances, measuredMs } = moment
   const lastedMs = nowMs - memory.changedAtMs
   const downAfterMs = shrinksAfterMs(limits, memory)
-  const grows = lastedMs >= 0 && (instances < minInstances || (instances < maxInstances && waitingMs >= goOnTimes * scaleUpAfterMs))
+  const grows =
+    lastedMs >= 0 &&
+    (instances < minInstances || (instances < maxInstances && waitingMs >= goOnTimes * scaleUpAfterMs))
   const isLittleUsed = measuredMs >= downAfterMs && busyInstances <= mostBusy * (instances - 1)
-  const shrinks = !grows && instances > minInstances && (instances > maxInstances || ((idleMs >= downAfterMs || isLittleUsed) && lastedMs >= downAfterMs))
-  const waitLeftMs = instances < minInstances ? 0 : waitedMs >= scaleUpAfterMs ? (goOnTimes * scaleUpAfterMs) / looks : scaleUpAfterMs - waitedMs
+  const shrinks =
+    !grows &&
+    instances > minInstances &&
+    (instances > maxInstances || ((idleMs >= downAfterMs || isLittleUsed) && lastedMs >= downAfterMs))
+  const waitLeftMs =
+    instances < minInstances
+      ? 0
+      : waitedMs >= scaleUpAfterMs
+        ? (goOnTimes * scaleUpAfterMs) / looks
+        : scaleUpAfterMs - waitedMs
   // What was measured for long enough is measured anew from now on.
   const measureLeftMs = measuredMs >= downAfterMs ? downAfterMs : downAfterMs - measuredMs
   const idleLeftMs = Math.max(0, downAfterMs - idleMs)
   return {
     instances: instances + (grows ? 1 : shrinks ? -1 : 0),
     upAtMs: instances >= maxInstances ? Infinity : nowMs + Math.max(waitLeftMs, -lastedMs),
-    downAtMs: instances <= minInstances ? Infinity : nowMs + Math.max(Math.min(idleLeftMs, measureLeftMs), downAfterMs - lastedMs),
+    downAtMs:
+      instances <= minInstances
+        ? Infinity
+        : nowMs + Math.max(Math.min(idleLeftMs, measureLeftMs), downAfterMs - lastedMs),
   }
 }
 
 /** What is remembered of a change that has taken effect. */
-export function afterChange({ scaleDownAfterMs }: AutoscaleLimits, memory: AutoscaleMemory, shrunk: boolean, nowMs: number): AutoscaleMemory {
+export function afterChange(
+  { scaleDownAfterMs }: AutoscaleLimits,
+  memory: AutoscaleMemory,
+  shrunk: boolean,
+  nowMs: number,
+): AutoscaleMemory {
   const missed = memory.shrunk && !shrunk
   const soon = nowMs - memory.changedAtMs < soonTimes * memory.patience * scaleDownAfterMs
   const patience = missed ? (soon ? Math.min(mostPatience, 2 * memory.patience) : 1) : memory.patience

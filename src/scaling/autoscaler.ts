@@ -1,6 +1,13 @@
 import type { Clock } from '../clock.ts'
 import { Alarm } from '../queue/alarm.ts'
-import { afterChange, autoscaleStart, decideInstances, shrinksAfterMs, type AutoscaleLimits, type AutoscaleMemory } from './autoscale-policy.ts'
+import {
+  afterChange,
+  autoscaleStart,
+  decideInstances,
+  shrinksAfterMs,
+  type AutoscaleLimits,
+  type AutoscaleMemory,
+} from './autoscale-policy.ts'
 
 /** No timer is longer; one that rings early is set again. */
 const longestTimerMs = 2 ** 30
@@ -64,8 +71,18 @@ export class Autoscaler {
   #closed = false
 
   /** @param failed told why a change could not be made. */
-  constructor(groups: readonly AutoscaledGroup[], target: Autoscaled, clock: Clock, failed: (reason: Error) => void) {
-    this.#groups = groups.map((group) => ({ ...group, memory: autoscaleStart(clock.nowMs()), measuredFromMs: clock.nowMs(), busyBeforeMs: 0 }))
+  constructor(
+    groups: readonly AutoscaledGroup[],
+    target: Autoscaled,
+    clock: Clock,
+    failed: (reason: Error) => void,
+  ) {
+    this.#groups = groups.map((group) => ({
+      ...group,
+      memory: autoscaleStart(clock.nowMs()),
+      measuredFromMs: clock.nowMs(),
+      busyBeforeMs: 0,
+    }))
     this.#target = target
     this.#clock = clock
     this.#failed = failed
@@ -101,26 +118,39 @@ export class Autoscaler {
     let [upAtMs, downAtMs] = [Infinity, Infinity]
     for (const group of this.#groups) {
       const uses = this.#target.usesOf(group.number)
-      const idleMs = uses.reduce((longest, { idleSinceMs }) => Math.max(longest, idleSinceMs === null ? 0 : nowMs - idleSinceMs), 0)
+      const idleMs = uses.reduce(
+        (longest, { idleSinceMs }) => Math.max(longest, idleSinceMs === null ? 0 : nowMs - idleSinceMs),
+        0,
+      )
       const busyMs = uses.reduce((sum, use) => sum + use.busyMs, 0)
       const measuredMs = nowMs - group.measuredFromMs
       const busyInstances = (busyMs - group.busyBeforeMs) / Math.max(1, measuredMs)
       const waitingMs = this.#waitingMs(group, waitedMs, nowMs)
-      const decision = decideInstances(group.limits, group.memory, { nowMs, instances: uses.length, waitedMs, waitingMs, idleMs, busyInstances, measuredMs })
+      const decision = decideInstances(group.limits, group.memory, {
+        nowMs,
+        instances: uses.length,
+        waitedMs,
+        waitingMs,
+        idleMs,
+        busyInstances,
+        measuredMs,
+      })
       if (decision.instances !== uses.length) return void this.#change(group, decision.instances, uses.length)
       if (measuredMs >= shrinksAfterMs(group.limits, group.memory)) this.#measure(group, nowMs)
       upAtMs = Math.min(upAtMs, decision.upAtMs)
       downAtMs = Math.min(downAtMs, decision.downAtMs)
     }
     this.#upAtMs = upAtMs
-    if (downAtMs !== Infinity) this.#alarm.set(Math.min(Math.max(downAtMs, nowMs + 1), nowMs + longestTimerMs)) // sums of times are not exact
+    if (downAtMs !== Infinity)
+      this.#alarm.set(Math.min(Math.max(downAtMs, nowMs + 1), nowMs + longestTimerMs)) // sums of times are not exact
   }
 
   /** For how long requests have been waiting for too long, and not by far shorter than at first: then they are being worked off. */
   #waitingMs(group: Group, waitedMs: number, nowMs: number): number {
     const before = this.#waiting.get(group)
     if (waitedMs < group.limits.scaleUpAfterMs) this.#waiting.delete(group)
-    else if (before === undefined || waitedMs < workedOff * before.waitedMs) this.#waiting.set(group, { fromMs: nowMs, waitedMs })
+    else if (before === undefined || waitedMs < workedOff * before.waitedMs)
+      this.#waiting.set(group, { fromMs: nowMs, waitedMs })
     return nowMs - (this.#waiting.get(group)?.fromMs ?? nowMs)
   }
 
@@ -140,7 +170,10 @@ export class Autoscaler {
 
   async #change(group: Group, count: number, before: number): Promise<void> {
     this.#changing = true
-    const failed = await this.#target.resize(group.number, count).then(() => null, (error: Error) => error)
+    const failed = await this.#target.resize(group.number, count).then(
+      () => null,
+      (error: Error) => error,
+    )
     const nowMs = this.#clock.nowMs()
     this.#changing = false
     if (this.#closed) return

@@ -13,7 +13,13 @@ export interface Places {
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
   place(place: (worker: Worker, placement: Placement, group: number) => void): Promise<void>
   /** The same for further instances beside one that was placed. */
-  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving?: readonly Worker[]): Promise<void>
+  placeMore(
+    beside: Worker,
+    count: number,
+    apartFrom: ReadonlySet<Worker>,
+    place: (worker: Worker) => void,
+    leaving?: readonly Worker[],
+  ): Promise<void>
 }
 
 /** Further instances on the device of one that was placed. */
@@ -72,15 +78,22 @@ export class ModelInstances {
    * @param readsGraph whether the graph of the model is to be read while the first is opened.
    * @returns what their sessions said of themselves.
    */
-  async open(more?: readonly More[], readsGraph: (first: WorkerSession) => boolean = () => false): Promise<OpenedSession[]> {
+  async open(
+    more?: readonly More[],
+    readsGraph: (first: WorkerSession) => boolean = () => false,
+  ): Promise<OpenedSession[]> {
     if (more === undefined) await this.#placeFirst()
     else for (const each of more) await this.#placeMore(each)
     this.checkWanted()
-    const results = await Promise.allSettled(this.#opening.map((life, index) => life.open(index === 0 && readsGraph(life.session))))
+    const results = await Promise.allSettled(
+      this.#opening.map((life, index) => life.open(index === 0 && readsGraph(life.session))),
+    )
     const failed = results.find((result) => result.status === 'rejected')
-    if (failed !== undefined) throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
+    if (failed !== undefined)
+      throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
     this.checkWanted()
-    if (!this.#opening.every((life) => isLike(this.#opening, life))) throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
+    if (!this.#opening.every((life) => isLike(this.#opening, life)))
+      throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
     return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
   }
 
@@ -194,15 +207,24 @@ export class ModelInstances {
   }
 
   async #placeMore({ beside, count, insteadOf = [] }: More): Promise<void> {
-    const present = [...this.#serving, ...this.#opening].filter((life) => !insteadOf.includes(life)).map(({ seat }) => seat.worker)
+    const present = [...this.#serving, ...this.#opening]
+      .filter((life) => !insteadOf.includes(life))
+      .map(({ seat }) => seat.worker)
     const leaving = insteadOf.map(({ seat }) => seat.worker)
-    await this.#places.placeMore(beside.worker, count, new Set(present), (worker) => this.#add({ ...beside, worker }), leaving)
+    await this.#places.placeMore(
+      beside.worker,
+      count,
+      new Set(present),
+      (worker) => this.#add({ ...beside, worker }),
+      leaving,
+    )
   }
 
   #add(seat: Seat): void {
     const at = this.seats.findIndex((other) => isOn(other, seat))
     this.seats.splice(at === -1 ? this.seats.length : at, 1, seat) // further ones are put beside the last
-    const like = this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
+    const like =
+      this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
     this.#opening.push(new InstanceLife(seat, this.#parts, like === undefined ? null : stateFor(seat, like)))
   }
 }

@@ -15,12 +15,23 @@ export class ScaleWatch {
   readonly #scheduler: Scheduler
 
   /** @param failed told why a change could not be made. */
-  constructor({ instanceGroup, autoTune, joinRequests }: ResolvedConfig, scaling: Scaling, scheduler: Scheduler, clock: Clock, failed: (reason: Error) => void) {
+  constructor(
+    { instanceGroup, autoTune, joinRequests }: ResolvedConfig,
+    scaling: Scaling,
+    scheduler: Scheduler,
+    clock: Clock,
+    failed: (reason: Error) => void,
+  ) {
     this.#scheduler = scheduler
-    const groups = instanceGroup.flatMap((limits, number) => (limits.minInstances < limits.maxInstances ? [{ number, limits }] : []))
+    const groups = instanceGroup.flatMap((limits, number) =>
+      limits.minInstances < limits.maxInstances ? [{ number, limits }] : [],
+    )
     this.#autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, clock, failed)
     const cores = availableCores().usable
-    this.#tuner = autoTune === null ? null : new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock)
+    this.#tuner =
+      autoTune === null
+        ? null
+        : new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock)
     const look = this.#autoscaler?.look ?? this.#tuner?.look
     if (look !== undefined) scheduler.demand.onUpdate = look
   }

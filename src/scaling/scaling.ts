@@ -41,7 +41,10 @@ export class Scaling implements Autoscaled {
     const groups = this.#groupsOf(kind)
     this.#checkCount(groups, count)
     return this.#inTurn(() => {
-      const counts = divide(groups.map((group) => ({ ...this.#config.instanceGroup[group]!, count: this.#countOf(group) })), count)
+      const counts = divide(
+        groups.map((group) => ({ ...this.#config.instanceGroup[group]!, count: this.#countOf(group) })),
+        count,
+      )
       return this.#set(groups.map((group, index) => [group, counts[index]!]))
     })
   }
@@ -52,8 +55,11 @@ export class Scaling implements Autoscaled {
     const intraOpNumThreads = Math.max(1, Math.floor(cores / count))
     return this.#inTurn(() => {
       const [seat] = this.#seatsOf(group)
-      const isSame = given || seat!.placement.kind !== 'cpu' || seat!.placement.intraOpNumThreads === intraOpNumThreads
-      return isSame ? this.#set([[group, count]]) : this.#replace({ ...seat!, placement: { ...seat!.placement, intraOpNumThreads } }, count)
+      const isSame =
+        given || seat!.placement.kind !== 'cpu' || seat!.placement.intraOpNumThreads === intraOpNumThreads
+      return isSame
+        ? this.#set([[group, count]])
+        : this.#replace({ ...seat!, placement: { ...seat!.placement, intraOpNumThreads } }, count)
     })
   }
 
@@ -88,7 +94,10 @@ export class Scaling implements Autoscaled {
   async #inTurn(change: () => Promise<boolean>): Promise<void> {
     this.#changes++
     const changing = this.#last.then(change)
-    this.#last = changing.then(() => {}, () => {})
+    this.#last = changing.then(
+      () => {},
+      () => {},
+    )
     let changed = false
     try {
       changed = await changing
@@ -153,11 +162,16 @@ export class Scaling implements Autoscaled {
   }
 
   #groupsOf(kind: string | undefined): number[] {
-    const kinds = this.#config.instanceGroup.map((group, index) => [group.kind, this.#seatsOf(index)[0]!.placement.kind])
+    const kinds = this.#config.instanceGroup.map((group, index) => [
+      group.kind,
+      this.#seatsOf(index)[0]!.placement.kind,
+    ])
     const names = [...new Set(kinds.flat())].map((name) => `'${name}'`).join(', ')
     const different = new Set(kinds.map(([, resolved]) => resolved))
-    const wrong = (expected: string) => invalidArgument('options.kind', expected, kind, { model: this.#model })
-    if (kind === undefined && different.size > 1) throw wrong(`one of ${names}, as the model has instances of several kinds`)
+    const wrong = (expected: string) =>
+      invalidArgument('options.kind', expected, kind, { model: this.#model })
+    if (kind === undefined && different.size > 1)
+      throw wrong(`one of ${names}, as the model has instances of several kinds`)
     const groups = [...kinds.keys()].filter((group) => kind === undefined || kinds[group]!.includes(kind))
     if (groups.length === 0) throw wrong(`a kind of which the model has a group (${names})`)
     return groups
@@ -165,11 +179,13 @@ export class Scaling implements Autoscaled {
 
   #checkCount(groups: readonly number[], count: number): void {
     const of = groups.map((group) => this.#config.instanceGroup[group]!)
-    const wrong = (expected: string) => invalidArgument('options.count', expected, count, { model: this.#model })
+    const wrong = (expected: string) =>
+      invalidArgument('options.count', expected, count, { model: this.#model })
     if (of.some(({ minInstances, maxInstances: most }) => minInstances < most)) {
       const least = of.reduce((sum, { minInstances }) => sum + minInstances, 0)
       const most = of.reduce((sum, group) => sum + group.maxInstances, 0)
-      if (count < least || count > most) throw wrong(`from ${least} to ${most}, as minInstances and maxInstances say`)
+      if (count < least || count > most)
+        throw wrong(`from ${least} to ${most}, as minInstances and maxInstances say`)
     }
     const devices = Math.max(...groups.map((group) => this.#seatsOf(group).length))
     const others = this.#instances.serving.filter(({ seat }) => !groups.includes(seat.group)).length

@@ -26,14 +26,25 @@ const leastErrors = 2.5
 const finalTurns = 4
 
 /** Settings worth a try: one row, a quarter of the largest batch and so on, on one instance, two, four and so on. */
-export function settingsToTry(maxInstances: number, maxBatchRows: number, present: ThroughputSetting): ThroughputSetting[] {
+export function settingsToTry(
+  maxInstances: number,
+  maxBatchRows: number,
+  present: ThroughputSetting,
+): ThroughputSetting[] {
   const instances = new Set([present.instances, maxInstances])
   for (let count = 1; count < maxInstances; count *= 2) instances.add(count)
   const batchRows = new Set([present.batchRows, 1])
   for (let rows = maxBatchRows; rows > 1; rows = Math.floor(rows / 4)) batchRows.add(rows)
-  const all = [...instances].flatMap((count) => [...batchRows].map((rows) => ({ instances: count, batchRows: rows })))
+  const all = [...instances].flatMap((count) =>
+    [...batchRows].map((rows) => ({ instances: count, batchRows: rows })),
+  )
   // Neighbours in instances follow each other: each change of their number opens or closes some.
-  return [present, ...all.filter((setting) => !isSame(setting, present)).sort((a, b) => a.instances - b.instances || b.batchRows - a.batchRows)]
+  return [
+    present,
+    ...all
+      .filter((setting) => !isSame(setting, present))
+      .sort((a, b) => a.instances - b.instances || b.batchRows - a.batchRows),
+  ]
 }
 
 export function isSame(a: ThroughputSetting, b: ThroughputSetting): boolean {
@@ -76,8 +87,12 @@ export class ThroughputSearch {
   tooSlow(rowsPerSecond: number): void {
     const { instances, batchRows } = this.#round[0]!
     const isLarger = (other: Candidate) => other.instances === instances && other.batchRows > batchRows
-    if (this.#candidates.some((other) => isLarger(other) && other.rates.some((rate) => rate > rowsPerSecond))) {
-      this.#round = this.#round.filter((other) => other.instances !== instances || other.batchRows >= batchRows || other.rates.length > 0)
+    if (
+      this.#candidates.some((other) => isLarger(other) && other.rates.some((rate) => rate > rowsPerSecond))
+    ) {
+      this.#round = this.#round.filter(
+        (other) => other.instances !== instances || other.batchRows >= batchRows || other.rates.length > 0,
+      )
     }
     this.measured(rowsPerSecond)
   }
@@ -85,8 +100,11 @@ export class ThroughputSearch {
   /** The next setting cannot be had, and neither can any with as many instances or more. */
   unavailable(): void {
     const { instances } = this.#round[0]!
-    for (const candidate of this.#candidates) if (candidate.instances >= instances && candidate !== this.#present) candidate.excluded = true
-    this.#round = this.#round.filter((candidate) => !candidate.excluded && (candidate !== this.#present || candidate.instances < instances))
+    for (const candidate of this.#candidates)
+      if (candidate.instances >= instances && candidate !== this.#present) candidate.excluded = true
+    this.#round = this.#round.filter(
+      (candidate) => !candidate.excluded && (candidate !== this.#present || candidate.instances < instances),
+    )
     this.#advance()
   }
 
@@ -115,11 +133,17 @@ export class ThroughputSearch {
 
   /** Best first. */
   get tried(): TriedSetting[] {
-    return this.#ranked().map(({ instances, batchRows, rates }) => ({ instances, batchRows, rowsPerSecond: median(rates) }))
+    return this.#ranked().map(({ instances, batchRows, rates }) => ({
+      instances,
+      batchRows,
+      rowsPerSecond: median(rates),
+    }))
   }
 
   #ranked(): Candidate[] {
-    return this.#candidates.filter(({ rates, excluded }) => rates.length > 0 && !excluded).sort((a, b) => median(b.rates) - median(a.rates) || b.rates.length - a.rates.length)
+    return this.#candidates
+      .filter(({ rates, excluded }) => rates.length > 0 && !excluded)
+      .sort((a, b) => median(b.rates) - median(a.rates) || b.rates.length - a.rates.length)
   }
 
   #advance(): void {
@@ -128,7 +152,8 @@ export class ThroughputSearch {
       const challengers = ranked.filter((candidate) => candidate !== this.#present)
       this.#rounds++
       if (challengers.length === 0) return
-      if (this.#rounds === 1) this.#round = ranked.length <= 3 ? [] : ranked.slice(0, Math.ceil(ranked.length / 2))
+      if (this.#rounds === 1)
+        this.#round = ranked.length <= 3 ? [] : ranked.slice(0, Math.ceil(ranked.length / 2))
       else this.#round = thereAndBack(this.#present, (this.#finalist = challengers[0]!))
     }
   }
@@ -136,7 +161,9 @@ export class ThroughputSearch {
 
 /** In turns, with as few changes between the two as can be. */
 function thereAndBack<T>(one: T, other: T): T[] {
-  return Array.from({ length: finalTurns }, (_, turn) => (turn % 2 === 0 ? [one, other] : [other, one])).flat()
+  return Array.from({ length: finalTurns }, (_, turn) =>
+    turn % 2 === 0 ? [one, other] : [other, one],
+  ).flat()
 }
 
 function decisionOf(gains: readonly number[]): AutoTuneDecision {

@@ -40,7 +40,11 @@ export class ThroughputTuner {
   #batchRowsNow: number
   #search: ThroughputSearch | null = null
   /** What came of the last search. */
-  #last: Pick<AutoTuneStatistics, 'tried' | 'decision' | 'finalTurns'> = { tried: [], decision: null, finalTurns: null }
+  #last: Pick<AutoTuneStatistics, 'tried' | 'decision' | 'finalTurns'> = {
+    tried: [],
+    decision: null,
+    finalTurns: null,
+  }
   #searchCount = 0
   #window: ThroughputWindow | null = null
   /** Since a change, with the runs that are not measured. */
@@ -72,7 +76,13 @@ export class ThroughputTuner {
   get stats(): AutoTuneStatistics {
     const search = this.#search
     const inUse = { instances: this.#model.uses.length, batchRows: this.#batchRowsNow }
-    return { state: search === null ? 'watching' : 'searching', ...inUse, searchCount: this.#searchCount, ...this.#last, ...(search !== null && { tried: search.tried }) }
+    return {
+      state: search === null ? 'watching' : 'searching',
+      ...inUse,
+      searchCount: this.#searchCount,
+      ...this.#last,
+      ...(search !== null && { tried: search.tried }),
+    }
   }
 
   /** Requests came, or runs ended. */
@@ -92,7 +102,8 @@ export class ThroughputTuner {
     if (tookMs < windowMs || window.runs < runsPerWindow * this.#model.uses.length) return
     this.#window = new ThroughputWindow(this.#model, nowMs)
     if (this.#search === null) this.#watched(window, nowMs)
-    else if (!window.isIdle(nowMs)) this.#leave(this.#search, (search) => search.measured(window.rowsPerSecond(nowMs)))
+    else if (!window.isIdle(nowMs))
+      this.#leave(this.#search, (search) => search.measured(window.rowsPerSecond(nowMs)))
   }
 
   /** Instances came or went that somebody else asked for. */
@@ -130,7 +141,11 @@ export class ThroughputTuner {
     this.#saturatedCount++
     if (this.#searchCount > 0 && !this.#usual.isOther(window.rowsPerSecond(nowMs))) return
     if (this.#saturatedCount < agreeing || !this.#pauses.isOver(nowMs) || this.#model.changing) return
-    const settings = settingsToTry(Math.min(this.#mostInstances, this.#cores), this.#model.maxBatchSize, this.#present)
+    const settings = settingsToTry(
+      Math.min(this.#mostInstances, this.#cores),
+      this.#model.maxBatchSize,
+      this.#present,
+    )
     if (settings.length === 1) return
     this.#search = new ThroughputSearch(settings)
     this.#memory.begin(this.#present.instances)
@@ -147,7 +162,8 @@ export class ThroughputTuner {
     const isPresent = isSame(next, this.#present)
     if (this.#bounds.hasRefused || (isPresent && this.#bounds.isTooSlow(nowMs))) void this.#giveUp()
     else if (!isPresent && this.#memory.isOver(nowMs)) this.#leave(search, () => search.unavailable())
-    else if (!isPresent && this.#bounds.isTooSlow(nowMs)) this.#leave(search, () => search.tooSlow(this.#trial?.rowsPerSecond(nowMs) ?? 0))
+    else if (!isPresent && this.#bounds.isTooSlow(nowMs))
+      this.#leave(search, () => search.tooSlow(this.#trial?.rowsPerSecond(nowMs) ?? 0))
     else return false
     return true
   }
@@ -221,7 +237,10 @@ export class ThroughputTuner {
     let had = true
     if (instances !== this.#model.uses.length) {
       this.#applying++
-      had = await this.#model.divideCores(instances).then(() => this.#model.haveOwnWorkers, () => false)
+      had = await this.#model.divideCores(instances).then(
+        () => this.#model.haveOwnWorkers,
+        () => false,
+      )
       this.#applying--
     }
     this.#startOver()

@@ -33,7 +33,10 @@ export class ThroughputWindow {
   /** A run ended. */
   see(nowMs: number): void {
     const busyMs = this.#model.uses.map((use) => use.busyMs)
-    const most = busyMs.reduce((longest, ms, index) => Math.max(longest, ms - (this.#seenBusyMs[index] ?? 0)), 0)
+    const most = busyMs.reduce(
+      (longest, ms, index) => Math.max(longest, ms - (this.#seenBusyMs[index] ?? 0)),
+      0,
+    )
     const gapMs = nowMs - this.#seenMs - most
     if (gapMs >= leastGapMs) this.#idleMs += gapMs
     this.#seenMs = nowMs

@@ -33,13 +33,18 @@ export class TrialMemory {
 
   /** So many instances were tried. */
   note(instances: number): void {
-    if (this.#mostBytes !== Infinity && instances >= this.#most.instances) this.#most = { instances, bytes: Math.max(0, this.#grownBytes) }
+    if (this.#mostBytes !== Infinity && instances >= this.#most.instances)
+      this.#most = { instances, bytes: Math.max(0, this.#grownBytes) }
   }
 
   /** Whether so many instances are expected to keep to it, by what fewer took: each takes as much as another. */
   allows(instances: number): boolean {
     const { instances: tried, bytes } = this.#most
-    return instances < tried || tried <= this.#ownInstances || (bytes * (instances - this.#ownInstances)) / (tried - this.#ownInstances) <= this.#mostBytes
+    return (
+      instances < tried ||
+      tried <= this.#ownInstances ||
+      (bytes * (instances - this.#ownInstances)) / (tried - this.#ownInstances) <= this.#mostBytes
+    )
   }
 
   get #grownBytes(): number {

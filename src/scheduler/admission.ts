@@ -54,7 +54,14 @@ export class Admission {
     // One that is split is answered with its last part, which waits behind the others.
     const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
     const ready = request.preparation?.estimate(level)
-    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances.serving, nowMs, ready)
+    const estimatedMs = this.#times.estimatedAnswerMs(
+      bucketKey,
+      last.rows,
+      rowsAhead + rows - last.rows,
+      instances.serving,
+      nowMs,
+      ready,
+    )
     if (estimatedMs <= deadlineMs) return null
     this.#count(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)

@@ -40,7 +40,8 @@ export class AnswerOrder {
       if (outcome !== undefined) settle(request, outcome)
     }
     if (this.#front === this.#line.length) this.#line = []
-    else if (this.#front >= compactFrom && this.#front * 2 >= this.#line.length) this.#line = this.#line.slice(this.#front)
+    else if (this.#front >= compactFrom && this.#front * 2 >= this.#line.length)
+      this.#line = this.#line.slice(this.#front)
     else return
     this.#front = 0
   }

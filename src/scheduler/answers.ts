@@ -38,7 +38,11 @@ export class Answers {
     errors: RequestErrors,
     clock: Clock,
     observed: ObservedRequests,
-    { preserveOrdering, rejectNonFinite, responses }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
+    {
+      preserveOrdering,
+      rejectNonFinite,
+      responses,
+    }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
   ) {
     this.#metadata = stacked
     this.#reshapes = shaped.outputs
@@ -75,7 +79,8 @@ export class Answers {
   #answer(batch: FinishedBatch, scatterAtMs: number, divisions: ReturnType<typeof divided>): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs } = timeline
-    const failures = batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
+    const failures =
+      batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
     const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures, divisions)
     const doneAtMs = this.#clock.nowMs()
 
@@ -92,7 +97,13 @@ export class Answers {
     }
     this.#stats.ran(rows, times, batch.inline, batch.slot.emptyRows)
     if (this.#padding !== null) this.#countPadding(batch)
-    if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }, begunAtMs, times)
+    if (this.#observed.by.observer !== null)
+      this.#observed.batchRan(
+        batch,
+        { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs },
+        begunAtMs,
+        times,
+      )
     // Counted is what was answered: whoever is told of a batch, or of the end of another request, may have one withdrawn there and then.
     const enqueuedAtMs: number[] = []
     try {
@@ -104,7 +115,15 @@ export class Answers {
         const failure = failures?.[member]
         if (failure) this.failed(request, this.#errors.failedRun(request, failure))
         else if (output) this.failed(request, this.#errors.nonFinite(request, output))
-        else if (this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own, begunAtMs, times)) enqueuedAtMs.push(request.enqueuedAtMs)
+        else if (
+          this.#succeed(
+            request,
+            request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own,
+            begunAtMs,
+            times,
+          )
+        )
+          enqueuedAtMs.push(request.enqueuedAtMs)
         position += request.rows
       }
     } finally {
@@ -134,7 +153,8 @@ export class Answers {
     const { account } = request
     if (account !== null) account.ran(begunAtMs, itsTimes)
     if (request instanceof RequestPart) this.#succeedPart(request, answer)
-    else if (this.#order !== null) this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
+    else if (this.#order !== null)
+      this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
     else return request.succeed(answer) && account === null
     return false
   }
@@ -146,13 +166,18 @@ export class Answers {
     if (outcome === null) return
     if ('reason' in outcome) return this.#fail(whole, 'execution', outcome.reason)
     if (whole.account !== null) whole.account.ran(whole.begunAtMs, whole.times)
-    else if (this.#order !== null) return this.#order.ended(whole, { ...outcome, count: this.#toCount(whole, whole.begunAtMs, whole.times) })
+    else if (this.#order !== null)
+      return this.#order.ended(whole, {
+        ...outcome,
+        count: this.#toCount(whole, whole.begunAtMs, whole.times),
+      })
     else this.#stats.answered(whole.enqueuedAtMs, whole.begunAtMs, whole.times, this.#clock.nowMs())
     whole.succeed(outcome.answer)
   }
 
   #fail(request: InferRequest, why: RejectionReason, reason: unknown): void {
-    if (this.#order !== null) return this.#order.ended(request, { reason, count: () => this.#countFailed(request, why) })
+    if (this.#order !== null)
+      return this.#order.ended(request, { reason, count: () => this.#countFailed(request, why) })
     if (request.account === null) this.#countFailed(request, why)
     request.fail(reason)
   }
@@ -166,7 +191,11 @@ export class Answers {
     this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
 
-  #report({ id, rows, slot, timeline, reason, inline, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
+  #report(
+    { id, rows, slot, timeline, reason, inline, instance }: FinishedBatch,
+    request: InferRequest,
+    position: number,
+  ): BatchReport {
     return {
       batchId: id,
       batchSize: rows,

@@ -43,7 +43,17 @@ export class BatchSupply {
   #runs = 0
   #offerScheduled = false
 
-  constructor({ metadata, queue, retries, instances, inFlight, stops, observed, clock, refuse }: SupplySources) {
+  constructor({
+    metadata,
+    queue,
+    retries,
+    instances,
+    inFlight,
+    stops,
+    observed,
+    clock,
+    refuse,
+  }: SupplySources) {
     this.#metadata = metadata
     this.#queue = queue
     this.#retries = retries
@@ -120,7 +130,18 @@ export class BatchSupply {
   #retry(): Batch | null {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
-      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, place: null, isRerun: true, ahead: false, limited: false, rerun: null }
+      if (requests.length > 0)
+        return {
+          ...retry,
+          requests,
+          formed: ++this.#formed,
+          id: ++this.#runs,
+          place: null,
+          isRerun: true,
+          ahead: false,
+          limited: false,
+          rerun: null,
+        }
     }
     return null
   }
@@ -128,11 +149,26 @@ export class BatchSupply {
   #form(idle: boolean, startsInMs: number): Batch | null {
     // An instance that is idle takes what was handed ahead to a busy one.
     if (idle && this.#instances.size > 1) this.#instances.takeBackAhead()
-    for (let formed = this.#queue.take(idle, startsInMs); formed !== null; formed = this.#queue.take(idle, startsInMs)) {
+    for (
+      let formed = this.#queue.take(idle, startsInMs);
+      formed !== null;
+      formed = this.#queue.take(idle, startsInMs)
+    ) {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       const id = idle ? ++this.#runs : 0
-      return { formed: ++this.#formed, id, place: null, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, limited: false, rerun: null }
+      return {
+        formed: ++this.#formed,
+        id,
+        place: null,
+        requests,
+        reason: formed.reason,
+        alone: false,
+        isRerun: false,
+        ahead: !idle,
+        limited: false,
+        rerun: null,
+      }
     }
     return null
   }
@@ -159,7 +195,8 @@ export class BatchSupply {
   ended(batch: BatchFacts, error: string | null): void {
     this.#inFlight.running--
     this.#stops.ended(batch)
-    if (error !== null && this.#observed.by.observer !== null) this.#observed.batchFailed(batch, error, this.#clock.nowMs())
+    if (error !== null && this.#observed.by.observer !== null)
+      this.#observed.batchFailed(batch, error, this.#clock.nowMs())
   }
 
   /** A batch comes back that has not started, from a thread that has ended or by being asked for. */

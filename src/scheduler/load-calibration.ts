@@ -16,8 +16,17 @@ export async function calibrateAtLoad(
 ): Promise<RunTimes> {
   const runTimes = new RunTimes()
   if (latencyTargetMs === 0 || sample === undefined) return runTimes
-  const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
+  const bucketKey = byRow
+    ? sample.bucketKey
+    : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
   const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
-  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => form.run(session, feeds))
+  await calibrate(
+    runTimes,
+    { ...sample, bucketKey },
+    maxBatchSize,
+    preferredBatchSizes,
+    latencyTargetMs,
+    (feeds) => form.run(session, feeds),
+  )
   return runTimes
 }

@@ -4,7 +4,15 @@ import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchTimes } from '../observability/model-stats.ts'
 import { Asker, Observers } from '../observability/observers.ts'
-import type { BatchMoments, ObservedBatch, ObservedBatching, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
+import type {
+  BatchMoments,
+  ObservedBatch,
+  ObservedBatching,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+} from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
 import type { Preparation } from '../request/preparation.ts'
 import type { Joining } from '../row-check/joining.ts'
@@ -36,10 +44,16 @@ export class ObservedRequests {
    *
    * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
    */
-  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent: RequestObservation | null | undefined = this.by.parent): void {
+  begun(
+    request: InferRequest,
+    options: CheckedOptions,
+    nowMs: number,
+    parent: RequestObservation | null | undefined = this.by.parent,
+  ): void {
     if (parent === null) return
     const facts = factsOf(request, options, nowMs)
-    const observation = parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
+    const observation =
+      parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
     if (observation !== null) request.observe(observation)
   }
 
@@ -70,19 +84,41 @@ export class ObservedRequests {
     for (const request of requests) {
       const whole = wholeOf(request)
       const { observation } = whole
-      if (observation !== null && !request.settled) observation.ran(this.#run(request, whole, batch, position, begunAtMs, times))
+      if (observation !== null && !request.settled)
+        observation.ran(this.#run(request, whole, batch, position, begunAtMs, times))
       position += request.rows
     }
     this.by.observer?.batchEnded(batch)
   }
 
-  #run(request: InferRequest, whole: InferRequest, batch: ObservedBatch, position: number, begunAtMs: number, times: BatchTimes): ObservedRun {
+  #run(
+    request: InferRequest,
+    whole: InferRequest,
+    batch: ObservedBatch,
+    position: number,
+    begunAtMs: number,
+    times: BatchTimes,
+  ): ObservedRun {
     const part = request instanceof RequestPart ? request.index : null
     const isLast = part === null && !this.#isOrdered && whole.follower !== null
-    return { batch, position, rows: request.rows, queuedAtMs: request.enqueuedAtMs, begunAtMs, times, part, isLast }
+    return {
+      batch,
+      position,
+      rows: request.rows,
+      queuedAtMs: request.enqueuedAtMs,
+      begunAtMs,
+      times,
+      part,
+      isLast,
+    }
   }
 
-  #batch(batch: BatchFacts | FinishedBatch, rows: number, moments: BatchMoments | null, error: string | null): ObservedBatch {
+  #batch(
+    batch: BatchFacts | FinishedBatch,
+    rows: number,
+    moments: BatchMoments | null,
+    error: string | null,
+  ): ObservedBatch {
     const { id, requests, reason, isRerun, place } = batch
     return {
       model: this.#model, id, rows, requestCount: requests.length, reason, isRerun, instance: place?.name ?? '', worker: place?.worker.name ?? '',
@@ -92,14 +128,40 @@ export class ObservedRequests {
 }
 
 /** What a request is, for those who look on. */
-export function factsOf({ rows, data, dims, preparation }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'> & { readonly preparation?: Preparation | null }, options: CheckedOptions, atMs: number): RequestFacts {
+export function factsOf(
+  {
+    rows,
+    data,
+    dims,
+    preparation,
+  }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'> & { readonly preparation?: Preparation | null },
+  options: CheckedOptions,
+  atMs: number,
+): RequestFacts {
   const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
-  const given = preparation ? data.map((values, index) => (preparation.sources.has(index) ? null : values)) : data
-  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data: given, dims }
+  const given = preparation
+    ? data.map((values, index) => (preparation.sources.has(index) ? null : values))
+    : data
+  return {
+    atMs,
+    rows,
+    requestId,
+    priority,
+    timeoutMs,
+    deadlineMs,
+    sequenceId: sequence?.id,
+    reported: report,
+    data: given,
+    dims,
+  }
 }
 
 /** How a model's requests become batches, for those who look on. */
-export function batchingOf(config: ResolvedConfig, { largestBatch }: Joining, instances: number): ObservedBatching {
+export function batchingOf(
+  config: ResolvedConfig,
+  { largestBatch }: Joining,
+  instances: number,
+): ObservedBatching {
   const { levels, latencyTargetMs } = config
   return { limits: batchLimits(config, largestBatch), levels, latencyTargetMs, instances }
 }

@@ -28,7 +28,10 @@ export class RequestErrors {
 
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
     const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
-    return this.#error('ERR_QUEUE_FULL', request, message, { expected: `fewer than ${maxQueueSize} waiting`, retryAfterMs })
+    return this.#error('ERR_QUEUE_FULL', request, message, {
+      expected: `fewer than ${maxQueueSize} waiting`,
+      retryAfterMs,
+    })
   }
 
   /** @param limitMs what the request has, from its call on. */
@@ -37,12 +40,19 @@ export class RequestErrors {
     const message =
       `would be answered by model '${this.#model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
       'give it more time, or send less at once'
-    return this.#error('ERR_DEADLINE', request, message, { expected: `an answer within ${limitMs} ms`, estimatedMs: rounded })
+    return this.#error('ERR_DEADLINE', request, message, {
+      expected: `an answer within ${limitMs} ms`,
+      estimatedMs: rounded,
+    })
   }
 
   nonFinite(request: InferRequest, output: string): InferenceError {
     const message = `has an answer of model '${this.#model}' whose output '${output}' is not finite (rejectNonFinite)`
-    return this.#error('ERR_EXECUTION', request, message, { name: output, expected: 'finite numbers', received: 'NaN or infinity' })
+    return this.#error('ERR_EXECUTION', request, message, {
+      name: output,
+      expected: 'finite numbers',
+      received: 'NaN or infinity',
+    })
   }
 
   closed(request: InferRequest): InferenceError {
@@ -67,12 +77,18 @@ export class RequestErrors {
   }
 
   failedRun(request: InferRequest, reason: string): InferenceError {
-    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, { cause: new Error(reason) })
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, {
+      cause: new Error(reason),
+    })
   }
 
   /** The run of the request alone says of its entries what cannot be true. */
   undivided(request: InferRequest, { message, output, expected, received }: UndividedOutput): InferenceError {
-    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${message}`, { name: output, expected, received })
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${message}`, {
+      name: output,
+      expected,
+      received,
+    })
   }
 
   /** The error of one request as that of another, which shared its run. */
@@ -85,15 +101,29 @@ export class RequestErrors {
     return this.#make(code, to, own, details)
   }
 
-  #error(code: InferenceErrorCode, request: InferRequest, message: string, details: InferenceErrorDetails = {}): InferenceError {
+  #error(
+    code: InferenceErrorCode,
+    request: InferRequest,
+    message: string,
+    details: InferenceErrorDetails = {},
+  ): InferenceError {
     return this.#make(code, request, `${shown(request)} ${message}.`, details)
   }
 
-  #make(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails): InferenceError {
+  #make(
+    code: InferenceErrorCode,
+    { requestId }: InferRequest,
+    message: string,
+    details: InferenceErrorDetails,
+  ): InferenceError {
     const { stackTraceLimit } = Error
     // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many. A time-out gets its caller's (rejectCaller).
     Error.stackTraceLimit = 0
-    const error = new InferenceError(code, message, { model: this.#model, ...details, ...(requestId === undefined ? {} : { requestId }) })
+    const error = new InferenceError(code, message, {
+      model: this.#model,
+      ...details,
+      ...(requestId === undefined ? {} : { requestId }),
+    })
     Error.stackTraceLimit = stackTraceLimit
     return error
   }

@@ -35,8 +35,14 @@ export class Retries {
   /** A run was stopped: runs what is left of it, whole, in halves or each by itself. */
   afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
     if (batch.rerun === 'halves') this.bisect(batch)
-    else if (batch.rerun === 'singly') for (const request of batch.requests) this.#add(request.settled ? [] : [request], batch.reason, false)
-    else this.#add(batch.requests.filter(({ settled }) => !settled), batch.reason, false)
+    else if (batch.rerun === 'singly')
+      for (const request of batch.requests) this.#add(request.settled ? [] : [request], batch.reason, false)
+    else
+      this.#add(
+        batch.requests.filter(({ settled }) => !settled),
+        batch.reason,
+        false,
+      )
   }
 
   /**

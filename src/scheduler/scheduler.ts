@@ -68,7 +68,19 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #divides: boolean
   #hasWarned = false
 
-  constructor({ joining, observed, rowCheck, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({
+    joining,
+    observed,
+    rowCheck,
+    padding,
+    costs,
+    config,
+    runTimes,
+    instances,
+    clock,
+    keepAlive,
+    gaveUp,
+  }: ScheduledModel) {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
@@ -85,11 +97,29 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
-    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight, config.autoTune !== null, config.sequence?.direct === undefined && config.levels.priorityLevels === 0)
+    this.times = new Estimator(
+      runTimes,
+      limits,
+      config.latencyTargetMs,
+      instances,
+      config.weight,
+      config.autoTune !== null,
+      config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
+    )
     this.#admission = new Admission(this.times, this.#errors, this.stats, costs)
-    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.sizer)
+    this.#queue = new RequestQueue<InferRequest>(
+      { ...limits, holdUntilQueued: config.holdUntilQueued },
+      clock,
+      this,
+      runTimes,
+      this.times.sizer,
+    )
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
-    this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')
+    this.#stops = new RunStops(
+      config.maxRunMs,
+      { clock, instances: this.instances, answers: this.#answers, errors: this.#errors },
+      config.function === null ? 'halves' : 'singly',
+    )
     this.demand = this.#supply = new BatchSupply({
       metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, observed, clock, refuse: (request, error) => this.#answers.reject(request, 'changed', error),
     }) // prettier-ignore
@@ -101,9 +131,19 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
+  submit(
+    request: InferRequest,
+    { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions,
+    nowMs = this.clock.nowMs(),
+  ): void {
     if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)
-    const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level, request.preparation !== null) : 0, this.instances, nowMs)
+    const refusal = this.#admission.refusal(
+      request,
+      deadlineMs,
+      deadlineMs > 0 ? this.levels.rowsAhead(request.level, request.preparation !== null) : 0,
+      this.instances,
+      nowMs,
+    )
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.cancel(request, 'cancelled', signal.reason))
@@ -113,7 +153,10 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (request.held) return this.#supply.hold(request, nowMs)
     this.#answers.accept(request)
     if (request.preparation !== null) return this.#prepare(request, request.preparation, nowMs)
-    const full = request instanceof SplitRequest ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
+    const full =
+      request instanceof SplitRequest
+        ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
+        : this.#queue.enqueue(request, nowMs)
     this.#supply.accepted(request, full)
   }
 
@@ -201,14 +244,27 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
   estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
     const rowsAhead = this.levels.rowsAhead(this.levels.of(priority))
-    return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, this.instances.serving, this.clock.nowMs())
+    return this.times.estimatedAnswerMs(
+      bucketKey,
+      rows,
+      rowsAhead,
+      this.instances.serving,
+      this.clock.nowMs(),
+    )
   }
 
   /** The same of a request of one row and the default level; where the model takes encoded images, of one with images like the last. */
   get estimatedMs(): number {
     const level = this.levels.of(undefined)
     const ready = this.decoding?.estimate(level)
-    return this.times.estimatedAnswerMs('', 1, this.levels.rowsAhead(level, ready !== undefined), this.instances.serving, this.clock.nowMs(), ready)
+    return this.times.estimatedAnswerMs(
+      '',
+      1,
+      this.levels.rowsAhead(level, ready !== undefined),
+      this.instances.serving,
+      this.clock.nowMs(),
+      ready,
+    )
   }
 
   // ── for the instances ──
@@ -236,10 +292,14 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     } catch (error) {
       return this.#undivided(batch, error as UndividedOutput)
     }
-    this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
+    this.#ended(
+      batch,
+      indivisible === null ? null : `output '${indivisible}' does not have one entry per row`,
+    )
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
-    if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs)) this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
+    if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs))
+      this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
       this.#rowCheck?.served(batch.requests)
@@ -258,7 +318,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (batch.requests.length > 1) {
       this.#warnOfUndivided(error.message)
       this.#retries.bisect(batch)
-    } else for (const request of batch.requests) this.#answers.failed(request, this.#errors.undivided(request, error))
+    } else
+      for (const request of batch.requests)
+        this.#answers.failed(request, this.#errors.undivided(request, error))
     this.#supply.answered(this.clock.nowMs())
     this.#supply.offerSoon()
   }
@@ -275,7 +337,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#deaths = 0
     if (batch.rerun !== null) this.#retries.afterStop(batch)
     else if (batch.requests.length > 1) this.#retries.bisect(batch)
-    else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
+    else
+      for (const request of batch.requests)
+        this.#answers.failed(request, this.#errors.failedRun(request, message))
     this.#supply.update()
     this.#supply.offerSoon()
   }
@@ -283,9 +347,12 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   lost(batch: Batch, reason: string, died: boolean): void {
     this.#ended(batch, reason)
     if (!died) this.#retries.afterStop(batch)
-    else for (const request of this.#retries.afterDeath(batch)) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
+    else
+      for (const request of this.#retries.afterDeath(batch))
+        this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
     // A suspect that runs alone says nothing new of the model.
-    if (!batch.alone && ++this.#deaths >= maxDeaths) this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
+    if (!batch.alone && ++this.#deaths >= maxDeaths)
+      this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
     this.#supply.update()
     this.#supply.offerSoon()
   }
@@ -300,8 +367,10 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   // ── for the queue ──
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
-    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
-    else if (why === 'closed') this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
+    else if (why === 'deadline')
+      this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
+    else if (why === 'closed')
+      this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
     this.#supply.update()
   }
 
@@ -321,7 +390,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   #withdraw(request: InferRequest): void {
-    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request)) this.#stops.unwanted(request)
+    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request))
+      this.#stops.unwanted(request)
     this.#supply.update()
   }
 }

@@ -38,7 +38,9 @@ export class SplitRequest extends InferRequest {
     reject: (reason: unknown) => void,
   ) {
     super(feeds, level, options, resolve, reject)
-    this.parts = splitRows(feeds, maxRows, inputs).map((part, index) => new RequestPart(this, index, part, level, options))
+    this.parts = splitRows(feeds, maxRows, inputs).map(
+      (part, index) => new RequestPart(this, index, part, level, options),
+    )
     this.#model = name
     this.#described = outputs
     this.#missing = this.parts.length
@@ -76,7 +78,15 @@ export class SplitRequest extends InferRequest {
     this.#answers[index] = answer
     if (--this.#missing > 0) return null
     try {
-      return { answer: joinRows(this.#answers, { model: this.#model, outputs: this.#described, rows: this.parts.map(({ rows }) => rows), report: this.wantsReport, requestId: this.requestId }) }
+      return {
+        answer: joinRows(this.#answers, {
+          model: this.#model,
+          outputs: this.#described,
+          rows: this.parts.map(({ rows }) => rows),
+          report: this.wantsReport,
+          requestId: this.requestId,
+        }),
+      }
     } catch (reason) {
       return { reason }
     }
@@ -99,7 +109,13 @@ export class RequestPart extends InferRequest {
   readonly parent: SplitRequest
   readonly index: number
 
-  constructor(parent: SplitRequest, index: number, feeds: ParsedFeeds, level: PriorityLevel, options: AnswerOptions) {
+  constructor(
+    parent: SplitRequest,
+    index: number,
+    feeds: ParsedFeeds,
+    level: PriorityLevel,
+    options: AnswerOptions,
+  ) {
     super(feeds, level, options, nobody, nobody)
     this.parent = parent
     this.index = index

@@ -38,7 +38,13 @@ export class EmptyRows {
     })
     const nobody = () => {}
     const options = { outputs: [], requestId: undefined, report: false }
-    const row = new InferRequest({ rows: 1, bucketKey, whole: false, data: empty, dims: dims && [...dims] }, level, options, nobody, nobody)
+    const row = new InferRequest(
+      { rows: 1, bucketKey, whole: false, data: empty, dims: dims && [...dims] },
+      level,
+      options,
+      nobody,
+      nobody,
+    )
     row.settled = true
     return row
   }

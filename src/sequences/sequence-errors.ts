@@ -27,15 +27,24 @@ export class SequenceErrors {
 
   /** For a request that does not begin a sequence and belongs to none. */
   unknown(key: string, { id }: SequenceOptions, maxIdleMs: number): InferenceError {
-    const reason = this.#reasons.get(key) ?? `has not begun, has ended, was without a request for ${maxIdleMs} ms, or was begun on what its model has replaced`
+    const reason =
+      this.#reasons.get(key) ??
+      `has not begun, has ended, was without a request for ${maxIdleMs} ms, or was begun on what its model has replaced`
     const hint = `Sequence ${String(id)} ${reason}`
-    return invalidArgument('options.sequenceStart', 'true for the first request of a sequence', false, { code: 'ERR_SEQUENCE_ENDED', model: this.#model, hint })
+    return invalidArgument('options.sequenceStart', 'true for the first request of a sequence', false, {
+      code: 'ERR_SEQUENCE_ENDED',
+      model: this.#model,
+      hint,
+    })
   }
 
   /** For one that waited behind another, with which its sequence has ended. */
   ended(id: SequenceOptions['id'], reason: string, cause: unknown): InferenceError {
     const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it anew.`
-    return new InferenceError('ERR_SEQUENCE_ENDED', message, { model: this.#model, ...(cause === undefined ? {} : { cause }) })
+    return new InferenceError('ERR_SEQUENCE_ENDED', message, {
+      model: this.#model,
+      ...(cause === undefined ? {} : { cause }),
+    })
   }
 
   /** The same for one that waited for its sequence to come under way. */

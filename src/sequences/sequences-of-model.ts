@@ -13,20 +13,39 @@ import { StateMemory } from './state-memory.ts'
 export interface ServedModel {
   readonly metadata: ModelMetadata
   readonly parser: FeedParser
-  readonly scheduler: SequenceScheduler & { readonly instances: { readonly size: number; onAdded: () => void } }
+  readonly scheduler: SequenceScheduler & {
+    readonly instances: { readonly size: number; onAdded: () => void }
+  }
   readonly clock: Clock
   over: SequenceParts['over']
   staging(): { acquire(byteLength: number, device: null): StagingBuffer }
 }
 
 /** Begins to keep the sequences of a model, by the strategy of its configuration; `null` for one that has none. */
-export function sequencesOf(config: ResolvedSequence | null, inputs: SequenceInputs | null, { metadata, parser, scheduler, clock, over, staging }: ServedModel): Sequences | null {
+export function sequencesOf(
+  config: ResolvedSequence | null,
+  inputs: SequenceInputs | null,
+  { metadata, parser, scheduler, clock, over, staging }: ServedModel,
+): Sequences | null {
   if (config === null || inputs === null) return null
   const instances = () => Math.max(1, scheduler.instances.size)
   const { direct, oldest } = config
   const perInstance = oldest?.maxCandidateSequences ?? Infinity
-  const places = direct === undefined ? new Candidates(() => perInstance * instances()) : new BatchSlots(Math.max(1, metadata.maxBatchSize), instances)
-  const sequences = new Sequences({ metadata, config, inputs, parser, scheduler, places, memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)), clock, over })
+  const places =
+    direct === undefined
+      ? new Candidates(() => perInstance * instances())
+      : new BatchSlots(Math.max(1, metadata.maxBatchSize), instances)
+  const sequences = new Sequences({
+    metadata,
+    config,
+    inputs,
+    parser,
+    scheduler,
+    places,
+    memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)),
+    clock,
+    over,
+  })
   scheduler.instances.onAdded = () => sequences.fill() // there are more places
   return sequences
 }

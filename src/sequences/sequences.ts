@@ -40,7 +40,13 @@ export class Sequences implements TurnOwner {
     this.#errors = new SequenceErrors(metadata.name)
     this.#empty = new EmptyRows(metadata, inputs)
     this.#ids = new SequenceIds(inputs.correlationType)
-    this.#idle = new IdleSequences(clock, config.maxSequenceIdleMs, (sequence) => this.#finish(sequence, 'idle', `was without a request for ${config.maxSequenceIdleMs} ms`), () => this.fill())
+    this.#idle = new IdleSequences(
+      clock,
+      config.maxSequenceIdleMs,
+      (sequence) =>
+        this.#finish(sequence, 'idle', `was without a request for ${config.maxSequenceIdleMs} ms`),
+      () => this.fill(),
+    )
     this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
   }
 
@@ -55,25 +61,40 @@ export class Sequences implements TurnOwner {
    * @param owner the stream that it is of: it has no request of a sequence that another has begun since. `null` for none.
    * @throws InferenceError `ERR_SEQUENCE_ENDED` for one that does not begin a sequence and belongs to none; `ERR_INVALID_ARG`.
    */
-  infer(feeds: unknown, checked: CheckedOptions, { id, start, end }: SequenceOptions, owner: object | null = null): Promise<Answer> {
+  infer(
+    feeds: unknown,
+    checked: CheckedOptions,
+    { id, start, end }: SequenceOptions,
+    owner: object | null = null,
+  ): Promise<Answer> {
     const { parser, inputs, scheduler } = this.#parts
     this.#idle.expire()
     const parsed = parser.parse(feeds, false, inputs.filled)
     const key = keyOf(id)
     const known = this.#open.get(key)
-    if ((known === undefined || known.closed) && !start) throw this.#errors.unknown(key, { id, start, end }, this.#parts.config.maxSequenceIdleMs)
-    if (known !== undefined && owner !== null && known.owner !== owner && !start) throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
+    if ((known === undefined || known.closed) && !start)
+      throw this.#errors.unknown(key, { id, start, end }, this.#parts.config.maxSequenceIdleMs)
+    if (known !== undefined && owner !== null && known.owner !== owner && !start)
+      throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
     const sequence = known ?? this.#begin(id, key)
     sequence.closed = end // else one that begins goes behind what is left of the one before it
     return new Promise((resolve, reject) => {
-      const outputs = checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
-      const request = new InferRequest(parsed, scheduler.levels.of(checked.priority), { ...checked, outputs }, resolve, reject)
+      const outputs =
+        checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
+      const request = new InferRequest(
+        parsed,
+        scheduler.levels.of(checked.priority),
+        { ...checked, outputs },
+        resolve,
+        reject,
+      )
       request.isCall = true
       const turn = new Turn(this, sequence, request, start, end, checked.outputs)
       request.turn = request.follower = turn
       if (start) turn.onTurn = sequence.passTo(owner)
       this.#add(sequence, turn)
-      if (scheduler.observed.by.observer !== null) scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
+      if (scheduler.observed.by.observer !== null)
+        scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
       scheduler.submit(request, checked)
     })
   }
@@ -106,7 +127,8 @@ export class Sequences implements TurnOwner {
   /** Lets go of everything; no request may be on its way. */
   close(): void {
     this.#draining = true
-    for (const sequence of [...this.#open.values(), ...this.#backlog]) this.#finish(sequence, 'evicted', endedWithModel)
+    for (const sequence of [...this.#open.values(), ...this.#backlog])
+      this.#finish(sequence, 'evicted', endedWithModel)
     this.#idle.close()
   }
 
@@ -118,9 +140,15 @@ export class Sequences implements TurnOwner {
   checkState(state: number, dims: readonly number[]): void {
     const { inputs, metadata } = this.#parts
     const { name, shape } = metadata.inputs[inputs.stateInputs[state]!]!
-    if (dims.length === shape.length && shape.every((dim, axis) => typeof dim === 'string' || dim === dims[axis])) return
+    if (
+      dims.length === shape.length &&
+      shape.every((dim, axis) => typeof dim === 'string' || dim === dims[axis])
+    )
+      return
     const output = metadata.outputs[inputs.stateOutputs[state]!]!.name
-    throw new Error(`output '${output}' has dims [${dims.join(', ')}], where the next request of the sequence takes [${shape.join(', ')}] as '${name}'`)
+    throw new Error(
+      `output '${output}' has dims [${dims.join(', ')}], where the next request of the sequence takes [${shape.join(', ')}] as '${name}'`,
+    )
   }
 
   slotsWith({ place }: Sequence): number {
@@ -151,10 +179,14 @@ export class Sequences implements TurnOwner {
   #noteFailure(sequence: Sequence, reason: InferenceError): void {
     if (sequence.ended !== null) return
     const { code } = reason
-    if (code === 'ERR_TIMEOUT' && sequence.place === null) sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
+    if (code === 'ERR_TIMEOUT' && sequence.place === null)
+      sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
     // What the model kept of it, if anything, is gone; a state of ours is not.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
-      sequence.ended = ['sequenceEnded', () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
+      sequence.ended = [
+        'sequenceEnded',
+        () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason),
+      ]
       this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
     } else return
     this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left
@@ -162,7 +194,12 @@ export class Sequences implements TurnOwner {
 
   #begin(id: SequenceId, key: string): Sequence {
     const { inputs, memory, places } = this.#parts
-    const sequence = new Sequence(id, key, inputs.correlation(id), new StateTensors(inputs.stateTypes, inputs.initial, memory))
+    const sequence = new Sequence(
+      id,
+      key,
+      inputs.correlation(id),
+      new StateTensors(inputs.stateTypes, inputs.initial, memory),
+    )
     this.#open.set(key, sequence)
     this.#errors.forget(key)
     if (this.#backlog.size === 0) sequence.place = places.give()
@@ -200,7 +237,12 @@ export class Sequences implements TurnOwner {
   /** Another begins under the id of one that ran, if it did. */
   #restart(sequence: Sequence): void {
     const { id, started, lastEnded } = sequence
-    if (started) this.#parts.over(lastEnded ? { type: 'ended', sequenceId: id } : { type: 'evicted', sequenceId: id, reason: 'was begun anew' })
+    if (started)
+      this.#parts.over(
+        lastEnded
+          ? { type: 'ended', sequenceId: id }
+          : { type: 'evicted', sequenceId: id, reason: 'was begun anew' },
+      )
     sequence.restart()
   }
 

@@ -64,7 +64,12 @@ export class StateMemory {
     const buffer = this.#acquire(chunkBytes)
     const chunk: Chunk = { buffer, free: [], used: 0 }
     for (let offset = chunkBytes - size; offset >= 0; offset -= size) {
-      const region: Region = { bytes: buffer.bytes, offset, byteLength: size, release: () => this.#release(chunk, region, open) }
+      const region: Region = {
+        bytes: buffer.bytes,
+        offset,
+        byteLength: size,
+        release: () => this.#release(chunk, region, open),
+      }
       chunk.free.push(region)
     }
     open.add(chunk)

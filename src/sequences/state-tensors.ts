@@ -99,7 +99,8 @@ export class StateTensors {
   }
 
   release(): void {
-    for (const tensor of [...this.#current, ...this.#spare]) if (tensor instanceof KeptTensor) tensor.release()
+    for (const tensor of [...this.#current, ...this.#spare])
+      if (tensor instanceof KeptTensor) tensor.release()
     this.#current = [...this.#initial]
     this.#spare.fill(null)
     this.#next.fill(null)

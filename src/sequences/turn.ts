@@ -31,7 +31,14 @@ export class Turn implements SequenceTurn {
   /** The outputs that its caller asked for; `null` for all but states. */
   readonly #shown: readonly number[] | null
 
-  constructor(owner: TurnOwner, sequence: Sequence, request: InferRequest, isStart: boolean, isEnd: boolean, shown: readonly number[] | null) {
+  constructor(
+    owner: TurnOwner,
+    sequence: Sequence,
+    request: InferRequest,
+    isStart: boolean,
+    isEnd: boolean,
+    shown: readonly number[] | null,
+  ) {
     this.#owner = owner
     this.sequence = sequence
     this.request = request

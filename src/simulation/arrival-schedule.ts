@@ -61,7 +61,12 @@ export function schedule(options: ScheduleOptions): Schedule {
   const { arrivals, burst, models } = options
   const coming = arrivals.kind === 'trace' ? arrivals.trace.length : options.requests
   const count = burst + coming
-  const drawn = { count, timesMs: new Float64Array(count), models: new Uint32Array(count), rows: new Uint32Array(count) }
+  const drawn = {
+    count,
+    timesMs: new Float64Array(count),
+    models: new Uint32Array(count),
+    rows: new Uint32Array(count),
+  }
   const random = mulberry32(options.seed)
   const drawRows = rowsDrawer(options.rows, random)
   for (let index = 0; index < count; index++) {
@@ -89,7 +94,12 @@ export function schedule(options: ScheduleOptions): Schedule {
 }
 
 function upTo(count: number, { timesMs, models, rows }: Schedule): Schedule {
-  return { count, timesMs: timesMs.subarray(0, count), models: models.subarray(0, count), rows: rows.subarray(0, count) }
+  return {
+    count,
+    timesMs: timesMs.subarray(0, count),
+    models: models.subarray(0, count),
+    rows: rows.subarray(0, count),
+  }
 }
 
 function sourceOf({ arrivals, loadSteps, models, seed }: ScheduleOptions, model: number): Source {

@@ -35,7 +35,12 @@ export class BatchesAhead {
 
   /** The same where a request has come that is to be served before one of them. */
   yieldTo(model: number, request: SimulatedRequest): void {
-    if (this.#instances.some(({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request))) this.takeBack(model)
+    if (
+      this.#instances.some(
+        ({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request),
+      )
+    )
+      this.takeBack(model)
   }
 }
 

@@ -32,7 +32,17 @@ export interface Delays {
 }
 
 /** Always the same. */
-export function constantDelays({ turnMs, handOverMs, betweenMs, timerMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
+export function constantDelays({
+  turnMs,
+  handOverMs,
+  betweenMs,
+  timerMs,
+  wakeMs,
+  gatherMs,
+  gatherRowMs,
+  scatterMs,
+  scatterRowMs,
+}: Required<Overheads>): Delays {
   return {
     turnMs: () => turnMs,
     closingMs: () => 0,
@@ -55,7 +65,12 @@ export class RecordedDelays implements Delays {
 
   constructor(runs: readonly RecordedRun[], seed: number) {
     const inOrder = runs.toSorted((a, b) => a.request - b.request)
-    this.#series = Object.fromEntries(single.map((name) => [name, new Series(inOrder, seed, (run) => run[name], name === 'closingMs' ? lastRequest : firstRequest)])) as Record<(typeof single)[number], Series>
+    this.#series = Object.fromEntries(
+      single.map((name) => [
+        name,
+        new Series(inOrder, seed, (run) => run[name], name === 'closingMs' ? lastRequest : firstRequest),
+      ]),
+    ) as Record<(typeof single)[number], Series>
     this.#gathers = new SeriesByRows(inOrder, seed, ({ gatherMs }) => gatherMs)
     this.#scatters = new SeriesByRows(inOrder, seed, ({ scatterMs }) => scatterMs)
   }
@@ -102,7 +117,16 @@ export class RecordedDelays implements Delays {
 }
 
 /** Those that do not depend on rows. */
-const single = ['turnMs', 'closingMs', 'handOverMs', 'betweenMs', 'timerMs', 'inlineMs', 'wakeMs', 'answerMs'] as const
+const single = [
+  'turnMs',
+  'closingMs',
+  'handOverMs',
+  'betweenMs',
+  'timerMs',
+  'inlineMs',
+  'wakeMs',
+  'answerMs',
+] as const
 
 const firstRequest = ({ request }: RecordedRun): number => request
 const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1
@@ -136,7 +160,12 @@ class Series {
   readonly #moments: RecordedMoments
 
   /** @param requestOf whose number a run is asked for with. */
-  constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | null | undefined, requestOf: (run: RecordedRun) => number) {
+  constructor(
+    runs: readonly RecordedRun[],
+    seed: number,
+    of: (run: RecordedRun) => number | null | undefined,
+    requestOf: (run: RecordedRun) => number,
+  ) {
     const seen = runs.filter((run) => of(run) != null)
     this.#ms = seen.map((run) => of(run)!)
     this.#local = localMedians(Float64Array.from(this.#ms))

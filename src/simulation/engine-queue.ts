@@ -17,7 +17,14 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
     super(context)
     this.context = context
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true, cost } = context.settings
-    const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests, holdUntilQueued: 0, ...(cost && { cost }) }
+    const options = {
+      maxBatchSize,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      joinRequests,
+      holdUntilQueued: 0,
+      ...(cost && { cost }),
+    }
     this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 
@@ -31,7 +38,8 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
 
   arrive(request: SimulatedRequest): boolean {
     if (request.level.full) return false
-    if (request.deadlineMs !== undefined && request.deadlineAtMs === null) request.deadlineAtMs = this.context.clock.nowMs() + request.deadlineMs
+    if (request.deadlineMs !== undefined && request.deadlineAtMs === null)
+      request.deadlineAtMs = this.context.clock.nowMs() + request.deadlineMs
     this.join(request)
     return true
   }

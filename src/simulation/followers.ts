@@ -20,9 +20,16 @@ export function followersOf(arrivals: readonly Arrival[]): Map<number, Follower[
     return tookUs === undefined ? [] : [{ index, atUs: atUs + tookUs }]
   })
   ends.sort((a, b) => a.atUs - b.atUs)
-  const following = arrivals.flatMap(({ atUs, afterAnswerUs }, index) => (afterAnswerUs === undefined ? [] : [{ index, atUs, answeredUs: atUs - afterAnswerUs }]))
+  const following = arrivals.flatMap(({ atUs, afterAnswerUs }, index) =>
+    afterAnswerUs === undefined ? [] : [{ index, atUs, answeredUs: atUs - afterAnswerUs }],
+  )
   following.sort((a, b) => a.answeredUs - b.answeredUs || a.index - b.index)
-  const givenUs = following.length === 0 ? [] : arrivals.flatMap((arrival) => (arrival.runs ?? []).map((run) => firstGivenUs(arrival, run))).sort((a, b) => a - b)
+  const givenUs =
+    following.length === 0
+      ? []
+      : arrivals
+          .flatMap((arrival) => (arrival.runs ?? []).map((run) => firstGivenUs(arrival, run)))
+          .sort((a, b) => a - b)
   let [next, given] = [0, 0]
   for (const { index, atUs, answeredUs } of following) {
     while (next < ends.length && ends[next]!.atUs < answeredUs - roundingUs) next++
@@ -41,7 +48,10 @@ export function followersOf(arrivals: readonly Arrival[]): Map<number, Follower[
 }
 
 /** When the first answer of a run was given: that of the request that it is noted with, unless that waited for other runs. */
-export function firstGivenUs({ atUs, rows: ofRequest, latencyUs }: Arrival, { takenAtUs, rows, gatherUs, handOverUs, runUs, wakeUs, scatterUs }: ArrivalRun): number {
+export function firstGivenUs(
+  { atUs, rows: ofRequest, latencyUs }: Arrival,
+  { takenAtUs, rows, gatherUs, handOverUs, runUs, wakeUs, scatterUs }: ArrivalRun,
+): number {
   const doneUs = takenAtUs + gatherUs + handOverUs + runUs + wakeUs + scatterUs
   const answeredUs = latencyUs === undefined || ofRequest > rows ? doneUs : atUs + latencyUs
   return answeredUs > doneUs && answeredUs < doneUs + longestGivingUs ? answeredUs : doneUs

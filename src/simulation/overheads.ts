@@ -25,4 +25,16 @@ export interface Overheads {
 }
 
 /** None. */
-export const noOverheads: Required<Overheads> = { requestMs: 0, turnMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, betweenMs: 0, timerMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }
+export const noOverheads: Required<Overheads> = {
+  requestMs: 0,
+  turnMs: 0,
+  gatherMs: 0,
+  gatherRowMs: 0,
+  handOverMs: 0,
+  betweenMs: 0,
+  timerMs: 0,
+  wakeMs: 0,
+  scatterMs: 0,
+  scatterRowMs: 0,
+  inline: null,
+}

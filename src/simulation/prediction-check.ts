@@ -19,15 +19,26 @@ export interface PredictionCheck {
  *
  * @param sizes of what is asked of the recording; `null` where that is told by other runs.
  */
-export function checkPrediction(recorded: RecordedFigures, predicted: SimulationResult, sizes: SeldomSizes | null = null): PredictionCheck | null {
+export function checkPrediction(
+  recorded: RecordedFigures,
+  predicted: SimulationResult,
+  sizes: SeldomSizes | null = null,
+): PredictionCheck | null {
   if (recorded.answered === 0) return null
   const p99Off = shareOff(predicted.p99Ms ?? 0, recorded.p99Ms!)
   const throughputOff = shareOff(predicted.throughputPerSecond, recorded.throughputPerSecond)
-  return { p99Off, throughputOff, isTrusted: isWithin({ p99Off, throughputOff }) && sizes?.isTrusted !== false }
+  return {
+    p99Off,
+    throughputOff,
+    isTrusted: isWithin({ p99Off, throughputOff }) && sizes?.isTrusted !== false,
+  }
 }
 
 /** Whether a recording was predicted well enough. */
-export function isWithin({ p99Off, throughputOff }: Pick<PredictionCheck, 'p99Off' | 'throughputOff'>): boolean {
+export function isWithin({
+  p99Off,
+  throughputOff,
+}: Pick<PredictionCheck, 'p99Off' | 'throughputOff'>): boolean {
   return Math.abs(p99Off) <= trustedWithin.p99 && Math.abs(throughputOff) <= trustedWithin.throughput
 }
 

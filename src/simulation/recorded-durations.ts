@@ -28,9 +28,15 @@ export class RecordedDurations implements RunDurations {
 
   /** @param runs at least one. */
   constructor(runs: readonly RecordedRun[], seed: number) {
-    this.#runs = runs.map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) })).sort((a, b) => a.request - b.request)
+    this.#runs = runs
+      .map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) }))
+      .sort((a, b) => a.request - b.request)
     this.#atOnce = runningAtOnce(this.#runs)
-    this.#moments = new RecordedMoments(this.#runs.map(({ request }) => request), lengthOf(this.#runs), mulberry32(seed))
+    this.#moments = new RecordedMoments(
+      this.#runs.map(({ request }) => request),
+      lengthOf(this.#runs),
+      mulberry32(seed),
+    )
     this.#local = new Float64Array(runs.length).fill(1)
     this.#aloneMs = this.#local
     for (let round = 0; round < refinements; round++) this.#refine()
@@ -58,7 +64,10 @@ export class RecordedDurations implements RunDurations {
 
   #refine(): void {
     const { slowing } = this
-    this.#aloneMs = Float64Array.from(this.#runs, ({ ms }, index) => ms / (1 + slowing * (this.#atOnce[index]! - 1)))
+    this.#aloneMs = Float64Array.from(
+      this.#runs,
+      ({ ms }, index) => ms / (1 + slowing * (this.#atOnce[index]! - 1)),
+    )
     const byBucket = new Map<string, Map<number, number[]>>()
     for (const [index, { bucketKey, rows }] of this.#runs.entries()) {
       let sizes = byBucket.get(bucketKey)
@@ -69,7 +78,10 @@ export class RecordedDurations implements RunDurations {
       else seen.push(ms)
     }
     this.#usual = new Map([...byBucket].map(([bucketKey, sizes]) => [bucketKey, new SizeMedians(sizes)]))
-    const ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows))
+    const ratios = Float64Array.from(
+      this.#runs,
+      ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows),
+    )
     this.#local = localMedians(ratios)
     this.slowing = this.#reckonSlowing(ratios)
   }

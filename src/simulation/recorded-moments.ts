@@ -33,7 +33,11 @@ export class RecordedMoments {
     let nearest = -1
     for (let index = from; index < until; index++) {
       if (this.#taken[index] === 1) continue
-      if (nearest === -1 || Math.abs(this.#requests[index]! - wanted) < Math.abs(this.#requests[nearest]! - wanted)) nearest = index
+      if (
+        nearest === -1 ||
+        Math.abs(this.#requests[index]! - wanted) < Math.abs(this.#requests[nearest]! - wanted)
+      )
+        nearest = index
     }
     if (nearest === -1) return { index: from + Math.floor(this.#random() * (until - from)), again: true }
     this.#taken[nearest] = 1

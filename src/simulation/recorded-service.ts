@@ -8,7 +8,9 @@ import { bucketOf } from './recorded-traffic.ts'
 
 /** The runs of a recording, in the order of their starts. */
 export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
-  const noted = arrivals.flatMap((arrival, request) => (arrival.runs ?? []).map((run, part): NotedRun => ({ arrival, request, run, part })))
+  const noted = arrivals.flatMap((arrival, request) =>
+    (arrival.runs ?? []).map((run, part): NotedRun => ({ arrival, request, run, part })),
+  )
   noted.sort((a, b) => startUs(a.run) - startUs(b.run))
   const thread = new RecordedThread(arrivals, noted)
   const config = configIn(arrivals)
@@ -28,9 +30,15 @@ export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
       rows,
       ms: runUs / 1000,
       bucketKey: bucketOf(arrival),
-      turnMs: thread.outAt(arrival.atUs) < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0) ? waitedMs : null,
+      turnMs:
+        thread.outAt(arrival.atUs) < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0)
+          ? waitedMs
+          : null,
       closingMs: toMs(thread.closingUs(own, instances)),
-      timerMs: waitedMs !== null && run.reason === 'delay' && config !== null ? Math.max(0, waitedMs - config.maxQueueDelayMs) : null,
+      timerMs:
+        waitedMs !== null && run.reason === 'delay' && config !== null
+          ? Math.max(0, waitedMs - config.maxQueueDelayMs)
+          : null,
       handOverMs: wasFree && !inline ? handOverUs / 1000 : null,
       betweenMs: wasFree || inline ? null : (startUs(run) - endUs) / 1000,
       inlineMs: inline ? handOverUs / 1000 : null,
@@ -49,7 +57,12 @@ export function configIn(arrivals: readonly Arrival[]): RecordedConfig | null {
 
 /** Whether a batch was closed as soon as an instance and the event loop came to it, or before: it waited for nothing else. */
 function closedWhenSeen({ reason }: ArrivalRun, maxQueueDelayMs: number): boolean {
-  return reason === undefined || reason === 'idle' || reason === 'bucket' || ((reason === 'full' || reason === 'preferred') && maxQueueDelayMs === 0)
+  return (
+    reason === undefined ||
+    reason === 'idle' ||
+    reason === 'bucket' ||
+    ((reason === 'full' || reason === 'preferred') && maxQueueDelayMs === 0)
+  )
 }
 
 /** Instances that ran something in a recording. */

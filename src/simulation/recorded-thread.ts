@@ -27,9 +27,15 @@ export class RecordedThread {
 
   constructor(arrivals: readonly Arrival[], runs: readonly NotedRun[]) {
     this.#cameUs = arrivals.map(({ atUs }) => atUs)
-    this.#answeredUs = arrivals.flatMap(({ atUs, latencyUs }) => (latencyUs === undefined ? [] : [atUs + latencyUs])).sort((a, b) => a - b)
-    this.#taking = new Spans(runs.map(({ run }) => [run.takenAtUs, run.inline === true ? endUs(run) : run.takenAtUs + run.gatherUs]))
-    this.#giving = new Spans(runs.map((noted) => [endUs(noted.run) + noted.run.wakeUs, this.#lastGivenUs(noted)]))
+    this.#answeredUs = arrivals
+      .flatMap(({ atUs, latencyUs }) => (latencyUs === undefined ? [] : [atUs + latencyUs]))
+      .sort((a, b) => a - b)
+    this.#taking = new Spans(
+      runs.map(({ run }) => [run.takenAtUs, run.inline === true ? endUs(run) : run.takenAtUs + run.gatherUs]),
+    )
+    this.#giving = new Spans(
+      runs.map((noted) => [endUs(noted.run) + noted.run.wakeUs, this.#lastGivenUs(noted)]),
+    )
   }
 
   /** Batches that were out at a moment, as far as it knew. */
@@ -40,7 +46,10 @@ export class RecordedThread {
   /** How long it took to do something about the end of a run, were it not busy: to take the next batch, or hand the outputs out. */
   wakeUs(run: ArrivalRun): number {
     const toldUs = this.#toldUs(run)
-    return Math.max(0, toldUs - Math.max(endUs(run), this.#taking.lastEndUs(toldUs), this.#giving.lastEndUs(toldUs)))
+    return Math.max(
+      0,
+      toldUs - Math.max(endUs(run), this.#taking.lastEndUs(toldUs), this.#giving.lastEndUs(toldUs)),
+    )
   }
 
   /** From there until the first answer was given, but for the batches that it took before. */
@@ -53,7 +62,9 @@ export class RecordedThread {
   /** From one answer of a run to the next; `null` where there was one. */
   answerUs(noted: NotedRun): number | null {
     const { requests } = noted.run
-    return requests === 1 ? null : (this.#lastGivenUs(noted) - firstGivenUs(noted.arrival, noted.run)) / (requests - 1)
+    return requests === 1
+      ? null
+      : (this.#lastGivenUs(noted) - firstGivenUs(noted.arrival, noted.run)) / (requests - 1)
   }
 
   /** From the request that filled a batch until it was closed; `null` for one that was not closed on a request. */
@@ -73,7 +84,8 @@ export class RecordedThread {
   /** All answers of a run are given before anything else is done. */
   #lastGivenUs({ run, arrival }: NotedRun): number {
     const firstUs = firstGivenUs(arrival, run)
-    const lastUs = this.#answeredUs[countUpTo(this.#answeredUs, firstUs - roundingUs) + run.requests - 1] ?? firstUs
+    const lastUs =
+      this.#answeredUs[countUpTo(this.#answeredUs, firstUs - roundingUs) + run.requests - 1] ?? firstUs
     return lastUs > this.#taking.nextUs(firstUs) ? firstUs : Math.max(firstUs, lastUs)
   }
 }
@@ -107,7 +119,12 @@ class Spans {
   /** What was done from one moment to another, in all. */
   withinUs(fromUs: number, untilUs: number): number {
     let us = 0
-    for (let at = this.begunBy(fromUs - roundingUs); at < this.#fromUs.length && this.#fromUs[at]! < untilUs; at++) us += this.#untilUs[at]! - this.#fromUs[at]!
+    for (
+      let at = this.begunBy(fromUs - roundingUs);
+      at < this.#fromUs.length && this.#fromUs[at]! < untilUs;
+      at++
+    )
+      us += this.#untilUs[at]! - this.#fromUs[at]!
     return us
   }
 }

@@ -34,7 +34,9 @@ export class RecordedTraffic implements Traffic {
     this.#arrivals = arrivals
     this.#speed = speed
     this.#followers = followersOf(arrivals)
-    const following = new Set([...this.#followers.values()].flatMap((own) => own.map(({ arrival }) => arrival)))
+    const following = new Set(
+      [...this.#followers.values()].flatMap((own) => own.map(({ arrival }) => arrival)),
+    )
     this.#open = Array.from(arrivals.keys()).filter((index) => !following.has(index))
   }
 
@@ -61,7 +63,18 @@ export class RecordedTraffic implements Traffic {
     const { rows, priority, timeoutMs, deadlineMs, cancelledUs, decodedUs, shared, latencyUs } = arrival
     const cancelMs = cancelledUs === undefined ? undefined : cancelledUs / 1000
     const sharedMs = shared === true && latencyUs !== undefined ? latencyUs / 1000 : undefined
-    return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, ...(decodedUs === undefined ? {} : { decodeMs: decodedUs / 1000 }), cancelMs, sharedMs, ...came }
+    return {
+      model: 0,
+      rows,
+      bucketKey: bucketOf(arrival),
+      priority,
+      timeoutMs,
+      deadlineMs,
+      ...(decodedUs === undefined ? {} : { decodeMs: decodedUs / 1000 }),
+      cancelMs,
+      sharedMs,
+      ...came,
+    }
   }
 
   ended(nowMs: number, index: number): void {

@@ -57,14 +57,26 @@ class Simulation {
     const virtual = this.#clock
     this.#lateClock = {
       nowMs: () => virtual.nowMs(),
-      setTimer: (callback, delayMs) => virtual.setTimer(callback, delayMs + delays.timerMs(Math.max(0, this.#came - 1))),
+      setTimer: (callback, delayMs) =>
+        virtual.setTimer(callback, delayMs + delays.timerMs(Math.max(0, this.#came - 1))),
       clearTimer: (timer) => virtual.clearTimer(timer),
     }
     this.#record = new SimulationRecord(traffic.count, settings.targetMs, inputs.timelineMs)
-    const context = { clock: this.#clock, thread: this.#thread, service, overheads, delays, slowdown, record: this.#record, traffic, costs: inputs.costs }
+    const context = {
+      clock: this.#clock,
+      thread: this.#thread,
+      service,
+      overheads,
+      delays,
+      slowdown,
+      record: this.#record,
+      traffic,
+      costs: inputs.costs,
+    }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
-    for (let model = 0; model < models; model++) this.#instances.queues.push(this.#queueOf(model, calibration))
+    for (let model = 0; model < models; model++)
+      this.#instances.queues.push(this.#queueOf(model, calibration))
   }
 
   run(): SimulationResult {
@@ -80,7 +92,13 @@ class Simulation {
       this.#clock.advanceTo(arrivalMs)
       this.#arrive(arrivalMs)
     }
-    return summarise(settings.targetMs, settings.instances, this.#record, this.#instances.busyMs, performance.now() - wallFromMs)
+    return summarise(
+      settings.targetMs,
+      settings.instances,
+      this.#record,
+      this.#instances.busyMs,
+      performance.now() - wallFromMs,
+    )
   }
 
   #queueOf(model: number, calibration: RunDurations): SimulatedQueue {
@@ -120,7 +138,8 @@ class Simulation {
     const group: Coming[] = []
     while (traffic.nextMs <= atMs) {
       const coming = traffic.take()
-      if (coming.rows > settings.maxBatchSize && !splitOversized) throw new RangeError(`A request has ${coming.rows} rows, a batch ${settings.maxBatchSize} at most.`)
+      if (coming.rows > settings.maxBatchSize && !splitOversized)
+        throw new RangeError(`A request has ${coming.rows} rows, a batch ${settings.maxBatchSize} at most.`)
       this.#record.arrived(this.#came + group.length, coming.cameMs ?? atMs)
       group.push(coming)
     }
@@ -136,7 +155,8 @@ class Simulation {
   #takeIn(index: number, coming: Coming): void {
     const { cancelMs, sharedMs, model, rows } = coming
     const nowMs = this.#clock.nowMs()
-    if (sharedMs !== undefined) return void this.#clock.setTimer(() => this.#answerShared(index, rows), sharedMs)
+    if (sharedMs !== undefined)
+      return void this.#clock.setTimer(() => this.#answerShared(index, rows), sharedMs)
     const queue = this.#instances.queues[model]!
     const parts = partsOf(index, coming, this.#inputs.settings.maxBatchSize, this.#levels[model]!, nowMs)
     const [first, ...others] = parts as [SimulatedRequest, ...SimulatedRequest[]]

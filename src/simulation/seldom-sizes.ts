@@ -16,7 +16,10 @@ export interface SeldomSizes {
 }
 
 /** Looks up the sizes of a prediction among the runs that it was made from. */
-export function seldomSizes(runs: readonly { readonly rows: number }[], { batches }: Pick<SimulationResult, 'batches'>): SeldomSizes {
+export function seldomSizes(
+  runs: readonly { readonly rows: number }[],
+  { batches }: Pick<SimulationResult, 'batches'>,
+): SeldomSizes {
   const ran = new Map<number, number>()
   for (const { rows } of runs) ran.set(rows, (ran.get(rows) ?? 0) + 1)
   const sizes = Object.entries(batches).map(([rows, count]) => ({ count, times: ran.get(Number(rows)) ?? 0 }))

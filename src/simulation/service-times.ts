@@ -91,7 +91,10 @@ export class ServiceTimes implements RunDurations {
   #reckon(bucketKey: string, rows: number): SizeTimes {
     const own = this.#table.filter((point) => point.bucketKey === bucketKey)
     const table = own.length > 0 ? own : this.#table.filter((point) => point.bucketKey === undefined)
-    if (table.length === 0) throw new RangeError(`No service time is given for requests of the shape ${bucketKey}; give one, or one without a bucketKey.`)
+    if (table.length === 0)
+      throw new RangeError(
+        `No service time is given for requests of the shape ${bucketKey}; give one, or one without a bucketKey.`,
+      )
     const measured = table.filter(({ samplesMs = [] }) => samplesMs.length > 0)
     const nearest = measured.find((point) => point.rows >= rows) ?? measured.at(-1)
     return { ms: tableMs(table, rows), factors: factorsOf(nearest?.samplesMs ?? []) }

@@ -73,13 +73,33 @@ export interface SimulationOptions {
  * @throws {RangeError} when a request has more rows than a batch may have.
  */
 export function simulate(options: SimulationOptions): SimulationResult {
-  const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, joinRequests = true, splitOversized = false, seed = 1, instances, maxBatchSize } = options
+  const {
+    preferredBatchSizes = [],
+    maxQueueDelayMs = 0,
+    latencyTargetMs = 0,
+    joinRequests = true,
+    splitOversized = false,
+    seed = 1,
+    instances,
+    maxBatchSize,
+  } = options
   const overheads = { ...noOverheads, ...options.overheads }
   const { durations, slowdown, delays } = measuredOf(options, overheads, seed + 1)
   return runSimulation({
-    traffic: options.costs === undefined ? trafficOf(options, seed) : new CostedTraffic(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
+    traffic:
+      options.costs === undefined
+        ? trafficOf(options, seed)
+        : new CostedTraffic(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
     models: 1,
-    settings: { maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity, cost: simulatedLimits(options.costs) },
+    settings: {
+      maxBatchSize,
+      joinRequests,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      instances,
+      targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity,
+      cost: simulatedLimits(options.costs),
+    },
     levels: options.levels ?? oneLevel,
     splitOversized,
     costs: options.costs,
@@ -89,18 +109,33 @@ export function simulate(options: SimulationOptions): SimulationResult {
     overheads,
     delays,
     timelineMs: 0,
-    makeQueue: (context) => (latencyTargetMs > 0 || hasDeadlines(options.arrivals) ? new TargetQueue(context) : new EngineQueue(context)),
+    makeQueue: (context) =>
+      latencyTargetMs > 0 || hasDeadlines(options.arrivals)
+        ? new TargetQueue(context)
+        : new EngineQueue(context),
   })
 }
 
-function measuredOf({ serviceTimes, jitter = 0, instances }: SimulationOptions, overheads: Required<Overheads>, seed: number): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
-  if (!('recorded' in serviceTimes)) return { durations: new ServiceTimes(serviceTimes, jitter, [], seed), slowdown: [], delays: constantDelays(overheads) }
+function measuredOf(
+  { serviceTimes, jitter = 0, instances }: SimulationOptions,
+  overheads: Required<Overheads>,
+  seed: number,
+): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
+  if (!('recorded' in serviceTimes))
+    return {
+      durations: new ServiceTimes(serviceTimes, jitter, [], seed),
+      slowdown: [],
+      delays: constantDelays(overheads),
+    }
   const { recorded } = serviceTimes
   const durations = new RecordedDurations(recorded, seed)
   return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed) }
 }
 
-function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {
+function trafficOf(
+  { arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions,
+  seed: number,
+): Traffic {
   switch (arrivals.kind) {
     case 'closed':
       return new ClosedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))

@@ -37,7 +37,10 @@ export function meanCost({ mix }: SimulatedCosts): number {
 }
 
 /** What the requests of a batch cost by themselves, and what the batch does. */
-export function costsOf(requests: readonly SimulatedRequest[], isPadded: boolean): { readonly ownCost: number; readonly batchCost: number } {
+export function costsOf(
+  requests: readonly SimulatedRequest[],
+  isPadded: boolean,
+): { readonly ownCost: number; readonly batchCost: number } {
   let [ownCost, dearest, rows] = [0, 0, 0]
   for (const request of requests) {
     const { units } = request.cost!

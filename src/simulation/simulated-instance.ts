@@ -109,7 +109,8 @@ export class SimulatedInstance {
   #next(run: Run): void {
     this.running = run
     run.startMs = Math.max(this.#clock.nowMs(), run.readyAtMs)
-    if (run.readyAtMs > this.#clock.nowMs()) this.#clock.setTimer(this.#start, run.readyAtMs - this.#clock.nowMs())
+    if (run.readyAtMs > this.#clock.nowMs())
+      this.#clock.setTimer(this.#start, run.readyAtMs - this.#clock.nowMs())
     else this.#start()
   }
 

@@ -178,7 +178,12 @@ export class SimulatedInstances implements InstanceOwner {
     return false
   }
 
-  #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
+  #handOver(
+    instance: SimulatedInstance,
+    queue: SimulatedQueue,
+    requests: SimulatedRequest[],
+    idle: boolean,
+  ): void {
     const { thread, delays } = this.#context
     const rows = rowsOf(requests)
     const size = this.#sizeOf(requests, rows)
@@ -186,9 +191,26 @@ export class SimulatedInstances implements InstanceOwner {
     const expectedMs = queue.expectedMs(rows, first.bucketKey)
     const gatheredMs = thread.spend(delays.gatherMs(rows, first.index))
     const inlineMs = idle ? this.#inlineMs(instance, queue, first, size, gatheredMs) : null
-    const waitMs = inlineMs === null ? (instance.running === null ? delays.handOverMs(first.index) : 0) : this.#spentMs(delays.inlineMs(first.index))
+    const waitMs =
+      inlineMs === null
+        ? instance.running === null
+          ? delays.handOverMs(first.index)
+          : 0
+        : this.#spentMs(delays.inlineMs(first.index))
     const charge = instance.turns.charge(queue.model, expectedMs)
-    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, size, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: !idle, startMs: 0 })
+    instance.submit({
+      number: this.#formed++,
+      model: queue.model,
+      requests,
+      rows,
+      size,
+      charge,
+      expectedMs,
+      readyAtMs: gatheredMs + waitMs,
+      inlineMs,
+      ahead: !idle,
+      startMs: 0,
+    })
   }
 
   /** By what a run takes its time. */
@@ -204,9 +226,19 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
-  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, { bucketKey, index }: SimulatedRequest, size: number, atMs: number): number | null {
+  #inlineMs(
+    instance: SimulatedInstance,
+    queue: SimulatedQueue,
+    { bucketKey, index }: SimulatedRequest,
+    size: number,
+    atMs: number,
+  ): number | null {
     const { service } = this.#context
-    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, size), instance, queue.waiting > 0)) return null
+    if (
+      this.#inline === null ||
+      !this.#inline.allows(service.expectedMs(bucketKey, size), instance, queue.waiting > 0)
+    )
+      return null
     return this.#spentMs(service.draw(bucketKey, size, atMs, index))
   }
 

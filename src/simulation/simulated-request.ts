@@ -7,7 +7,12 @@ import type { Coming } from './traffic.ts'
 export const oneLevel: LevelOptions = {
   priorityLevels: 0,
   defaultPriorityLevel: 0,
-  defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 },
+  defaultPolicy: {
+    timeoutAction: 'REJECT',
+    defaultTimeoutMs: 0,
+    allowTimeoutOverride: false,
+    maxQueueSize: 0,
+  },
   policies: new Map(),
 }
 
@@ -22,7 +27,13 @@ export class SimulatedRequest extends WaitingRequest {
   readonly wholeRows: number
 
   /** @param rows of it: all that come, or a part of them. */
-  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, decodeMs = 0, cost }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
+  constructor(
+    index: number,
+    { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, decodeMs = 0, cost }: Coming,
+    rows: number,
+    levels: PriorityLevels,
+    nowMs: number,
+  ) {
     super(rows, bucketKey, levels.of(priority))
     this.index = index
     this.wholeRows = wholeRows
@@ -35,9 +46,16 @@ export class SimulatedRequest extends WaitingRequest {
 }
 
 /** What comes, in parts of at most `mostRows` rows. */
-export function partsOf(index: number, coming: Coming, mostRows: number, levels: PriorityLevels, nowMs: number): SimulatedRequest[] {
+export function partsOf(
+  index: number,
+  coming: Coming,
+  mostRows: number,
+  levels: PriorityLevels,
+  nowMs: number,
+): SimulatedRequest[] {
   const parts: SimulatedRequest[] = []
-  for (let from = 0; from < coming.rows; from += mostRows) parts.push(new SimulatedRequest(index, coming, Math.min(mostRows, coming.rows - from), levels, nowMs))
+  for (let from = 0; from < coming.rows; from += mostRows)
+    parts.push(new SimulatedRequest(index, coming, Math.min(mostRows, coming.rows - from), levels, nowMs))
   return parts
 }
 

@@ -139,7 +139,16 @@ export class SimulationRecord {
     if (lengthMs === 0) return null
     const { timeline } = this
     for (let next = timeline.length; next * lengthMs <= atMs; next++) {
-      timeline.push({ fromMs: next * lengthMs, offered: 0, answered: 0, late: 0, refused: 0, dropped: 0, runs: 0, rows: 0 })
+      timeline.push({
+        fromMs: next * lengthMs,
+        offered: 0,
+        answered: 0,
+        late: 0,
+        refused: 0,
+        dropped: 0,
+        runs: 0,
+        rows: 0,
+      })
     }
     return timeline[Math.floor(atMs / lengthMs)]!
   }

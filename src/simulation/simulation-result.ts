@@ -28,7 +28,11 @@ export interface SimulationResult {
   /** Runs by rows. */
   readonly batches: Readonly<Record<number, number>>
   /** What a batch costs on average and at most, and which part of it is padding; `null` where nothing is said of costs. */
-  readonly costs: { readonly meanBatchCost: number; readonly largestBatchCost: number; readonly paddingShare: number } | null
+  readonly costs: {
+    readonly meanBatchCost: number
+    readonly largestBatchCost: number
+    readonly paddingShare: number
+  } | null
   /** Of the instances, while there was something to do. */
   readonly utilisation: number
   /** Most requests that were waiting at once. */
@@ -41,7 +45,13 @@ export interface SimulationResult {
 }
 
 /** Sums up what was recorded. */
-export function summarise(targetMs: number, instances: number, record: SimulationRecord, busyMs: number, wallMs: number): SimulationResult {
+export function summarise(
+  targetMs: number,
+  instances: number,
+  record: SimulationRecord,
+  busyMs: number,
+  wallMs: number,
+): SimulationResult {
   const { answeredCount: answered, lateCount: late, runs, lastAnswerMs, runsByRows, costs } = record
   const sortedMs = record.latenciesMs.subarray(0, answered).sort()
   const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * answered) - 1)] ?? null
@@ -72,7 +82,14 @@ export function summarise(targetMs: number, instances: number, record: Simulatio
     goodputShare: record.requests === 0 ? 0 : (answered - late) / record.requests,
     meanBatchRows: runs === 0 ? 0 : rows / runs,
     batches,
-    costs: costs.runs === 0 ? null : { meanBatchCost: costs.runs / runs, largestBatchCost: costs.largest, paddingShare: 1 - costs.own / costs.runs },
+    costs:
+      costs.runs === 0
+        ? null
+        : {
+            meanBatchCost: costs.runs / runs,
+            largestBatchCost: costs.largest,
+            paddingShare: 1 - costs.own / costs.runs,
+          },
     utilisation: lastAnswerMs === 0 ? 0 : busyMs / (instances * lastAnswerMs),
     maxQueued: record.maxQueued,
     simulatedSeconds: seconds,

@@ -21,7 +21,9 @@ export class SizeMedians {
 
   /** @param msByRows at least one size. */
   constructor(msByRows: ReadonlyMap<number, readonly number[]>) {
-    const all = [...msByRows].map(([rows, ms]): Seen => ({ rows, ms: median(ms), runs: ms.length })).sort((a, b) => a.rows - b.rows)
+    const all = [...msByRows]
+      .map(([rows, ms]): Seen => ({ rows, ms: median(ms), runs: ms.length }))
+      .sort((a, b) => a.rows - b.rows)
     const telling = all.filter(({ runs }) => runs >= fewestRuns)
     this.#seen = rising(telling.length > 0 ? telling : all)
     // With one size that tells, the others say at least whether more rows take longer.
@@ -51,7 +53,11 @@ function rising(seen: readonly Seen[]): Seen[] {
     for (let before = levels.at(-1); before !== undefined && before.ms > level.ms; before = levels.at(-1)) {
       levels.pop()
       const both = before.runs + level.runs
-      level = { ms: (before.ms * before.runs + level.ms * level.runs) / both, runs: both, sizes: before.sizes + level.sizes }
+      level = {
+        ms: (before.ms * before.runs + level.ms * level.runs) / both,
+        runs: both,
+        sizes: before.sizes + level.sizes,
+      }
     }
     levels.push(level)
   }
@@ -63,7 +69,8 @@ function rising(seen: readonly Seen[]): Seen[] {
 function slopeOf(seen: readonly Seen[], last: Seen): number {
   const inProportion = last.ms / last.rows
   const runs = seen.reduce((sum, size) => sum + size.runs, 0)
-  const meanOf = (read: (size: Seen) => number) => seen.reduce((sum, size) => sum + read(size) * size.runs, 0) / runs
+  const meanOf = (read: (size: Seen) => number) =>
+    seen.reduce((sum, size) => sum + read(size) * size.runs, 0) / runs
   const meanRows = meanOf(({ rows }) => rows)
   const spread = meanOf(({ rows }) => (rows - meanRows) ** 2)
   if (spread === 0) return inProportion

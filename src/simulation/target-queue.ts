@@ -28,7 +28,13 @@ export class TargetQueue extends EngineQueue {
 
   constructor(context: QueueContext) {
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances, cost } = context.settings
-    const limits = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, ...(cost && { cost }) }
+    const limits = {
+      maxBatchSize,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      joinRequests: true,
+      ...(cost && { cost }),
+    }
     const runTimes = calibrated(context)
     const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
     super(context, runTimes, target)
@@ -69,7 +75,8 @@ export class TargetQueue extends EngineQueue {
     this.#runTimes.observe(bucketKey, rows, tookMs)
     this.#runTimes.safetyFactor.answered(requests, nowMs)
     const arriving = this.#arrivals.rowsPerMs(nowMs)
-    if (++this.#runs % reviewEveryRuns === 0 && this.#target?.review(bucketKey, arriving)) this.queue.resize(bucketKey)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target?.review(bucketKey, arriving))
+      this.queue.resize(bucketKey)
   }
 }
 

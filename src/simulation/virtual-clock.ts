@@ -10,7 +10,9 @@ interface VirtualTimer extends HeapItem {
 
 /** Time that jumps from one event to the next. */
 export class VirtualClock implements Clock {
-  readonly #timers = new IndexedHeap<VirtualTimer>((a, b) => (a.atMs === b.atMs ? a.order < b.order : a.atMs < b.atMs))
+  readonly #timers = new IndexedHeap<VirtualTimer>((a, b) =>
+    a.atMs === b.atMs ? a.order < b.order : a.atMs < b.atMs,
+  )
   #nowMs = 0
   #set = 0
 

@@ -1,7 +1,12 @@
 /** Longer than the record of the largest tensor that is traced. */
 const mostBytes = 64 * 2 ** 20
 
-const [quote, backslash, open, close] = [...'"\\{}'].map((character) => character.charCodeAt(0)) as [number, number, number, number]
+const [quote, backslash, open, close] = [...'"\\{}'].map((character) => character.charCodeAt(0)) as [
+  number,
+  number,
+  number,
+  number,
+]
 /** What may be between the objects of an array: blanks, commas, and the array's own brackets. */
 const between = new Set([...' \t\r\n,[]'].map((character) => character.charCodeAt(0)))
 const blanks = new Set([...' \t\r\n'].map((character) => character.charCodeAt(0)))
@@ -82,12 +87,16 @@ export class JsonObjects {
 
   #keep(bytes: Buffer): void {
     this.#restBytes += bytes.length
-    if (this.#restBytes > mostBytes) throw new NoObjects(`record ${this.count + 1} has more than ${mostBytes} bytes`)
+    if (this.#restBytes > mostBytes)
+      throw new NoObjects(`record ${this.count + 1} has more than ${mostBytes} bytes`)
     this.#rest.push(Buffer.from(bytes)) // what they came in is used again
   }
 
   #checkBetween(byte: number): void {
-    if (!between.has(byte)) throw new NoObjects(this.#begun ? `what follows record ${this.count} is no object` : 'it is no JSON array of objects')
+    if (!between.has(byte))
+      throw new NoObjects(
+        this.#begun ? `what follows record ${this.count} is no object` : 'it is no JSON array of objects',
+      )
     if (!blanks.has(byte)) this.#checkBegun(byte)
   }
 

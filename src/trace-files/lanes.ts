@@ -17,7 +17,8 @@ export function inLanes<T extends Stretch>(stretches: readonly T[]): (T & { read
     .toSorted((a, b) => a.startNs - b.startNs || a.endNs - b.endNs)
     .map((stretch) => {
       let lane = ends.findIndex((endNs) => endNs <= stretch.startNs)
-      if (lane === -1) lane = ends.findIndex((endNs) => endNs - skewNs <= stretch.startNs && endNs <= stretch.endNs)
+      if (lane === -1)
+        lane = ends.findIndex((endNs) => endNs - skewNs <= stretch.startNs && endNs <= stretch.endNs)
       if (lane === -1) lane = ends.length
       const startNs = Math.max(stretch.startNs, ends[lane] ?? 0)
       const endNs = Math.max(startNs, stretch.endNs)

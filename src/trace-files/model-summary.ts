@@ -16,7 +16,12 @@ export interface ModelSummary {
   /** Those that were not answered, by why; they are in no average. */
   readonly failures: Readonly<Record<string, number>>
   /** Of the frontend; `null` without one. */
-  readonly request: { readonly averageUs: number; readonly receiveUs: number; readonly sendUs: number; readonly overheadUs: number } | null
+  readonly request: {
+    readonly averageUs: number
+    readonly receiveUs: number
+    readonly sendUs: number
+    readonly overheadUs: number
+  } | null
   readonly handlerUs: number
   /** `null` where no request was queued or run, as in ensembles of Triton. */
   readonly parts: { readonly overheadUs: number; readonly queueUs: number; readonly computeUs: number } | null
@@ -42,8 +47,14 @@ export class ModelSummaries {
 
   /** @param trace comes after its parent, where that came in by a frontend. */
   add(trace: Trace): void {
-    const own = timestampOf(trace, 'HTTP_RECV_START') !== undefined ? 'HTTP' : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined ? 'GRPC' : null
-    const frontend = own ?? (trace.parentId === undefined ? null : (this.#frontends.get(trace.parentId) ?? null))
+    const own =
+      timestampOf(trace, 'HTTP_RECV_START') !== undefined
+        ? 'HTTP'
+        : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined
+          ? 'GRPC'
+          : null
+    const frontend =
+      own ?? (trace.parentId === undefined ? null : (this.#frontends.get(trace.parentId) ?? null))
     if (frontend !== null) this.#frontends.set(trace.id, frontend)
     const startNs = timestampOf(trace, 'REQUEST_START')
     const endNs = timestampOf(trace, 'REQUEST_END')
@@ -61,7 +72,9 @@ export class ModelSummaries {
 
   get all(): ModelSummary[] {
     const order: Frontend[] = ['HTTP', 'GRPC', null]
-    return [...this.#all.values()].map(summaryOf).toSorted((a, b) => order.indexOf(a.frontend) - order.indexOf(b.frontend))
+    return [...this.#all.values()]
+      .map(summaryOf)
+      .toSorted((a, b) => order.indexOf(a.frontend) - order.indexOf(b.frontend))
   }
 }
 
@@ -90,7 +103,11 @@ export function spansOf(trace: Trace): Map<string, number> {
   const own = computeOf(trace)
   if (own !== null) return new Map([...spans, ...own])
   add('COMPUTE', 'COMPUTE_START', 'COMPUTE_END')
-  if (timestampOf(trace, 'COMPUTE_INPUT_END') === undefined || timestampOf(trace, 'COMPUTE_OUTPUT_START') === undefined) return spans
+  if (
+    timestampOf(trace, 'COMPUTE_INPUT_END') === undefined ||
+    timestampOf(trace, 'COMPUTE_OUTPUT_START') === undefined
+  )
+    return spans
   add('COMPUTE_INPUT', 'COMPUTE_START', 'COMPUTE_INPUT_END')
   add('COMPUTE_INFER', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START')
   add('COMPUTE_OUTPUT', 'COMPUTE_OUTPUT_START', 'COMPUTE_END')
@@ -115,7 +132,18 @@ function computeOf({ batches, shared }: Trace): Map<string, number> | null {
 function sumsOf(all: Map<string, Sums>, key: Sums['key']): Sums {
   const name = JSON.stringify(key)
   let sums = all.get(name)
-  if (sums === undefined) all.set(name, (sums = { key, count: 0, cached: 0, coalesced: 0, failures: Object.create(null) as Record<string, number>, spans: new Map() }))
+  if (sums === undefined)
+    all.set(
+      name,
+      (sums = {
+        key,
+        count: 0,
+        cached: 0,
+        coalesced: 0,
+        failures: Object.create(null) as Record<string, number>,
+        spans: new Map(),
+      }),
+    )
   return sums
 }
 

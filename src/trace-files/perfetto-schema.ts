@@ -96,7 +96,12 @@ export interface TrackEvent {
   readonly counter_value?: number
   readonly flow_ids?: readonly number[]
   readonly terminating_flow_ids?: readonly number[]
-  readonly debug_annotations?: readonly { readonly name: string; readonly string_value?: string; readonly int_value?: number; readonly bool_value?: boolean }[]
+  readonly debug_annotations?: readonly {
+    readonly name: string
+    readonly string_value?: string
+    readonly int_value?: number
+    readonly bool_value?: boolean
+  }[]
 }
 
 /** A part of a trace; parts one behind the other are one. */

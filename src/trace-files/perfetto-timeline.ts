@@ -1,5 +1,11 @@
 import { inLanes, type Stretch } from './lanes.ts'
-import { encodePackets, eventTypes, type TracePacket, type TrackDescriptor, type TrackEvent } from './perfetto-schema.ts'
+import {
+  encodePackets,
+  eventTypes,
+  type TracePacket,
+  type TrackDescriptor,
+  type TrackEvent,
+} from './perfetto-schema.ts'
 import { queueLengths, timelineOf, type TimelineBatch, type TimelineRequest } from './timeline.ts'
 import type { Trace } from './trace.ts'
 
@@ -23,7 +29,12 @@ class Tracks {
   }
 
   /** Tracks of one name, as many as there are lanes, below another; stretches on them, each told by what it is. */
-  addLanes<T extends Stretch>(parent: number, name: string, stretches: readonly T[], eventsOf: (stretch: T) => readonly Event[]): void {
+  addLanes<T extends Stretch>(
+    parent: number,
+    name: string,
+    stretches: readonly T[],
+    eventsOf: (stretch: T) => readonly Event[],
+  ): void {
     const lanes = new Map<number, number>()
     for (const { lane, ...stretch } of inLanes(stretches)) {
       const track = lanes.get(lane) ?? this.add({ name, parent_uuid: parent })
@@ -54,30 +65,55 @@ export function* perfettoTimeline(traces: readonly Trace[]): Generator<Uint8Arra
     addQueueLength(tracks, group, ofModel, model)
     tracks.addLanes(group, 'requests', ofModel, eventsOfRequest)
   }
-  yield encodePackets(tracks.descriptors.map((track_descriptor, index) => ({ ...sequence, ...(index === 0 && { sequence_flags: 1 }), track_descriptor })))
+  yield encodePackets(
+    tracks.descriptors.map((track_descriptor, index) => ({
+      ...sequence,
+      ...(index === 0 && { sequence_flags: 1 }),
+      track_descriptor,
+    })),
+  )
   const events = tracks.events.toSorted((a, b) => a.atNs - b.atNs)
-  for (let from = 0; from < events.length; from += packetsAtOnce) yield encodePackets(events.slice(from, from + packetsAtOnce).map(packetOf))
+  for (let from = 0; from < events.length; from += packetsAtOnce)
+    yield encodePackets(events.slice(from, from + packetsAtOnce).map(packetOf))
 }
 
 function packetOf({ atNs, event }: { readonly atNs: number; readonly event: TrackEvent }): TracePacket {
   return { ...sequence, timestamp: atNs, timestamp_clock_id: monotonicClock, track_event: event }
 }
 
-function addBatches(tracks: Tracks, root: number, batches: readonly TimelineBatch[], requests: readonly TimelineRequest[]): void {
+function addBatches(
+  tracks: Tracks,
+  root: number,
+  batches: readonly TimelineBatch[],
+  requests: readonly TimelineRequest[],
+): void {
   const workers = tracks.add({ name: 'workers', parent_uuid: root, sibling_order_rank: 0 })
   const lastOf = new Map<number, TimelineBatch>()
-  for (const batch of batches.toSorted((a, b) => a.startNs - b.startNs)) for (const request of batch.requests) lastOf.set(request, batch)
-  for (const [thread, own] of [...grouped(batches, ({ thread }) => thread)].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const batch of batches.toSorted((a, b) => a.startNs - b.startNs))
+    for (const request of batch.requests) lastOf.set(request, batch)
+  for (const [thread, own] of [...grouped(batches, ({ thread }) => thread)].toSorted(([a], [b]) =>
+    a < b ? -1 : 1,
+  )) {
     const original = new Map(own.map((batch) => [batch.batch, batch]))
     tracks.addLanes(workers, thread, own, (batch) => {
       const isLast = (request: number) => lastOf.get(request) === original.get(batch.batch)
-      return eventsOfBatch(batch, batch.requests.filter((request) => !isLast(request)), batch.requests.filter(isLast), requests)
+      return eventsOfBatch(
+        batch,
+        batch.requests.filter((request) => !isLast(request)),
+        batch.requests.filter(isLast),
+        requests,
+      )
     })
   }
 }
 
 /** @param goOn requests that come to another batch after it. @param end those that do not. */
-function eventsOfBatch({ model, batch, startNs, endNs, requests: members }: TimelineBatch, goOn: readonly number[], end: readonly number[], requests: readonly TimelineRequest[]): Event[] {
+function eventsOfBatch(
+  { model, batch, startNs, endNs, requests: members }: TimelineBatch,
+  goOn: readonly number[],
+  end: readonly number[],
+  requests: readonly TimelineRequest[],
+): Event[] {
   const ids = members.map((number) => nameOf(requests[number - 1]!))
   const { id, instance, reason, rows, requests: count, rerun, inline } = batch
   const begin = {
@@ -109,9 +145,19 @@ function eventsOfRequest(request: TimelineRequest): Event[] {
   return [begin, ...inner, { type: eventTypes.sliceEnd, atNs: endNs }]
 }
 
-function addQueueLength(tracks: Tracks, group: number, requests: readonly TimelineRequest[], model: string): void {
-  const counter = tracks.add({ name: 'waiting requests', parent_uuid: group, counter: { unit_name: 'requests' } })
-  for (const { atNs, length } of queueLengths(requests).get(model) ?? []) tracks.happens(counter, { type: eventTypes.counter, atNs, counter_value: length })
+function addQueueLength(
+  tracks: Tracks,
+  group: number,
+  requests: readonly TimelineRequest[],
+  model: string,
+): void {
+  const counter = tracks.add({
+    name: 'waiting requests',
+    parent_uuid: group,
+    counter: { unit_name: 'requests' },
+  })
+  for (const { atNs, length } of queueLengths(requests).get(model) ?? [])
+    tracks.happens(counter, { type: eventTypes.counter, atNs, counter_value: length })
 }
 
 function nameOf({ trace: { requestId, id } }: TimelineRequest): string {

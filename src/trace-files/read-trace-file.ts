@@ -60,7 +60,8 @@ export async function eachTrace(path: string, take: (trace: Trace) => void): Pro
     for (const trace of open.values()) whole(trace, objects.isCut)
   } catch (error) {
     if (error instanceof NoRecord) throw notTraces(path, `record ${objects.count}: ${error.message}`, error)
-    if (error instanceof NoObjects || error instanceof NotReadable) throw notTraces(path, error.message, error)
+    if (error instanceof NoObjects || error instanceof NotReadable)
+      throw notTraces(path, error.message, error)
     throw error
   }
   return { cut: objects.isCut }
@@ -70,7 +71,7 @@ export async function eachTrace(path: string, take: (trace: Trace) => void): Pro
 async function readRecords(path: string, objects: JsonObjects, take: (text: string) => void): Promise<void> {
   await withRegularFile(path, async (file, byteLength) => {
     const chunk = Buffer.allocUnsafeSlow(Math.min(chunkBytes, byteLength + 1))
-    for (let at = 0; at < byteLength; ) {
+    for (let at = 0; at < byteLength;) {
       const { bytesRead } = await file.read(chunk, 0, Math.min(chunk.length, byteLength - at), at)
       if (bytesRead === 0) return
       at += bytesRead
@@ -85,9 +86,17 @@ function checkRoom(path: string, share: number): void {
   if (usedBytes < share * limitBytes) return
   const limitMiB = Math.round(limitBytes / 2 ** 20)
   const hint = `Set NODE_OPTIONS=--max-old-space-size=${4 * limitMiB}, or trace to several files (logFrequency)`
-  throw new InferenceError('ERR_INVALID_ARG', `${path} has more traces than there is memory for, which is ${limitMiB} MiB. ${hint}.`, { name: 'file', expected: 'a smaller file of traces' })
+  throw new InferenceError(
+    'ERR_INVALID_ARG',
+    `${path} has more traces than there is memory for, which is ${limitMiB} MiB. ${hint}.`,
+    { name: 'file', expected: 'a smaller file of traces' },
+  )
 }
 
 function notTraces(path: string, reason: string, cause?: unknown): InferenceError {
-  return new InferenceError('ERR_INVALID_ARG', `${path} is no file of traces: ${reason}.`, { name: 'file', expected: 'a file of traces', cause })
+  return new InferenceError('ERR_INVALID_ARG', `${path} is no file of traces: ${reason}.`, {
+    name: 'file',
+    expected: 'a file of traces',
+    cause,
+  })
 }

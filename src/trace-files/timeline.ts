@@ -28,7 +28,13 @@ export interface Timeline {
 }
 
 const applicationThread = "application's thread"
-const way = ['QUEUE_START', 'COMPUTE_START', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START', 'COMPUTE_END'] as const
+const way = [
+  'QUEUE_START',
+  'COMPUTE_START',
+  'COMPUTE_INPUT_END',
+  'COMPUTE_OUTPUT_START',
+  'COMPUTE_END',
+] as const
 const partNames = ['queue', 'input', 'infer', 'output'] as const
 
 /** Puts traces on a timeline: their requests, and the batches that these share, each once. */
@@ -41,20 +47,34 @@ export function timelineOf(traces: readonly Trace[]): Timeline {
     if (startNs === undefined || endNs === undefined || endNs < startNs) continue
     const number = requests.length + 1
     let count = 0
-    for (const batch of trace.batches) if (batch.moments !== null && addTo(batches, trace, batch as TimelineBatch['batch'], number)) count++
+    for (const batch of trace.batches)
+      if (batch.moments !== null && addTo(batches, trace, batch as TimelineBatch['batch'], number)) count++
     requests.push({ trace, number, startNs, endNs, parts: partsOf(trace, startNs, endNs), batches: count })
   }
   return { batches: [...batches.values()], requests }
 }
 
 /** @returns whether the request was not part of it already. */
-function addTo(batches: Map<string, TimelineBatch>, { model, version }: Trace, batch: TimelineBatch['batch'], request: number): boolean {
+function addTo(
+  batches: Map<string, TimelineBatch>,
+  { model, version }: Trace,
+  batch: TimelineBatch['batch'],
+  request: number,
+): boolean {
   const { startNs, inferEndNs } = batch.moments
   const key = JSON.stringify([model, version, batch.id, startNs])
   const known = batches.get(key)
   if (known?.requests.includes(request)) return false
   if (known !== undefined) known.requests.push(request)
-  else batches.set(key, { model, batch, thread: batch.inline ? applicationThread : batch.worker, startNs, endNs: Math.max(startNs, inferEndNs), requests: [request] })
+  else
+    batches.set(key, {
+      model,
+      batch,
+      thread: batch.inline ? applicationThread : batch.worker,
+      startNs,
+      endNs: Math.max(startNs, inferEndNs),
+      requests: [request],
+    })
   return true
 }
 
@@ -73,7 +93,9 @@ function partsOf(trace: Trace, startNs: number, endNs: number): TimelineRequest[
 }
 
 /** How many requests of each model wait, by when that changes. */
-export function queueLengths(requests: readonly TimelineRequest[]): Map<string, { atNs: number; length: number }[]> {
+export function queueLengths(
+  requests: readonly TimelineRequest[],
+): Map<string, { atNs: number; length: number }[]> {
   const changes = new Map<string, { atNs: number; by: number }[]>()
   for (const { trace, startNs, endNs } of requests) {
     const from = timestampOf(trace, 'QUEUE_START') ?? startNs
@@ -85,7 +107,9 @@ export function queueLengths(requests: readonly TimelineRequest[]): Map<string, 
   return new Map([...changes].map(([model, all]) => [model, summed(all)]))
 }
 
-function summed(changes: readonly { readonly atNs: number; readonly by: number }[]): { atNs: number; length: number }[] {
+function summed(
+  changes: readonly { readonly atNs: number; readonly by: number }[],
+): { atNs: number; length: number }[] {
   const lengths: { atNs: number; length: number }[] = []
   let length = 0
   for (const { atNs, by } of changes.toSorted((a, b) => a.atNs - b.atNs)) {

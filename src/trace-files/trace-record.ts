@@ -61,7 +61,8 @@ export function addRecord(traces: Map<number, PartialTrace>, given: string): Par
   const isAnother = known !== undefined && known.model !== null && rest.model_name !== undefined
   if (isAnother) traces.delete(id) // the other comes behind those that are open
   let trace = isAnother ? undefined : known
-  if (trace === undefined) traces.set(id, (trace = { id, model: null, version: -1, batches: [], timestamps: [], tensors: [] }))
+  if (trace === undefined)
+    traces.set(id, (trace = { id, model: null, version: -1, batches: [], timestamps: [], tensors: [] }))
   if (rest.model_name !== undefined) Object.assign(trace, described(rest))
   trace.timestamps.push(...timestamps)
   if (activity !== undefined && tensor !== undefined) trace.tensors.push({ activity, ...tensor })
@@ -78,23 +79,70 @@ function parsed(given: string): v.InferOutput<typeof record> {
   const result = v.safeParse(record, value, { abortEarly: true })
   if (result.success) return result.output
   const [issue] = result.issues
-  const path = (issue.path ?? []).reduce((before, { key }) => (typeof key === 'number' ? `${before}[${key}]` : before === '' ? String(key) : `${before}.${String(key)}`), '')
+  const path = (issue.path ?? []).reduce(
+    (before, { key }) =>
+      typeof key === 'number'
+        ? `${before}[${key}]`
+        : before === ''
+          ? String(key)
+          : `${before}.${String(key)}`,
+    '',
+  )
   throw new NoRecord(`${path}: expected ${issue.expected ?? issue.message}, received ${issue.received}`)
 }
 
 type Described = Omit<v.InferOutput<typeof record>, 'id' | 'timestamps' | 'activity' | 'tensor'>
 
 /** What the first record says. */
-function described({ model_name, model_version, request_id, parent_id, timeout_ms, deadline_ms, sequence_id, batches, ...same }: Described): Partial<Trace> {
-  const named = { requestId: request_id, parentId: parent_id, timeoutMs: timeout_ms, deadlineMs: deadline_ms, sequenceId: sequence_id }
-  const given = Object.fromEntries(Object.entries({ ...same, ...named }).filter(([, value]) => value !== undefined))
+function described({
+  model_name,
+  model_version,
+  request_id,
+  parent_id,
+  timeout_ms,
+  deadline_ms,
+  sequence_id,
+  batches,
+  ...same
+}: Described): Partial<Trace> {
+  const named = {
+    requestId: request_id,
+    parentId: parent_id,
+    timeoutMs: timeout_ms,
+    deadlineMs: deadline_ms,
+    sequenceId: sequence_id,
+  }
+  const given = Object.fromEntries(
+    Object.entries({ ...same, ...named }).filter(([, value]) => value !== undefined),
+  )
   return { ...given, model: model_name!, version: model_version ?? -1, batches: batches.map(batchOf) }
 }
 
 function batchOf(given: Batch): TraceBatch {
-  const { taken_ns, gathered_ns, start_ns, infer_start_ns, infer_end_ns, output_start_ns, output_end_ns, part, error, ...same } = given
+  const {
+    taken_ns,
+    gathered_ns,
+    start_ns,
+    infer_start_ns,
+    infer_end_ns,
+    output_start_ns,
+    output_end_ns,
+    part,
+    error,
+    ...same
+  } = given
   const all = [taken_ns, gathered_ns, start_ns, infer_start_ns, infer_end_ns, output_start_ns, output_end_ns]
   const [takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs] = all as number[]
-  const moments = all.includes(undefined) ? null : { takenNs: takenNs!, gatheredNs: gatheredNs!, startNs: startNs!, inferStartNs: inferStartNs!, inferEndNs: inferEndNs!, outputStartNs: outputStartNs!, outputEndNs: outputEndNs! }
+  const moments = all.includes(undefined)
+    ? null
+    : {
+        takenNs: takenNs!,
+        gatheredNs: gatheredNs!,
+        startNs: startNs!,
+        inferStartNs: inferStartNs!,
+        inferEndNs: inferEndNs!,
+        outputStartNs: outputStartNs!,
+        outputEndNs: outputEndNs!,
+      }
   return { ...same, ...(part !== undefined && { part }), ...(error !== undefined && { error }), moments }
 }

@@ -1,4 +1,17 @@
-import { close, constants, fstat, fstatSync, ftruncate, ftruncateSync, open, openSync, stat, write, writeSync, type Stats } from 'node:fs'
+import {
+  close,
+  constants,
+  fstat,
+  fstatSync,
+  ftruncate,
+  ftruncateSync,
+  open,
+  openSync,
+  stat,
+  write,
+  writeSync,
+  type Stats,
+} from 'node:fs'
 import { promisify } from 'node:util'
 
 const opened = promisify(open)
@@ -8,7 +21,11 @@ const statOf = promisify(stat)
 const fstatOf = promisify(fstat)
 /** One call may write less than it was given. */
 const writtenOnce = (fd: number, data: Buffer, from: number, at: number) =>
-  new Promise<number>((resolve, reject) => write(fd, data, from, data.length - from, at, (error, count) => (error === null ? resolve(count) : reject(error))))
+  new Promise<number>((resolve, reject) =>
+    write(fd, data, from, data.length - from, at, (error, count) =>
+      error === null ? resolve(count) : reject(error),
+    ),
+  )
 
 /**
  * A FIFO that nobody reads fails instead of being waited for. Nothing is cut off by opening: that may still be on its way as the process
@@ -55,7 +72,7 @@ export class JsonArrayFile {
       const at = this.#at
       this.#comingLength = at + data.length
       try {
-        for (let done = 0; done < data.length; ) done += await writtenOnce(fd, data, done, at + done)
+        for (let done = 0; done < data.length;) done += await writtenOnce(fd, data, done, at + done)
         this.#length = at + data.length
       } catch (error) {
         this.#isTorn = this.#inode !== null
@@ -73,10 +90,11 @@ export class JsonArrayFile {
     const fd = (this.#fd ??= openSync(this.path, flags))
     const { size, isFile } = this.#settledSync(fd)
     if (isFile && this.#length === 0 && size > 0) ftruncateSync(fd, 0)
-    if (isFile && this.#length > 0 && (size < this.#length || size > (this.#comingLength ?? this.#length))) return // somebody else's
+    if (isFile && this.#length > 0 && (size < this.#length || size > (this.#comingLength ?? this.#length)))
+      return // somebody else's
     const at = this.#at
     const data = this.#framed([this.#items ?? '', items].filter((each) => each !== '').join(between))
-    for (let done = 0; done < data.length; ) done += writeSync(fd, data, done, data.length - done, at + done)
+    for (let done = 0; done < data.length;) done += writeSync(fd, data, done, data.length - done, at + done)
     this.#length = at + data.length
   }
 
@@ -124,7 +142,8 @@ export class JsonArrayFile {
       this.#inode = ino
       this.#isTorn = false
     } else if (this.#isTorn && ino === this.#inode) await this.#restore(fd)
-    else if (size !== this.#length || ino !== this.#inode) throw new Error(`something else has written to it: expected its ${this.#length} bytes, found ${size}`)
+    else if (size !== this.#length || ino !== this.#inode)
+      throw new Error(`something else has written to it: expected its ${this.#length} bytes, found ${size}`)
     return fd
   }
 
@@ -142,7 +161,8 @@ export class JsonArrayFile {
     for (;;) {
       const stats = fstatSync(fd)
       const isThere = this.#comingLength === null || stats.size === this.#comingLength
-      if (isThere || !stats.isFile() || performance.now() > untilMs) return { size: stats.size, isFile: stats.isFile() }
+      if (isThere || !stats.isFile() || performance.now() > untilMs)
+        return { size: stats.size, isFile: stats.isFile() }
       Atomics.wait(pause, 0, 0, 1)
     }
   }

@@ -48,7 +48,10 @@ export class TraceAccount {
     this.failure = { file, reason }
     if (!isFirst) return
     this.#tell({ type: 'failed', file, reason })
-    process.emitWarning(`Traces cannot be written to ${file}: ${reason}. They are lost until they can; requests go on.`, { type: 'ZerohopWarning', code: 'ZEROHOP_TRACE_FAILED' })
+    process.emitWarning(
+      `Traces cannot be written to ${file}: ${reason}. They are lost until they can; requests go on.`,
+      { type: 'ZerohopWarning', code: 'ZEROHOP_TRACE_FAILED' },
+    )
   }
 
   statistics(): TraceStatistics {

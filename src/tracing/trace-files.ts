@@ -23,7 +23,9 @@ export class TraceFiles {
    */
   check(name: string, path: string | null): void {
     if (path === null || this.#writers.has(path) || !inUse.has(path)) return
-    throw invalidArgument(`${name}.file`, 'a file to which no other engine of this process writes', path, { hint: 'Take another one, or close that engine before' })
+    throw invalidArgument(`${name}.file`, 'a file to which no other engine of this process writes', path, {
+      hint: 'Take another one, or close that engine before',
+    })
   }
 
   /** Which files are written from now on, by path. Those of before are closed, and gone on with when they come again. */

@@ -36,12 +36,16 @@ export class TraceSamplings {
   readonly #first: ResolvedTraceSettings
   readonly #engine: TraceSampling
   /** Of models that have some of their own: what they were given, and what comes of it. */
-  readonly #models = new Map<string, { readonly given: GivenTraceSettings; readonly sampling: TraceSampling }>()
+  readonly #models = new Map<
+    string,
+    { readonly given: GivenTraceSettings; readonly sampling: TraceSampling }
+  >()
 
   constructor(settings: ResolvedTraceSettings, models: ReadonlyMap<string, GivenTraceSettings>) {
     this.#first = settings
     this.#engine = new TraceSampling(settings)
-    for (const [name, given] of models) this.#models.set(name, { given, sampling: new TraceSampling(withSettings(settings, given)) })
+    for (const [name, given] of models)
+      this.#models.set(name, { given, sampling: new TraceSampling(withSettings(settings, given)) })
   }
 
   /** @param model `null` for the engine's. */
@@ -69,7 +73,10 @@ export class TraceSamplings {
     if (model === null) {
       this.#engine.become(this.#ofEngine(given), given.count !== undefined)
       for (const { given: own, sampling } of this.#models.values()) {
-        sampling.become(withSettings(this.#engine.settings, own), given.count !== undefined && own.count === undefined)
+        sampling.become(
+          withSettings(this.#engine.settings, own),
+          given.count !== undefined && own.count === undefined,
+        )
       }
       return
     }
@@ -82,7 +89,12 @@ export class TraceSamplings {
   }
 
   #ofEngine(given: GivenTraceSettings): ResolvedTraceSettings {
-    const asAtFirst = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value ?? this.#first[name as keyof ResolvedTraceSettings]]))
+    const asAtFirst = Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [
+        name,
+        value ?? this.#first[name as keyof ResolvedTraceSettings],
+      ]),
+    )
     return { ...this.#engine.settings, ...asAtFirst }
   }
 

@@ -1,4 +1,10 @@
-import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, SharedAnswer } from '../observability/request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  SharedAnswer,
+} from '../observability/request-observer.ts'
 
 /** From the engine's clock to that of `CLOCK_MONOTONIC`, by which other tools of the machine go, in nanoseconds. */
 const originNs = Number(process.hrtime.bigint()) - Math.round(performance.now() * 1e6)
@@ -18,7 +24,11 @@ export interface TraceEnd {
 }
 
 /** The first record of a trace: Triton's fields, and of ours what tells the request and its batches apart. */
-export function traceRecord({ name, version, metadata }: ObservedModel, facts: RequestFacts, { id, parentId, runs, shared, error }: TraceEnd): string {
+export function traceRecord(
+  { name, version, metadata }: ObservedModel,
+  facts: RequestFacts,
+  { id, parentId, runs, shared, error }: TraceEnd,
+): string {
   const { requestId, rows, priority, timeoutMs, deadlineMs, sequenceId } = facts
   let text = `{"id":${id},"model_name":${JSON.stringify(name)},"model_version":${version}`
   if (requestId !== undefined) text += `,"request_id":${JSON.stringify(requestId)}`
@@ -27,7 +37,8 @@ export function traceRecord({ name, version, metadata }: ObservedModel, facts: R
   if (priority !== undefined) text += `,"priority":${priority}`
   if (timeoutMs !== undefined) text += `,"timeout_ms":${timeoutMs}`
   if (deadlineMs !== undefined) text += `,"deadline_ms":${deadlineMs}`
-  if (sequenceId !== undefined) text += `,"sequence_id":${typeof sequenceId === 'number' ? sequenceId : JSON.stringify(String(sequenceId))}`
+  if (sequenceId !== undefined)
+    text += `,"sequence_id":${typeof sequenceId === 'number' ? sequenceId : JSON.stringify(String(sequenceId))}`
   const dims = openDims(metadata.inputs, facts.dims)
   if (dims !== null) text += `,"dims":${JSON.stringify(dims)}`
   if (error !== null) text += `,"error":${JSON.stringify(error)}`
@@ -37,7 +48,10 @@ export function traceRecord({ name, version, metadata }: ObservedModel, facts: R
 }
 
 /** The record of its timestamps, in their order; none is before another that comes first on the way. */
-export function timestampsRecord(id: number, moments: readonly (readonly [name: string, atMs: number])[]): string {
+export function timestampsRecord(
+  id: number,
+  moments: readonly (readonly [name: string, atMs: number])[],
+): string {
   let lastNs = 0
   const shown = moments.map(([name, atMs]) => {
     lastNs = Math.max(lastNs, nanoseconds(atMs))
@@ -71,8 +85,15 @@ function sharedText(batch: ObservedBatch): string {
 }
 
 /** Dims of the inputs that the model leaves open beyond the rows, by name; `null` for none. */
-function openDims(inputs: ObservedModel['metadata']['inputs'], dims: RequestFacts['dims']): Record<string, readonly number[]> | null {
+function openDims(
+  inputs: ObservedModel['metadata']['inputs'],
+  dims: RequestFacts['dims'],
+): Record<string, readonly number[]> | null {
   if (dims === null) return null
-  const open = inputs.flatMap(({ name, shape, batchAxis = 0 }, index) => (shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxis) && dims[index] ? [[name, dims[index]] as const] : []))
+  const open = inputs.flatMap(({ name, shape, batchAxis = 0 }, index) =>
+    shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxis) && dims[index]
+      ? [[name, dims[index]] as const]
+      : [],
+  )
   return open.length === 0 ? null : Object.fromEntries(open)
 }

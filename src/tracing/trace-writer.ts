@@ -119,7 +119,8 @@ export class TraceWriter {
         if (typeof next === 'function') next()
         else await this.#do(next)
       }
-      if (this.#closing) await Promise.all([this.#whole, this.#numbered].map((chapter) => chapter && this.#close(chapter)))
+      if (this.#closing)
+        await Promise.all([this.#whole, this.#numbered].map((chapter) => chapter && this.#close(chapter)))
     } while (this.#queue.length > 0)
     this.#running = null
     for (const tell of this.#closers.splice(0)) tell()
@@ -130,7 +131,8 @@ export class TraceWriter {
       await this.#pause(chapter)
       await this.#write(chapter)
     }
-    if (chapter.texts.length === 0 && chapter !== this.#whole && chapter !== this.#numbered) await this.#close(chapter)
+    if (chapter.texts.length === 0 && chapter !== this.#whole && chapter !== this.#numbered)
+      await this.#close(chapter)
   }
 
   /** Waits a little for more to write, unless there is enough, it is the first for long or somebody waits. */

@@ -1,5 +1,11 @@
 import { InferenceError } from '../errors.ts'
-import type { ObservedModel, ObservedRun, RequestFacts, RequestObservation, SharedAnswer } from '../observability/request-observer.ts'
+import type {
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  SharedAnswer,
+} from '../observability/request-observer.ts'
 import type { ResolvedTraceSettings } from '../config/trace-options.ts'
 import { tensorText, tensorTextBytes } from './tensor-text.ts'
 import type { TraceAccount } from './trace-account.ts'
@@ -33,7 +39,14 @@ export class TracedRequest implements RequestObservation {
   #shared: SharedAnswer | null = null
   #passed: readonly Moment[] = []
 
-  private constructor(source: TraceSource, model: ObservedModel, facts: RequestFacts, settings: ResolvedTraceSettings, writer: TraceWriter, parentId: number | null) {
+  private constructor(
+    source: TraceSource,
+    model: ObservedModel,
+    facts: RequestFacts,
+    settings: ResolvedTraceSettings,
+    writer: TraceWriter,
+    parentId: number | null,
+  ) {
     this.#id = source.nextId()
     this.#source = source
     this.#model = model
@@ -44,7 +57,14 @@ export class TracedRequest implements RequestObservation {
   }
 
   /** @returns `null` when there is no memory for another trace. */
-  static begin(source: TraceSource, model: ObservedModel, facts: RequestFacts, settings: ResolvedTraceSettings, writer: TraceWriter, parentId: number | null = null): TracedRequest | null {
+  static begin(
+    source: TraceSource,
+    model: ObservedModel,
+    facts: RequestFacts,
+    settings: ResolvedTraceSettings,
+    writer: TraceWriter,
+    parentId: number | null = null,
+  ): TracedRequest | null {
     source.account.begun++
     if (!source.account.reserve(usualBytes)) {
       source.account.dropped++
@@ -80,8 +100,17 @@ export class TracedRequest implements RequestObservation {
     const nowMs = this.#source.nowMs() // before what it takes to write it down
     if (succeeded) this.#noteOutputs(answer)
     const error = succeeded ? null : reason instanceof InferenceError ? reason.code : 'cancelled'
-    const records = [traceRecord(this.#model, this.#facts, { id: this.#id, parentId: this.#parentId, runs: this.#runs, shared: this.#shared, error })]
-    if (this.#settings.level.includes('TIMESTAMPS')) records.push(timestampsRecord(this.#id, this.#moments(succeeded, nowMs)))
+    const records = [
+      traceRecord(this.#model, this.#facts, {
+        id: this.#id,
+        parentId: this.#parentId,
+        runs: this.#runs,
+        shared: this.#shared,
+        error,
+      }),
+    ]
+    if (this.#settings.level.includes('TIMESTAMPS'))
+      records.push(timestampsRecord(this.#id, this.#moments(succeeded, nowMs)))
     const text = [...records, ...this.#tensors].join(',\n')
     if (this.#bytes === 0 || !account.reserve(text.length - this.#bytes)) {
       account.release(this.#bytes)
@@ -97,7 +126,10 @@ export class TracedRequest implements RequestObservation {
     const isWhole = last !== undefined && last.isLast
     // As the statistics have it; what a cache was asked before belongs to the request.
     const startMs = first !== undefined && (isWhole || first.part !== null) ? first.queuedAtMs : atMs
-    const moments: Moment[] = [['REQUEST_START', startMs], ['QUEUE_START', startMs]]
+    const moments: Moment[] = [
+      ['REQUEST_START', startMs],
+      ['QUEUE_START', startMs],
+    ]
     if (this.#shared !== null) moments.push(['COMPUTE_START', this.#shared.begunAtMs])
     else if (runs.length > 0) moments.push(...momentsOf(runs))
     moments.push(...this.#passed)
@@ -116,7 +148,9 @@ export class TracedRequest implements RequestObservation {
   #noteOutputs(answer: unknown): void {
     this.#noteTensors('TENSOR_BACKEND_OUTPUT', () => {
       const outputs = this.#facts.reported ? (answer as { outputs: object }).outputs : (answer as object)
-      return Object.entries(outputs).flatMap(([name, value]) => (value === null ? [] : [{ name, ...shownOf(value, this.#typeOf(name)) }]))
+      return Object.entries(outputs).flatMap(([name, value]) =>
+        value === null ? [] : [{ name, ...shownOf(value, this.#typeOf(name)) }],
+      )
     })
   }
 
@@ -124,7 +158,15 @@ export class TracedRequest implements RequestObservation {
     return this.#model.metadata.outputs.find(({ name }) => name === output)?.type ?? ''
   }
 
-  #noteTensors(activity: string, tensors: () => readonly { readonly name: string; readonly type: string; readonly dims: readonly number[]; readonly data: unknown }[]): void {
+  #noteTensors(
+    activity: string,
+    tensors: () => readonly {
+      readonly name: string
+      readonly type: string
+      readonly dims: readonly number[]
+      readonly data: unknown
+    }[],
+  ): void {
     if (!this.#settings.level.includes('TENSORS') || this.#bytes === 0) return
     try {
       const all = tensors()
@@ -132,7 +174,10 @@ export class TracedRequest implements RequestObservation {
       const roughBytes = all.reduce((sum, { data }) => sum + tensorTextBytes(data), 0)
       if (!account.reserve(roughBytes)) return this.#giveUp()
       account.release(roughBytes)
-      const texts = all.map(({ name, type, dims, data }) => `{"id":${this.#id},"activity":"${activity}","tensor":${tensorText(name, type, dims, data)}}`)
+      const texts = all.map(
+        ({ name, type, dims, data }) =>
+          `{"id":${this.#id},"activity":"${activity}","tensor":${tensorText(name, type, dims, data)}}`,
+      )
       const bytes = texts.reduce((sum, text) => sum + text.length, 0)
       if (!account.reserve(bytes)) return this.#giveUp()
       this.#bytes += bytes
@@ -157,12 +202,25 @@ function momentsOf(runs: readonly ObservedRun[]): Moment[] {
   const doneAtMs = Math.max(...answered.map(({ batch }) => batch.moments!.doneAtMs))
   const [only] = answered
   const { inferStartMs, scatterAtMs } = only!.batch.moments!
-  const between: Moment[] = answered.length > 1 ? [] : [['COMPUTE_INPUT_END', inferStartMs], ['COMPUTE_OUTPUT_START', scatterAtMs]]
-  return [['COMPUTE_START', begunAtMs], ...between, ['COMPUTE_END', doneAtMs], ['INFER_RESPONSE_COMPLETE', doneAtMs]]
+  const between: Moment[] =
+    answered.length > 1
+      ? []
+      : [
+          ['COMPUTE_INPUT_END', inferStartMs],
+          ['COMPUTE_OUTPUT_START', scatterAtMs],
+        ]
+  return [
+    ['COMPUTE_START', begunAtMs],
+    ...between,
+    ['COMPUTE_END', doneAtMs],
+    ['INFER_RESPONSE_COMPLETE', doneAtMs],
+  ]
 }
 
 /** An output as a tensor, or what it is instead. */
 function shownOf(value: unknown, type: string): { type: string; dims: readonly number[]; data: unknown } {
   const tensor = value as { type?: string; dims?: readonly number[]; data?: unknown }
-  return Array.isArray(tensor.dims) ? { type: tensor.type!, dims: tensor.dims, data: tensor.data } : { type, dims: [], data: value }
+  return Array.isArray(tensor.dims)
+    ? { type: tensor.type!, dims: tensor.dims, data: tensor.data }
+    : { type, dims: [], data: value }
 }

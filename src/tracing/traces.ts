@@ -1,8 +1,18 @@
-import { checkFile, readTraceSettings, type ResolvedTraceOptions, type ResolvedTraceSettings } from '../config/trace-options.ts'
+import {
+  checkFile,
+  readTraceSettings,
+  type ResolvedTraceOptions,
+  type ResolvedTraceSettings,
+} from '../config/trace-options.ts'
 import type { Clock } from '../clock.ts'
 import type { TraceEvent } from '../observability/engine-events.ts'
 import type { Observers } from '../observability/observers.ts'
-import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type {
+  ObservedModel,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+} from '../observability/request-observer.ts'
 import { TraceAccount, type TraceStatistics } from './trace-account.ts'
 import { TraceFiles } from './trace-files.ts'
 import { TraceSamplings } from './trace-sampling.ts'
@@ -21,7 +31,12 @@ export class Traces implements RequestObserver, TraceSource {
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for a file that another engine writes. */
-  constructor({ settings, models, maxBufferedBytes }: ResolvedTraceOptions, observers: Observers, clock: Clock, tell: (event: TraceEvent) => void) {
+  constructor(
+    { settings, models, maxBufferedBytes }: ResolvedTraceOptions,
+    observers: Observers,
+    clock: Clock,
+    tell: (event: TraceEvent) => void,
+  ) {
     this.account = new TraceAccount(maxBufferedBytes, tell)
     this.#observers = observers
     this.#clock = clock
@@ -95,7 +110,11 @@ export class Traces implements RequestObserver, TraceSource {
 
   #apply(): void {
     if (this.#closed) return
-    this.#files.use(new Set(this.#samplings.all.flatMap(({ settings: { level, file } }) => (level.length > 0 ? [file!] : []))))
+    this.#files.use(
+      new Set(
+        this.#samplings.all.flatMap(({ settings: { level, file } }) => (level.length > 0 ? [file!] : [])),
+      ),
+    )
     this.#watch()
   }
 

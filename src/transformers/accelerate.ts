@@ -35,7 +35,12 @@ export interface AccelerateOptions {
  * Lengths that are filled up to: to each length, from the one before in such steps. On a CPU what is filled up costs as much as what is not, and
  * larger batches save little: measured with 64 callers of sentences, these took less CPU than longer steps, and than equal lengths only.
  */
-const steps: readonly (readonly [length: number, step: number])[] = [[64, 4], [128, 8], [256, 16], [512, 32]]
+const steps: readonly (readonly [length: number, step: number])[] = [
+  [64, 4],
+  [128, 8],
+  [256, 16],
+  [512, 32],
+]
 const defaultSizes = steps.flatMap(([length, step], index) => {
   const from = steps[index - 1]?.[0] ?? 0
   return Array.from({ length: (length - from) / step }, (_, place) => from + step * (place + 1))
@@ -58,7 +63,9 @@ const lastCalls = new WeakMap<object, Promise<void>>()
 export async function accelerate<P extends object>(pipeline: P, options: AccelerateOptions = {}): Promise<P> {
   const loaded = loadedModel(pipeline)
   checkOptions(options, loaded)
-  const call = Promise.allSettled([lastCalls.get(loaded.sessions)]).then(() => replaceSessions(loaded, options))
+  const call = Promise.allSettled([lastCalls.get(loaded.sessions)]).then(() =>
+    replaceSessions(loaded, options),
+  )
   lastCalls.set(loaded.sessions, call)
   await call
   return pipeline
@@ -66,10 +73,15 @@ export async function accelerate<P extends object>(pipeline: P, options: Acceler
 
 /** Replaces all sessions of a model, or none. */
 async function replaceSessions({ sessions, tokens }: LoadedModel, options: AccelerateOptions): Promise<void> {
-  const wanted = Object.entries(sessions).filter(([name, session]) => !accelerated.has(session) && !keepsState(name, session))
-  const put = (all: readonly LoadedSession[]) => wanted.forEach(([name], index) => (sessions[name] = all[index]!))
+  const wanted = Object.entries(sessions).filter(
+    ([name, session]) => !accelerated.has(session) && !keepsState(name, session),
+  )
+  const put = (all: readonly LoadedSession[]) =>
+    wanted.forEach(([name], index) => (sessions[name] = all[index]!))
   const before = wanted.map(([, session]) => session)
-  const opening = await Promise.allSettled(wanted.map(([name, session]) => replacementOf(name, session, tokens, options)))
+  const opening = await Promise.allSettled(
+    wanted.map(([name, session]) => replacementOf(name, session, tokens, options)),
+  )
   const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   try {
     firstFailure(opening)
@@ -92,19 +104,36 @@ function firstFailure(results: readonly PromiseSettledResult<unknown>[]): void {
 function checkOptions(options: unknown, { sessions }: LoadedModel): void {
   const { engine, models = {} } = readOptions('options', options, ['engine', 'padding', 'models'])
   if (engine !== undefined) checkEngine(engine)
-  for (const [name, model] of Object.entries(readOptions('options.models', models, Object.keys(sessions)))) readPlain(`options.models.${name}`, model)
+  for (const [name, model] of Object.entries(readOptions('options.models', models, Object.keys(sessions))))
+    readPlain(`options.models.${name}`, model)
 }
 
-async function replacementOf(name: string, session: LoadedSession, tokens: TextTokens, { engine, padding = defaultSizes, models = {} }: AccelerateOptions): Promise<LoadedSession> {
+async function replacementOf(
+  name: string,
+  session: LoadedSession,
+  tokens: TextTokens,
+  { engine, padding = defaultSizes, models = {} }: AccelerateOptions,
+): Promise<LoadedSession> {
   const { path, ...ownOptions } = models[name] ?? {}
   const origin = originOf(session)
   const file = path ?? origin?.path
   if (file === undefined) {
     const hint = `Import zerohop/transformers before the pipeline is loaded, with the onnxruntime-node that it uses; or give its path: { models: { ${name}: { path } } }`
-    throw invalidArgument(`session '${name}'`, 'to have been opened of a file that is known', 'none that is', { hint })
+    throw invalidArgument(
+      `session '${name}'`,
+      'to have been opened of a file that is known',
+      'none that is',
+      { hint },
+    )
   }
-  const found = padding === false || ownOptions.padding !== undefined ? null : await findTextPadding(session, tokens, padding as PaddingConfig['sizes'])
-  const settings = await modelSettings(sessionOptions(origin, ownOptions), { ...ownOptions, ...(found !== null && { padding: found }) })
+  const found =
+    padding === false || ownOptions.padding !== undefined
+      ? null
+      : await findTextPadding(session, tokens, padding as PaddingConfig['sizes'])
+  const settings = await modelSettings(sessionOptions(origin, ownOptions), {
+    ...ownOptions,
+    ...(found !== null && { padding: found }),
+  })
   const handler = await openSession(engine ?? defaultEngine(), file, settings)
   // By its own class, whose tensors transformers.js knows.
   const replacement: LoadedSession = new (session.constructor as SessionClass)(handler)
@@ -117,9 +146,14 @@ async function replacementOf(name: string, session: LoadedSession, tokens: TextT
 }
 
 /** As the session was opened; where its model runs may be said anew. */
-function sessionOptions(origin: SessionOrigin | undefined, { executionProviders, instanceGroup }: ModelOptions): InferenceSession.SessionOptions {
+function sessionOptions(
+  origin: SessionOrigin | undefined,
+  { executionProviders, instanceGroup }: ModelOptions,
+): InferenceSession.SessionOptions {
   const { executionProviders: before, ...others } = origin?.options ?? {}
-  return before === undefined || executionProviders !== undefined || instanceGroup !== undefined ? others : { ...others, executionProviders: before }
+  return before === undefined || executionProviders !== undefined || instanceGroup !== undefined
+    ? others
+    : { ...others, executionProviders: before }
 }
 
 /** transformers.js hands on as `past_...` what is answered as `present...`: keys and values, convolutions, recurrences. */

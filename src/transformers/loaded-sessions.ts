@@ -30,17 +30,28 @@ interface ModelParts {
 export function loadedModel(given: unknown): LoadedModel {
   const { model = given as ModelParts | null, tokenizer } = (given ?? {}) as PipelineParts
   const { sessions, config } = model ?? {}
-  if (!isSessions(sessions)) throw invalidArgument('pipeline', 'a loaded pipeline of @huggingface/transformers, or a model of it', given)
+  if (!isSessions(sessions))
+    throw invalidArgument(
+      'pipeline',
+      'a loaded pipeline of @huggingface/transformers, or a model of it',
+      given,
+    )
   const { pad_token_id: ofModel, vocab_size: ofVocabulary, max_position_embeddings: positions } = config ?? {}
   const padId = wholeNumber(tokenizer?.pad_token_id) ?? wholeNumber(ofModel) ?? 0
-  const longestText = Math.min(wholeNumber(tokenizer?.model_max_length) ?? Infinity, wholeNumber(positions) ?? Infinity)
+  const longestText = Math.min(
+    wholeNumber(tokenizer?.model_max_length) ?? Infinity,
+    wholeNumber(positions) ?? Infinity,
+  )
   return { sessions, tokens: { padId, vocabularySize: wholeNumber(ofVocabulary) ?? 2, longestText } }
 }
 
 function isSessions(sessions: unknown): sessions is Record<string, LoadedSession> {
   if (typeof sessions !== 'object' || sessions === null) return false
   const all = Object.values(sessions) as Partial<LoadedSession>[]
-  return all.length > 0 && all.every((session) => typeof session?.run === 'function' && Array.isArray(session.inputNames))
+  return (
+    all.length > 0 &&
+    all.every((session) => typeof session?.run === 'function' && Array.isArray(session.inputNames))
+  )
 }
 
 function wholeNumber(value: unknown): number | undefined {

@@ -31,19 +31,34 @@ type RunText = (ids: readonly number[], length?: number) => Promise<InferenceSes
  *
  * @returns `null` where they cannot: it is no encoder of text, its outputs have the length more than once, or what is filled up changes the rest.
  */
-export async function findTextPadding(session: TriedSession, tokens: TextTokens, sizes: PaddingConfig['sizes']): Promise<PaddingConfig[] | null> {
+export async function findTextPadding(
+  session: TriedSession,
+  tokens: TextTokens,
+  sizes: PaddingConfig['sizes'],
+): Promise<PaddingConfig[] | null> {
   const { inputMetadata } = session
   if (!isTextEncoder(inputMetadata)) return null
-  const run: RunText = (ids, length = ids.length) => session.run(Object.fromEntries(inputMetadata.map((input) => [input.name, textInput(input, ids, length, tokens)])))
+  const run: RunText = (ids, length = ids.length) =>
+    session.run(
+      Object.fromEntries(inputMetadata.map((input) => [input.name, textInput(input, ids, length, tokens)])),
+    )
   const text = textOf(longLength, tokens)
   try {
     const short = await run(text.slice(0, shortLength))
     const long = await run(text)
-    const outputs = session.outputNames.flatMap((name) => axesThatDiffer(short[name]!, long[name]!).map((dim) => ({ name, dim })))
-    if (new Set(outputs.map(({ name }) => name)).size < outputs.length || outputs.some(({ dim }) => dim === 0)) return null
+    const outputs = session.outputNames.flatMap((name) =>
+      axesThatDiffer(short[name]!, long[name]!).map((dim) => ({ name, dim })),
+    )
+    if (
+      new Set(outputs.map(({ name }) => name)).size < outputs.length ||
+      outputs.some(({ dim }) => dim === 0)
+    )
+      return null
     const isUnchanged = async (length: number) => {
       const filled = await run(text.slice(0, shortLength), length)
-      return session.outputNames.every((name) => areClose(short[name]!, cutBack(filled[name]!, outputs.find((output) => output.name === name)?.dim)))
+      return session.outputNames.every((name) =>
+        areClose(short[name]!, cutBack(filled[name]!, outputs.find((output) => output.name === name)?.dim)),
+      )
     }
     if (!(await isUnchanged(longLength))) return null
     const taken = Array.isArray(sizes) ? upTo(tokens.longestText, sizes) : sizes
@@ -60,13 +75,28 @@ function upTo(longest: number, sizes: readonly number[]): readonly number[] {
   return shorter.length === sizes.length ? sizes : [...shorter, longest]
 }
 
-function isTextEncoder(inputs: readonly InferenceSession.ValueMetadata[]): inputs is InferenceSession.TensorValueMetadata[] {
-  const isOfAnyLength = (input: InferenceSession.ValueMetadata) => input.isTensor && input.type === 'int64' && input.shape.length === 2 && input.shape.every((dim) => typeof dim === 'string')
+function isTextEncoder(
+  inputs: readonly InferenceSession.ValueMetadata[],
+): inputs is InferenceSession.TensorValueMetadata[] {
+  const isOfAnyLength = (input: InferenceSession.ValueMetadata) =>
+    input.isTensor &&
+    input.type === 'int64' &&
+    input.shape.length === 2 &&
+    input.shape.every((dim) => typeof dim === 'string')
   const names = inputs.map(({ name }) => name)
-  return names.includes('input_ids') && names.includes('attention_mask') && inputs.every((input) => textInputs.includes(input.name) && isOfAnyLength(input))
+  return (
+    names.includes('input_ids') &&
+    names.includes('attention_mask') &&
+    inputs.every((input) => textInputs.includes(input.name) && isOfAnyLength(input))
+  )
 }
 
-function paddingOf(inputs: readonly { name: string }[], { padId }: TextTokens, outputs: { name: string; dim: number }[], sizes: PaddingConfig['sizes']): PaddingConfig[] {
+function paddingOf(
+  inputs: readonly { name: string }[],
+  { padId }: TextTokens,
+  outputs: { name: string; dim: number }[],
+  sizes: PaddingConfig['sizes'],
+): PaddingConfig[] {
   return inputs.map(({ name }) => ({
     input: name,
     dim: 1,
@@ -79,12 +109,24 @@ function paddingOf(inputs: readonly { name: string }[], { padId }: TextTokens, o
 /** A text without the id that texts are filled up with. */
 function textOf(length: number, { padId, vocabularySize }: TextTokens): number[] {
   const step = 7
-  return Array.from({ length: length + 1 }, (_, index) => (step * (index + 1)) % vocabularySize).filter((id) => id !== padId).slice(0, length)
+  return Array.from({ length: length + 1 }, (_, index) => (step * (index + 1)) % vocabularySize)
+    .filter((id) => id !== padId)
+    .slice(0, length)
 }
 
-function textInput({ name }: { name: string }, ids: readonly number[], length: number, { padId }: TextTokens): Tensor {
-  const [own, rest] = name === 'input_ids' ? [ids, padId] : [ids.map(() => (name === 'attention_mask' ? 1 : 0)), 0]
-  return new Tensor('int64', BigInt64Array.from({ length }, (_, index) => BigInt(own[index] ?? rest)), [1, length])
+function textInput(
+  { name }: { name: string },
+  ids: readonly number[],
+  length: number,
+  { padId }: TextTokens,
+): Tensor {
+  const [own, rest] =
+    name === 'input_ids' ? [ids, padId] : [ids.map(() => (name === 'attention_mask' ? 1 : 0)), 0]
+  return new Tensor(
+    'int64',
+    BigInt64Array.from({ length }, (_, index) => BigInt(own[index] ?? rest)),
+    [1, length],
+  )
 }
 
 function axesThatDiffer(a: Tensor, b: Tensor): number[] {
@@ -102,5 +144,8 @@ function cutBack(value: Tensor, axis: number | undefined): number[] {
 function areClose(alone: Tensor, filled: readonly number[]): boolean {
   const numbers = Array.from(alone.data as ArrayLike<number | bigint>, Number)
   const largest = numbers.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
-  return numbers.length === filled.length && numbers.every((value, index) => Math.abs(value - filled[index]!) <= tolerance * largest)
+  return (
+    numbers.length === filled.length &&
+    numbers.every((value, index) => Math.abs(value - filled[index]!) <= tolerance * largest)
+  )
 }

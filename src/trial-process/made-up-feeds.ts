@@ -11,12 +11,21 @@ const mostRecipes = 8
  * Requests that a model may be able to run, of one row where it has rows: pairs of like ones, the likeliest first. None of a model with
  * an input that is no tensor.
  */
-export function* madeUpFeeds(inputs: readonly ValueMetadata[], optional: ReadonlySet<number>): Generator<readonly TrialFeeds[]> {
+export function* madeUpFeeds(
+  inputs: readonly ValueMetadata[],
+  optional: ReadonlySet<number>,
+): Generator<readonly TrialFeeds[]> {
   if (!inputs.every(({ type }) => isElementType(type))) return
   const tensors = inputs as readonly TensorMetadata[]
   for (const { rowDims, draws } of rowRecipes(tensors, null, null, optional).slice(0, mostRecipes)) {
-    const dims = rowDims.map((own, index) => (hasFixedFirst(tensors[index]!) ? [tensors[index]!.shape[0] as number, ...own] : own))
-    yield [0, 1].map((row) => sampleRow(tensors, dims, draws, row).map((feed, index) => feed && { ...feed, dims: asDeclared(tensors[index]!, feed.dims) }))
+    const dims = rowDims.map((own, index) =>
+      hasFixedFirst(tensors[index]!) ? [tensors[index]!.shape[0] as number, ...own] : own,
+    )
+    yield [0, 1].map((row) =>
+      sampleRow(tensors, dims, draws, row).map(
+        (feed, index) => feed && { ...feed, dims: asDeclared(tensors[index]!, feed.dims) },
+      ),
+    )
   }
 }
 

@@ -2,13 +2,16 @@ import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { TrialTask } from '../compiled-models/trial-messages.ts'
 
 /** The configuration of a task, with the bytes that come over standard input in their places. */
-export async function completeConfig({ config, parts }: TrialTask, input: AsyncIterable<Uint8Array>): Promise<ResolvedConfig> {
+export async function completeConfig(
+  { config, parts }: TrialTask,
+  input: AsyncIterable<Uint8Array>,
+): Promise<ResolvedConfig> {
   if (parts.length === 0) return config
   const buffers = parts.map((byteLength) => new SharedArrayBuffer(byteLength))
   let part = 0
   let filled = 0
   for await (const piece of input) {
-    for (let at = 0; at < piece.byteLength; ) {
+    for (let at = 0; at < piece.byteLength;) {
       while (filled === parts[part]) [part, filled] = [part + 1, 0]
       const length = Math.min(piece.byteLength - at, parts[part]! - filled)
       new Uint8Array(buffers[part]!, filled, length).set(piece.subarray(at, at + length))

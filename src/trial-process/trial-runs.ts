@@ -14,9 +14,14 @@ export interface TrialRun {
 }
 
 /** Runs a model on the first made-up requests that it can run; none when there are no such. */
-export async function runOnMadeUp({ scheduler, session }: LoadedModel, optionalInputs: readonly string[]): Promise<TrialRun[]> {
+export async function runOnMadeUp(
+  { scheduler, session }: LoadedModel,
+  optionalInputs: readonly string[],
+): Promise<TrialRun[]> {
   const { inputs } = scheduler!.metadata
-  const optional = new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])))
+  const optional = new Set(
+    inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
+  )
   for (const requests of madeUpFeeds(inputs, optional)) {
     const runs: TrialRun[] = []
     for (const feeds of requests) {
@@ -29,12 +34,17 @@ export async function runOnMadeUp({ scheduler, session }: LoadedModel, optionalI
 }
 
 /** Why the compiled form of a model is not that model, as far as its description and these runs show; `null` when they show nothing. */
-export async function differenceFrom(model: Pick<LoadedModel, 'scheduler'>, runs: readonly TrialRun[], compiled: LoadedModel): Promise<string | null> {
+export async function differenceFrom(
+  model: Pick<LoadedModel, 'scheduler'>,
+  runs: readonly TrialRun[],
+  compiled: LoadedModel,
+): Promise<string | null> {
   const described = ({ scheduler }: Pick<LoadedModel, 'scheduler'>) => {
     const { inputs, outputs, unservableOutputs } = scheduler!.metadata
     return JSON.stringify([inputs, outputs, unservableOutputs])
   }
-  if (described(model) !== described(compiled)) return `it has other inputs or outputs: ${described(compiled)} instead of ${described(model)}`
+  if (described(model) !== described(compiled))
+    return `it has other inputs or outputs: ${described(compiled)} instead of ${described(model)}`
   for (const { feeds, outputs } of runs) {
     const { error, outputs: again } = await compiled.session.runSample(feeds, true)
     if (error !== null) return `it fails where the model does not: ${error}`

@@ -28,24 +28,41 @@ const ensemble = 'ensemble'
  * @throws InferenceError `ERR_MODEL_CONFIG`, {@link isUnsupported unsupported} for another backend.
  */
 export function checkBackend(config: ConfigFields): boolean {
-  const [ownPlatform, ownBackend] = [config.string('platform') || undefined, config.string('backend') || undefined]
+  const [ownPlatform, ownBackend] = [
+    config.string('platform') || undefined,
+    config.string('backend') || undefined,
+  ]
   const isEnsemble = config.has('ensemble_scheduling')
-  if (isEnsemble && ownBackend !== undefined) config.fail('backend', 'to be left out beside ensemble_scheduling', ownBackend)
-  if (isEnsemble && ownPlatform !== undefined && ownPlatform !== ensemble) config.fail('platform', `'${ensemble}', as there is ensemble_scheduling`, ownPlatform)
-  if (!isEnsemble && ownPlatform === ensemble) config.fail('ensemble_scheduling', `to be given, as the platform is '${ensemble}'`, undefined)
+  if (isEnsemble && ownBackend !== undefined)
+    config.fail('backend', 'to be left out beside ensemble_scheduling', ownBackend)
+  if (isEnsemble && ownPlatform !== undefined && ownPlatform !== ensemble)
+    config.fail('platform', `'${ensemble}', as there is ensemble_scheduling`, ownPlatform)
+  if (!isEnsemble && ownPlatform === ensemble)
+    config.fail('ensemble_scheduling', `to be given, as the platform is '${ensemble}'`, undefined)
   if (isEnsemble) return true
   if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === backend) {
     config.fail('platform', `'${platform}', as the backend is '${backend}'`, ownPlatform)
   }
-  if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === undefined && !otherPlatforms.includes(ownPlatform)) {
-    config.fail('platform', `'${platform}', or one of the others that Triton knows (${[...otherPlatforms, ensemble].join(', ')})`, ownPlatform)
+  if (
+    ownPlatform !== undefined &&
+    ownPlatform !== platform &&
+    ownBackend === undefined &&
+    !otherPlatforms.includes(ownPlatform)
+  ) {
+    config.fail(
+      'platform',
+      `'${platform}', or one of the others that Triton knows (${[...otherPlatforms, ensemble].join(', ')})`,
+      ownPlatform,
+    )
   }
   if (ownBackend !== undefined && ownBackend !== backend && /onnx/i.test(ownBackend)) {
     config.fail('backend', `'${backend}' or nothing`, ownBackend, `Did you mean ${backend}?`)
   }
   orUnsupported(() => {
-    if (ownBackend !== undefined && ownBackend !== backend) config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')
-    if (ownPlatform !== undefined && ownPlatform !== platform) config.fail('platform', `'${platform}' or nothing`, ownPlatform, 'Only ONNX models are served')
+    if (ownBackend !== undefined && ownBackend !== backend)
+      config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')
+    if (ownPlatform !== undefined && ownPlatform !== platform)
+      config.fail('platform', `'${platform}' or nothing`, ownPlatform, 'Only ONNX models are served')
   })
   return ownPlatform !== undefined || ownBackend !== undefined
 }

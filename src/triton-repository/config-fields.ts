@@ -27,7 +27,14 @@ export class ConfigFields {
   readonly #notes: string[]
   readonly #read = new Set<string>()
 
-  constructor(source: ConfigSource, message: MessageName, fields: readonly TextField[], notes: string[], path = '', offset = 0) {
+  constructor(
+    source: ConfigSource,
+    message: MessageName,
+    fields: readonly TextField[],
+    notes: string[],
+    path = '',
+    offset = 0,
+  ) {
     this.#source = source
     this.#offset = offset
     this.#message = message
@@ -96,7 +103,9 @@ export class ConfigFields {
 
   /** A map from text to text. */
   stringMap(name: string): Map<string, string> {
-    return new Map(this.#entries(name).map(([key, value]) => [String(key?.value ?? ''), String(value?.value ?? '')]))
+    return new Map(
+      this.#entries(name).map(([key, value]) => [String(key?.value ?? ''), String(value?.value ?? '')]),
+    )
   }
 
   /** A map from numbers or text to messages; a key that is not given is 0 or '', as in protobuf. */
@@ -115,7 +124,9 @@ export class ConfigFields {
   }
 
   note(name: string, text: string): void {
-    this.#notes.push(`${this.path}${name} (line ${position(this.#source, this.offsetOf(name)).line}): ${text}`)
+    this.#notes.push(
+      `${this.path}${name} (line ${position(this.#source, this.offsetOf(name)).line}): ${text}`,
+    )
   }
 
   /** Refuses the value of a field. */
@@ -137,7 +148,14 @@ export class ConfigFields {
       const set = fields.find(({ values }) => !values.every(isUnset))
       if (set === undefined) continue
       const hint = Object.hasOwn(refused, name) ? refused[name] : undefined
-      throw configError(this.#source, set.offset, this.path + name, 'to be left out, as it is not supported', shown(set.values[0]!), hint)
+      throw configError(
+        this.#source,
+        set.offset,
+        this.path + name,
+        'to be left out, as it is not supported',
+        shown(set.values[0]!),
+        hint,
+      )
     }
   }
 
@@ -148,7 +166,8 @@ export class ConfigFields {
 
   #entries(name: string): [key: TextValue | undefined, value: TextValue | undefined][] {
     return this.#all(name).map(({ value }) => {
-      const of = (part: string) => (value as readonly TextField[]).find((field) => field.name === part)?.values[0]
+      const of = (part: string) =>
+        (value as readonly TextField[]).find((field) => field.name === part)?.values[0]
       return [of('key'), of('value')]
     })
   }
@@ -167,12 +186,25 @@ export class ConfigFields {
     const integer = Number(value.value)
     if (integer >= minimum && integer <= maximum) return integer
     const expected = integer < minimum ? `at least ${minimum}` : `at most ${maximum}`
-    throw configError(this.#source, value.offset, this.path + name, `a whole number of ${expected}`, shown(value))
+    throw configError(
+      this.#source,
+      value.offset,
+      this.path + name,
+      `a whole number of ${expected}`,
+      shown(value),
+    )
   }
 
   #nested(name: string, path: string, { value, offset }: TextValue): ConfigFields {
     const message = fieldType(this.#message, name)!.value as MessageName
-    return new ConfigFields(this.#source, message, value as readonly TextField[], this.#notes, `${this.path}${path}.`, offset)
+    return new ConfigFields(
+      this.#source,
+      message,
+      value as readonly TextField[],
+      this.#notes,
+      `${this.path}${path}.`,
+      offset,
+    )
   }
 }
 

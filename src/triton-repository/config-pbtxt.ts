@@ -49,9 +49,11 @@ const rules = {
     metric_tags: 'metrics are labelled with the name of the model',
   },
   refused: {
-    batch_input: 'Every input comes from the requests themselves: compute it in the application, or in the graph',
+    batch_input:
+      'Every input comes from the requests themselves: compute it in the application, or in the graph',
     batch_output: 'Every output is divided by rows: leave it out',
-    model_operations: 'Libraries of custom operators cannot be registered: export the model with operators of ONNX, or of com.microsoft',
+    model_operations:
+      'Libraries of custom operators cannot be registered: export the model with operators of ONNX, or of com.microsoft',
     model_repository_agents: 'Check or fetch the files before loading them',
   },
 }
@@ -71,13 +73,18 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   if (name !== source.model) config.fail('name', `the name of its folder, '${source.model}'`, name)
   const namesBackend = checkBackend(config)
   const ensemble = readEnsemble(config)
-  if (ensemble !== null) return ensembleConfig(config, ensemble, (error) => errorAtField(source, fields, [], error), notes)
+  if (ensemble !== null)
+    return ensembleConfig(config, ensemble, (error) => errorAtField(source, fields, [], error), notes)
   const maxBatchSize = readMaxBatchSize(config)
   const sequence = readSequenceBatching(config, maxBatchSize)
   const { inputs, optional } = readInputs(config)
   const { outputs, labelFiles } = readOutputs(config)
   const { groups, kinds } = readInstanceGroups(config)
-  const { graphOptimizationLevel, executionProviders } = readOptimization(config, kinds, groups[0]!.gpus ?? [0])
+  const { graphOptimizationLevel, executionProviders } = readOptimization(
+    config,
+    kinds,
+    groups[0]!.gpus ?? [0],
+  )
   const { sessionOptions, memory, runOptions, parameters } = readParameters(config, kinds)
   const warmups = readModelWarmup(config, maxBatchSize)
   checkMetrics(config)
@@ -97,20 +104,50 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
     parameters: filled(parameters),
     executionProviders,
   })
-  const options = { ...known, ...defined({ responseCache: readSwitches(config, sequence !== undefined) || undefined }) }
+  const options = {
+    ...known,
+    ...defined({ responseCache: readSwitches(config, sequence !== undefined) || undefined }),
+  }
   const fileName = readFileName(config)
   const versionPolicy = readVersionPolicy(config)
   config.finish(rules)
   const samples = warmups.map(({ place }) => place)
   const atField = (error: InferenceError) => errorAtField(source, fields, samples, error)
   checkOptions(source.model, known, atField)
-  return { options, pipeline: null, labelFiles, warmups, initialStates: sequence?.initial ?? [], fileName, namesBackend, versionPolicy, notes, atField }
+  return {
+    options,
+    pipeline: null,
+    labelFiles,
+    warmups,
+    initialStates: sequence?.initial ?? [],
+    fileName,
+    namesBackend,
+    versionPolicy,
+    notes,
+    atField,
+  }
 }
 
-function ensembleConfig(config: ConfigFields, { pipeline, labelFiles }: ReadEnsemble, atField: RepositoryConfig['atField'], notes: string[]): RepositoryConfig {
+function ensembleConfig(
+  config: ConfigFields,
+  { pipeline, labelFiles }: ReadEnsemble,
+  atField: RepositoryConfig['atField'],
+  notes: string[],
+): RepositoryConfig {
   const versionPolicy = readVersionPolicy(config)
   config.finish(ensembleRules)
-  return { options: {}, pipeline, labelFiles, warmups: [], initialStates: [], fileName: undefined, namesBackend: true, versionPolicy, notes, atField }
+  return {
+    options: {},
+    pipeline,
+    labelFiles,
+    warmups: [],
+    initialStates: [],
+    fileName: undefined,
+    namesBackend: true,
+    versionPolicy,
+    notes,
+    atField,
+  }
 }
 
 /** Left out beside inputs and outputs it is 0, as in Triton: then dims are the whole shapes. */
@@ -124,15 +161,29 @@ function readSwitches(config: ConfigFields, isSequence: boolean): boolean {
   const cache = config.message('response_cache')
   const isCached = cache?.boolean('enable') ?? false
   cache?.finish()
-  if (isCached && isSequence) config.fail('response_cache', 'no response cache beside sequence_batching', 'enable: true', 'An answer depends on what came before in its sequence')
-  config.message('model_transaction_policy')?.finish({ refused: { decoupled: 'A request has exactly one response: use a model without loops over tokens, or call it once for each' } })
+  if (isCached && isSequence)
+    config.fail(
+      'response_cache',
+      'no response cache beside sequence_batching',
+      'enable: true',
+      'An answer depends on what came before in its sequence',
+    )
+  config
+    .message('model_transaction_policy')
+    ?.finish({
+      refused: {
+        decoupled:
+          'A request has exactly one response: use a model without loops over tokens, or call it once for each',
+      },
+    })
   return isCached
 }
 
 function readFileName(config: ConfigFields): string | undefined {
   const name = config.string('default_model_filename')
   if (!name) return undefined
-  if (/[/\\]/.test(name)) config.fail('default_model_filename', 'the name of a file in the version folder', name)
+  if (/[/\\]/.test(name))
+    config.fail('default_model_filename', 'the name of a file in the version folder', name)
   return checkFileName(config, 'default_model_filename', name)
 }
 
@@ -141,8 +192,14 @@ function readFileChoice(config: ConfigFields, kinds: ReadonlySet<GroupKind>): vo
   const choices = config.stringMap('cc_model_filenames')
   if (choices.size === 0) return
   if (kinds.has('KIND_GPU')) {
-    const hint = 'Use default_model_filename: the compute capability of a GPU is not looked at, and an ONNX file is for all of them'
-    config.fail('cc_model_filenames', 'to be left out beside KIND_GPU, as it is not supported', [...choices.keys()], hint)
+    const hint =
+      'Use default_model_filename: the compute capability of a GPU is not looked at, and an ONNX file is for all of them'
+    config.fail(
+      'cc_model_filenames',
+      'to be left out beside KIND_GPU, as it is not supported',
+      [...choices.keys()],
+      hint,
+    )
   }
   config.note('cc_model_filenames', 'it is for GPUs of one compute capability; the default file is used')
 }

@@ -14,7 +14,7 @@ const lineStarts = new WeakMap<ConfigSource, number[]>()
 export function position(source: ConfigSource, offset: number): { line: number; column: number } {
   const starts = startsOf(source)
   let line = 0
-  for (let from = 0, to = starts.length; from < to; ) {
+  for (let from = 0, to = starts.length; from < to;) {
     const middle = (from + to) >>> 1
     if (starts[middle]! <= offset) from = line = middle + 1
     else to = middle
@@ -26,7 +26,8 @@ function startsOf(source: ConfigSource): number[] {
   let starts = lineStarts.get(source)
   if (starts === undefined) {
     starts = [0]
-    for (let end = source.text.indexOf('\n'); end !== -1; end = source.text.indexOf('\n', end + 1)) starts.push(end + 1)
+    for (let end = source.text.indexOf('\n'); end !== -1; end = source.text.indexOf('\n', end + 1))
+      starts.push(end + 1)
     lineStarts.set(source, starts)
   }
   return starts

@@ -8,7 +8,10 @@ import { defined } from './defined.ts'
  *
  * @param maxBatchSize `undefined` where it is to be found from the model.
  */
-export function readDynamicBatching(config: ConfigFields, maxBatchSize: number | undefined): DynamicBatchingConfig | undefined {
+export function readDynamicBatching(
+  config: ConfigFields,
+  maxBatchSize: number | undefined,
+): DynamicBatchingConfig | undefined {
   const batching = config.message('dynamic_batching')
   if (batching === undefined) return undefined
   const preferred = batching.integers('preferred_batch_size', 1)
@@ -28,25 +31,43 @@ export function readDynamicBatching(config: ConfigFields, maxBatchSize: number |
 export function readDelay(batching: ConfigFields, maxBatchSize: number | undefined): number | undefined {
   const delayMs = milliseconds(batching, 'max_queue_delay_microseconds')
   if (maxBatchSize !== 0 || !delayMs) return delayMs
-  batching.note('max_queue_delay_microseconds', 'requests are not joined while max_batch_size is 0, so that none waits for another')
+  batching.note(
+    'max_queue_delay_microseconds',
+    'requests are not joined while max_batch_size is 0, so that none waits for another',
+  )
   return undefined
 }
 
-function readPriorities(batching: ConfigFields): Pick<DynamicBatchingConfig, 'priorityLevels' | 'defaultPriorityLevel' | 'priorityQueuePolicy'> {
+function readPriorities(
+  batching: ConfigFields,
+): Pick<DynamicBatchingConfig, 'priorityLevels' | 'defaultPriorityLevel' | 'priorityQueuePolicy'> {
   const priorityLevels = batching.integer('priority_levels') || undefined
   const defaultPriorityLevel = batching.integer('default_priority_level') || undefined
-  const policies = batching.messageMap<number>('priority_queue_policy').map(([level, policy]) => [level, readQueuePolicy(policy)] as const)
+  const policies = batching
+    .messageMap<number>('priority_queue_policy')
+    .map(([level, policy]) => [level, readQueuePolicy(policy)] as const)
   if (priorityLevels === undefined) {
-    const needless = (['default_priority_level', 'priority_queue_policy'] as const).filter((name) => batching.has(name))
+    const needless = (['default_priority_level', 'priority_queue_policy'] as const).filter((name) =>
+      batching.has(name),
+    )
     for (const name of needless) batching.note(name, 'without priority_levels there is one level')
     return {}
   }
   if (defaultPriorityLevel === undefined || defaultPriorityLevel > priorityLevels) {
-    batching.fail('default_priority_level', `a level from 1 to ${priorityLevels} (priority_levels)`, defaultPriorityLevel)
+    batching.fail(
+      'default_priority_level',
+      `a level from 1 to ${priorityLevels} (priority_levels)`,
+      defaultPriorityLevel,
+    )
   }
   const strange = policies.find(([level]) => level < 1 || level > priorityLevels)
-  if (strange !== undefined) batching.fail('priority_queue_policy', `levels from 1 to ${priorityLevels} (priority_levels)`, strange[0])
-  return { priorityLevels, defaultPriorityLevel, ...(policies.length === 0 ? {} : { priorityQueuePolicy: Object.fromEntries(policies) }) }
+  if (strange !== undefined)
+    batching.fail('priority_queue_policy', `levels from 1 to ${priorityLevels} (priority_levels)`, strange[0])
+  return {
+    priorityLevels,
+    defaultPriorityLevel,
+    ...(policies.length === 0 ? {} : { priorityQueuePolicy: Object.fromEntries(policies) }),
+  }
 }
 
 function readQueuePolicy(policy: ConfigFields): QueuePolicy {

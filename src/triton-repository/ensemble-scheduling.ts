@@ -48,14 +48,38 @@ export function readEnsemble(config: ConfigFields): ReadEnsemble | null {
   const { outputs, labelFiles } = readOutputs(config)
   if (inputs.length === 0) config.fail('input', 'at least one input', 'none')
   if (outputs.length === 0) config.fail('output', 'at least one output', 'none')
-  const pipelineInputs = inputs.map((input, index) => ({ ...tensorOf(config, 'input', input, index), ...(optional.includes(input.name) && { optional: true }) }))
+  const pipelineInputs = inputs.map((input, index) => ({
+    ...tensorOf(config, 'input', input, index),
+    ...(optional.includes(input.name) && { optional: true }),
+  }))
   const pipelineOutputs = outputs.map((output, index) => tensorOf(config, 'output', output, index))
   const parameters = readEnsembleParameters(config)
-  return { pipeline: { inputs: pipelineInputs, outputs: pipelineOutputs, steps, maxBatchSize, ...defined({ maxInFlight }), ...(Object.keys(parameters).length > 0 && { parameters }) }, labelFiles }
+  return {
+    pipeline: {
+      inputs: pipelineInputs,
+      outputs: pipelineOutputs,
+      steps,
+      maxBatchSize,
+      ...defined({ maxInFlight }),
+      ...(Object.keys(parameters).length > 0 && { parameters }),
+    },
+    labelFiles,
+  }
 }
 
-function tensorOf(config: ConfigFields, field: 'input' | 'output', { name, type, dims, reshape }: TensorConfig, index: number): { name: string; type: TensorType; dims: readonly number[] } {
-  if (reshape !== undefined) config.fail(field, `${field}[${index}] without reshape`, reshape, `A tensor has one shape in all of an ensemble. ${ofSteps}`)
+function tensorOf(
+  config: ConfigFields,
+  field: 'input' | 'output',
+  { name, type, dims, reshape }: TensorConfig,
+  index: number,
+): { name: string; type: TensorType; dims: readonly number[] } {
+  if (reshape !== undefined)
+    config.fail(
+      field,
+      `${field}[${index}] without reshape`,
+      reshape,
+      `A tensor has one shape in all of an ensemble. ${ofSteps}`,
+    )
   return { name, type: type as TensorType, dims: dims! }
 }
 
@@ -67,14 +91,19 @@ function readStep(step: ConfigFields): PipelineStep {
   const outputs = readMap(step, 'output_map', 'an output of the model')
   step.finish()
   if (!model) step.fail('model_name', 'the name of a model', model)
-  if (version !== undefined && version !== -1 && version < 1) step.fail('model_version', '-1 for the latest, or the number of a version', version)
+  if (version !== undefined && version !== -1 && version < 1)
+    step.fail('model_version', '-1 for the latest, or the number of a version', version)
   if (namespace) step.fail('model_namespace', 'nothing, as names of models are in no namespace', namespace)
   if (Object.keys(inputs).length === 0) step.fail('input_map', 'at least one input of the model', 'none')
   if (Object.keys(outputs).length === 0) step.fail('output_map', 'at least one output of the model', 'none')
   return { model, inputs, outputs, ...(version !== undefined && version !== -1 && { version }) }
 }
 
-function readMap(step: ConfigFields, field: 'input_map' | 'output_map', what: string): Record<string, string> {
+function readMap(
+  step: ConfigFields,
+  field: 'input_map' | 'output_map',
+  what: string,
+): Record<string, string> {
   const entries = [...step.stringMap(field)]
   for (const [key, value] of entries) {
     if (key === '') step.fail(field, `the name of ${what} as its key`, key)

@@ -18,7 +18,12 @@ const tensorRtParameters = new Set([
   'trt_cuda_graph_enable', 'trt_dump_ep_context_model', 'trt_ep_context_file_path', 'trt_ep_context_embed_mode',
 ]) // prettier-ignore
 
-const precisions: Readonly<Record<string, string | null>> = { FP32: null, FP16: 'trt_fp16_enable', BF16: 'trt_bf16_enable', INT8: 'trt_int8_enable' }
+const precisions: Readonly<Record<string, string | null>> = {
+  FP32: null,
+  FP16: 'trt_fp16_enable',
+  BF16: 'trt_bf16_enable',
+  INT8: 'trt_int8_enable',
+}
 
 /**
  * Reads `execution_accelerators` as a list of execution providers. As in Triton those for the GPU hold for instances there, those
@@ -31,20 +36,38 @@ export function readAccelerators(
   kinds: ReadonlySet<GroupKind>,
   gpus: readonly number[] | 'all',
 ): (string | ProviderOptions)[] | undefined {
-  const onGpu = accelerators.messages('gpu_execution_accelerator').map((entry) => readAccelerator(entry, ['tensorrt', 'cuda']))
-  const onCpu = accelerators.messages('cpu_execution_accelerator').map((entry) => readAccelerator(entry, ['openvino']))
+  const onGpu = accelerators
+    .messages('gpu_execution_accelerator')
+    .map((entry) => readAccelerator(entry, ['tensorrt', 'cuda']))
+  const onCpu = accelerators
+    .messages('cpu_execution_accelerator')
+    .map((entry) => readAccelerator(entry, ['openvino']))
   accelerators.finish()
   const mayBeGpu = kinds.has('KIND_GPU') || kinds.has('KIND_AUTO')
   const mayBeCpu = kinds.has('KIND_CPU') || kinds.has('KIND_AUTO')
   if (onGpu.length > 0 && !mayBeGpu) accelerators.note('gpu_execution_accelerator', 'no instance is on a GPU')
-  if (onCpu.length > 0 && !mayBeCpu) accelerators.note('cpu_execution_accelerator', 'no instance is of a kind that it is for')
+  if (onCpu.length > 0 && !mayBeCpu)
+    accelerators.note('cpu_execution_accelerator', 'no instance is of a kind that it is for')
   const used = [...(mayBeGpu ? onGpu : []), ...(mayBeCpu ? onCpu : [])]
   if (used.length === 0) return undefined
-  const field = accelerators.has('gpu_execution_accelerator') ? 'gpu_execution_accelerator' : 'cpu_execution_accelerator'
-  if (kinds.size > 1) accelerators.fail(field, 'instances of one kind beside it', [...kinds], 'Execution providers hold for all instances of a model: load it under two names')
+  const field = accelerators.has('gpu_execution_accelerator')
+    ? 'gpu_execution_accelerator'
+    : 'cpu_execution_accelerator'
+  if (kinds.size > 1)
+    accelerators.fail(
+      field,
+      'instances of one kind beside it',
+      [...kinds],
+      'Execution providers hold for all instances of a model: load it under two names',
+    )
   if (!mayBeGpu) return [...onCpu, 'cpu']
   if (gpus !== 'all' && gpus.length > 1) {
-    accelerators.fail(field, 'one GPU beside it', [...gpus], 'Execution providers hold for all instances of a model: load it under a name for each GPU')
+    accelerators.fail(
+      field,
+      'one GPU beside it',
+      [...gpus],
+      'Execution providers hold for all instances of a model: load it under a name for each GPU',
+    )
   }
   if (gpus === 'all' && kinds.has('KIND_GPU')) accelerators.note(field, 'without gpus, GPU 0 is used')
   const deviceId = gpus === 'all' ? 0 : gpus[0]!
@@ -58,15 +81,26 @@ function readAccelerator(entry: ConfigFields, known: readonly string[]): Provide
   const parameters = entry.stringMap('parameters')
   entry.finish()
   if (!known.includes(name)) {
-    const hint = name === 'openvino' ? 'It is a cpu_execution_accelerator' : ['tensorrt', 'cuda'].includes(name) ? 'It is a gpu_execution_accelerator' : undefined
+    const hint =
+      name === 'openvino'
+        ? 'It is a cpu_execution_accelerator'
+        : ['tensorrt', 'cuda'].includes(name)
+          ? 'It is a gpu_execution_accelerator'
+          : undefined
     entry.fail('name', `one of ${known.map((each) => `'${each}'`).join(', ')}`, name, hint)
   }
   if (name !== 'tensorrt') return { ...Object.fromEntries(parameters), name }
   const options: Record<string, string> = {}
   for (const [key, value] of parameters) {
-    if (!tensorRtParameters.has(key)) entry.fail('parameters', `parameters of TensorRT (${[...tensorRtParameters].slice(0, 4).join(', ')}, ...)`, key)
+    if (!tensorRtParameters.has(key))
+      entry.fail(
+        'parameters',
+        `parameters of TensorRT (${[...tensorRtParameters].slice(0, 4).join(', ')}, ...)`,
+        key,
+      )
     if (key !== 'precision_mode') options[tensorRtNames[key] ?? key] = value
-    else if (!Object.hasOwn(precisions, value)) entry.fail('parameters', 'precision_mode FP32, FP16, BF16 or INT8', value)
+    else if (!Object.hasOwn(precisions, value))
+      entry.fail('parameters', 'precision_mode FP32, FP16, BF16 or INT8', value)
     else if (precisions[value] !== null) options[precisions[value]!] = '1'
   }
   return { ...options, name }

@@ -37,16 +37,31 @@ const limitBytes = 2 ** 22
  * @param present names of what is in the folder.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export async function readFolderConfig(folder: string, model: string, present: readonly string[], instead?: string): Promise<FolderConfig> {
-  if (instead !== undefined) return fromText(folder, { model, file: 'the configuration that was sent', text: textOfJson(model, instead) })
+export async function readFolderConfig(
+  folder: string,
+  model: string,
+  present: readonly string[],
+  instead?: string,
+): Promise<FolderConfig> {
+  if (instead !== undefined)
+    return fromText(folder, {
+      model,
+      file: 'the configuration that was sent',
+      text: textOfJson(model, instead),
+    })
   const files = ['config.pbtxt', ...moduleNames].filter((name) => present.includes(name))
   if (files.length > 1) {
-    throw invalidArgument('config', 'one configuration', files, { code: 'ERR_MODEL_CONFIG', model, hint: `Both ${files.join(' and ')} are in ${folder}: remove all but one` })
+    throw invalidArgument('config', 'one configuration', files, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint: `Both ${files.join(' and ')} are in ${folder}: remove all but one`,
+    })
   }
   const [fileName] = files
   if (fileName !== undefined && fileName !== 'config.pbtxt') return fromModule(folder, model, fileName)
   const file = join(folder, 'config.pbtxt')
-  if (fileName === undefined) return { ...readModelConfig({ model, file, text: '' }), atField: (error) => error }
+  if (fileName === undefined)
+    return { ...readModelConfig({ model, file, text: '' }), atField: (error) => error }
   return fromText(folder, await readSource(file, model))
 }
 
@@ -62,28 +77,54 @@ async function fromModule(folder: string, model: string, fileName: string): Prom
   for (const { output, name } of labelFilenames) {
     const read = readLabels(folder, name).catch((cause: Error) => {
       const hint = `In ${file}`
-      throw invalidArgument(`outputs[${output}].labelFilename`, 'a file of labels', cause.message, { code: 'ERR_MODEL_CONFIG', model, hint, cause })
+      throw invalidArgument(`outputs[${output}].labelFilename`, 'a file of labels', cause.message, {
+        code: 'ERR_MODEL_CONFIG',
+        model,
+        hint,
+        cause,
+      })
     })
     labels.set(output, await read)
   }
   const outputs = labels.size === 0 ? {} : { outputs: withLabels(options.outputs!, labels) }
-  return { ...config, options: { ...options, ...outputs }, pipeline: null, namesBackend: false, notes: [], atField: (error) => errorInFile(file, error) }
+  return {
+    ...config,
+    options: { ...options, ...outputs },
+    pipeline: null,
+    namesBackend: false,
+    notes: [],
+    atField: (error) => errorInFile(file, error),
+  }
 }
 
 /** The options, with what is in files beside the configuration. */
-async function withFiles(folder: string, { options, pipeline, labelFiles, warmups, initialStates }: RepositoryConfig): Promise<Pick<FolderConfig, 'options' | 'pipeline'>> {
+async function withFiles(
+  folder: string,
+  { options, pipeline, labelFiles, warmups, initialStates }: RepositoryConfig,
+): Promise<Pick<FolderConfig, 'options' | 'pipeline'>> {
   const complete = { ...options }
   if (warmups.length > 0) complete.warmup = await makeSamples(folder, warmups)
   const labels = new Map<number, string[]>()
   for (const { output, name, fields } of labelFiles) {
-    labels.set(output, await readLabels(folder, name).catch((error: Error) => fields.fail('label_filename', 'a file of labels', error.message)))
+    labels.set(
+      output,
+      await readLabels(folder, name).catch((error: Error) =>
+        fields.fail('label_filename', 'a file of labels', error.message),
+      ),
+    )
   }
-  if (pipeline !== null) return { options, pipeline: { ...pipeline, outputs: withLabels(pipeline.outputs as readonly PipelineOutput[], labels) } }
+  if (pipeline !== null)
+    return {
+      options,
+      pipeline: { ...pipeline, outputs: withLabels(pipeline.outputs as readonly PipelineOutput[], labels) },
+    }
   if (labels.size > 0) complete.outputs = withLabels(options.outputs!, labels)
   const initial = new Map<number, FeedValue>()
   for (const { state, plan } of initialStates) initial.set(state, await makeTensorFeed(folder, plan))
   if (initial.size > 0) {
-    const state = options.sequence!.state!.map((each, index) => (initial.has(index) ? { ...each, initial: initial.get(index)! } : each))
+    const state = options.sequence!.state!.map((each, index) =>
+      initial.has(index) ? { ...each, initial: initial.get(index)! } : each,
+    )
     complete.sequence = { ...options.sequence, state }
   }
   return { options: complete, pipeline: null }
@@ -103,6 +144,11 @@ async function readBytes(file: string, model: string): Promise<Buffer> {
     const { code, message } = error as NodeJS.ErrnoException
     const isTooLarge = error instanceof NotReadable && code === 'EFBIG'
     const expected = isTooLarge ? `at most ${limitBytes} bytes` : 'a readable file'
-    throw invalidArgument('config.pbtxt', expected, message, { code: 'ERR_MODEL_CONFIG', model, cause: error, hint: `At ${file}` })
+    throw invalidArgument('config.pbtxt', expected, message, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      cause: error,
+      hint: `At ${file}`,
+    })
   }
 }

@@ -28,7 +28,9 @@ export class FolderState {
   }
 
   #stampOf(counts: (folder: string) => boolean): string {
-    const lines = [...this.#files].flatMap(([path, state]) => (counts(path.split('/', 1)[0]!) ? [`${path} ${state}`] : []))
+    const lines = [...this.#files].flatMap(([path, state]) =>
+      counts(path.split('/', 1)[0]!) ? [`${path} ${state}`] : [],
+    )
     return lines.sort().join('\n')
   }
 }
@@ -51,7 +53,8 @@ export async function folderState(folder: string): Promise<FolderState | null> {
         files.set(path, 'folder')
         // Each version may be a link to the same folder, and is looked into.
         const seenHere = depth === 1 ? new Set(seen) : seen
-        if (depth < deepest && !seenHere.has(place)) await look(path, depth + 1, seenHere.add(place)).catch(ifThere)
+        if (depth < deepest && !seenHere.has(place))
+          await look(path, depth + 1, seenHere.add(place)).catch(ifThere)
       }
       changedAtMs = Math.max(changedAtMs, Number(found.ctimeMs))
     }

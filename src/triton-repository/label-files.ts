@@ -18,12 +18,21 @@ export async function readLabels(modelFolder: string, name: string): Promise<str
     return lines
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    throw new Error(code === 'ENOENT' ? `no file at ${path}` : error instanceof NotReadable && code === 'EFBIG' ? `${message}, of at most ${limitBytes}` : message)
+    throw new Error(
+      code === 'ENOENT'
+        ? `no file at ${path}`
+        : error instanceof NotReadable && code === 'EFBIG'
+          ? `${message}, of at most ${limitBytes}`
+          : message,
+    )
   }
 }
 
 /** The outputs, with their labels. */
-export function withLabels<T extends Pick<OutputConfig, 'labels'>>(outputs: readonly T[], labels: ReadonlyMap<number, readonly string[]>): T[] {
+export function withLabels<T extends Pick<OutputConfig, 'labels'>>(
+  outputs: readonly T[],
+  labels: ReadonlyMap<number, readonly string[]>,
+): T[] {
   return outputs.map((output, index) => {
     const own = labels.get(index)
     return own === undefined ? output : { ...output, labels: own }

@@ -3,7 +3,12 @@ import { InferenceError, invalidArgument } from '../errors.ts'
 import { isUnsupported } from './check-backend.ts'
 import type { RepositoryEntry, VersionConfig } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
-import { checkRepository, type RepositoryOptions, type RepositoryProblem, type RepositoryReport } from './repository-options.ts'
+import {
+  checkRepository,
+  type RepositoryOptions,
+  type RepositoryProblem,
+  type RepositoryReport,
+} from './repository-options.ts'
 
 /** Loads one version of a model. */
 export type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
@@ -17,17 +22,29 @@ export type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
  * there or not for ONNX Runtime: its `cause` is an `AggregateError` with one `InferenceError` per model, and `received` lists
  * their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
  */
-export async function loadRepository<M>(path: string, options: RepositoryOptions, load: LoadModel<M>): Promise<M[] & RepositoryReport> {
+export async function loadRepository<M>(
+  path: string,
+  options: RepositoryOptions,
+  load: LoadModel<M>,
+): Promise<M[] & RepositoryReport> {
   const { models: wanted, onNote, failures } = checkRepository(path, options)
   const contents = await readRepository(path, wanted)
   if (onNote !== undefined) tell(contents.entries, onNote)
-  const results = await Promise.allSettled(contents.entries.flatMap((entry) => entry.configs.map((config) => loadVersion(entry, config, load))))
-  const models = [...new Set(results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : [])))]
-  const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as InferenceError] : []))
+  const results = await Promise.allSettled(
+    contents.entries.flatMap((entry) => entry.configs.map((config) => loadVersion(entry, config, load))),
+  )
+  const models = [
+    ...new Set(results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))),
+  ]
+  const refused = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason as InferenceError] : [],
+  )
   const report = reportOf([...contents.unsupported, ...contents.failures], refused)
   const failed = report.failed.map(({ error }) => error)
-  if (models.length === 0 && failed.length > 0 && failed.every(({ code }) => code === 'ERR_CLOSED')) throw failed[0]!
-  const asked = wanted === undefined ? [] : [...report.unsupported, ...report.missing].map(({ error }) => error)
+  if (models.length === 0 && failed.length > 0 && failed.every(({ code }) => code === 'ERR_CLOSED'))
+    throw failed[0]!
+  const asked =
+    wanted === undefined ? [] : [...report.unsupported, ...report.missing].map(({ error }) => error)
   const errors = [...asked, ...failed]
   if (errors.length > 0 && failures === 'reject') throw loadError(path, models.length, errors)
   return withReport(models, report)
@@ -46,7 +63,11 @@ export async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): 
 }
 
 /** Errors of its configuration name the file that says it. */
-async function loadVersion<M>({ name, atField }: RepositoryEntry, config: VersionConfig, load: LoadModel<M>): Promise<M> {
+async function loadVersion<M>(
+  { name, atField }: RepositoryEntry,
+  config: VersionConfig,
+  load: LoadModel<M>,
+): Promise<M> {
   try {
     return await load(name, config)
   } catch (error) {
@@ -60,9 +81,16 @@ async function loadVersion<M>({ name, atField }: RepositoryEntry, config: Versio
  * @param unread errors of their folders.
  * @param refused errors of their loads.
  */
-export function reportOf(unread: readonly InferenceError[], refused: readonly InferenceError[] = []): RepositoryReport {
+export function reportOf(
+  unread: readonly InferenceError[],
+  refused: readonly InferenceError[] = [],
+): RepositoryReport {
   const isMissing = ({ code }: InferenceError) => code === 'ERR_MODEL_NOT_FOUND'
-  const problem = (error: InferenceError): RepositoryProblem => ({ name: error.model ?? '', reason: error.message, error })
+  const problem = (error: InferenceError): RepositoryProblem => ({
+    name: error.model ?? '',
+    reason: error.message,
+    error,
+  })
   const others = unread.filter((error) => !isUnsupported(error))
   return {
     unsupported: unread.filter(isUnsupported).map(problem),
@@ -72,12 +100,22 @@ export function reportOf(unread: readonly InferenceError[], refused: readonly In
 }
 
 /** The models, with the report beside them: what goes through the array, or compares it, finds nothing but models. */
-export function withReport<M>(models: M[], { unsupported, missing, failed }: RepositoryReport): M[] & RepositoryReport {
-  const properties = { unsupported: { value: unsupported }, missing: { value: missing }, failed: { value: failed } }
+export function withReport<M>(
+  models: M[],
+  { unsupported, missing, failed }: RepositoryReport,
+): M[] & RepositoryReport {
+  const properties = {
+    unsupported: { value: unsupported },
+    missing: { value: missing },
+    failed: { value: failed },
+  }
   return Object.defineProperties(models, properties) as M[] & RepositoryReport
 }
 
-export function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
+export function tell(
+  entries: readonly RepositoryEntry[],
+  onNote: NonNullable<RepositoryOptions['onNote']>,
+): void {
   try {
     for (const { name, notes } of entries) for (const note of notes) onNote(name, note)
   } catch (cause) {
@@ -90,13 +128,23 @@ const errorsShown = 10
 
 function loadError(path: string, loaded: number, errors: readonly InferenceError[]): InferenceError {
   const others = loaded === 0 ? '' : `; the other ${loaded === 1 ? 'one is' : `${loaded} are`} ready`
-  const shown = errors.slice(0, errorsShown).map(({ code, message }) => `\n  ${code}: ${cut(message, 400)}`).join('')
-  const list = errors.length > errorsShown ? `${shown}\n  and ${errors.length - errorsShown} more: see cause.errors` : shown
+  const shown = errors
+    .slice(0, errorsShown)
+    .map(({ code, message }) => `\n  ${code}: ${cut(message, 400)}`)
+    .join('')
+  const list =
+    errors.length > errorsShown
+      ? `${shown}\n  and ${errors.length - errorsShown} more: see cause.errors`
+      : shown
   const count = `${errors.length} of ${loaded + errors.length}`
-  return new InferenceError('ERR_MODEL_LOAD', `${count} models of ${path} cannot be loaded${others}:${list}`, {
-    name: 'path',
-    expected: 'models that can be loaded',
-    received: errors.map(({ model }) => model),
-    cause: new AggregateError(errors, 'Models that cannot be loaded'),
-  })
+  return new InferenceError(
+    'ERR_MODEL_LOAD',
+    `${count} models of ${path} cannot be loaded${others}:${list}`,
+    {
+      name: 'path',
+      expected: 'models that can be loaded',
+      received: errors.map(({ model }) => model),
+      cause: new AggregateError(errors, 'Models that cannot be loaded'),
+    },
+  )
 }

@@ -26,8 +26,16 @@ const defaultFileName = 'model.onnx'
 
 /** Models of other backends by the names that Triton looks for. */
 const otherFiles: Readonly<Record<string, string>> = {
-  'model.plan': 'TensorRT', 'model.graphdef': 'TensorFlow', 'model.savedmodel': 'TensorFlow', 'model.pt': 'PyTorch', 'model.pt2': 'PyTorch',
-  'model.py': 'Python', 'model.xml': 'OpenVINO', 'model.dali': 'DALI', 'xgboost.json': 'FIL', 'model.json': 'a backend of its own',
+  'model.plan': 'TensorRT',
+  'model.graphdef': 'TensorFlow',
+  'model.savedmodel': 'TensorFlow',
+  'model.pt': 'PyTorch',
+  'model.pt2': 'PyTorch',
+  'model.py': 'Python',
+  'model.xml': 'OpenVINO',
+  'model.dali': 'DALI',
+  'xgboost.json': 'FIL',
+  'model.json': 'a backend of its own',
 }
 
 /**
@@ -36,31 +44,55 @@ const otherFiles: Readonly<Record<string, string>> = {
  * @param config in place of the one in the folder: Triton's, as JSON.
  * @throws InferenceError `ERR_MODEL_CONFIG` or `ERR_MODEL_NOT_FOUND` (no version, or no file in it).
  */
-export async function readModelFolder(repository: string, name: string, config?: string): Promise<RepositoryEntry> {
+export async function readModelFolder(
+  repository: string,
+  name: string,
+  config?: string,
+): Promise<RepositoryEntry> {
   const folder = join(repository, name)
   const present = await readdir(folder)
-  const { options, pipeline, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present, config)
+  const { options, pipeline, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(
+    folder,
+    name,
+    present,
+    config,
+  )
   const folders: string[] = []
-  for (const entry of present) if (isVersion(entry) && (await isFolder(join(folder, entry)))) folders.push(entry)
+  for (const entry of present)
+    if (isVersion(entry) && (await isFolder(join(folder, entry)))) folders.push(entry)
   const allNotes = [...notes]
-  const chosen = chooseVersions(name, folder, versionPolicy, folders, (text) => allNotes.push(`version_policy: ${text}`))
-  if (pipeline !== null) return { name, configs: chosen.map((version) => ({ ...pipeline, version })), notes: allNotes, atField }
+  const chosen = chooseVersions(name, folder, versionPolicy, folders, (text) =>
+    allNotes.push(`version_policy: ${text}`),
+  )
+  if (pipeline !== null)
+    return { name, configs: chosen.map((version) => ({ ...pipeline, version })), notes: allNotes, atField }
   const versions: { version: string; path: string }[] = []
   for (const version of chosen) {
     const versionFolder = join(folder, version)
     if (fileName === undefined && !namesBackend) await checkFiles(name, versionFolder)
     versions.push({ version, path: await modelFile(name, join(versionFolder, fileName ?? defaultFileName)) })
   }
-  return { name, configs: versions.map(({ version, path }) => ({ path, version, ...options })), notes: allNotes, atField }
+  return {
+    name,
+    configs: versions.map(({ version, path }) => ({ path, version, ...options })),
+    notes: allNotes,
+    atField,
+  }
 }
 
 /** A folder without a word of its backend is for the one that its file is of, as in Triton. */
 async function checkFiles(model: string, folder: string): Promise<void> {
   const files = await readdir(folder)
-  const other = files.includes(defaultFileName) ? undefined : files.find((file) => Object.hasOwn(otherFiles, file))
+  const other = files.includes(defaultFileName)
+    ? undefined
+    : files.find((file) => Object.hasOwn(otherFiles, file))
   if (other === undefined) return
   const received = `${other}, of ${otherFiles[other]!}`
-  const details = { code: 'ERR_MODEL_CONFIG', model, hint: `Only ONNX models are served. In ${folder}` } as const
+  const details = {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint: `Only ONNX models are served. In ${folder}`,
+  } as const
   throw unsupported(invalidArgument('path', defaultFileName, received, details))
 }
 

@@ -15,7 +15,8 @@ export function checkMetrics(config: ConfigFields): void {
     const histogram = control.message('histogram_options')
     const buckets = histogram?.numbers('buckets') ?? []
     if (buckets.length === 0) control.fail('histogram_options', 'buckets', 'none')
-    if (buckets.some((bucket, index) => index > 0 && bucket <= buckets[index - 1]!)) histogram!.fail('buckets', 'buckets in ascending order', buckets)
+    if (buckets.some((bucket, index) => index > 0 && bucket <= buckets[index - 1]!))
+      histogram!.fail('buckets', 'buckets in ascending order', buckets)
   }
   config.note('model_metrics', 'the buckets of histograms are fixed')
 }

@@ -47,9 +47,17 @@ function readInput(name: string, fields: ConfigFields, rows: number | null): Ten
   const zero = fields.boolean('zero_data')
   const random = fields.boolean('random_data')
   fields.finish()
-  if (type === undefined || type === 'TYPE_INVALID') fields.fail('data_type', `the type of input '${name}', such as TYPE_FP32`, type)
-  if (dims.some((dim) => dim < 1)) fields.fail('dims', 'dims of at least 1, without the batch dimension', dims)
-  const data = file ? { folder: 'warmup', file: checkFileName(fields, 'input_data_file', file) } : zero ? 'zero' : random ? 'random' : null
+  if (type === undefined || type === 'TYPE_INVALID')
+    fields.fail('data_type', `the type of input '${name}', such as TYPE_FP32`, type)
+  if (dims.some((dim) => dim < 1))
+    fields.fail('dims', 'dims of at least 1, without the batch dimension', dims)
+  const data = file
+    ? { folder: 'warmup', file: checkFileName(fields, 'input_data_file', file) }
+    : zero
+      ? 'zero'
+      : random
+        ? 'random'
+        : null
   if (data === null) return fields.fail('zero_data', 'true, or random_data, or an input_data_file', zero)
   const plan: TensorPlan = { fields, field: 'input_data_file', type: elementTypes[type]!, dims, rows, data }
   checkSize(plan)
@@ -64,7 +72,9 @@ function readInput(name: string, fields: ConfigFields, rows: number | null): Ten
 export function makeSamples(modelFolder: string, plans: readonly WarmupPlan[]): Promise<WarmupSample[]> {
   return Promise.all(
     plans.map(async ({ count, inputs }) => {
-      const feeds = await Promise.all(inputs.map(async ([name, plan]) => [name, await makeTensorFeed(modelFolder, plan)] as const))
+      const feeds = await Promise.all(
+        inputs.map(async ([name, plan]) => [name, await makeTensorFeed(modelFolder, plan)] as const),
+      )
       return { count, feeds: Object.fromEntries(feeds) as Feeds }
     }),
   )

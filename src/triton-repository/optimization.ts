@@ -6,7 +6,12 @@ import type { GroupKind } from './instance-groups.ts'
 
 type GraphLevel = InferenceSession.SessionOptions['graphOptimizationLevel']
 
-const graphLevels: Readonly<Record<number, GraphLevel>> = { [-1]: 'basic', 0: undefined, 1: 'extended', 2: 'disabled' }
+const graphLevels: Readonly<Record<number, GraphLevel>> = {
+  [-1]: 'basic',
+  0: undefined,
+  1: 'extended',
+  2: 'disabled',
+}
 
 /** Reads `optimization`. */
 export function readOptimization(
@@ -21,7 +26,8 @@ export function readOptimization(
   graph?.finish()
   if (level < -1 || level > 2) graph!.fail('level', '-1 (basic), 0 (all), 1 (extended) or 2 (none)', level)
   const accelerators = optimization.message('execution_accelerators')
-  const executionProviders: (string | ProviderOptions)[] | undefined = accelerators && readAccelerators(accelerators, kinds, gpus)
+  const executionProviders: (string | ProviderOptions)[] | undefined =
+    accelerators && readAccelerators(accelerators, kinds, gpus)
   const tensorRt = "as in Triton's backend for ONNX Runtime: it is for TensorRT only"
   const pinned = 'staging memory is page-locked where there is a GPU'
   optimization.finish({

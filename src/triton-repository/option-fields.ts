@@ -46,7 +46,9 @@ function fieldOf(fields: readonly TextField[], option: string): string {
 
 /** Where a configuration says how batches are formed: of sequences their strategy does. */
 function batchingField(fields: readonly TextField[]): string {
-  const sequence = fields.find(({ name }) => name === 'sequence_batching')?.values[0]?.value as readonly TextField[] | undefined
+  const sequence = fields.find(({ name }) => name === 'sequence_batching')?.values[0]?.value as
+    | readonly TextField[]
+    | undefined
   const strategy = sequence?.find(({ name }) => name === 'oldest' || name === 'direct')
   return strategy === undefined ? 'dynamic_batching' : `sequence_batching.${strategy.name}`
 }
@@ -56,8 +58,9 @@ function fieldWords(text: string): string {
   return text
     .replaceAll('maxQueueDelayMs', 'max_queue_delay_microseconds')
     .replaceAll('defaultTimeoutMs', 'default_timeout_microseconds')
-    .replaceAll(/\b(?:max|dynamic|preferred|preserve|priority|default|timeout|allow|instance)(?:[A-Z][a-z]+)+\b/g, (word) =>
-      word.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    .replaceAll(
+      /\b(?:max|dynamic|preferred|preserve|priority|default|timeout|allow|instance)(?:[A-Z][a-z]+)+\b/g,
+      (word) => word.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
     )
 }
 
@@ -67,29 +70,65 @@ function fieldWords(text: string): string {
  *
  * @param samples of the options for warming up, their places in the configuration.
  */
-export function errorAtField(source: ConfigSource, fields: readonly TextField[], samples: readonly number[], error: InferenceError): InferenceError {
+export function errorAtField(
+  source: ConfigSource,
+  fields: readonly TextField[],
+  samples: readonly number[],
+  error: InferenceError,
+): InferenceError {
   const { code, argument, message } = error
   if (argument === undefined || argument === 'name' || message.includes(`At ${source.file}:`)) return error
-  const path = fieldOf(fields, argument.replace(/^warmup\[(\d+)\]/, (_, index) => `warmup[${samples[Number(index)]}]`))
+  const path = fieldOf(
+    fields,
+    argument.replace(/^warmup\[(\d+)\]/, (_, index) => `warmup[${samples[Number(index)]}]`),
+  )
   const offset = offsetOf(fields, path)
-  if (code !== 'ERR_MODEL_CONFIG') return loadField.test(path) ? loadErrorAt(source, offset, path, error) : error
+  if (code !== 'ERR_MODEL_CONFIG')
+    return loadField.test(path) ? loadErrorAt(source, offset, path, error) : error
   const isType = argument.endsWith('.type')
-  const of = argument.startsWith('warmup') && error.cause instanceof InferenceError ? `${error.cause.argument}: ` : '' // the input
+  const of =
+    argument.startsWith('warmup') && error.cause instanceof InferenceError ? `${error.cause.argument}: ` : '' // the input
   const expected = of + (isType ? typeWords(String(error.expected)) : fieldWords(String(error.expected)))
   const inMilliseconds = path.endsWith('_microseconds') && typeof error.received === 'number'
-  const received = isType ? typeWords(String(error.received)) : inMilliseconds ? Math.round(Number(error.received) * 1000) : error.received
+  const received = isType
+    ? typeWords(String(error.received))
+    : inMilliseconds
+      ? Math.round(Number(error.received) * 1000)
+      : error.received
   const hint = /\. ((?:(?!, received ).)*)$/.exec(message)?.[1]
-  return configError(source, offset, path, expected, received, hint === undefined ? undefined : fieldWords(hint))
+  return configError(
+    source,
+    offset,
+    path,
+    expected,
+    received,
+    hint === undefined ? undefined : fieldWords(hint),
+  )
 }
 
 /** Fields that a load may fail for, although they are right: what they name may not be there, a model may not take what they say. */
 const loadField = /^(?:ensemble_scheduling|instance_group|optimization\.execution_accelerators|model_warmup)/
 
-function loadErrorAt(source: ConfigSource, offset: number, path: string, error: InferenceError): InferenceError {
+function loadErrorAt(
+  source: ConfigSource,
+  offset: number,
+  path: string,
+  error: InferenceError,
+): InferenceError {
   const { code, message, expected, received, model, cause } = error
   const { line, column } = position(source, offset)
-  const details = { name: path, expected, received, cause: cause ?? error, ...(model === undefined ? {} : { model }) }
-  return new InferenceError(code, `${message.replace(/\.$/, '')}. It is asked for by ${path}. At ${source.file}:${line}:${column}`, details)
+  const details = {
+    name: path,
+    expected,
+    received,
+    cause: cause ?? error,
+    ...(model === undefined ? {} : { model }),
+  }
+  return new InferenceError(
+    code,
+    `${message.replace(/\.$/, '')}. It is asked for by ${path}. At ${source.file}:${line}:${column}`,
+    details,
+  )
 }
 
 function typeWords(text: string): string {

@@ -51,17 +51,28 @@ export async function modelNames(repository: string): Promise<string[]> {
     return names
   } catch (cause) {
     const hint = (cause as Error).message
-    throw invalidArgument('path', 'a model repository', repository, { code: 'ERR_MODEL_NOT_FOUND', cause, hint })
+    throw invalidArgument('path', 'a model repository', repository, {
+      code: 'ERR_MODEL_NOT_FOUND',
+      cause,
+      hint,
+    })
   }
 }
 
 /** The error of a model that is asked for and not there. */
 export function noFolder(model: string, present: readonly string[]): InferenceError {
-  return invalidArgument('models', `models of the repository (${listNames(present)})`, model, { code: 'ERR_MODEL_NOT_FOUND', model })
+  return invalidArgument('models', `models of the repository (${listNames(present)})`, model, {
+    code: 'ERR_MODEL_NOT_FOUND',
+    model,
+  })
 }
 
 /** A folder that cannot be listed is one model's failure, not the repository's. */
 function typed(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
-  return invalidArgument('path', 'a readable folder', error.message, { code: 'ERR_MODEL_NOT_FOUND', model, cause: error })
+  return invalidArgument('path', 'a readable folder', error.message, {
+    code: 'ERR_MODEL_NOT_FOUND',
+    model,
+    cause: error,
+  })
 }

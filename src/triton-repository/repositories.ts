@@ -42,7 +42,11 @@ export class Repositories {
       if (names.includes(name)) return readModelFolder(path, name, config)
       all.push(...names)
     }
-    const details = { code: 'ERR_MODEL_NOT_FOUND', model: name, hint: 'Give its configuration to load a model from elsewhere' } as const
+    const details = {
+      code: 'ERR_MODEL_NOT_FOUND',
+      model: name,
+      hint: 'Give its configuration to load a model from elsewhere',
+    } as const
     throw invalidArgument('name', `a model of the repositories (${listNames(all)})`, name, details)
   }
 }

@@ -37,14 +37,23 @@ export interface RepositoryReport {
 }
 
 /** Checked options. */
-export type ResolvedRepositoryOptions = Required<Pick<RepositoryOptions, 'failures'>> & Pick<RepositoryOptions, 'models' | 'onNote'>
+export type ResolvedRepositoryOptions = Required<Pick<RepositoryOptions, 'failures'>> &
+  Pick<RepositoryOptions, 'models' | 'onNote'>
 
 /** @throws InferenceError `ERR_INVALID_ARG` for a wrong path or option. */
 export function checkRepository(path: string, given: unknown): ResolvedRepositoryOptions {
-  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository, or a file: URL', path)
-  const { mode = 'all', models, failures = 'reject', onNote } = readOptions('options', given, ['mode', 'models', 'failures', 'onNote'])
-  if (failures !== 'reject' && failures !== 'report') throw invalidArgument('options.failures', "'reject' or 'report'", failures)
-  if (onNote !== undefined && typeof onNote !== 'function') throw invalidArgument('options.onNote', 'a function', onNote)
+  if (typeof path !== 'string' || path === '')
+    throw invalidArgument('path', 'the path of a model repository, or a file: URL', path)
+  const {
+    mode = 'all',
+    models,
+    failures = 'reject',
+    onNote,
+  } = readOptions('options', given, ['mode', 'models', 'failures', 'onNote'])
+  if (failures !== 'reject' && failures !== 'report')
+    throw invalidArgument('options.failures', "'reject' or 'report'", failures)
+  if (onNote !== undefined && typeof onNote !== 'function')
+    throw invalidArgument('options.onNote', 'a function', onNote)
   const names = models === undefined ? (mode === 'explicit' ? [] : undefined) : readNames(models)
   return { failures, models: names, onNote: onNote as RepositoryOptions['onNote'] }
 }

@@ -21,7 +21,10 @@ const kinds = {
 } as const
 
 /** Reads `sequence_batching`, whose strategy is `direct` where none is said. */
-export function readSequenceBatching(config: ConfigFields, maxBatchSize: number | undefined): ReadSequence | undefined {
+export function readSequenceBatching(
+  config: ConfigFields,
+  maxBatchSize: number | undefined,
+): ReadSequence | undefined {
   const batching = config.message('sequence_batching')
   if (batching === undefined) return undefined
   const idle = batching.integer('max_sequence_idle_microseconds')
@@ -32,8 +35,13 @@ export function readSequenceBatching(config: ConfigFields, maxBatchSize: number 
     state: states.map(({ state }) => state),
     ...readStrategy(batching, maxBatchSize),
   })
-  batching.finish({ refused: { iterative_sequence: 'Every request is run once: send the next from the application' } })
-  return { sequence, initial: states.flatMap(({ plan }, state) => (plan === undefined ? [] : [{ state, plan }])) }
+  batching.finish({
+    refused: { iterative_sequence: 'Every request is run once: send the next from the application' },
+  })
+  return {
+    sequence,
+    initial: states.flatMap(({ plan }, state) => (plan === undefined ? [] : [{ state, plan }])),
+  }
 }
 
 function readControls(input: ConfigFields): SequenceControl[] {
@@ -41,7 +49,8 @@ function readControls(input: ConfigFields): SequenceControl[] {
   if (!name) input.fail('name', 'the name of an input of the model', name)
   const controls = input.messages('control')
   input.finish()
-  if (controls.length !== 1) input.fail('control', 'one control', controls.length, 'Give one control_input for each')
+  if (controls.length !== 1)
+    input.fail('control', 'one control', controls.length, 'Give one control_input for each')
   return controls.map((control) => {
     const kind = kinds[control.enumerator<keyof typeof kinds>('kind') ?? 'CONTROL_SEQUENCE_START']
     const lists = [
@@ -53,41 +62,61 @@ function readControls(input: ConfigFields): SequenceControl[] {
     const type = control.enumerator('data_type')
     control.finish()
     if (kind === 'correlationId') {
-      if (given.length > 0) control.fail(given[0]![0], 'to be left out for CONTROL_SEQUENCE_CORRID', given[0]![1])
+      if (given.length > 0)
+        control.fail(given[0]![0], 'to be left out for CONTROL_SEQUENCE_CORRID', given[0]![1])
       if (!['TYPE_UINT64', 'TYPE_INT64', 'TYPE_UINT32', 'TYPE_INT32', 'TYPE_STRING'].includes(type ?? '')) {
         control.fail('data_type', 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING', type)
       }
       return { input: name, kind, type: elementTypes[type!]! }
     }
     const [field, values, valueType] = given[0] ?? []
-    if (given.length !== 1) control.fail('int32_false_true', 'one of int32_false_true, fp32_false_true and bool_false_true', given.map(([each]) => each))
+    if (given.length !== 1)
+      control.fail(
+        'int32_false_true',
+        'one of int32_false_true, fp32_false_true and bool_false_true',
+        given.map(([each]) => each),
+      )
     if (values!.length !== 2) control.fail(field!, 'two values, for false and for true', values)
     if (!values!.every(Number.isFinite)) control.fail(field!, 'finite numbers', values)
     return { input: name, kind, type: valueType!, values: [values![0]!, values![1]!] }
   })
 }
 
-function readState(state: ConfigFields, maxBatchSize: number | undefined): { state: SequenceState; plan?: TensorPlan } {
+function readState(
+  state: ConfigFields,
+  maxBatchSize: number | undefined,
+): { state: SequenceState; plan?: TensorPlan } {
   const input = state.string('input_name')
   const output = state.string('output_name')
   const type = state.enumerator('data_type')
   const dims = state.integers('dims')
   const initials = state.messages('initial_state')
   for (const name of ['use_same_buffer_for_input_output', 'use_growable_memory'] as const) {
-    if (state.boolean(name) === true) state.note(name, 'each request gets the tensor that the one before has given')
+    if (state.boolean(name) === true)
+      state.note(name, 'each request gets the tensor that the one before has given')
   }
   state.finish()
   if (!input) state.fail('input_name', 'the name of an input of the model', input)
   if (!output) state.fail('output_name', 'the name of an output of the model', output)
-  if (type === undefined || type === 'TYPE_INVALID') state.fail('data_type', 'a type, such as TYPE_FP32', type)
+  if (type === undefined || type === 'TYPE_INVALID')
+    state.fail('data_type', 'a type, such as TYPE_FP32', type)
   if (dims.length === 0) state.fail('dims', 'at least one dimension, -1 for a variable one', [])
-  if (dims.some((dim) => dim < 1 && dim !== -1)) state.fail('dims', 'dims of at least 1, or -1 for a variable one', dims)
+  if (dims.some((dim) => dim < 1 && dim !== -1))
+    state.fail('dims', 'dims of at least 1, or -1 for a variable one', dims)
   if (initials.length > 1) state.fail('initial_state', 'one initial state', initials.length)
   const [initial] = initials
-  return { state: { input, output, type: elementTypes[type]!, dims }, ...(initial === undefined ? {} : { plan: readInitial(initial, type, dims, maxBatchSize) }) }
+  return {
+    state: { input, output, type: elementTypes[type]!, dims },
+    ...(initial === undefined ? {} : { plan: readInitial(initial, type, dims, maxBatchSize) }),
+  }
 }
 
-function readInitial(initial: ConfigFields, stateType: string, stateDims: readonly number[], maxBatchSize: number | undefined): TensorPlan {
+function readInitial(
+  initial: ConfigFields,
+  stateType: string,
+  stateDims: readonly number[],
+  maxBatchSize: number | undefined,
+): TensorPlan {
   const type = initial.enumerator('data_type')
   const dims = initial.integers('dims')
   const file = initial.string('data_file')
@@ -95,16 +124,29 @@ function readInitial(initial: ConfigFields, stateType: string, stateDims: readon
   const zero = initial.boolean('zero_data')
   initial.finish()
   if (type !== stateType) initial.fail('data_type', `${stateType}, as the state has it`, type)
-  const fits = dims.length === stateDims.length && dims.every((dim, axis) => dim >= 1 && (stateDims[axis] === -1 || stateDims[axis] === dim))
-  if (!fits) initial.fail('dims', `dims of at least 1 that fit those of the state, [${stateDims.join(', ')}]`, dims)
+  const fits =
+    dims.length === stateDims.length &&
+    dims.every((dim, axis) => dim >= 1 && (stateDims[axis] === -1 || stateDims[axis] === dim))
+  if (!fits)
+    initial.fail('dims', `dims of at least 1 that fit those of the state, [${stateDims.join(', ')}]`, dims)
   if (!zero && !file) initial.fail('zero_data', 'true, or a data_file', zero)
   const data = file ? { folder: 'initial_state', file: checkFileName(initial, 'data_file', file) } : 'zero'
-  const plan: TensorPlan = { fields: initial, field: 'data_file', type: elementTypes[type!]!, dims, rows: maxBatchSize === 0 ? null : 1, data }
+  const plan: TensorPlan = {
+    fields: initial,
+    field: 'data_file',
+    type: elementTypes[type!]!,
+    dims,
+    rows: maxBatchSize === 0 ? null : 1,
+    data,
+  }
   checkSize(plan)
   return plan
 }
 
-function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined): Pick<SequenceConfig, 'direct' | 'oldest'> {
+function readStrategy(
+  batching: ConfigFields,
+  maxBatchSize: number | undefined,
+): Pick<SequenceConfig, 'direct' | 'oldest'> {
   const direct = batching.message('direct')
   const oldest = batching.message('oldest')
   if (oldest !== undefined) {
@@ -114,12 +156,20 @@ function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined):
     const preserveOrdering = oldest.boolean('preserve_ordering') || undefined
     oldest.finish()
     const maxCandidateSequences = most === undefined || most === 0 ? undefined : most
-    return { oldest: defined({ maxCandidateSequences, maxQueueDelayMs, preferredBatchSize: preferred.length === 0 ? undefined : preferred, preserveOrdering }) }
+    return {
+      oldest: defined({
+        maxCandidateSequences,
+        maxQueueDelayMs,
+        preferredBatchSize: preferred.length === 0 ? undefined : preferred,
+        preserveOrdering,
+      }),
+    }
   }
   if (direct === undefined) return { direct: {} }
   const maxQueueDelayMs = readDelay(direct, maxBatchSize)
   const [minimumSlotUtilization = 0] = direct.numbers('minimum_slot_utilization')
   direct.finish()
-  if (!(minimumSlotUtilization >= 0 && minimumSlotUtilization <= 1)) direct.fail('minimum_slot_utilization', 'a number from 0 to 1', minimumSlotUtilization)
+  if (!(minimumSlotUtilization >= 0 && minimumSlotUtilization <= 1))
+    direct.fail('minimum_slot_utilization', 'a number from 0 to 1', minimumSlotUtilization)
   return { direct: defined({ maxQueueDelayMs, minimumSlotUtilization }) }
 }

@@ -27,7 +27,8 @@ export function readInputs(config: ConfigFields): { inputs: TensorConfig[]; opti
       refused: {
         is_shape_tensor: tensorRt,
         is_non_linear_format_io: tensorRt,
-        allow_ragged_batch: 'Requests of different shapes are never joined into one flat tensor; give padding in a config.ts to join them filled up to one length',
+        allow_ragged_batch:
+          'Requests of different shapes are never joined into one flat tensor; give padding in a config.ts to join them filled up to one length',
       },
     })
     return tensor
@@ -41,7 +42,8 @@ export function readOutputs(config: ConfigFields): { outputs: TensorConfig[]; la
   const outputs = config.messages('output').map((output, index) => {
     const tensor = readTensor(output)
     const name = output.string('label_filename')
-    if (name) labelFiles.push({ output: index, name: checkFileName(output, 'label_filename', name), fields: output })
+    if (name)
+      labelFiles.push({ output: index, name: checkFileName(output, 'label_filename', name), fields: output })
     output.finish({ refused: { is_shape_tensor: tensorRt, is_non_linear_format_io: tensorRt } })
     return tensor
   })
@@ -54,9 +56,16 @@ function readTensor(tensor: ConfigFields): TensorConfig {
   const dims = tensor.integers('dims')
   const reshape = tensor.message('reshape')
   if (!name) tensor.fail('name', 'the name of a tensor of the model', name)
-  if (type === undefined || type === 'TYPE_INVALID') tensor.fail('data_type', 'a type, such as TYPE_FP32', type)
-  if (dims.length === 0) tensor.fail('dims', 'at least one dimension, -1 for a variable one', tensor.has('dims') ? [] : undefined)
-  const read = { name, type: elementTypes[type]!, dims, ...(reshape === undefined ? {} : { reshape: reshape.integers('shape') }) }
+  if (type === undefined || type === 'TYPE_INVALID')
+    tensor.fail('data_type', 'a type, such as TYPE_FP32', type)
+  if (dims.length === 0)
+    tensor.fail('dims', 'at least one dimension, -1 for a variable one', tensor.has('dims') ? [] : undefined)
+  const read = {
+    name,
+    type: elementTypes[type]!,
+    dims,
+    ...(reshape === undefined ? {} : { reshape: reshape.integers('shape') }),
+  }
   reshape?.finish()
   return read
 }

@@ -32,7 +32,11 @@ export function checkSize({ fields, type, dims, rows }: TensorPlan): void {
   const count = (rows ?? 1) * elementCount(dims)
   const bytes = type === 'string' ? stringBytes * count : byteLengthOf(type, count)
   if (bytes <= limitBytes) return
-  fields.fail('dims', `a tensor of at most ${limitBytes} bytes${rows === null || rows === 1 ? '' : `, with the ${rows} rows of batch_size`}`, dims)
+  fields.fail(
+    'dims',
+    `a tensor of at most ${limitBytes} bytes${rows === null || rows === 1 ? '' : `, with the ${rows} rows of batch_size`}`,
+    dims,
+  )
 }
 
 /**
@@ -46,14 +50,16 @@ export async function makeTensorFeed(modelFolder: string, plan: TensorPlan): Pro
   const times = rows ?? 1
   const allDims = rows === null ? dims : [rows, ...dims]
   const count = elementCount(dims)
-  if (typeof data === 'string') return { type, dims: allDims, data: made(type, times * count, data === 'random') } as never
+  if (typeof data === 'string')
+    return { type, dims: allDims, data: made(type, times * count, data === 'random') } as never
   const bytes = await readData(modelFolder, plan, data.folder, data.file)
   if (type === 'string') {
     const row = readStrings(plan, bytes, count)
     return { type, dims: allDims, data: Array.from({ length: times }, () => row).flat() } as never
   }
   const expected = byteLengthOf(type, count)
-  if (bytes.length !== expected) wrongSize(plan, `a file of ${expected} bytes (${count} elements of ${type})`, `${bytes.length} bytes`)
+  if (bytes.length !== expected)
+    wrongSize(plan, `a file of ${expected} bytes (${count} elements of ${type})`, `${bytes.length} bytes`)
   const all = new Uint8Array(times * expected)
   for (let row = 0; row < times; row++) all.set(bytes, row * expected)
   return { type, dims: allDims, data: new (storageOf(type))(all.buffer) } as never
@@ -74,13 +80,23 @@ function randomValue(type: ElementType): number | bigint {
   return type.endsWith('int64') ? BigInt(float > 0) : Number(float > 0)
 }
 
-async function readData(modelFolder: string, { fields, field }: TensorPlan, folder: string, file: string): Promise<Buffer> {
+async function readData(
+  modelFolder: string,
+  { fields, field }: TensorPlan,
+  folder: string,
+  file: string,
+): Promise<Buffer> {
   const path = join(modelFolder, folder, file)
   try {
     return await readRegularFile(path, limitBytes)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    const received = code === 'ENOENT' ? 'no such file' : error instanceof NotReadable && code === 'EFBIG' ? `${message}, of at most ${limitBytes}` : message
+    const received =
+      code === 'ENOENT'
+        ? 'no such file'
+        : error instanceof NotReadable && code === 'EFBIG'
+          ? `${message}, of at most ${limitBytes}`
+          : message
     return fields.fail(field, `a file of data at ${path}`, received)
   }
 }
@@ -91,11 +107,17 @@ function readStrings(plan: TensorPlan, bytes: Buffer, count: number): string[] {
   let offset = 0
   while (offset < bytes.length) {
     const length = offset + 4 <= bytes.length ? bytes.readUInt32LE(offset) : Infinity
-    if (offset + 4 + length > bytes.length) wrongSize(plan, 'strings, each behind its length in 4 bytes', `one that ends after the file of ${bytes.length} bytes`)
+    if (offset + 4 + length > bytes.length)
+      wrongSize(
+        plan,
+        'strings, each behind its length in 4 bytes',
+        `one that ends after the file of ${bytes.length} bytes`,
+      )
     strings.push(bytes.toString('utf8', offset + 4, offset + 4 + length))
     offset += 4 + length
   }
-  if (strings.length !== count) wrongSize(plan, `${count} strings, each behind its length in 4 bytes`, `${strings.length} strings`)
+  if (strings.length !== count)
+    wrongSize(plan, `${count} strings, each behind its length in 4 bytes`, `${strings.length} strings`)
   return strings
 }
 

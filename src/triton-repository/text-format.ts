@@ -72,7 +72,8 @@ function value(lexer: TextLexer, colon: boolean, depth: number): TextValue {
   const token = lexer.next
   if (token.kind === 'number') return { kind: 'number', offset, value: number(lexer.take(), negative) }
   if (token.kind !== 'identifier') lexer.fail(negative ? 'a number' : 'a value')
-  if (/^(?:inf(?:inity)?|nan)$/i.test(token.value)) return { kind: 'number', offset, value: special(lexer.take(), negative) }
+  if (/^(?:inf(?:inity)?|nan)$/i.test(token.value))
+    return { kind: 'number', offset, value: special(lexer.take(), negative) }
   if (negative) lexer.fail('a number')
   return { kind: 'identifier', offset, value: lexer.take().value }
 }

@@ -51,7 +51,13 @@ export class TextLexer {
   /** Refuses the next token. */
   fail(expected: string): never {
     const { kind, value, offset } = this.#ahead
-    throw configError(this.source, offset, 'config.pbtxt', expected, kind === 'end' ? 'the end of the file' : value)
+    throw configError(
+      this.source,
+      offset,
+      'config.pbtxt',
+      expected,
+      kind === 'end' ? 'the end of the file' : value,
+    )
   }
 
   #read(): Token {
@@ -63,7 +69,8 @@ export class TextLexer {
     if (name !== undefined) return { kind: 'identifier', value: name, offset }
     const number = this.#match(numberLike)
     if (number !== undefined) {
-      if (number.length <= longestNumber && (integer.test(number) || float.test(number))) return { kind: 'number', value: number, offset }
+      if (number.length <= longestNumber && (integer.test(number) || float.test(number)))
+        return { kind: 'number', value: number, offset }
       throw configError(this.source, offset, 'config.pbtxt', 'a number', number)
     }
     if (marks.includes(text[offset]!)) return { kind: 'mark', value: text[this.#offset++]!, offset }

@@ -1,8 +1,17 @@
 import { configError, type ConfigSource } from './config-source.ts'
 import type { Token } from './text-lexer.ts'
 
-const pieces = /\\(?:([0-7]{1,3})|[xX]([\dA-Fa-f]{1,2})|u([\dA-Fa-f]{4})|U([\dA-Fa-f]{8})|([abfnrtv?\\'"]))|\\|[^\\]+/g
-const plain: Readonly<Record<string, string>> = { a: '\x07', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' }
+const pieces =
+  /\\(?:([0-7]{1,3})|[xX]([\dA-Fa-f]{1,2})|u([\dA-Fa-f]{4})|U([\dA-Fa-f]{8})|([abfnrtv?\\'"]))|\\|[^\\]+/g
+const plain: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+}
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
@@ -32,8 +41,10 @@ function literalBytes(source: ConfigSource, { value, offset }: Token): Buffer {
     if (octal !== undefined) bytes[length++] = byte(source, at, piece, parseInt(octal, 8))
     else if (hex !== undefined) bytes[length++] = parseInt(hex, 16)
     else if (letter !== undefined) length += bytes.write(plain[letter] ?? letter, length)
-    else if (short !== undefined || long !== undefined) length += bytes.write(codePoint(source, at, piece, (short ?? long)!), length)
-    else if (piece === '\\') throw configError(source, at, 'config.pbtxt', 'a known escape', value.slice(index + 1, index + 3))
+    else if (short !== undefined || long !== undefined)
+      length += bytes.write(codePoint(source, at, piece, (short ?? long)!), length)
+    else if (piece === '\\')
+      throw configError(source, at, 'config.pbtxt', 'a known escape', value.slice(index + 1, index + 3))
     else length += bytes.write(piece, length)
   }
   return bytes.subarray(0, length)

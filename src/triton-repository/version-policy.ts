@@ -49,19 +49,35 @@ export function isVersion(folder: string): boolean {
  * @param note called for versions that the policy names and that are not there.
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is none.
  */
-export function chooseVersions(model: string, folder: string, policy: VersionPolicy, present: readonly string[], note: (text: string) => void): string[] {
+export function chooseVersions(
+  model: string,
+  folder: string,
+  policy: VersionPolicy,
+  present: readonly string[],
+  note: (text: string) => void,
+): string[] {
   const newestFirst = present.toSorted((a, b) => (BigInt(b) > BigInt(a) ? 1 : -1))
-  const allowed = policy.kind === 'specific' ? newestFirst.filter((version) => policy.versions.includes(version)) : newestFirst
+  const allowed =
+    policy.kind === 'specific'
+      ? newestFirst.filter((version) => policy.versions.includes(version))
+      : newestFirst
   const chosen = policy.kind === 'latest' ? allowed.slice(0, policy.count) : allowed
   if (chosen.length === 0) {
-    const expected = policy.kind === 'specific' ? policy.versions.slice(0, versionsShown).join(' or ') : 'a version folder, such as 1'
+    const expected =
+      policy.kind === 'specific'
+        ? policy.versions.slice(0, versionsShown).join(' or ')
+        : 'a version folder, such as 1'
     throw invalidArgument('version', expected, present.length === 0 ? 'none' : present, {
       code: 'ERR_MODEL_NOT_FOUND',
       model,
       hint: `A repository is laid out as <model>/<version>/model.onnx. In ${folder}`,
     })
   }
-  const absent = policy.kind === 'specific' ? policy.versions.filter((version) => !present.includes(version)) : []
-  if (absent.length > 0) note(`there is no version ${absent.slice(0, versionsShown).join(', ')}${absent.length > versionsShown ? ', ...' : ''}`)
+  const absent =
+    policy.kind === 'specific' ? policy.versions.filter((version) => !present.includes(version)) : []
+  if (absent.length > 0)
+    note(
+      `there is no version ${absent.slice(0, versionsShown).join(', ')}${absent.length > versionsShown ? ', ...' : ''}`,
+    )
   return chosen
 }

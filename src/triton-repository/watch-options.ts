@@ -27,15 +27,29 @@ export interface ResolvedWatch {
  * @returns them, `null` for a repository that is not watched, and the others, unchecked.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function takeWatch(options: unknown): { readonly watch: ResolvedWatch | null; readonly others: object } {
+export function takeWatch(options: unknown): {
+  readonly watch: ResolvedWatch | null
+  readonly others: object
+} {
   const { mode = 'all', pollMs, debounceMs, ...others } = readPlain('options', options)
   if (mode === 'watch' && others['failures'] === 'reject') {
-    throw invalidArgument('options.failures', "'report', or to be left out, in mode 'watch'", 'reject', { hint: 'A model that cannot be loaded now may be there later' })
+    throw invalidArgument('options.failures', "'report', or to be left out, in mode 'watch'", 'reject', {
+      hint: 'A model that cannot be loaded now may be there later',
+    })
   }
-  if (mode === 'watch') return { watch: { pollMs: duration('pollMs', pollMs, 1000), debounceMs: duration('debounceMs', debounceMs, 2000) }, others }
-  if (mode !== 'all' && mode !== 'explicit') throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
+  if (mode === 'watch')
+    return {
+      watch: {
+        pollMs: duration('pollMs', pollMs, 1000),
+        debounceMs: duration('debounceMs', debounceMs, 2000),
+      },
+      others,
+    }
+  if (mode !== 'all' && mode !== 'explicit')
+    throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
   for (const [name, value] of Object.entries({ pollMs, debounceMs })) {
-    if (value !== undefined) throw invalidArgument(`options.${name}`, "to be left out unless mode is 'watch'", value)
+    if (value !== undefined)
+      throw invalidArgument(`options.${name}`, "to be left out unless mode is 'watch'", value)
   }
   return { watch: null, others: { mode, ...others } }
 }

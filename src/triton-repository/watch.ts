@@ -28,7 +28,13 @@ export class RepositoryWatch {
   #closed = false
 
   /** @param names of the models to watch; `undefined` for all. */
-  constructor(path: string, names: readonly string[] | undefined, options: ResolvedWatch, clock: Clock, target: WatchTarget) {
+  constructor(
+    path: string,
+    names: readonly string[] | undefined,
+    options: ResolvedWatch,
+    clock: Clock,
+    target: WatchTarget,
+  ) {
     this.#repository = resolve(path)
     this.#names = names
     this.#options = options
@@ -65,7 +71,9 @@ export class RepositoryWatch {
   async #untilOthersAreDone(): Promise<void> {
     const begun = [...this.#models.values()].map((model) => ({ model, work: model.work }))
     for (;;) {
-      const left = begun.flatMap(({ model, work }) => (work === null || model.work !== work || this.#waiting.has(model.name) ? [] : [work]))
+      const left = begun.flatMap(({ model, work }) =>
+        work === null || model.work !== work || this.#waiting.has(model.name) ? [] : [work],
+      )
       if (left.length === 0) break
       await Promise.race([...left, new Promise<void>((resolve) => (this.#oneMoreWaits = resolve))])
     }
@@ -130,7 +138,8 @@ export class RepositoryWatch {
 
   async #lookAtAll(present: readonly string[], isSettled: (changedAtMs: number) => boolean): Promise<void> {
     for (const name of present) {
-      if (!this.#models.has(name)) this.#models.set(name, new WatchedModel(this.#repository, name, this.#target))
+      if (!this.#models.has(name))
+        this.#models.set(name, new WatchedModel(this.#repository, name, this.#target))
     }
     for (const model of this.#models.values()) {
       if (this.#closed) return
@@ -142,6 +151,9 @@ export class RepositoryWatch {
   /** One look after the other, however long they take. */
   #schedule(): void {
     if (this.#closed) return
-    this.#timer = this.#clock.setTimer(() => void this.look().then(() => this.#schedule()), this.#options.pollMs)
+    this.#timer = this.#clock.setTimer(
+      () => void this.look().then(() => this.#schedule()),
+      this.#options.pollMs,
+    )
   }
 }

@@ -102,7 +102,8 @@ export class WatchedModel {
       return state
     } catch (error) {
       const { message } = error as Error
-      if (message !== this.#unreadable) this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
+      if (message !== this.#unreadable)
+        this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
       this.#unreadable = message
       return undefined
     }
@@ -111,7 +112,9 @@ export class WatchedModel {
   async #follow(state: FolderState | null): Promise<void> {
     try {
       const wanted = state === null ? [] : await this.#target.read(this.name)
-      const versions = new Map(wanted.map((config) => [readVersion(config.version ?? defaultVersion, 'version'), config]))
+      const versions = new Map(
+        wanted.map((config) => [readVersion(config.version ?? defaultVersion, 'version'), config]),
+      )
       await Promise.all([...versions].map(([version, config]) => this.#load(version, config, state!)))
       if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // what there is serves on
       const left = [...this.#loaded.keys()].filter((version) => !versions.has(version))
@@ -127,7 +130,12 @@ export class WatchedModel {
     let changed = false
     const accept = async (): Promise<void> => {
       changed = (await folderState(this.#folder))?.stampOfVersion(version) !== stamp
-      if (changed) throw new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}': its files have changed while it was loaded.`, { model: this.name })
+      if (changed)
+        throw new InferenceError(
+          'ERR_MODEL_LOAD',
+          `Model '${this.name}': its files have changed while it was loaded.`,
+          { model: this.name },
+        )
     }
     try {
       await this.#target.load(this.name, config, accept)
@@ -138,7 +146,8 @@ export class WatchedModel {
       const failure = typed(this.name, error as Error)
       const isForOthers = isPipeline(config) && forOthers.includes(failure.code)
       if (isForOthers) this.#read = null // to be tried at each look: those may come, or change
-      if (!changed && failure.message !== this.#lacking) this.#target.tell({ type: 'failed', model: this.name, version, error: failure })
+      if (!changed && failure.message !== this.#lacking)
+        this.#target.tell({ type: 'failed', model: this.name, version, error: failure })
       this.#lacking = isForOthers ? failure.message : null
     }
   }
@@ -159,10 +168,18 @@ export class WatchedModel {
 }
 
 /** What a pipeline is refused with for the sake of the models of its steps: they are not there, or do not fit. */
-const forOthers: readonly InferenceErrorCode[] = ['ERR_MODEL_NOT_FOUND', 'ERR_MODEL_NOT_READY', 'ERR_MODEL_CONFIG']
+const forOthers: readonly InferenceErrorCode[] = [
+  'ERR_MODEL_NOT_FOUND',
+  'ERR_MODEL_NOT_READY',
+  'ERR_MODEL_CONFIG',
+]
 
 /** An error of the file system has no type of its own. */
 export function typed(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
-  return invalidArgument('path', 'files that can be read', error.message, { code: 'ERR_MODEL_LOAD', cause: error, ...(model === '' ? {} : { model }) })
+  return invalidArgument('path', 'files that can be read', error.message, {
+    code: 'ERR_MODEL_LOAD',
+    cause: error,
+    ...(model === '' ? {} : { model }),
+  })
 }

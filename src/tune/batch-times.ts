@@ -26,12 +26,18 @@ export class Calibration {
   /** Those of a layout that were measured, ascending by batch size. */
   of({ instances, threads }: Layout): MeasuredPoint[] {
     const own = this.points.filter((point) => point.instances === instances && point.threads === threads)
-    return own.filter((point): point is MeasuredPoint => point.runMs !== null).sort((a, b) => a.maxBatchSize - b.maxBatchSize)
+    return own
+      .filter((point): point is MeasuredPoint => point.runMs !== null)
+      .sort((a, b) => a.maxBatchSize - b.maxBatchSize)
   }
 
   /** Layouts in which something was measured. */
   get layouts(): Layout[] {
-    const keys = new Set(this.points.filter(({ runMs }) => runMs !== null).map(({ instances, threads }) => `${instances} ${threads}`))
+    const keys = new Set(
+      this.points
+        .filter(({ runMs }) => runMs !== null)
+        .map(({ instances, threads }) => `${instances} ${threads}`),
+    )
     return [...keys].map((key) => {
       const [instances, threads] = key.split(' ').map(Number) as [number, number]
       return { instances, threads }

@@ -7,7 +7,9 @@ export function buildHash(folder: string): string {
   const hash = createHash('sha256')
   for (const part of ['dist', 'build', 'prebuilds', 'native/build'].map((name) => join(folder, name))) {
     try {
-      const files = readdirSync(part, { recursive: true, encoding: 'utf8' }).filter((file) => /\.(js|node)$/.test(file))
+      const files = readdirSync(part, { recursive: true, encoding: 'utf8' }).filter((file) =>
+        /\.(js|node)$/.test(file),
+      )
       for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(part, file)))
     } catch {
       // nothing was built there

@@ -40,7 +40,8 @@ const leastPatienceMs = 10_000
  * batch sizes share a session.
  */
 export async function calibrate(task: CalibrationTask): Promise<void> {
-  const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest, memoryBytes } = task
+  const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest, memoryBytes } =
+    task
   const kept = points.filter((point) => point.isOwnMemory || withinMemory(point, memoryBytes) === point)
   points.splice(0, Infinity, ...kept) // what others were too large for is measured alone
   const mayMeasure = (point: PointToCome) => {
@@ -71,7 +72,16 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
     const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
     const failure = found.type === 'failed' ? found.message : found.failure
     const isOwnMemory = memoryBytes !== undefined || !hasLarger(points, next)
-    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, failure, isOwnMemory, times: 1 })
+    const point = add(points, {
+      instances,
+      threads,
+      maxBatchSize,
+      runMs,
+      measurement,
+      failure,
+      isOwnMemory,
+      times: 1,
+    })
     task.onPoint(point)
   }
 }
@@ -79,7 +89,10 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
 /** Of two measurements of one point the better counts: what the machine does beside makes none faster. One that failed has failed. */
 function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPoint {
   const { instances, threads, maxBatchSize, runMs } = found
-  const index = points.findIndex((point) => point.instances === instances && point.threads === threads && point.maxBatchSize === maxBatchSize)
+  const index = points.findIndex(
+    (point) =>
+      point.instances === instances && point.threads === threads && point.maxBatchSize === maxBatchSize,
+  )
   const known = points[index]
   if (known === undefined) {
     points.push(found)
@@ -94,8 +107,14 @@ function withinMemory(point: CalibrationPoint, memoryBytes = Infinity): Calibrat
   return (point.measurement?.memoryBytes ?? 0) > memoryBytes ? { ...point, measurement: null } : point
 }
 
-function hasLarger(points: readonly CalibrationPoint[], { instances, threads, maxBatchSize }: PointToCome): boolean {
-  return points.some((point) => point.instances === instances && point.threads === threads && point.maxBatchSize > maxBatchSize)
+function hasLarger(
+  points: readonly CalibrationPoint[],
+  { instances, threads, maxBatchSize }: PointToCome,
+): boolean {
+  return points.some(
+    (point) =>
+      point.instances === instances && point.threads === threads && point.maxBatchSize > maxBatchSize,
+  )
 }
 
 function processOf(next: PointToCome, { points, memoryBytes }: CalibrationTask): string {
@@ -103,7 +122,12 @@ function processOf(next: PointToCome, { points, memoryBytes }: CalibrationTask):
   return memoryBytes !== undefined && hasLarger(points, next) ? `${layout}, ${next.maxBatchSize}` : layout
 }
 
-function timesOf(point: PointToCome, points: readonly CalibrationPoint[], processes: ModelProcesses, process: string) {
+function timesOf(
+  point: PointToCome,
+  points: readonly CalibrationPoint[],
+  processes: ModelProcesses,
+  process: string,
+) {
   const runMs = expectedRunMs(point, points)
   const isLiving = processes.isLiving(process)
   const warmupMs = Math.max(leastWarmupMs, runMs)
@@ -113,10 +137,16 @@ function timesOf(point: PointToCome, points: readonly CalibrationPoint[], proces
 }
 
 /** In proportion to the rows of the size that is nearest, in its layout, or else in any; nothing is known of the first one. */
-function expectedRunMs({ instances, threads, maxBatchSize }: PointToCome, points: readonly CalibrationPoint[]): number {
+function expectedRunMs(
+  { instances, threads, maxBatchSize }: PointToCome,
+  points: readonly CalibrationPoint[],
+): number {
   const measured = points.filter((point) => point.runMs !== null)
   const own = measured.filter((point) => point.instances === instances && point.threads === threads)
-  const distance = (point: CalibrationPoint) => Math.abs(Math.log2(Math.max(1, point.maxBatchSize) / Math.max(1, maxBatchSize)))
+  const distance = (point: CalibrationPoint) =>
+    Math.abs(Math.log2(Math.max(1, point.maxBatchSize) / Math.max(1, maxBatchSize)))
   const [nearest] = (own.length > 0 ? own : measured).toSorted((a, b) => distance(a) - distance(b))
-  return nearest === undefined ? 0 : (nearest.runMs! * Math.max(1, maxBatchSize)) / Math.max(1, nearest.maxBatchSize)
+  return nearest === undefined
+    ? 0
+    : (nearest.runMs! * Math.max(1, maxBatchSize)) / Math.max(1, nearest.maxBatchSize)
 }

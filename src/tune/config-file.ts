@@ -3,7 +3,11 @@ import { optionsFor, type Configuration } from './configuration.ts'
 import type { TuneSettings } from './tune-settings.ts'
 
 /** The file that `engine.load()` takes, as JSON: the model's path, and its options with those that were found. */
-export function configJson(configuration: Configuration, { path, options }: Pick<TuneSettings, 'path' | 'options'>, kind: InstanceKind): string {
+export function configJson(
+  configuration: Configuration,
+  { path, options }: Pick<TuneSettings, 'path' | 'options'>,
+  kind: InstanceKind,
+): string {
   return `${JSON.stringify({ path, ...optionsFor(configuration, options, kind) }, null, 2)}\n`
 }
 
@@ -14,7 +18,11 @@ const kinds: Readonly<Record<string, string>> = { auto: 'KIND_AUTO', cpu: 'KIND_
  *
  * @returns `null` for a kind of instances that Triton has none of.
  */
-export function configText(name: string, { instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration, kind: InstanceKind): string | null {
+export function configText(
+  name: string,
+  { instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration,
+  kind: InstanceKind,
+): string | null {
   const itsKind = kinds[kind]
   if (itsKind === undefined) return null
   const lines = [
@@ -22,7 +30,9 @@ export function configText(name: string, { instances, threads, maxBatchSize, max
     'platform: "onnxruntime_onnx"',
     `max_batch_size: ${maxBatchSize}`,
     `instance_group [ { kind: ${itsKind}, count: ${instances} } ]`,
-    ...(maxBatchSize > 1 ? [`dynamic_batching { max_queue_delay_microseconds: ${Math.round(maxQueueDelayMs * 1000)} }`] : []),
+    ...(maxBatchSize > 1
+      ? [`dynamic_batching { max_queue_delay_microseconds: ${Math.round(maxQueueDelayMs * 1000)} }`]
+      : []),
     `parameters { key: "intra_op_thread_count" value { string_value: "${threads}" } }`,
   ]
   return `${lines.join('\n')}\n`

@@ -15,7 +15,9 @@ export interface Configuration {
 }
 
 /** How requests are sent: so many callers that each wait for their answer, or so many requests a second whatever becomes of them. */
-export type Load = { readonly concurrency: number; readonly rate?: undefined } | { readonly rate: number; readonly concurrency?: undefined }
+export type Load =
+  | { readonly concurrency: number; readonly rate?: undefined }
+  | { readonly rate: number; readonly concurrency?: undefined }
 
 /** A configuration under a load. */
 export interface Candidate {
@@ -29,26 +31,48 @@ export function keyOf({ configuration, load }: Candidate): string {
 }
 
 /** Equal for equal configurations. */
-export function configurationKey({ instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration): string {
+export function configurationKey({
+  instances,
+  threads,
+  maxBatchSize,
+  maxQueueDelayMs,
+  maxBatchCost,
+}: Configuration): string {
   return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}${maxBatchCost === undefined ? '' : ` c${maxBatchCost}`}`
 }
 
 /** The options that `engine.load()` takes for a configuration, on top of what was given. */
-export function optionsFor({ instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration, given: ModelOptions, kind: InstanceKind): ModelOptions {
+export function optionsFor(
+  { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration,
+  given: ModelOptions,
+  kind: InstanceKind,
+): ModelOptions {
   const { dynamicBatching, ...others } = given
-  const { maxBatchCost: _, overCostAction, ...kept }: DynamicBatchingConfig = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  const {
+    maxBatchCost: _,
+    overCostAction,
+    ...kept
+  }: DynamicBatchingConfig = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
   const budget = maxBatchCost === undefined ? {} : { maxBatchCost, ...(overCostAction && { overCostAction }) }
   return {
     ...others,
     maxBatchSize,
-    ...(maxBatchSize > 1 ? { dynamicBatching: { ...kept, ...budget, maxQueueDelayMs } } : dynamicBatching === undefined ? {} : { dynamicBatching }),
+    ...(maxBatchSize > 1
+      ? { dynamicBatching: { ...kept, ...budget, maxQueueDelayMs } }
+      : dynamicBatching === undefined
+        ? {}
+        : { dynamicBatching }),
     instanceGroup: [{ kind, count: instances }],
     sessionOptions: { ...given.sessionOptions, intraOpNumThreads: threads },
   }
 }
 
 /** The same for a measurement, of a configuration or of what the model has by default: answers are kept for no one, as the same is asked again and again. */
-export function measuredOptions(configuration: Configuration | null, options: ModelOptions, kind: InstanceKind): ModelOptions {
+export function measuredOptions(
+  configuration: Configuration | null,
+  options: ModelOptions,
+  kind: InstanceKind,
+): ModelOptions {
   const { responseCache: _, coalesce: __, ...given } = options
   if (configuration !== null) return optionsFor(configuration, given, kind)
   return kind === 'auto' ? given : { ...given, instanceGroup: [{ kind }] }

@@ -40,8 +40,13 @@ export async function confirm(task: ConfirmTask): Promise<Contest> {
   const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
   const keys = [...candidates.keys()]
   const contest = new Contest(keys, goal, keys[0])
-  for (const { key, measurement, affordable } of recorded.showings) contest.record(key, measurement, affordable)
-  for (let key = contest.next(); key !== null && contest.round < mostRounds && !signal.aborted; key = contest.next()) {
+  for (const { key, measurement, affordable } of recorded.showings)
+    contest.record(key, measurement, affordable)
+  for (
+    let key = contest.next();
+    key !== null && contest.round < mostRounds && !signal.aborted;
+    key = contest.next()
+  ) {
     const candidate = candidates.get(key)!
     const { warmupMs, windowMs, costMs } = task.timesOf(candidate)
     const process = configurationKey(candidate.configuration)
@@ -50,17 +55,29 @@ export async function confirm(task: ConfirmTask): Promise<Contest> {
     const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
     // A process of its own, whose memory is that of this configuration alone.
     const config = { ...task.configOf(candidate.configuration), checkRows: false }
-    const word = await processes.measure({ process, model: 'model', config, load: candidate.load, warmupMs, windowMs, limitMs })
+    const word = await processes.measure({
+      process,
+      model: 'model',
+      config,
+      load: candidate.load,
+      warmupMs,
+      windowMs,
+      limitMs,
+    })
     // What had no time left, or was ended by the user, has not failed.
     if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
     const measurement = word.type === 'measured' ? word.measurement : null
     const failure = word.type === 'failed' ? word.message : word.failure
-    const meanMs = contest.left.reduce((sum, each) => sum + task.timesOf(candidates.get(each)!).costMs, 0) / contest.left.length
+    const meanMs =
+      contest.left.reduce((sum, each) => sum + task.timesOf(candidates.get(each)!).costMs, 0) /
+      contest.left.length
     const affordable = Math.floor(budget.leftMs / meanMs)
     recorded.showings.push({ key, measurement, failure, affordable })
     contest.record(key, measurement, affordable)
     task.onShowing(candidate)
-    await processes.keepOnly(contest.left.map((each) => configurationKey(candidates.get(each)!.configuration)))
+    await processes.keepOnly(
+      contest.left.map((each) => configurationKey(candidates.get(each)!.configuration)),
+    )
   }
   return contest
 }

@@ -86,7 +86,10 @@ export class Contest {
     const isLeft = ({ key }: Standing) => this.#left.includes(key)
     const left = all.filter(isLeft)
     const reference = left.find(({ key, isKept }) => key === this.#reference && isKept)
-    if (reference !== undefined && (this.#round < roundsToBeatReference || left[0]!.score <= reference.score * (1 + this.#error()))) {
+    if (
+      reference !== undefined &&
+      (this.#round < roundsToBeatReference || left[0]!.score <= reference.score * (1 + this.#error()))
+    ) {
       left.splice(left.indexOf(reference), 1)
       left.unshift(reference)
     }
@@ -103,7 +106,9 @@ export class Contest {
   #endRound(affordable: number): void {
     this.#round++
     const working = this.#left.filter((key) => this.#showings.get(key)!.at(-1) !== null)
-    const stays = new Set(this.#staying(rank(working, this.#showings, this.#goal), affordable).map(({ key }) => key))
+    const stays = new Set(
+      this.#staying(rank(working, this.#showings, this.#goal), affordable).map(({ key }) => key),
+    )
     this.#left = working.filter((key) => stays.has(key))
   }
 
@@ -116,7 +121,9 @@ export class Contest {
     const keeping = ranked.filter((standing) => missing(standing) <= 1 + behind)
     if (keeping.length === 0) return ranked.toSorted((a, b) => missing(a) - missing(b)).slice(0, most)
     const top = Math.max(...keeping.map(showed))
-    const close = keeping.filter((standing) => showed(standing) >= top * (1 - behind)).sort((a, b) => showed(b) - showed(a))
+    const close = keeping
+      .filter((standing) => showed(standing) >= top * (1 - behind))
+      .sort((a, b) => showed(b) - showed(a))
     return close.filter(({ key }, place) => place < most || key === this.#reference)
   }
 }

@@ -16,7 +16,13 @@ export interface FoundDefaults {
  *
  * @throws InferenceError as `engine.load()`.
  */
-export async function findDefaults(ground: MeasuringGround, config: ModelConfig, settings: MeasuringSettings, limitMs: number, signal: AbortSignal): Promise<FoundDefaults | null> {
+export async function findDefaults(
+  ground: MeasuringGround,
+  config: ModelConfig,
+  settings: MeasuringSettings,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<FoundDefaults | null> {
   const startMs = ground.clock.nowMs()
   const process = ground.start(settings)
   const stop = () => void process.end()
@@ -29,15 +35,30 @@ export async function findDefaults(ground: MeasuringGround, config: ModelConfig,
       throw new InferenceError(word.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : word.code, word.message)
     }
     const { instances, maxBatchSize, isOnCpu, joining } = word
-    return { facts: { configuration: defaultConfiguration(config, instances, maxBatchSize), isOnCpu, joining }, startMs: ground.clock.nowMs() - startMs }
+    return {
+      facts: { configuration: defaultConfiguration(config, instances, maxBatchSize), isOnCpu, joining },
+      startMs: ground.clock.nowMs() - startMs,
+    }
   } finally {
     signal.removeEventListener('abort', stop)
     await process.end()
   }
 }
 
-function defaultConfiguration({ sessionOptions, dynamicBatching }: ModelOptions, instances: number, maxBatchSize: number): Configuration {
-  const threads = sessionOptions?.intraOpNumThreads ?? Math.max(1, Math.floor(availableCores().usable / instances))
-  const { maxQueueDelayMs = 0, maxBatchCost } = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
-  return { instances, threads, maxBatchSize, maxQueueDelayMs, ...(maxBatchCost === undefined ? {} : { maxBatchCost }) }
+function defaultConfiguration(
+  { sessionOptions, dynamicBatching }: ModelOptions,
+  instances: number,
+  maxBatchSize: number,
+): Configuration {
+  const threads =
+    sessionOptions?.intraOpNumThreads ?? Math.max(1, Math.floor(availableCores().usable / instances))
+  const { maxQueueDelayMs = 0, maxBatchCost } =
+    dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  return {
+    instances,
+    threads,
+    maxBatchSize,
+    maxQueueDelayMs,
+    ...(maxBatchCost === undefined ? {} : { maxBatchCost }),
+  }
 }

@@ -19,16 +19,28 @@ let ownBuild: string | undefined
  *
  * @throws what reading the files throws, and the reason of the signal.
  */
-export async function fingerprintOf({ path, options, kind, measuring: { requests, engine } }: TuneSettings, signal: AbortSignal): Promise<Record<string, string>> {
+export async function fingerprintOf(
+  { path, options, kind, measuring: { requests, engine } }: TuneSettings,
+  signal: AbortSignal,
+): Promise<Record<string, string>> {
   const { usable, machine } = availableCores()
   return {
     model: await contentHash(path, signal),
-    machine: [process.platform, process.arch, cpus()[0]?.model.trim() ?? '', `${usable} of ${machine} cores`].join(', '),
+    machine: [
+      process.platform,
+      process.arch,
+      cpus()[0]?.model.trim() ?? '',
+      `${usable} of ${machine} cores`,
+    ].join(', '),
     'version of zerohop': libraryVersion,
     'build of zerohop': (ownBuild ??= buildHash(packageFolder)),
     'version of ONNX Runtime': installedVersion() ?? 'unknown',
     'version of Node.js': process.versions.node,
-    environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),
+    environment: JSON.stringify(
+      Object.entries(process.env)
+        .filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS')
+        .sort(),
+    ),
     provider: kind,
     'set of model options': JSON.stringify(options),
     'set of engine options': JSON.stringify(engine),
@@ -40,7 +52,10 @@ export async function fingerprintOf({ path, options, kind, measuring: { requests
 async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   const external = new ExternalFiles()
   const hash = createHash('sha256').update(await hashOfFile(path, signal, (piece) => external.look(piece)))
-  for (const file of external.in(dirname(path))) hash.update(basename(file)).update(await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable')))
+  for (const file of external.in(dirname(path)))
+    hash
+      .update(basename(file))
+      .update(await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable')))
   return hash.digest('hex')
 }
 
@@ -49,7 +64,9 @@ async function dataHashes(inputData: readonly string[], signal: AbortSignal): Pr
   const hashes: string[] = []
   for (const path of inputData) {
     if (isMadeUp(path)) continue
-    const files = (await stat(path)).isDirectory() ? (await readdir(path)).sort().map((name) => join(path, name)) : [path]
+    const files = (await stat(path)).isDirectory()
+      ? (await readdir(path)).sort().map((name) => join(path, name))
+      : [path]
     for (const file of files) hashes.push(await hashOfFile(file, signal))
   }
   return hashes

@@ -19,13 +19,28 @@ export interface FirstContestTask {
 }
 
 /** The default, which is measured first, and the best prospects, as far as there is time for them. */
-export function firstContest({ prospects, goal, plan, reference, load, rowsPerRequest }: FirstContestTask): RecordedContest {
+export function firstContest({
+  prospects,
+  goal,
+  plan,
+  reference,
+  load,
+  rowsPerRequest,
+}: FirstContestTask): RecordedContest {
   const its = configurationKey(reference)
   const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
   const [best] = prospects
   // Under a bound on latency what keeps all busy is more than what keeps the bound.
-  const otherwise = goal.p99Ms !== undefined && best !== undefined ? best.candidate.load : { concurrency: saturating(reference, rowsPerRequest) }
+  const otherwise =
+    goal.p99Ms !== undefined && best !== undefined
+      ? best.candidate.load
+      : { concurrency: saturating(reference, rowsPerRequest) }
   const ofDefault: Candidate = asProspect?.candidate ?? { configuration: reference, load: load ?? otherwise }
-  const finalists = finalistsOf(prospects, goal, plan.affordableMs, ({ candidate }) => plan.roundCostMs(candidate)).map(({ candidate }) => candidate)
-  return { candidates: [ofDefault, ...finalists.filter((candidate) => keyOf(candidate) !== keyOf(ofDefault))], showings: [] }
+  const finalists = finalistsOf(prospects, goal, plan.affordableMs, ({ candidate }) =>
+    plan.roundCostMs(candidate),
+  ).map(({ candidate }) => candidate)
+  return {
+    candidates: [ofDefault, ...finalists.filter((candidate) => keyOf(candidate) !== keyOf(ofDefault))],
+    showings: [],
+  }
 }

@@ -20,11 +20,17 @@ export class KeptState {
    * @param fresh whether that is forgotten.
    * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file; what writing throws, while nothing is lost by it.
    */
-  static open(path: string, fingerprint: TuneState['fingerprint'], fresh: boolean, note: (text: string) => void): KeptState {
+  static open(
+    path: string,
+    fingerprint: TuneState['fingerprint'],
+    fresh: boolean,
+    note: (text: string) => void,
+  ): KeptState {
     const { state, reason } = readState(path, fingerprint)
     const known = fresh ? null : state
     if (!fresh && reason !== null) note(`begins anew: ${reason}`)
-    if (known !== null && known.defaults !== null) note(`goes on with what ${path} has: ${known.calibration.length} batch sizes calibrated`)
+    if (known !== null && known.defaults !== null)
+      note(`goes on with what ${path} has: ${known.calibration.length} batch sizes calibrated`)
     const kept = new KeptState(path, known ?? newState(fingerprint), note)
     writeState(path, kept.state)
     return kept
@@ -34,7 +40,8 @@ export class KeptState {
   removeIfEmpty(): void {
     const { calibration, contests } = this.state
     const showings = Object.values(contests).flatMap((each) => each.flatMap((contest) => contest.showings))
-    if ([...calibration, ...showings].every(({ measurement }) => measurement === null)) rmSync(this.#path, { force: true })
+    if ([...calibration, ...showings].every(({ measurement }) => measurement === null))
+      rmSync(this.#path, { force: true })
   }
 
   /** A disk that is full later costs the next call what this one knows, and not this one its result. */

@@ -32,12 +32,19 @@ class WatchedSource implements SampleSource {
  * Puts a model under load, and measures it for one window. In a closed loop that reaches from one moment at which answers have come to
  * another, so that whole batches of a slow model are counted over the time that they took; a window that ends anywhere would cut one.
  */
-export async function measureLoad(model: Model, given: SampleSource, { load, warmupMs, windowMs }: MeasureTask): Promise<MeasuredWord> {
+export async function measureLoad(
+  model: Model,
+  given: SampleSource,
+  { load, warmupMs, windowMs }: MeasureTask,
+): Promise<MeasuredWord> {
   const startMs = performance.now()
   const source = new WatchedSource(given)
   const recorder = new Recorder(loadClock)
   const ending = new AbortController()
-  const requests = load.rate === undefined ? new ClosedLoop(source, load.concurrency) : new OpenLoop(source, poissonSchedule(load.rate, seed), { pacer: metronome })
+  const requests =
+    load.rate === undefined
+      ? new ClosedLoop(source, load.concurrency)
+      : new OpenLoop(source, poissonSchedule(load.rate, seed), { pacer: metronome })
   const cut = async (afterMs: number) => {
     await pause(loadClock, afterMs)
     if (!requests.isOpen) await answersOf(source)
@@ -63,7 +70,12 @@ export async function measureLoad(model: Model, given: SampleSource, { load, war
       meanBatchRows: runCount > 0 ? inferenceCount / runCount : 0,
       failures: failureCount + (requestCount === 0 ? 1 : 0),
     },
-    failure: failureCount > 0 ? await reasonOf(failures, model, given) : requestCount === 0 ? 'no request was answered' : null,
+    failure:
+      failureCount > 0
+        ? await reasonOf(failures, model, given)
+        : requestCount === 0
+          ? 'no request was answered'
+          : null,
     runMs: runCount > 0 ? (instanceCount * seconds * 1000) / runCount : 0,
     tookMs: performance.now() - startMs,
   }
@@ -80,9 +92,16 @@ function answersOf(source: WatchedSource): Promise<void> {
 }
 
 /** By their codes, and what the next request of their kind is told. */
-async function reasonOf(failures: Readonly<Record<string, number>>, model: Model, source: SampleSource): Promise<string> {
+async function reasonOf(
+  failures: Readonly<Record<string, number>>,
+  model: Model,
+  source: SampleSource,
+): Promise<string> {
   const counts = Object.entries(failures).map(([code, count]) => `${count} requests with ${code}`)
   const { feeds, options } = source.next(0)
-  const message = await model.infer(feeds, options).then(() => null, (error: Error) => error.message)
+  const message = await model.infer(feeds, options).then(
+    () => null,
+    (error: Error) => error.message,
+  )
   return `${counts.join(', ')} failed${message === null ? '' : `: ${message}`}`
 }

@@ -2,7 +2,13 @@
 import { InferenceEngine, InferenceError, type Model } from '../index.ts'
 import type { SampleSource } from '../perf/input/sample.ts'
 import { measureLoad } from './measure-load.ts'
-import type { LoadedWord, LoadTask, MeasuringSettings, MeasuringTask, MeasuringWord } from './measuring-messages.ts'
+import type {
+  LoadedWord,
+  LoadTask,
+  MeasuringSettings,
+  MeasuringTask,
+  MeasuringWord,
+} from './measuring-messages.ts'
 import { requestSource } from './request-source.ts'
 
 interface Loaded {
@@ -24,7 +30,14 @@ async function load({ name, config }: LoadTask): Promise<LoadedWord> {
   loaded.set(name, { model, source: await requestSource(metadata, config, requests) })
   const { maxBatchSize, joining, executionProviders } = metadata
   const isOnCpu = executionProviders.every(({ name: provider, used }) => !used || provider === 'cpu')
-  return { type: 'loaded', instances: model.stats().instanceCount, maxBatchSize, joining: joining.reason, isOnCpu, loadMs: performance.now() - startMs }
+  return {
+    type: 'loaded',
+    instances: model.stats().instanceCount,
+    maxBatchSize,
+    joining: joining.reason,
+    isOnCpu,
+    loadMs: performance.now() - startMs,
+  }
 }
 
 async function answerTo(task: MeasuringTask): Promise<MeasuringWord> {

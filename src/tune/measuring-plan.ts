@@ -42,6 +42,10 @@ export class MeasuringPlan {
   #least({ configuration }: Candidate): { warmupMs: number; windowMs: number; tailMs: number } {
     const runMs = this.#calibration.runMs(configuration, configuration.maxBatchSize) ?? 0
     // A window ends with the answers after it, and the callers wait for those that they asked for then.
-    return { warmupMs: Math.max(leastWarmupMs, runMs), windowMs: Math.max(leastWindowMs, runsInWindow * runMs), tailMs: 3 * runMs }
+    return {
+      warmupMs: Math.max(leastWarmupMs, runMs),
+      windowMs: Math.max(leastWindowMs, runsInWindow * runMs),
+      tailMs: 3 * runMs,
+    }
   }
 }

@@ -1,6 +1,17 @@
 import { systemClock, type Clock } from '../clock.ts'
 import { OwnProgram } from '../own-program.ts'
-import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringSettings, MeasuringWord, UnloadedWord, UnloadTask } from './measuring-messages.ts'
+import type {
+  FailedWord,
+  LoadedWord,
+  LoadTask,
+  MeasuredWord,
+  MeasureTask,
+  MeasuringTask,
+  MeasuringSettings,
+  MeasuringWord,
+  UnloadedWord,
+  UnloadTask,
+} from './measuring-messages.ts'
 import { longestTimerMs } from './time-budget.ts'
 
 /** What is asked to load and measure models; one task at a time. */
@@ -22,7 +33,10 @@ export interface MeasuringGround {
 }
 
 /** Processes of this machine. */
-export const processGround: MeasuringGround = { clock: systemClock, start: (settings) => new MeasuringProcess(settings) }
+export const processGround: MeasuringGround = {
+  clock: systemClock,
+  start: (settings) => new MeasuringProcess(settings),
+}
 
 /** A process that loads and measures models, one task after the other: what a configuration does to it, it does to no other. */
 export class MeasuringProcess implements Measuring {
@@ -32,11 +46,16 @@ export class MeasuringProcess implements Measuring {
 
   constructor(settings: MeasuringSettings) {
     try {
-      this.#program = new OwnProgram<MeasuringWord>('tune/measuring-child.js', { args: [JSON.stringify(settings)] }, {
-        onWord: (word) => this.#settle?.(word),
-        onFailure: (reason) => this.#end(`a process could not be started: ${reason}`),
-        onEnd: ({ way, lastWords }) => this.#end(`its process ended with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`),
-      })
+      this.#program = new OwnProgram<MeasuringWord>(
+        'tune/measuring-child.js',
+        { args: [JSON.stringify(settings)] },
+        {
+          onWord: (word) => this.#settle?.(word),
+          onFailure: (reason) => this.#end(`a process could not be started: ${reason}`),
+          onEnd: ({ way, lastWords }) =>
+            this.#end(`its process ended with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`),
+        },
+      )
     } catch (error) {
       this.#end(`a process could not be started: ${(error as Error).message}`)
     }
@@ -54,7 +73,10 @@ export class MeasuringProcess implements Measuring {
     if (this.#ended !== null) return Promise.resolve(this.#ended)
     return new Promise((resolve) => {
       // Not a fraction of a millisecond before the time is over.
-      const timer = setTimeout(() => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'), Math.min(longestTimerMs, Math.ceil(limitMs)))
+      const timer = setTimeout(
+        () => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'),
+        Math.min(longestTimerMs, Math.ceil(limitMs)),
+      )
       this.#settle = (word) => {
         clearTimeout(timer)
         this.#settle = null

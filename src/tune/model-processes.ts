@@ -65,7 +65,12 @@ export class ModelProcesses {
     const loaded = living.model === job.model ? null : await this.#load(living, job, leftMs)
     if (known === undefined) this.startMs = clock.nowMs() - startMs
     const warmupMs = known === undefined ? Math.max(firstWarmupMs, job.warmupMs) : job.warmupMs
-    const found = loaded ?? (await living.process.ask({ type: 'measure', name: job.model, load: job.load, warmupMs, windowMs: job.windowMs }, leftMs()))
+    const found =
+      loaded ??
+      (await living.process.ask(
+        { type: 'measure', name: job.model, load: job.load, warmupMs, windowMs: job.windowMs },
+        leftMs(),
+      ))
     if (found.type === 'failed') await this.#end(job.process)
     else living.memoryBytes = found.measurement.memoryBytes
     return found
@@ -84,12 +89,17 @@ export class ModelProcesses {
   }
 
   /** The new one first: models of one file and the same threads share a session, which would be opened again. */
-  async #load(living: Living, { model, config }: MeasuringJob, leftMs: () => number): Promise<FailedWord | null> {
+  async #load(
+    living: Living,
+    { model, config }: MeasuringJob,
+    leftMs: () => number,
+  ): Promise<FailedWord | null> {
     const before = living.model
     const loaded = await living.process.ask({ type: 'load', name: model, config }, leftMs())
     if (loaded.type === 'failed') return loaded
     living.model = model
-    const unloaded = before === null ? null : await living.process.ask({ type: 'unload', name: before }, leftMs())
+    const unloaded =
+      before === null ? null : await living.process.ask({ type: 'unload', name: before }, leftMs())
     return unloaded?.type === 'failed' ? unloaded : null
   }
 

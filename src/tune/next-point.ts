@@ -22,7 +22,12 @@ const doubtful = 0.85
  *
  * @param mayMeasure whether there is time for a point.
  */
-export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly Layout[], batchSizes: readonly number[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
+export function nextPoint(
+  points: readonly CalibrationPoint[],
+  layouts: readonly Layout[],
+  batchSizes: readonly number[],
+  mayMeasure: (point: PointToCome) => boolean,
+): PointToCome | null {
   const looks = layouts.map((layout) => new LayoutLook(layout, points, batchSizes))
   const best = Math.max(0, ...looks.map((look) => look.best))
   const allowed = (look: LayoutLook, index: number): PointToCome | null => {
@@ -40,9 +45,14 @@ export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly
       if (point !== null) return point
     }
   }
-  const promising = looks.filter((look) => look.best > 0 && look.best >= best * behind).sort((a, b) => b.best - a.best)
+  const promising = looks
+    .filter((look) => look.best > 0 && look.best >= best * behind)
+    .sort((a, b) => b.best - a.best)
   for (const look of promising) {
-    const point = allowed(look, look.bestIndex - 1) ?? allowed(look, look.bestIndex + 1) ?? allowed(look, look.lastNearBestIndex + 1)
+    const point =
+      allowed(look, look.bestIndex - 1) ??
+      allowed(look, look.bestIndex + 1) ??
+      allowed(look, look.lastNearBestIndex + 1)
     if (point !== null) return point
   }
   return null
@@ -55,17 +65,26 @@ const perhapsDisturbed = 0.45
  * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, what gave much less than
  * with fewer rows, and what gave less than with both fewer and more. `null` for nothing.
  */
-export function pointToRepeat(points: readonly CalibrationPoint[], layouts: readonly Layout[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
+export function pointToRepeat(
+  points: readonly CalibrationPoint[],
+  layouts: readonly Layout[],
+  mayMeasure: (point: PointToCome) => boolean,
+): PointToCome | null {
   const rateOf = ({ measurement }: CalibrationPoint) => measurement?.rowsPerSecond ?? 0
   const best = Math.max(0, ...points.map(rateOf))
   const doubted = layouts.flatMap((layout) => {
-    const measured = points.filter(({ instances, threads, measurement }) => instances === layout.instances && threads === layout.threads && measurement !== null)
+    const measured = points.filter(
+      ({ instances, threads, measurement }) =>
+        instances === layout.instances && threads === layout.threads && measurement !== null,
+    )
     const own = measured.sort((a, b) => a.maxBatchSize - b.maxBatchSize)
     const top = Math.max(0, ...own.map(rateOf))
     const isDoubted = (point: CalibrationPoint, index: number) => {
       const rate = rateOf(point)
       if (rate === top) return top < best * behind
-      const [before, after] = [own.slice(0, index), own.slice(index + 1)].map((others) => Math.max(0, ...others.map(rateOf)))
+      const [before, after] = [own.slice(0, index), own.slice(index + 1)].map((others) =>
+        Math.max(0, ...others.map(rateOf)),
+      )
       return rate < doubtful * before! || (top >= best * behind && rate < Math.min(before!, after!))
     }
     return own.filter(isDoubted)
@@ -82,7 +101,9 @@ class LayoutLook {
 
   constructor(layout: Layout, points: readonly CalibrationPoint[], batchSizes: readonly number[]) {
     this.layout = layout
-    const own = points.filter(({ instances, threads }) => instances === layout.instances && threads === layout.threads)
+    const own = points.filter(
+      ({ instances, threads }) => instances === layout.instances && threads === layout.threads,
+    )
     this.#rates = batchSizes.map((size) => {
       const point = own.find(({ maxBatchSize }) => maxBatchSize === size)
       return point === undefined ? undefined : (point.measurement?.rowsPerSecond ?? null)

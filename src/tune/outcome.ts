@@ -23,7 +23,8 @@ export interface Found {
 export type Outcome = Pick<TuneResult, 'best' | 'rows' | 'reason' | 'isConfirmed'>
 
 /** What is to be known of a default that others were not compared with. */
-export const unconfirmedNote = 'there was no time to compare other configurations with the default, which is the result: a longer budget may find a better one'
+export const unconfirmedNote =
+  'there was no time to compare other configurations with the default, which is the result: a longer budget may find a better one'
 
 /** The best of those that were measured beside the default; the default where there was no time for others. */
 export function outcomeOf(found: Found): Outcome {
@@ -31,13 +32,22 @@ export function outcomeOf(found: Found): Outcome {
   const isContested = places.some(({ measured, failure }) => measured !== null || failure !== null)
   const rows = rowsOf(isContested ? places : alone, reference, goal)
   const best = rows.find(({ isKept, measured }) => isKept && measured !== null) ?? null
-  return { best, rows, reason: best === null ? reasonOf(rows, found) : null, isConfirmed: best !== null && (isDecided || !best.isDefault || best.rounds >= roundsToBeatReference) }
+  return {
+    best,
+    rows,
+    reason: best === null ? reasonOf(rows, found) : null,
+    isConfirmed: best !== null && (isDecided || !best.isDefault || best.rounds >= roundsToBeatReference),
+  }
 }
 
 function reasonOf(rows: readonly TunedRow[], { reference, leastSeconds, isDecided }: Found): string {
   const longer = `take a budget of ${leastSeconds} seconds or more`
   if (rows.some(({ measured, failure }) => measured !== null && failure === null)) {
-    if (!isDecided && rows.every(({ isDefault, measured, failure }) => isDefault || (measured === null && failure === null))) return `the default does not keep the bounds, and there was no time to measure another configuration beside it: ${longer}`
+    if (
+      !isDecided &&
+      rows.every(({ isDefault, measured, failure }) => isDefault || (measured === null && failure === null))
+    )
+      return `the default does not keep the bounds, and there was no time to measure another configuration beside it: ${longer}`
     return 'no configuration keeps the bounds: allow for more, or take less load'
   }
   const failure = rows.find((row) => row.failure !== null)?.failure

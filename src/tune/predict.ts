@@ -17,19 +17,30 @@ const deviationsToP99 = 2.33
  * What a candidate is expected to show, by the times that batches took in its layout, and in one of a single instance with as many threads;
  * `null` where nothing is known of them.
  */
-export function predict(calibration: Calibration, { configuration, load }: Candidate, rowsPerRequest: number): Measurement | null {
+export function predict(
+  calibration: Calibration,
+  { configuration, load }: Candidate,
+  rowsPerRequest: number,
+): Measurement | null {
   const { instances, maxBatchSize, maxQueueDelayMs } = configuration
   const crowded = calibration.of(configuration)
   const exact = crowded.find((point) => point.maxBatchSize === maxBatchSize)
   if (exact === undefined) return null
-  if (maxQueueDelayMs === 0 && load.concurrency === saturating(configuration, rowsPerRequest)) return exact.measurement // as it was calibrated
+  if (maxQueueDelayMs === 0 && load.concurrency === saturating(configuration, rowsPerRequest))
+    return exact.measurement // as it was calibrated
   const alone = calibration.of({ ...configuration, instances: 1 })
   const single = alone.find((point) => point.maxBatchSize === maxBatchSize)
   const table = single === undefined ? crowded : alone
   const rowsOf = (size: number) => Math.max(1, size, rowsPerRequest)
   const limit = rowsOf(maxBatchSize)
-  const requests = Math.min(mostRequests, Math.max(leastRequests, (batches * instances * limit) / rowsPerRequest, 10 * (load.concurrency ?? 0)))
-  const arrivals: SimulatedArrivals = load.rate === undefined ? { kind: 'closed', callers: load.concurrency } : { kind: 'poisson', ratePerSecond: load.rate }
+  const requests = Math.min(
+    mostRequests,
+    Math.max(leastRequests, (batches * instances * limit) / rowsPerRequest, 10 * (load.concurrency ?? 0)),
+  )
+  const arrivals: SimulatedArrivals =
+    load.rate === undefined
+      ? { kind: 'closed', callers: load.concurrency }
+      : { kind: 'poisson', ratePerSecond: load.rate }
   const found = simulate({
     arrivals,
     requests: Math.round(requests),

@@ -38,7 +38,9 @@ export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
   const { calibration, space, goal, rowsPerRequest, budget } = task
   const found: Prospect[] = []
   // Promising ones first: where time is short the others are left out.
-  const points = calibration.layouts.flatMap((layout) => calibration.of(layout)).sort((a, b) => b.measurement.rowsPerSecond - a.measurement.rowsPerSecond)
+  const points = calibration.layouts
+    .flatMap((layout) => calibration.of(layout))
+    .sort((a, b) => b.measurement.rowsPerSecond - a.measurement.rowsPerSecond)
   for (const { instances, threads, maxBatchSize, runMs } of points) {
     let without = 0
     for (const maxQueueDelayMs of delaysOf(space, { maxBatchSize, runMs, rowsPerRequest })) {
@@ -46,14 +48,18 @@ export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
       const prospects = underLoads({ instances, threads, maxBatchSize, maxQueueDelayMs }, task)
       const best = Math.max(0, ...prospects.map(({ expected }) => promiseOf(goal, expected)))
       if (maxQueueDelayMs === 0) without = best
-      if (maxQueueDelayMs === 0 || space.delaysMs !== undefined || best > without * (1 + worthADelay)) found.push(...prospects)
+      if (maxQueueDelayMs === 0 || space.delaysMs !== undefined || best > without * (1 + worthADelay))
+        found.push(...prospects)
       await new Promise((resolve) => setImmediate(resolve)) // others have something to do meanwhile
     }
   }
   return withBudgets(byPromise(found, goal), space.batchCosts)
 }
 
-function underLoads(configuration: Configuration, { calibration, goal, rowsPerRequest, load }: PruneTask): Prospect[] {
+function underLoads(
+  configuration: Configuration,
+  { calibration, goal, rowsPerRequest, load }: PruneTask,
+): Prospect[] {
   const under = (its: Load): Prospect[] => {
     const candidate = { configuration, load: its }
     const expected = predict(calibration, candidate, rowsPerRequest)
@@ -63,7 +69,14 @@ function underLoads(configuration: Configuration, { calibration, goal, rowsPerRe
   const most = saturating(configuration, rowsPerRequest)
   const { p99Ms } = goal
   if (p99Ms === undefined) return under({ concurrency: most })
-  const concurrencies = new Set(latencyShares.map((share) => mostCallers(most, (concurrency) => (under({ concurrency })[0]?.expected.p99Ms ?? Infinity) <= p99Ms * share)))
+  const concurrencies = new Set(
+    latencyShares.map((share) =>
+      mostCallers(
+        most,
+        (concurrency) => (under({ concurrency })[0]?.expected.p99Ms ?? Infinity) <= p99Ms * share,
+      ),
+    ),
+  )
   return [...concurrencies].flatMap((concurrency) => under({ concurrency }))
 }
 
@@ -98,12 +111,22 @@ const fewestFinalists = 4
  *
  * @param cost of one measurement.
  */
-export function finalistsOf(prospects: readonly Prospect[], goal: Goal, affordableMs: number, cost: (prospect: Prospect) => number): Prospect[] {
+export function finalistsOf(
+  prospects: readonly Prospect[],
+  goal: Goal,
+  affordableMs: number,
+  cost: (prospect: Prospect) => number,
+): Prospect[] {
   const [first] = prospects
   if (first === undefined) return []
-  const layoutOf = ({ candidate: { configuration } }: Prospect) => `${configuration.instances} ${configuration.threads}`
-  const isClose = ({ expected }: Prospect) => promiseOf(goal, expected) >= promiseOf(goal, first.expected) * closeEnough
-  const heads = prospects.filter((prospect, index) => prospects.findIndex((other) => layoutOf(other) === layoutOf(prospect)) === index && isClose(prospect))
+  const layoutOf = ({ candidate: { configuration } }: Prospect) =>
+    `${configuration.instances} ${configuration.threads}`
+  const isClose = ({ expected }: Prospect) =>
+    promiseOf(goal, expected) >= promiseOf(goal, first.expected) * closeEnough
+  const heads = prospects.filter(
+    (prospect, index) =>
+      prospects.findIndex((other) => layoutOf(other) === layoutOf(prospect)) === index && isClose(prospect),
+  )
   const chosen: Prospect[] = []
   let leftMs = affordableMs
   for (const prospect of new Set([first, ...heads, ...prospects])) {

@@ -33,11 +33,22 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
   const standings = keys.map((key): Standing => {
     const rounds = showings.get(key) ?? []
     const measured = rounds.filter((measurement) => measurement !== null)
-    const scores = rounds.flatMap((measurement, round) => (measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!]))
+    const scores = rounds.flatMap((measurement, round) =>
+      measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
+    )
     const failed = measured.length < rounds.length || measured.length === 0
     const excesses = failed ? [Infinity] : measured.map((measurement) => excessOf(goal, measurement))
     const excess = quantile(excesses, 0.75)
-    return { key, isKept: excess <= 1, excess, leastExcess: Math.min(...excesses), roundsOver: failed ? rounds.length : excesses.filter((each) => each > 1).length, score: failed ? 0 : median(scores), best: failed ? 0 : Math.max(...scores), rounds: measured.length }
+    return {
+      key,
+      isKept: excess <= 1,
+      excess,
+      leastExcess: Math.min(...excesses),
+      roundsOver: failed ? rounds.length : excesses.filter((each) => each > 1).length,
+      score: failed ? 0 : median(scores),
+      best: failed ? 0 : Math.max(...scores),
+      rounds: measured.length,
+    }
   })
   return standings.sort(compare)
 }
@@ -47,16 +58,24 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
  * Of few candidates the better ones are the best one, which never differs from them, and the middle may be off with one of them: the larger scatter is believed.
  */
 export function scatterOf(keys: readonly string[], showings: Showings, goal: Goal): number | null {
-  const by = (telling: typeof betterOnes) => scatterBy(normsOf(keys, showings, goal, telling), keys, showings, goal)
+  const by = (telling: typeof betterOnes) =>
+    scatterBy(normsOf(keys, showings, goal, telling), keys, showings, goal)
   const [byBetterOnes, byMiddle] = [by(betterOnes), by(median)]
   return byBetterOnes === null || byMiddle === null ? null : Math.max(byBetterOnes, byMiddle)
 }
 
-function scatterBy(norms: readonly number[], keys: readonly string[], showings: Showings, goal: Goal): number | null {
+function scatterBy(
+  norms: readonly number[],
+  keys: readonly string[],
+  showings: Showings,
+  goal: Goal,
+): number | null {
   // A norm is made of what is compared with it: of few it is drawn to each.
   const ofNorm = Math.sqrt(keys.length / Math.max(1, keys.length - 1))
   const differences = keys.flatMap((key) => {
-    const scores = (showings.get(key) ?? []).flatMap((measurement, round) => (measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!]))
+    const scores = (showings.get(key) ?? []).flatMap((measurement, round) =>
+      measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
+    )
     if (scores.length < 2) return []
     // And of few scores the median.
     const correction = ofNorm * Math.sqrt(scores.length / (scores.length - 1))
@@ -77,12 +96,23 @@ function compare(a: Standing, b: Standing): number {
 const betterOnes = (shares: readonly number[]): number => quantile(shares, 0.75)
 
 /** How good each round was: what its candidates showed, of what each of them mostly shows, by those of them that tell. */
-function normsOf(keys: readonly string[], showings: Showings, goal: Goal, telling: (shares: readonly number[]) => number): number[] {
-  const valuesOf = keys.map((key) => (showings.get(key) ?? []).map((measurement) => (measurement === null ? null : valueOf(goal, measurement))))
+function normsOf(
+  keys: readonly string[],
+  showings: Showings,
+  goal: Goal,
+  telling: (shares: readonly number[]) => number,
+): number[] {
+  const valuesOf = keys.map((key) =>
+    (showings.get(key) ?? []).map((measurement) =>
+      measurement === null ? null : valueOf(goal, measurement),
+    ),
+  )
   const usual = valuesOf.map((values) => median(values.filter((value) => value !== null)))
   const rounds = Math.max(0, ...valuesOf.map(({ length }) => length))
   return Array.from({ length: rounds }, (_, round) => {
-    const shares = valuesOf.flatMap((values, index) => (values[round] == null || usual[index] === 0 ? [] : [values[round] / usual[index]!]))
+    const shares = valuesOf.flatMap((values, index) =>
+      values[round] == null || usual[index] === 0 ? [] : [values[round] / usual[index]!],
+    )
     return shares.length === 0 ? 1 : telling(shares)
   })
 }

@@ -11,6 +11,17 @@ const differentRequests = 16
  *
  * @throws InferenceError `ERR_INVALID_ARG` for data or shapes that do not fit the model, or are missing.
  */
-export function requestSource(metadata: ModelMetadata, { optionalInputs }: ModelOptions, { rows, shapes, inputData }: RequestSettings): Promise<SampleSource> {
-  return sampleSource(metadata, { ...inputDefaults, inputData, batchSize: rows, shapes: new Map(shapes), uniqueInputs: differentRequests, optionalInputs })
+export function requestSource(
+  metadata: ModelMetadata,
+  { optionalInputs }: ModelOptions,
+  { rows, shapes, inputData }: RequestSettings,
+): Promise<SampleSource> {
+  return sampleSource(metadata, {
+    ...inputDefaults,
+    inputData,
+    batchSize: rows,
+    shapes: new Map(shapes),
+    uniqueInputs: differentRequests,
+    optionalInputs,
+  })
 }

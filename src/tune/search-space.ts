@@ -30,15 +30,22 @@ export function layoutsOf({ instances, threads }: SearchSpace, cores: number): L
   const counts = [...new Set([...powersOf2(cores), cores])]
   const layouts: Layout[] = []
   for (const count of instances ?? counts) {
-    const fitting = [...new Set([...counts, Math.floor(cores / count)])].filter((each) => each >= 1 && each * count <= cores)
-    for (const each of threads ?? (fitting.length > 0 ? fitting : [1])) layouts.push({ instances: count, threads: each })
+    const fitting = [...new Set([...counts, Math.floor(cores / count)])].filter(
+      (each) => each >= 1 && each * count <= cores,
+    )
+    for (const each of threads ?? (fitting.length > 0 ? fitting : [1]))
+      layouts.push({ instances: count, threads: each })
   }
   const idle = ({ instances: count, threads: each }: Layout) => Math.abs(cores - count * each)
   return layouts.sort((a, b) => idle(a) - idle(b) || a.instances - b.instances || a.threads - b.threads)
 }
 
 /** Batch sizes to try, ascending; `[0]` for a model whose requests are not joined. */
-export function batchSizesOf({ batchSizes }: SearchSpace, isJoined: boolean, rowsPerRequest: number): number[] {
+export function batchSizesOf(
+  { batchSizes }: SearchSpace,
+  isJoined: boolean,
+  rowsPerRequest: number,
+): number[] {
   if (!isJoined) return [0]
   const sizes = batchSizes ?? powersOf2(largestBatch)
   const enough = sizes.filter((size) => size >= rowsPerRequest)
@@ -46,9 +53,18 @@ export function batchSizesOf({ batchSizes }: SearchSpace, isJoined: boolean, row
 }
 
 /** Delays to try for batches whose run takes so long, 0 first. Nothing waits for a batch of one request. */
-export function delaysOf({ delaysMs }: SearchSpace, { maxBatchSize, runMs, rowsPerRequest }: { readonly maxBatchSize: number; readonly runMs: number; readonly rowsPerRequest: number }): number[] {
+export function delaysOf(
+  { delaysMs }: SearchSpace,
+  {
+    maxBatchSize,
+    runMs,
+    rowsPerRequest,
+  }: { readonly maxBatchSize: number; readonly runMs: number; readonly rowsPerRequest: number },
+): number[] {
   if (maxBatchSize < 2 * rowsPerRequest) return [0]
-  return [...new Set(delaysMs ?? [0, ...delayShares.map((share) => roundNumber(runMs * share))])].sort((a, b) => a - b)
+  return [...new Set(delaysMs ?? [0, ...delayShares.map((share) => roundNumber(runMs * share))])].sort(
+    (a, b) => a - b,
+  )
 }
 
 /** Callers that always leave a full batch waiting while another runs, on each instance. */
@@ -64,6 +80,8 @@ function powersOf2(most: number): number[] {
 export function roundNumber(value: number): number {
   if (!(value > 0)) return 0
   const power = 10 ** Math.floor(Math.log10(value))
-  const nearest = [1, 2, 5, 10].reduce((best, step) => (Math.abs(Math.log(step * power / value)) < Math.abs(Math.log(best * power / value)) ? step : best))
+  const nearest = [1, 2, 5, 10].reduce((best, step) =>
+    Math.abs(Math.log((step * power) / value)) < Math.abs(Math.log((best * power) / value)) ? step : best,
+  )
   return Number((nearest * power).toPrecision(1))
 }

@@ -53,7 +53,10 @@ export function newState(fingerprint: TuneState['fingerprint']): TuneState {
  * @returns with `state: null`, why there is nothing to go on from; `reason: null` where there never was.
  * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file, which would be overwritten.
  */
-export function readState(path: string, fingerprint: TuneState['fingerprint']): { readonly state: TuneState | null; readonly reason: string | null } {
+export function readState(
+  path: string,
+  fingerprint: TuneState['fingerprint'],
+): { readonly state: TuneState | null; readonly reason: string | null } {
   let text: string
   try {
     text = readFileSync(path, 'utf8')
@@ -61,12 +64,19 @@ export function readState(path: string, fingerprint: TuneState['fingerprint']): 
     return { state: null, reason: null }
   }
   // One that was cut off is still ours.
-  if (!text.startsWith(beginning.slice(0, text.length))) throw invalidArgument('state', 'a file of zerohop tune, or none', path, { hint: 'Name another one; this is left as it is' })
+  if (!text.startsWith(beginning.slice(0, text.length)))
+    throw invalidArgument('state', 'a file of zerohop tune, or none', path, {
+      hint: 'Name another one; this is left as it is',
+    })
   try {
     const { format: itsFormat, ...state } = JSON.parse(text) as TuneState & { format: number }
     if (itsFormat !== format) return { state: null, reason: `${path} is of another version` }
     const changed = Object.keys(fingerprint).filter((name) => state.fingerprint[name] !== fingerprint[name])
-    if (changed.length > 0) return { state: null, reason: state.defaults === null ? null : `another ${changed.join(' and ')} than that of ${path}` }
+    if (changed.length > 0)
+      return {
+        state: null,
+        reason: state.defaults === null ? null : `another ${changed.join(' and ')} than that of ${path}`,
+      }
     return { state, reason: null }
   } catch {
     return { state: null, reason: `${path} was cut off` }

@@ -34,7 +34,12 @@ const nearlyAsLong = 0.9
 const mostContests = 7
 
 /** Finds the best configuration of a model: measures the default, calibrates, prunes with the simulator, and confirms the best by measurement. */
-export async function tune(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground = processGround): Promise<TuneResult> {
+export async function tune(
+  settings: TuneSettings,
+  listener: TuneListener,
+  signal: AbortSignal,
+  ground = processGround,
+): Promise<TuneResult> {
   return new Tuning(settings, listener, signal, ground).run()
 }
 
@@ -70,14 +75,36 @@ class Tuning {
 
   async #find(): Promise<TuneResult> {
     const defaults = this.#signal.aborted || this.#budget.leftMs === 0 ? null : await this.#defaults()
-    const leastSeconds = leastBudgetSeconds(this.#budget.spentMs, defaults === null ? this.#budget.spentMs : this.#startMs, this.#settings.budgetMs)
+    const leastSeconds = leastBudgetSeconds(
+      this.#budget.spentMs,
+      defaults === null ? this.#budget.spentMs : this.#startMs,
+      this.#settings.budgetMs,
+    )
     const alone = defaults === null ? [] : await this.#measureDefault(defaults)
     if (defaults !== null) await this.#calibrate(defaults)
-    const { places, isDecided } = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
-    const { best, rows, reason, isConfirmed } = outcomeOf({ places, alone, reference: defaults?.configuration ?? null, goal: this.#goal, leastSeconds, isDecided })
+    const { places, isDecided } =
+      defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
+    const { best, rows, reason, isConfirmed } = outcomeOf({
+      places,
+      alone,
+      reference: defaults?.configuration ?? null,
+      goal: this.#goal,
+      leastSeconds,
+      isDecided,
+    })
     const end = this.#signal.aborted ? 'interrupted' : isDecided ? 'decided' : 'budget'
     if (best !== null && !isConfirmed) this.#note(unconfirmedNote)
-    return { best, judgedBy: this.#goal, isConfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
+    return {
+      best,
+      judgedBy: this.#goal,
+      isConfirmed,
+      reason,
+      rows,
+      kind: this.#kind,
+      notes: this.#notes,
+      end,
+      seconds: this.#budget.spentMs / 1000,
+    }
   }
 
   /** What is known already; nothing where there is no time to find out what it is for. */
@@ -96,7 +123,13 @@ class Tuning {
   async #defaults(): Promise<DefaultFacts | null> {
     if (this.#state.defaults !== null) return this.#state.defaults
     this.#listener.onPhase?.('loading')
-    const found = await findDefaults(this.#ground, this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
+    const found = await findDefaults(
+      this.#ground,
+      this.#config(null),
+      this.#settings.measuring,
+      this.#budget.leftMs,
+      this.#signal,
+    )
     if (found === null) return null
     this.#startMs = found.startMs
     this.#state.defaults = found.facts
@@ -106,10 +139,20 @@ class Tuning {
 
   /** The default alone, before all else: it is the result where there is no time for more. */
   async #measureDefault({ configuration }: DefaultFacts): Promise<readonly Place[]> {
-    const candidate: Candidate = { configuration, load: this.#load ?? { concurrency: this.#goal.p99Ms === undefined ? saturating(configuration, this.#rowsPerRequest) : configuration.instances } }
+    const candidate: Candidate = {
+      configuration,
+      load: this.#load ?? {
+        concurrency:
+          this.#goal.p99Ms === undefined
+            ? saturating(configuration, this.#rowsPerRequest)
+            : configuration.instances,
+      },
+    }
     const [recorded] = (this.#state.contests[this.#goalKey()] ??= [{ candidates: [candidate], showings: [] }])
     this.#listener.onPhase?.('measuring the default')
-    return this.#withProcesses(async (processes) => placesOf(await this.#contest(recorded!, processes, this.#budget, 1), recorded!, this.#goal, []))
+    return this.#withProcesses(async (processes) =>
+      placesOf(await this.#contest(recorded!, processes, this.#budget, 1), recorded!, this.#goal, []),
+    )
   }
 
   async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
@@ -139,7 +182,9 @@ class Tuning {
         points: calibration,
         onPoint: (point) => {
           this.#save()
-          this.#listener.onMeasured?.(`${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`)
+          this.#listener.onMeasured?.(
+            `${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`,
+          )
         },
       }),
     )
@@ -166,17 +211,31 @@ class Tuning {
           return contest.round
         }
         // Other loads, where there may be any, have their part.
-        const round = await go(this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget)
+        const round = await go(
+          this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget,
+        )
         const isLast = index === contests.length - 1
-        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree) contests.push(...furtherContests(contests.slice(1), places, this.#goal, this.#rowsPerRequest))
-        if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted) await go(this.#budget)
+        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree)
+          contests.push(...furtherContests(contests.slice(1), places, this.#goal, this.#rowsPerRequest))
+        if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted)
+          await go(this.#budget)
       }
     })
     return { places, isDecided }
   }
 
-  #contest(contest: RecordedContest, processes: ModelProcesses, budget: TimeBudget, mostRounds?: number): Promise<Contest> {
-    const plan = new MeasuringPlan(new Calibration(this.#state.calibration), contest.candidates, budget.leftMs, this.#startMs)
+  #contest(
+    contest: RecordedContest,
+    processes: ModelProcesses,
+    budget: TimeBudget,
+    mostRounds?: number,
+  ): Promise<Contest> {
+    const plan = new MeasuringPlan(
+      new Calibration(this.#state.calibration),
+      contest.candidates,
+      budget.leftMs,
+      this.#startMs,
+    )
     return confirm({
       contest,
       goal: this.#goal,
@@ -216,7 +275,14 @@ class Tuning {
     const calibration = new Calibration(this.#state.calibration)
     const rowsPerRequest = this.#rowsPerRequest
     const load = this.#load
-    const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
+    const prospects = await prospectsOf({
+      calibration,
+      space,
+      goal: this.#goal,
+      rowsPerRequest,
+      load,
+      budget: this.#budget.part(simulationShare),
+    })
     const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
     const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
     known.push(first)

@@ -1,4 +1,10 @@
-const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
 
 /** Text that is HTML already; made by {@link html} alone, so that nothing else gets into a page unescaped. */
 export class Html {
@@ -13,17 +19,26 @@ type Part = Html | string | number | null | readonly Part[]
 
 /** HTML with what is put into it escaped, but for HTML; lists are joined, `null` is nothing. */
 export function html(literals: TemplateStringsArray, ...parts: readonly Part[]): Html {
-  return new Html(literals.reduce((before, literal, index) => `${before}${escaped(parts[index - 1] ?? null)}${literal}`))
+  return new Html(
+    literals.reduce((before, literal, index) => `${before}${escaped(parts[index - 1] ?? null)}${literal}`),
+  )
 }
 
 function escaped(part: Part): string {
   if (part === null) return ''
   if (part instanceof Html) return part.text
   if (typeof part === 'object') return part.map(escaped).join('')
-  return String(part).toWellFormed().replace(/[&<>"']/g, (character) => entities[character]!)
+  return String(part)
+    .toWellFormed()
+    .replace(/[&<>"']/g, (character) => entities[character]!)
 }
 
 /** Data for a script of the page, which cannot end its element or begin a comment. */
 export function jsonText(data: unknown): Html {
-  return new Html(JSON.stringify(data).replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029'))
+  return new Html(
+    JSON.stringify(data)
+      .replaceAll('<', '\\u003c')
+      .replaceAll('\u2028', '\\u2028')
+      .replaceAll('\u2029', '\\u2029'),
+  )
 }

@@ -4,7 +4,12 @@ import type { Colour } from './charts/chart.ts'
  * Light and dark. Percentiles go from a blue of the many to an orange of the few; the others are the colours of Okabe and
  * Ito, which those tell apart, too, who do not see red or green.
  */
-const colours: Readonly<Record<Colour | 'text' | 'muted' | 'grid' | 'surface' | 'page' | 'accent' | 'warning' | 'warned', readonly [light: string, dark: string]>> = {
+const colours: Readonly<
+  Record<
+    Colour | 'text' | 'muted' | 'grid' | 'surface' | 'page' | 'accent' | 'warning' | 'warned',
+    readonly [light: string, dark: string]
+  >
+> = {
   text: ['#1b1f24', '#e6e9ed'],
   muted: ['#59636e', '#9aa5b1'],
   grid: ['#e3e7ec', '#2c333b'],
@@ -35,10 +40,14 @@ const colours: Readonly<Record<Colour | 'text' | 'muted' | 'grid' | 'surface' | 
 }
 
 function properties(scheme: 0 | 1): string {
-  return Object.entries(colours).map(([name, pair]) => `--${name}:${pair[scheme]}`).join(';')
+  return Object.entries(colours)
+    .map(([name, pair]) => `--${name}:${pair[scheme]}`)
+    .join(';')
 }
 
-const swatches = Object.keys(colours).map((name) => `[data-colour=${name}]{--own:var(--${name})}`).join('')
+const swatches = Object.keys(colours)
+  .map((name) => `[data-colour=${name}]{--own:var(--${name})}`)
+  .join('')
 
 /** How the page looks: on a wide screen, on a phone, in the dark and on paper. */
 export const pageStyle = `

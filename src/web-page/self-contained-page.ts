@@ -22,28 +22,43 @@ export interface SelfContainedPage {
 }
 
 /** One HTML document that holds all it needs: script, style and what is drawn with. */
-export function selfContainedPage({ title, body, entry, style = '', asksItsServer = false }: PageParts): SelfContainedPage {
+export function selfContainedPage({
+  title,
+  body,
+  entry,
+  style = '',
+  asksItsServer = false,
+}: PageParts): SelfContainedPage {
   const library = plottingLibrary()
   const scripts = [library.script, pageScript(entry)]
   const styles = [library.style, pageStyle + style]
   // Whatever a model is called: nothing runs but these two, and nothing is asked of anybody else.
   const policy = `default-src 'none'; script-src ${scripts.map(hashOf).join(' ')}; style-src ${styles.map(hashOf).join(' ')};${asksItsServer ? " connect-src 'self';" : ''} base-uri 'none'; form-action 'none'`
   const { text } = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title}</title>
-${styles.map((each) => html`<style>${new Html(each)}</style>`)}
-</head>
-<body>
-${body}
-${scripts.map((script) => html`<script>${new Html(script)}</script>
-`)}</body>
-</html>
-`
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta http-equiv="Content-Security-Policy" content="${policy}" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${title}</title>
+        ${styles.map(
+          (each) =>
+            html`<style>
+              ${new Html(each)}
+            </style>`,
+        )}
+      </head>
+      <body>
+        ${body}
+        ${scripts.map(
+          (script) =>
+            html`<script>
+              ${new Html(script)}
+            </script> `,
+        )}
+      </body>
+    </html> `
   return { text, policy }
 }
 

@@ -1,4 +1,6 @@
-import type { ProofTask, StartTask, WorkerSetup } from '../executor/thread-start.ts' with { 'resolution-mode': 'import' }
+import type { ProofTask, StartTask, WorkerSetup } from '../executor/thread-start.ts' with {
+  'resolution-mode': 'import',
+}
 import type { NativeBinding } from '../memory/addon.ts' with { 'resolution-mode': 'import' }
 
 /**
@@ -21,14 +23,24 @@ module.exports = async (task: StartTask) => {
  * in its event loop, where it can be looked into, reported on and terminated at any time, and reads the graphs of models while the
  * loop opens them. It takes no modules before the first of those: they are milliseconds of each load, and megabytes of each process.
  */
-function startLoop({ port, addon, loopId, niceIncrement, onnxruntimeVersion }: Extract<WorkerSetup, { kind: 'native' }>, { answer }: StartTask): void {
+function startLoop(
+  { port, addon, loopId, niceIncrement, onnxruntimeVersion }: Extract<WorkerSetup, { kind: 'native' }>,
+  { answer }: StartTask,
+): void {
   const loaded = { exports: {} as NativeBinding }
   process.dlopen(loaded, addon)
   if (!loaded.exports.startLoop(loopId, niceIncrement)) return // nobody waits for this thread any more
   port.on('message', (message: ProofTask | 'exit') => {
     if (message === 'exit') return port.close() // the loop has ended
-    const unknown = (reason: string) => ({ type: 'proved', questionId: message.questionId, proofs: [{ verdict: 'unknown', node: null, reason }] })
-    void import('./prove.ts').then(({ prove }) => prove(message)).catch((error: Error) => unknown(error.message)).then((answer) => port.postMessage(answer))
+    const unknown = (reason: string) => ({
+      type: 'proved',
+      questionId: message.questionId,
+      proofs: [{ verdict: 'unknown', node: null, reason }],
+    })
+    void import('./prove.ts')
+      .then(({ prove }) => prove(message))
+      .catch((error: Error) => unknown(error.message))
+      .then((answer) => port.postMessage(answer))
   })
   port.unref()
   answer.postMessage({ ready: { onnxruntimeVersion } })

@@ -17,7 +17,12 @@ export interface MailedOutputs {
  * output is an input or a constant of the graph, and its binding copies what it wrote all the same. So nothing is
  * answered that does not come out of the results of this very run.
  */
-export async function execute(session: Session, slot: WorkerSlot, prepared: PreparedLayout, feeds: NamedTensors): Promise<MailedOutputs | null> {
+export async function execute(
+  session: Session,
+  slot: WorkerSlot,
+  prepared: PreparedLayout,
+  feeds: NamedTensors,
+): Promise<MailedOutputs | null> {
   slot.copyIn(prepared)
   const running = session.run(feeds, prepared.fetches)
   const results = running instanceof Promise ? await running : running
@@ -27,7 +32,10 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
     if (output.place !== null && fits(result, output)) {
       copy(result.data as TensorData, output.place)
     } else {
-      sent ??= { outputs: prepared.layout.outputs.map((place) => (place === undefined ? undefined : null)), transfer: [] }
+      sent ??= {
+        outputs: prepared.layout.outputs.map((place) => (place === undefined ? undefined : null)),
+        transfer: [],
+      }
       sent.outputs[output.index] = mailed(result, sent.transfer)
     }
   }
@@ -38,11 +46,14 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
 function resultOf(results: NamedTensors, { name, type }: TensorMetadata): Tensor {
   const result = results[name] as Partial<Tensor> | undefined // by a name such as `toString`, what every object has
   if (result?.type === type) return result as Tensor
-  throw new Error(`ONNX Runtime gave ${result?.type ?? 'nothing'} for output '${name}', which the model declares as ${type}`)
+  throw new Error(
+    `ONNX Runtime gave ${result?.type ?? 'nothing'} for output '${name}', which the model declares as ${type}`,
+  )
 }
 
 function fits({ dims, data }: Tensor, { dims: expected, place }: PreparedOutput): boolean {
-  if (!ArrayBuffer.isView(data) || data.byteLength !== place!.byteLength || dims.length !== expected!.length) return false
+  if (!ArrayBuffer.isView(data) || data.byteLength !== place!.byteLength || dims.length !== expected!.length)
+    return false
   for (let axis = 0; axis < dims.length; axis++) if (dims[axis] !== expected![axis]) return false
   return true
 }

@@ -16,7 +16,11 @@ export type NamedTensors = Record<string, Tensor>
 export interface Session {
   readonly inputs: RawValueMetadata[]
   readonly outputs: RawValueMetadata[]
-  run(feeds: NamedTensors, fetches: Record<string, null>, quiet?: boolean): NamedTensors | Promise<NamedTensors>
+  run(
+    feeds: NamedTensors,
+    fetches: Record<string, null>,
+    quiet?: boolean,
+  ): NamedTensors | Promise<NamedTensors>
   release(): void | Promise<void>
 }
 
@@ -30,7 +34,12 @@ interface BindingMetadata {
 
 interface BindingSession {
   loadModel(path: string, options: InferenceSession.SessionOptions): void
-  loadModel(buffer: ArrayBuffer, byteOffset: number, byteLength: number, options: InferenceSession.SessionOptions): void
+  loadModel(
+    buffer: ArrayBuffer,
+    byteOffset: number,
+    byteLength: number,
+    options: InferenceSession.SessionOptions,
+  ): void
   run(feeds: NamedTensors, fetches: Record<string, null>, options: InferenceSession.RunOptions): NamedTensors
   dispose(): void
   readonly inputMetadata: BindingMetadata[]
@@ -43,7 +52,9 @@ interface InnerBinding {
 }
 
 interface PublicApi {
-  InferenceSession: { create(path: string | Uint8Array, options: InferenceSession.SessionOptions): Promise<InferenceSession> }
+  InferenceSession: {
+    create(path: string | Uint8Array, options: InferenceSession.SessionOptions): Promise<InferenceSession>
+  }
   Tensor: TensorConstructor
   env: Env
   listSupportedBackends(): { name: string }[]
@@ -104,7 +115,10 @@ export class Runtime {
   }
 
   /** Opens a model held in memory, through the public API. */
-  async openBytes(bytes: Uint8Array, options: InferenceSession.SessionOptions = {}): Promise<InferenceSession> {
+  async openBytes(
+    bytes: Uint8Array,
+    options: InferenceSession.SessionOptions = {},
+  ): Promise<InferenceSession> {
     return this.#api.InferenceSession.create(bytes, { logSeverityLevel: 4, ...options })
   }
 }
@@ -126,7 +140,9 @@ function innerBinding(require: NodeJS.Require): InnerBinding | null {
     const methods = inner.binding?.InferenceSession.prototype as Partial<BindingSession> | undefined
     if (methods === undefined || typeof inner.initOrt !== 'function') return null
     // `inputMetadata` is a getter that needs a session; look at the property, do not read it.
-    const complete = ['loadModel', 'run', 'dispose', 'inputMetadata', 'outputMetadata'].every((name) => name in methods)
+    const complete = ['loadModel', 'run', 'dispose', 'inputMetadata', 'outputMetadata'].every(
+      (name) => name in methods,
+    )
     return complete ? (inner as InnerBinding) : null
   } catch {
     return null // another layout of the package: the public API does
@@ -143,7 +159,8 @@ function innerSession(session: BindingSession): Session {
   return {
     inputs: metadata(session.inputMetadata),
     outputs: metadata(session.outputMetadata),
-    run: (feeds, fetches, quiet) => session.run(feeds, fetches, quiet === true ? fatalOnly : defaultRunOptions),
+    run: (feeds, fetches, quiet) =>
+      session.run(feeds, fetches, quiet === true ? fatalOnly : defaultRunOptions),
     release: () => session.dispose(),
   }
 }

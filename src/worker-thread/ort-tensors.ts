@@ -11,10 +11,16 @@ export function byName<T>(): Record<string, T> {
 }
 
 /** A numeric tensor over `data`, which ONNX Runtime will read in place. */
-export function numericTensor(Tensor: TensorConstructor, type: ElementType, data: TensorData, dims: readonly number[]): Tensor {
+export function numericTensor(
+  Tensor: TensorConstructor,
+  type: ElementType,
+  data: TensorData,
+  dims: readonly number[],
+): Tensor {
   const tensor = new Tensor(type as 'float32', data as Float32Array, dims)
   // Newer Node: onnxruntime-common turns float16's raw bits into a Float16Array, whose length the binding reads as 0.
-  if (type === 'float16' && tensor.data !== (data as unknown)) (tensor as unknown as { cpuData: unknown }).cpuData = data
+  if (type === 'float16' && tensor.data !== (data as unknown))
+    (tensor as unknown as { cpuData: unknown }).cpuData = data
   return tensor
 }
 

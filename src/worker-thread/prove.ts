@@ -19,7 +19,8 @@ export function prove(task: ProofTask): ProofAnswer {
 
 function graphOf({ model, bytesId }: ProofTask): OnnxModel | null {
   const origin = typeof model === 'string' ? `${stampOf(model).anything} ${model}` : bytesId
-  if (last?.origin !== origin) last = { origin, graph: readGraph(typeof model === 'string' ? model : new Uint8Array(model)) }
+  if (last?.origin !== origin)
+    last = { origin, graph: readGraph(typeof model === 'string' ? model : new Uint8Array(model)) }
   clearTimeout(forgetting)
   forgetting = setTimeout(() => (last = null), keptForMs).unref()
   return last.graph

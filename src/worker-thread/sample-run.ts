@@ -16,7 +16,8 @@ export async function runSample(
   Tensor: TensorConstructor,
 ): Promise<{ run: SampleRun; transfer: ArrayBuffer[] }> {
   const named = byName<InstanceType<TensorConstructor>>()
-  for (const [index, feed] of feeds.entries()) if (feed !== null) named[inputs[index]!.name] = mailedTensor(Tensor, feed)
+  for (const [index, feed] of feeds.entries())
+    if (feed !== null) named[inputs[index]!.name] = mailedTensor(Tensor, feed)
   const fetches = byName<null>()
   for (const { name } of outputs) fetches[name] = null
   const transfer: ArrayBuffer[] = []

@@ -7,7 +7,10 @@ import { Server } from './serve.ts'
 import { acceptsSharedMemory } from './shared-memory-probe.ts'
 
 /** Attaches the control block, loads onnxruntime-node, says how that went, and serves. */
-export async function serveBinding(setup: Extract<WorkerSetup, { kind: 'binding' }>, say: (word: StartAnswer) => void): Promise<void> {
+export async function serveBinding(
+  setup: Extract<WorkerSetup, { kind: 'binding' }>,
+  say: (word: StartAnswer) => void,
+): Promise<void> {
   const control = new ControlBlock(setup.control)
   let runtime: Runtime | null = null
   try {
@@ -20,7 +23,13 @@ export async function serveBinding(setup: Extract<WorkerSetup, { kind: 'binding'
     } finally {
       control.leave()
     }
-    const server = new Server(setup.port, control, new Bell(setup.bell), runtime, clockOffsetMs() - setup.clockOffsetMs)
+    const server = new Server(
+      setup.port,
+      control,
+      new Bell(setup.bell),
+      runtime,
+      clockOffsetMs() - setup.clockOffsetMs,
+    )
     say({ ready })
     void server.serve()
   } catch (error) {

@@ -39,13 +39,7 @@ export class Server {
   #exiting = false
 
   /** @param toMainMs what to add to this thread's `performance.now` to get the application thread's. */
-  constructor(
-    port: MessagePort,
-    control: ControlBlock,
-    bell: Bell,
-    runtime: Runtime,
-    toMainMs: number,
-  ) {
+  constructor(port: MessagePort, control: ControlBlock, bell: Bell, runtime: Runtime, toMainMs: number) {
     this.#port = port
     this.#control = control
     this.#bell = bell
@@ -82,7 +76,11 @@ export class Server {
   }
 
   async #readMail(): Promise<void> {
-    for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
+    for (
+      let mail = receiveMessageOnPort(this.#port);
+      mail !== undefined;
+      mail = receiveMessageOnPort(this.#port)
+    ) {
       await this.#handle(mail.message as ToWorker)
     }
   }
@@ -114,7 +112,10 @@ export class Server {
   }
 
   /** Does what was asked inside ONNX Runtime; an exception is the answer, too. */
-  async #answer(questionId: number, work: () => Promise<[answer: FromWorker, transfer?: ArrayBuffer[]]>): Promise<void> {
+  async #answer(
+    questionId: number,
+    work: () => Promise<[answer: FromWorker, transfer?: ArrayBuffer[]]>,
+  ): Promise<void> {
     if (!this.#control.enter()) return
     try {
       this.#post(...(await work()))
@@ -138,10 +139,20 @@ export class Server {
     return [{ type: 'opened', questionId, inputs, outputs }]
   }
 
-  async #runSample({ questionId, sessionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
+  async #runSample({
+    questionId,
+    sessionId,
+    feeds,
+    wantsOutputs,
+  }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
     const model = this.#models.get(sessionId)
     if (model === undefined) throw new Error('The session was closed.')
-    const { run, transfer } = await runSample(model, feeds as (MailedTensor | null)[], wantsOutputs, this.#runtime.Tensor)
+    const { run, transfer } = await runSample(
+      model,
+      feeds as (MailedTensor | null)[],
+      wantsOutputs,
+      this.#runtime.Tensor,
+    )
     return [{ type: 'ranSample', questionId, ...run }, transfer]
   }
 
@@ -213,9 +224,13 @@ export class Server {
     let sent: MailedOutputs | null = null
     let error: string | null = null
     try {
-      if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
+      if (model === undefined || prepared === undefined)
+        throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
       const mailed = slot!.takeMailed(prepared)
-      const feeds = mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
+      const feeds =
+        mailed === null
+          ? prepared.feeds
+          : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
       if (mailed !== null) times.inferStartMs = this.#nowMs()
       sent = await execute(model.session, slot!, prepared, feeds)
     } catch (reason) {

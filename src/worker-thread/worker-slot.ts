@@ -1,6 +1,13 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import { byteLengthOf, elementCount, storageOf, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
+import {
+  byteLengthOf,
+  elementCount,
+  storageOf,
+  type ElementType,
+  type MailedTensor,
+  type TensorData,
+} from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { byName, numericTensor } from './ort-tensors.ts'
@@ -57,7 +64,12 @@ export class WorkerSlot {
     return mailed !== null && layout.inputs.includes(null) ? mailed : null
   }
 
-  prepare(layoutIndex: number, layout: SlotLayout, inputs: readonly TensorMetadata[], outputs: readonly TensorMetadata[]): void {
+  prepare(
+    layoutIndex: number,
+    layout: SlotLayout,
+    inputs: readonly TensorMetadata[],
+    outputs: readonly TensorMetadata[],
+  ): void {
     const feeds = byName<Tensor>()
     const fetches = byName<null>()
     const inputRanges: [number, number][] = []
@@ -72,7 +84,8 @@ export class WorkerSlot {
       if (place === undefined) continue
       const metadata = outputs[index]!
       fetches[metadata.name] = null
-      const elements = place && new (storageOf(metadata.type))(this.#shared, place.offset, elementCount(place.dims))
+      const elements =
+        place && new (storageOf(metadata.type))(this.#shared, place.offset, elementCount(place.dims))
       prepared.push({ index, metadata, place: elements, dims: place && place.dims })
     }
     this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, inputRanges, layout }
@@ -82,11 +95,17 @@ export class WorkerSlot {
   copyIn({ inputRanges }: PreparedLayout): void {
     const [from, to] = [this.#shared, this.#visible]
     if (to === from) return
-    for (const [start, end] of inputRanges) new Uint8Array(to, start, end - start).set(new Uint8Array(from, start, end - start))
+    for (const [start, end] of inputRanges)
+      new Uint8Array(to, start, end - start).set(new Uint8Array(from, start, end - start))
   }
 
   #tensor(type: ElementType, { offset, dims }: TensorPlace): Tensor {
-    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.#visible, offset, elementCount(dims)), dims)
+    return numericTensor(
+      this.#Tensor,
+      type,
+      new (storageOf(type))(this.#visible, offset, elementCount(dims)),
+      dims,
+    )
   }
 }
 

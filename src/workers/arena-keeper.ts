@@ -33,8 +33,15 @@ export class ArenaKeeper {
    *
    * @param shrink has the arena give back what is not in use.
    */
-  static of(sessionId: number, memory: ResolvedMemory, clock: Clock, shrink: () => Promise<void>): ArenaKeeper | null {
-    return memory.shrink === undefined && memory.limitBytes === Infinity ? null : new ArenaKeeper(sessionId, memory, clock, shrink)
+  static of(
+    sessionId: number,
+    memory: ResolvedMemory,
+    clock: Clock,
+    shrink: () => Promise<void>,
+  ): ArenaKeeper | null {
+    return memory.shrink === undefined && memory.limitBytes === Infinity
+      ? null
+      : new ArenaKeeper(sessionId, memory, clock, shrink)
   }
 
   /** A run is done on a thread. */
@@ -42,7 +49,11 @@ export class ArenaKeeper {
     if (this.#closed) return
     if (executor.shrinkArena === undefined) return warnOnce("take the native executor (executor: 'native')")
     const { shrink, limitBytes } = this.#memory
-    if (shrink === 'run' || (limitBytes < Infinity && this.#keptBytes(executor) > Math.max(limitBytes, firstPieceBytes))) return this.#ask()
+    if (
+      shrink === 'run' ||
+      (limitBytes < Infinity && this.#keptBytes(executor) > Math.max(limitBytes, firstPieceBytes))
+    )
+      return this.#ask()
     if (shrink !== 'idle') return
     this.#lastRunMs = this.#clock.nowMs()
     this.#timer ??= this.#clock.setTimer(this.#look, idleMs)
@@ -66,7 +77,8 @@ export class ArenaKeeper {
     this.#shrink()
       .catch((error: Error) => {
         // What is asked of a session that is closed is stopped.
-        if (!this.#closed && !(error instanceof ThreadEndedError)) warnOnce(`could not be done for a model: ${error.message}`)
+        if (!this.#closed && !(error instanceof ThreadEndedError))
+          warnOnce(`could not be done for a model: ${error.message}`)
       })
       .finally(() => (this.#asked = false))
   }

@@ -91,7 +91,8 @@ export class BatchHandOut {
 
   /** The same for what is being done for a session. */
   stopTask(owner: { readonly id: number }, orLeave = false): void {
-    if (this.tasks.runningFor === owner && (this.#executor!.cancelWork(owner.id) || orLeave)) this.#stops.told(owner)
+    if (this.tasks.runningFor === owner && (this.#executor!.cancelWork(owner.id) || orLeave))
+      this.#stops.told(owner)
   }
 
   #hasEnded(what: Stoppable): boolean {
@@ -115,7 +116,13 @@ export class BatchHandOut {
   }
 
   /** A batch is done; its source is told. False when it was none that was handed over. */
-  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): boolean {
+  finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null = null,
+  ): boolean {
     const tookMs = times.endMs - times.startMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
@@ -163,7 +170,8 @@ export class BatchHandOut {
     if (executor === null || !this.#serving || this.tasks.running) return false
     const idle = handedOver.length < this.#concurrency
     const isEmpty = handedOver.length === 0
-    if (!isEmpty && (this.tasks.waiting || handedOver.length > this.#concurrency || handedOver[0]!.alone)) return false
+    if (!isEmpty && (this.tasks.waiting || handedOver.length > this.#concurrency || handedOver[0]!.alone))
+      return false
     if (isEmpty && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
       this.tasks.start(executor, (owner) => this.#taskDone(owner))
       return false
@@ -196,17 +204,31 @@ export class BatchHandOut {
     this.#forIdle.clear()
   }
 
-  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone, elsewhere }: PreparedBatch): void {
+  #handOver(
+    executor: Executor,
+    source: BatchSource,
+    { slotId, layoutIndex, mailed, runMs, alone, elsewhere }: PreparedBatch,
+  ): void {
     this.tasks.isTurn = true
     const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
-    const here = idle && !alone && !elsewhere && mailed === null && this.#inline?.allows(runMs, source, source.hasWaiting)
+    const here =
+      idle &&
+      !alone &&
+      !elsewhere &&
+      mailed === null &&
+      this.#inline?.allows(runMs, source, source.hasWaiting)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
       executor.submit(slotId, layoutIndex, mailed)
     } catch (error) {
       const nowMs = this.#clock.nowMs() // there was no memory for its inputs, say
-      this.finished(slotId, { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }, (error as Error).message, null)
+      this.finished(
+        slotId,
+        { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs },
+        (error as Error).message,
+        null,
+      )
       return
     }
     this.#submitted()

@@ -35,7 +35,12 @@ export interface BatchSource {
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null
   /** A batch that was handed ahead is reckoned to run from now on. */
   started(slotId: number): void
-  finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null, failures: RowFailures | null): void
+  finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null,
+  ): void
   /**
    * @param stillRuns as of {@link lost}.
    * @param tookMs for how long it ran.

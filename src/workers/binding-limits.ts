@@ -9,10 +9,17 @@ const deviceOnly = new Set(['cuda', 'tensorrt'])
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function refuseForBinding(model: string, { sessionOptions, runEntries, executionProviders = [] }: ResolvedConfig): void {
+export function refuseForBinding(
+  model: string,
+  { sessionOptions, runEntries, executionProviders = [] }: ResolvedConfig,
+): void {
   const refuse = (option: string, received: unknown): void => {
     const hint = "Take executor: 'native', which carries it"
-    throw invalidArgument(option, "to be left out with executor: 'binding', which ignores it", received, { code: 'ERR_MODEL_CONFIG', model, hint })
+    throw invalidArgument(option, "to be left out with executor: 'binding', which ignores it", received, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint,
+    })
   }
   for (const option of ['freeDimensionOverrides', 'freeDimensionOverridesByDenotation'] as const) {
     if (sessionOptions[option] !== undefined) refuse(`sessionOptions.${option}`, sessionOptions[option])
@@ -21,6 +28,10 @@ export function refuseForBinding(model: string, { sessionOptions, runEntries, ex
   for (const [index, provider] of executionProviders.entries()) {
     if (typeof provider === 'string' || !deviceOnly.has(provider.name)) continue
     const dropped = Object.keys(provider).find((option) => !['name', 'deviceId', 'required'].includes(option))
-    if (dropped !== undefined) refuse(`executionProviders[${index}].${dropped}`, (provider as unknown as Record<string, unknown>)[dropped])
+    if (dropped !== undefined)
+      refuse(
+        `executionProviders[${index}].${dropped}`,
+        (provider as unknown as Record<string, unknown>)[dropped],
+      )
   }
 }

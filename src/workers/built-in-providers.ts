@@ -50,12 +50,19 @@ export class BuiltInProviders {
     if (name === 'cpu') return { name, available: true, reason: 'always there' }
     const absence = this.#found.has(name) ? null : this.#absence(name)
     if (absence !== null) return { name, available: false, reason: absence }
-    return this.#found.get(name) ?? { name, available: null, reason: 'whether it finds a device shows when it is tried, or a model is opened on it' }
+    return (
+      this.#found.get(name) ?? {
+        name,
+        available: null,
+        reason: 'whether it finds a device shows when it is tried, or a model is opened on it',
+      }
+    )
   }
 
   /** A model has been opened on it. */
   opened(name: string): void {
-    if (!this.#found.has(name)) this.#found.set(name, { name, available: true, reason: 'a model was opened on it' })
+    if (!this.#found.has(name))
+      this.#found.set(name, { name, available: true, reason: 'a model was opened on it' })
   }
 
   /** Tries one of which nothing is known; once, however many ask. */
@@ -84,13 +91,18 @@ export class BuiltInProviders {
       return `it is neither built into ONNX Runtime here, which has ${this.#names.join(', ')}, nor a plugin among the engine's options.providers`
     }
     const isApart = name === 'cuda' || name === 'tensorrt'
-    return isApart && !cudaProviderInstalled() ? 'its library, which onnxruntime-node downloads apart, is not installed' : null
+    return isApart && !cudaProviderInstalled()
+      ? 'its library, which onnxruntime-node downloads apart, is not installed'
+      : null
   }
 }
 
 /** Of a check of its own that fails, ONNX Runtime also says the place and the condition. */
 function plain(said: string): string {
-  return said.trim().replace(/^\S+:\d+ .* was false\. /s, '').replace(/\.$/, '')
+  return said
+    .trim()
+    .replace(/^\S+:\d+ .* was false\. /s, '')
+    .replace(/\.$/, '')
 }
 
 /** As `executionProviders` have it. */

@@ -6,7 +6,8 @@ import { requireFromPackage } from '../own-files.ts'
 export function cudaProviderInstalled(): boolean {
   try {
     const root = dirname(requireFromPackage.resolve('onnxruntime-node/package.json'))
-    const library = process.platform === 'win32' ? 'onnxruntime_providers_cuda.dll' : 'libonnxruntime_providers_cuda.so'
+    const library =
+      process.platform === 'win32' ? 'onnxruntime_providers_cuda.dll' : 'libonnxruntime_providers_cuda.so'
     return existsSync(join(root, 'bin', 'napi-v6', process.platform, process.arch, library))
   } catch {
     return false

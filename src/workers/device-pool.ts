@@ -72,8 +72,14 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     this.workers = this.workers.filter(({ givenUp }) => !givenUp)
     const others = this.workers.filter((worker) => !apartFrom.has(worker))
     const staying = (worker: Worker) => worker.sessions - leaving.filter((other) => other === worker).length
-    const [least] = (others.length > 0 ? others : this.workers).toSorted((a, b) => staying(a) - staying(b) || a.busyShare - b.busyShare)
-    if (least !== undefined && ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
+    const [least] = (others.length > 0 ? others : this.workers).toSorted(
+      (a, b) => staying(a) - staying(b) || a.busyShare - b.busyShare,
+    )
+    if (
+      least !== undefined &&
+      ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)
+    )
+      return least
     const added = this.#newWorker()
     this.workers.push(added)
     this.#made.add(added)
@@ -90,7 +96,12 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     let number = 0
     while (taken.includes(`${this.#device}_${number}`)) number++
     const worker = `${this.#device}_${number}`
-    return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }), worker)
+    return new Worker(
+      this,
+      this.#clock,
+      (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }),
+      worker,
+    )
   }
 
   get inline(): InlineBudget | null {
@@ -109,7 +120,10 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     const limitMs = this.#options.startTimeoutMs ?? defaultStartTimeoutMs
     let timer: unknown
     const timedOut = new Promise<never>((_, reject) => {
-      timer = this.#clock.setTimer(() => reject(new Error(`The worker did not start within ${limitMs} ms.`)), limitMs)
+      timer = this.#clock.setTimer(
+        () => reject(new Error(`The worker did not start within ${limitMs} ms.`)),
+        limitMs,
+      )
     })
     let thread: StartedThread | null = null
     try {

@@ -31,7 +31,11 @@ export interface Capabilities {
   /** The native addon: its path, or why it is not in use. */
   readonly native: { readonly available: boolean; readonly path?: string; readonly reason?: string }
   /** How ONNX Runtime is called: by the addon, or through onnxruntime-node; and its version as the addon has found it. `kind` is `null` until a model was loaded. */
-  readonly executor: { readonly kind: 'native' | 'binding' | null; readonly reason: string; readonly ortVersion: string | null }
+  readonly executor: {
+    readonly kind: 'native' | 'binding' | null
+    readonly reason: string
+    readonly ortVersion: string | null
+  }
   /** How tensors reach the workers; `kind` is `null` until a model was loaded. */
   readonly staging: { readonly kind: string | null; readonly reason: string }
   /** Execution providers, plugins and those that are built into ONNX Runtime, as far as something is known of them: after `probeProviders()` of all. */
@@ -110,9 +114,19 @@ export class Devices {
       const resolved = this.providers.placedOn(kind, config, gpus)
       const each = Array.from({ length: kind === 'auto' && resolved === 'cpu' ? cpuCount : count })
       if (resolved === 'cuda') {
-        return (gpus === 'all' ? allGpus() : gpus).flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', group, gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
+        return (gpus === 'all' ? allGpus() : gpus).flatMap((gpu) =>
+          each.map((): Seat => ({
+            kind: 'cuda',
+            group,
+            gpu,
+            device: `cuda:${gpu}`,
+            maxWorkers: workersPerGpu,
+          })),
+        )
       }
-      const alone = [resolved, ...(config.executionProviders ?? []).map(nameOf)].find((name) => this.providers.needsOneThread(name))
+      const alone = [resolved, ...(config.executionProviders ?? []).map(nameOf)].find((name) =>
+        this.providers.needsOneThread(name),
+      )
       const maxWorkers = alone === undefined ? this.#options.cpuWorkers : 1
       return each.map((): Seat => ({ kind: resolved, group, gpu: 0, device: alone ?? resolved, maxWorkers }))
     })
@@ -136,7 +150,13 @@ export class Devices {
    * @param apartFrom workers that are taken only when there is no other.
    * @param leaving the workers of sessions that are released once these serve.
    */
-  async placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving: readonly Worker[] = []): Promise<void> {
+  async placeMore(
+    beside: Worker,
+    count: number,
+    apartFrom: ReadonlySet<Worker>,
+    place: (worker: Worker) => void,
+    leaving: readonly Worker[] = [],
+  ): Promise<void> {
     const pool = [...this.#pools.values()].find((each) => each.made(beside))
     if (pool === undefined) throw new ThreadEndedError() // the engine is closed
     const taken = new Set<Worker>()
@@ -150,7 +170,11 @@ export class Devices {
 
   /** What will open the sessions of a model that is being placed. */
   runtimeFor(config: ResolvedConfig): ModelRuntime {
-    return { executor: this.#chosen().kind, ortVersion: this.ortVersion, onCpuOnly: this.providers.leaveCpuOnly(config) }
+    return {
+      executor: this.#chosen().kind,
+      ortVersion: this.ortVersion,
+      onCpuOnly: this.providers.leaveCpuOnly(config),
+    }
   }
 
   /** The version of ONNX Runtime that opens sessions. */
@@ -161,7 +185,14 @@ export class Devices {
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#chosen(), this.#clock, this.#changed)
+      pool = new DevicePool(
+        device,
+        maxWorkers,
+        this.#options.workers,
+        this.#chosen(),
+        this.#clock,
+        this.#changed,
+      )
       this.#pools.set(device, pool)
     }
     return pool
@@ -193,10 +224,23 @@ export class Devices {
       node: process.versions.node,
       onnxruntime: this.#ready?.onnxruntimeVersion ?? null,
       cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
-      native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
-      executor: this.#executors === null ? notYet : { kind: this.#executors.kind, reason: this.#executors.reason, ortVersion: this.#executors.ortVersion },
+      native:
+        loaded.binding === null
+          ? { available: false, reason: loaded.reason }
+          : { available: true, path: loaded.path },
+      executor:
+        this.#executors === null
+          ? notYet
+          : {
+              kind: this.#executors.kind,
+              reason: this.#executors.reason,
+              ortVersion: this.#executors.ortVersion,
+            },
       providers: providerCapabilities(this.providers),
-      staging: staging === null ? { kind: null, reason: notYet.reason } : { kind: staging.kind, reason: staging.reason },
+      staging:
+        staging === null
+          ? { kind: null, reason: notYet.reason }
+          : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
       cache,
       telemetry: telemetryState(this.#options.workers.env),

@@ -24,7 +24,10 @@ export class EnginePlugins {
 
   /** Each with what came of opening or trying it; `null` for one that nobody has asked for. */
   get all(): { readonly options: ResolvedPlugin; readonly opened: OpenedPlugin | null }[] {
-    return [...this.#options.values()].map((options) => ({ options, opened: this.#tried.get(options.name) ?? this.#opened.get(options.name) ?? null }))
+    return [...this.#options.values()].map((options) => ({
+      options,
+      opened: this.#tried.get(options.name) ?? this.#opened.get(options.name) ?? null,
+    }))
   }
 
   /** Whether a name is that of a plugin. */
@@ -53,7 +56,9 @@ export class EnginePlugins {
    * @throws InferenceError `ERR_INVALID_ARG` when the process has another library under such a name.
    */
   async open(names: readonly string[], executors: Executors): Promise<void> {
-    await Promise.all([...new Set(names)].filter((name) => this.has(name)).map((name) => this.#open(name, executors)))
+    await Promise.all(
+      [...new Set(names)].filter((name) => this.has(name)).map((name) => this.#open(name, executors)),
+    )
   }
 
   /** Tries all that are not open, each in a process of its own, one after the other. */
@@ -61,7 +66,10 @@ export class EnginePlugins {
     for (const { name, library } of this.#options.values()) {
       if (this.#ending.aborted) return
       if (this.isUsable(name)) continue
-      const tried = executors.kind === 'binding' ? withBinding(executors) : await tryPlugin(openNativeOrt(), name, library)
+      const tried =
+        executors.kind === 'binding'
+          ? withBinding(executors)
+          : await tryPlugin(openNativeOrt(), name, library)
       if (!this.isUsable(name)) this.#tried.set(name, tried)
     }
   }
@@ -72,28 +80,57 @@ export class EnginePlugins {
    *
    * @throws InferenceError `ERR_MODEL_CONFIG` for an option that the plugin cannot take.
    */
-  use(model: string, entry: InferenceSession.ExecutionProviderConfig): InferenceSession.ExecutionProviderConfig | null {
+  use(
+    model: string,
+    entry: InferenceSession.ExecutionProviderConfig,
+  ): InferenceSession.ExecutionProviderConfig | null {
     const name = nameOf(entry)
     if (!this.has(name)) return entry
     const { options: defaults, precision: usual } = this.#options.get(name)!
     const { devices, reason } = this.#opened.get(name)!
     if (reason !== null) return null
-    const { name: _, required: _required, device, deviceId = 0, precision = usual, ...own } = { ...defaults, ...(typeof entry === 'string' ? {} : entry) } as PluginEntry
+    const {
+      name: _,
+      required: _required,
+      device,
+      deviceId = 0,
+      precision = usual,
+      ...own
+    } = { ...defaults, ...(typeof entry === 'string' ? {} : entry) } as PluginEntry
     const wrong = (option: string, expected: string, received: unknown) =>
-      invalidArgument(`executionProviders.${name}.${option}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
-    if (precision !== undefined && !computePrecisions.includes(precision)) throw wrong('precision', `one of ${computePrecisions.join(', ')}`, precision)
-    if (device !== undefined && typeof device !== 'string') throw wrong('device', 'the kind of a device, such as cpu', device)
+      invalidArgument(`executionProviders.${name}.${option}`, expected, received, {
+        code: 'ERR_MODEL_CONFIG',
+        model,
+      })
+    if (precision !== undefined && !computePrecisions.includes(precision))
+      throw wrong('precision', `one of ${computePrecisions.join(', ')}`, precision)
+    if (device !== undefined && typeof device !== 'string')
+      throw wrong('device', 'the kind of a device, such as cpu', device)
     const chosen = chooseDevice(devices, device, deviceId)
     if (chosen === -1) {
       const there = devices.flatMap(deviceNames).join(', ')
-      throw wrong(device === undefined ? 'deviceId' : 'device', `a device that the plugin offers here (${there})`, device ?? deviceId)
+      throw wrong(
+        device === undefined ? 'deviceId' : 'device',
+        `a device that the plugin offers here (${there})`,
+        device ?? deviceId,
+      )
     }
     const known = knownProvider(devices[chosen]!)
     try {
-      return new PluginProvider(name, chosen, known.entries(devices[chosen]!, precision, own), known.sharable, precision ?? null)
+      return new PluginProvider(
+        name,
+        chosen,
+        known.entries(devices[chosen]!, precision, own),
+        known.sharable,
+        precision ?? null,
+      )
     } catch (error) {
       const [option, expected] = (error as Error).message.split(': expected ') as [string, string?]
-      if (expected === undefined) throw new InferenceError('ERR_MODEL_CONFIG', `executionProviders.${name}.${option}`, { model, cause: error })
+      if (expected === undefined)
+        throw new InferenceError('ERR_MODEL_CONFIG', `executionProviders.${name}.${option}`, {
+          model,
+          cause: error,
+        })
       throw wrong(option, expected, own[option])
     }
   }
@@ -101,17 +138,29 @@ export class EnginePlugins {
   async #open(name: string, executors: Executors): Promise<void> {
     if (this.isUsable(name)) return
     const { library } = this.#options.get(name)!
-    const opened = executors.kind === 'binding' ? withBinding(executors) : await untilAborted(openPlugin(openNativeOrt(), name, library), this.#ending)
+    const opened =
+      executors.kind === 'binding'
+        ? withBinding(executors)
+        : await untilAborted(openPlugin(openNativeOrt(), name, library), this.#ending)
     this.#opened.set(name, opened)
     this.#tried.delete(name)
     if (!opened.taken) return
     const hint = `${opened.reason}; a plugin is one for the process, so name it alike everywhere`
-    throw invalidArgument(`options.providers.${name}.library`, 'the library that the process has under that name, and no other', library, { hint })
+    throw invalidArgument(
+      `options.providers.${name}.library`,
+      'the library that the process has under that name, and no other',
+      library,
+      { hint },
+    )
   }
 }
 
 function withBinding({ reason }: Executors): OpenedPlugin {
-  return { devices: [], reason: `it takes executor: 'native', and 'binding' is at work (${reason})`, taken: false }
+  return {
+    devices: [],
+    reason: `it takes executor: 'native', and 'binding' is at work (${reason})`,
+    taken: false,
+  }
 }
 
 /** An entry of `executionProviders` for a plugin, with the options that are ours. */

@@ -18,7 +18,10 @@ type Entry = InferenceSession.ExecutionProviderConfig
 
 /** The ordinals of all GPUs; the first where nobody knows of any, so that what is missing is said as of that one. */
 export function allGpus(): readonly number[] {
-  const ordinals = loadBinding().binding?.cudaProbe().devices.map(({ ordinal }) => ordinal) ?? []
+  const ordinals =
+    loadBinding()
+      .binding?.cudaProbe()
+      .devices.map(({ ordinal }) => ordinal) ?? []
   return ordinals.length === 0 ? [0] : ordinals
 }
 
@@ -61,7 +64,10 @@ export class EngineProviders {
   async prepare(model: string, config: ResolvedConfig, executors: Executors): Promise<void> {
     const wanted = this.#wantedBy(config)
     if (executors.kind === 'native') this.builtIn.readNames(openNativeOrt())
-    await this.plugins.open(wanted.map(({ name }) => name), executors)
+    await this.plugins.open(
+      wanted.map(({ name }) => name),
+      executors,
+    )
     const builtIn = this.#builtInOf(config)
     this.builtIn.asked(builtIn)
     const absent = wanted.flatMap((each) => {
@@ -70,10 +76,16 @@ export class EngineProviders {
     })
     const needed = absent.filter(({ required }) => required)
     if (needed.length > 0) throw absenceError(model, config, needed)
-    const noneLeft = wanted.every(({ name }) => absent.some((each) => each.name === name) || (name === 'cpu' && forbidsCpu(config)))
-    if (absent.length > 0 && noneLeft && config.executionProviders !== undefined) throw absenceError(model, config, absent)
+    const noneLeft = wanted.every(
+      ({ name }) => absent.some((each) => each.name === name) || (name === 'cpu' && forbidsCpu(config)),
+    )
+    if (absent.length > 0 && noneLeft && config.executionProviders !== undefined)
+      throw absenceError(model, config, absent)
     for (const { name, reason } of absent) this.#warn(name, reason)
-    this.#using.set(config, builtIn.filter((name) => name !== 'cpu' && this.builtIn.about(name).available !== false))
+    this.#using.set(
+      config,
+      builtIn.filter((name) => name !== 'cpu' && this.builtIn.about(name).available !== false),
+    )
   }
 
   /**
@@ -100,7 +112,8 @@ export class EngineProviders {
       const { available, reason } = await untilAborted(this.builtIn.try(name), this.#ending.signal)
       if (available !== false) continue
       any = true
-      if (!this.#wantedBy(config).some((wanted) => wanted.name.toLowerCase() === name)) this.#warn(name, reason) // kind `auto` has chosen it
+      if (!this.#wantedBy(config).some((wanted) => wanted.name.toLowerCase() === name))
+        this.#warn(name, reason) // kind `auto` has chosen it
     }
     return any
   }
@@ -108,22 +121,33 @@ export class EngineProviders {
   /** Whether a model's sessions have no execution provider but the CPU's, once {@link prepare} has been called. */
   leaveCpuOnly(config: ResolvedConfig): boolean {
     const { executionProviders, instanceGroup } = config
-    const names = executionProviders?.map(nameOf) ?? instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
+    const names =
+      executionProviders?.map(nameOf) ??
+      instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
     return names.every((name) => name.toLowerCase() === 'cpu' || this.#reasonAgainst(name) !== null)
   }
 
   /** Takes note that a model's sessions are open, and says which providers they have. */
   opened(config: ResolvedConfig): readonly ModelProvider[] {
     for (const name of this.#using.get(config) ?? []) this.builtIn.opened(name)
-    const names = config.executionProviders?.map(nameOf) ?? config.instanceGroup.flatMap(({ kind }) => (kind === 'auto' ? ['cuda', 'cpu'] : [kind, 'cpu']))
+    const names =
+      config.executionProviders?.map(nameOf) ??
+      config.instanceGroup.flatMap(({ kind }) => (kind === 'auto' ? ['cuda', 'cpu'] : [kind, 'cpu']))
     return [...new Set(names)].map((name) => {
-      const reason = name === 'cpu' && forbidsCpu(config) ? 'session.disable_cpu_ep_fallback forbids it' : this.#reasonUnused(name, config)
+      const reason =
+        name === 'cpu' && forbidsCpu(config)
+          ? 'session.disable_cpu_ep_fallback forbids it'
+          : this.#reasonUnused(name, config)
       return Object.freeze({ name, used: reason === null, reason })
     })
   }
 
   /** The kind of device that a kind of instance is put on. */
-  placedOn(kind: InstanceKind, { executionProviders }: ResolvedConfig, gpus: readonly number[] | 'all'): InstanceKind {
+  placedOn(
+    kind: InstanceKind,
+    { executionProviders }: ResolvedConfig,
+    gpus: readonly number[] | 'all',
+  ): InstanceKind {
     if (this.plugins.has(kind)) return this.plugins.isUsable(kind) ? kind : 'cpu'
     if (kind !== 'auto') return kind
     return executionProviders === undefined && this.#reasonAgainstAuto(gpus) === null ? 'cuda' : 'cpu'
@@ -131,14 +155,20 @@ export class EngineProviders {
 
   /** Whether all sessions on a provider have to be run by one thread: two in it at once end the process. */
   needsOneThread(name: string): boolean {
-    return this.plugins.needsOneThread(name) || (name.toLowerCase() === 'webgpu' && !this.plugins.has(name) && this.#reasonAgainst(name) === null)
+    return (
+      this.plugins.needsOneThread(name) ||
+      (name.toLowerCase() === 'webgpu' && !this.plugins.has(name) && this.#reasonAgainst(name) === null)
+    )
   }
 
   /** Tries all, those that are built in and the plugins, each in a process of its own; until {@link end}. */
   async tryAll(executors: Executors): Promise<void> {
     if (executors.kind === 'native') this.builtIn.readNames(openNativeOrt())
     const { signal } = this.#ending
-    await untilAborted(this.builtIn.tryAll(signal).then(() => this.plugins.tryAll(executors)), signal).catch((error) => {
+    await untilAborted(
+      this.builtIn.tryAll(signal).then(() => this.plugins.tryAll(executors)),
+      signal,
+    ).catch((error) => {
       if (!signal.aborted) throw error
     })
   }
@@ -147,14 +177,24 @@ export class EngineProviders {
   #wantedBy(config: ResolvedConfig): Wanted[] {
     const { executionProviders, instanceGroup, required } = config
     if (executionProviders !== undefined) {
-      return executionProviders.map((entry) => ({ name: nameOf(entry), required: required || (typeof entry !== 'string' && 'required' in entry && entry.required === true) }))
+      return executionProviders.map((entry) => ({
+        name: nameOf(entry),
+        required: required || (typeof entry !== 'string' && 'required' in entry && entry.required === true),
+      }))
     }
-    return instanceGroup.filter(({ kind }) => kind !== 'auto').map(({ kind }) => ({ name: kind, required: required || forbidsCpu(config) || !this.plugins.has(kind) }))
+    return instanceGroup
+      .filter(({ kind }) => kind !== 'auto')
+      .map(({ kind }) => ({
+        name: kind,
+        required: required || forbidsCpu(config) || !this.plugins.has(kind),
+      }))
   }
 
   /** Names of the built-in providers that the sessions of a model may have. */
   #builtInOf(config: ResolvedConfig): string[] {
-    const names = config.executionProviders?.map(nameOf) ?? config.instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
+    const names =
+      config.executionProviders?.map(nameOf) ??
+      config.instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
     return [...new Set(names)].filter((name) => !this.plugins.has(name)).map((name) => name.toLowerCase())
   }
 
@@ -175,9 +215,14 @@ export class EngineProviders {
   }
 
   #reasonUnused(name: string, { executionProviders, instanceGroup }: ResolvedConfig): string | null {
-    const onlyAuto = name === 'cuda' && executionProviders === undefined && !instanceGroup.some(({ kind }) => kind === 'cuda')
+    const onlyAuto =
+      name === 'cuda' &&
+      executionProviders === undefined &&
+      !instanceGroup.some(({ kind }) => kind === 'cuda')
     if (!onlyAuto) return this.#reasonAgainst(name)
-    const reasons = instanceGroup.flatMap(({ kind, gpus }) => (kind === 'auto' ? [this.#reasonAgainstAuto(gpus)] : []))
+    const reasons = instanceGroup.flatMap(({ kind, gpus }) =>
+      kind === 'auto' ? [this.#reasonAgainstAuto(gpus)] : [],
+    )
     return reasons.includes(null) ? null : reasons[0]!
   }
 
@@ -190,12 +235,25 @@ export class EngineProviders {
   }
 }
 
-function absenceError(model: string, { executionProviders }: ResolvedConfig, absent: readonly (Wanted & { readonly reason: string })[]): InferenceError {
+function absenceError(
+  model: string,
+  { executionProviders }: ResolvedConfig,
+  absent: readonly (Wanted & { readonly reason: string })[],
+): InferenceError {
   const isListed = executionProviders !== undefined
   const isRequired = absent.every(({ required }) => required)
-  const otherwise = !isListed ? "Kind 'auto' takes the CPU where there is no GPU" : isRequired ? "Without 'required' the next that is listed is taken" : "List 'cpu' as well to fall back to it"
+  const otherwise = !isListed
+    ? "Kind 'auto' takes the CPU where there is no GPU"
+    : isRequired
+      ? "Without 'required' the next that is listed is taken"
+      : "List 'cpu' as well to fall back to it"
   const reasons = absent.map(({ name, reason }) => `${name}: ${reason}`).join('; ')
   const names = [...new Set(absent.map(({ name }) => name))]
   const details = { code: 'ERR_MODEL_LOAD', model, hint: `${reasons}. ${otherwise}` } as const
-  return invalidArgument(isListed ? 'executionProviders' : 'instanceGroup', 'execution providers that can be used here', names, details)
+  return invalidArgument(
+    isListed ? 'executionProviders' : 'instanceGroup',
+    'execution providers that can be used here',
+    names,
+    details,
+  )
 }

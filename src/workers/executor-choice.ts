@@ -42,9 +42,13 @@ export interface Executors {
  *
  * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
  */
-export function chooseExecutors({ executor: asked, staging, inline, workers }: ExecutorOptions, clock: Clock): Executors {
+export function chooseExecutors(
+  { executor: asked, staging, inline, workers }: ExecutorOptions,
+  clock: Clock,
+): Executors {
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'", staging)
-  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
+  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding')
+    return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, { staging, inline, workers }, clock)
   if (typeof native !== 'string') return native
@@ -70,9 +74,14 @@ function warnOfFallback(reason: string): void {
 }
 
 /** The native executors, or why there are none. */
-function nativeExecutors(reason: string, { staging, inline, workers }: Omit<ExecutorOptions, 'executor'>, clock: Clock): Executors | string {
+function nativeExecutors(
+  reason: string,
+  { staging, inline, workers }: Omit<ExecutorOptions, 'executor'>,
+  clock: Clock,
+): Executors | string {
   const { kind } = staging
-  if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
+  if (kind === 'shared' || kind === 'copied')
+    return `it cannot read staging.kind '${kind}'; leave one of them out`
   const ort = openNativeOrt()
   if (ort.binding === null) return ort.reason
   return {

@@ -44,7 +44,14 @@ export class FairShare<T> {
   }
 
   join(source: T, weight = 1): void {
-    this.#shares.set(source, { source, weight, finishMs: this.#virtualMs, lastMs: 0, active: false, heapIndex: -1 })
+    this.#shares.set(source, {
+      source,
+      weight,
+      finishMs: this.#virtualMs,
+      lastMs: 0,
+      active: false,
+      heapIndex: -1,
+    })
   }
 
   part(source: T): void {

@@ -39,11 +39,20 @@ export class FunctionPools {
 
   /** Where the slots of functions are to lie: JavaScript sees no native memory from another thread. */
   stagingMemory({ limitBytes }: StagingOptions): StagingMemory {
-    return new SharedMemory(limitBytes === undefined ? {} : { limitBytes }, true, '', 'functions run in JavaScript')
+    return new SharedMemory(
+      limitBytes === undefined ? {} : { limitBytes },
+      true,
+      '',
+      'functions run in JavaScript',
+    )
   }
 
   /** See {@link EngineServices.place}. */
-  async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void): Promise<void> {
+  async place(
+    model: string,
+    config: ResolvedConfig,
+    place: (worker: Worker, placement: Placement, group: number) => void,
+  ): Promise<void> {
     const pool = this.#newPool(model, config.function!)
     this.#pools.add(pool)
     const taken = new Set<Worker>()
@@ -93,13 +102,23 @@ export class FunctionPools {
   }
 
   #newPool(model: string, source: FunctionSource): FunctionPool {
-    if (source.run !== null) return new ApplicationPool(source.concurrency, this.#clock) as unknown as FunctionPool
+    if (source.run !== null)
+      return new ApplicationPool(source.concurrency, this.#clock) as unknown as FunctionPool
     const executors = {
       inline: null,
-      make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) => new FunctionExecutor(this.#bell, events, source),
+      make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) =>
+        new FunctionExecutor(this.#bell, events, source),
       submitted: (worker: Worker) => this.#completions.listen(worker),
     }
-    return new DevicePool(`function ${model}`, Infinity, source.workers, executors as never, this.#clock, this.#changed, () => this.allWorkers) // two versions have pools of one name
+    return new DevicePool(
+      `function ${model}`,
+      Infinity,
+      source.workers,
+      executors as never,
+      this.#clock,
+      this.#changed,
+      () => this.allWorkers,
+    ) // two versions have pools of one name
   }
 
   #poolOf(worker: Worker): FunctionPool | undefined {

@@ -43,7 +43,12 @@ export class InlineBudget<Source extends object = BatchSource> {
    * @param cpuMs what this thread has computed so far; left out where it does nothing else.
    * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
    */
-  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>, cpuMs = () => clock.nowMs(), onNextTurn = (then: () => void) => then()) {
+  constructor(
+    clock: Clock,
+    { maxUs, loopShare }: Required<InlineOptions>,
+    cpuMs = () => clock.nowMs(),
+    onNextTurn = (then: () => void) => then(),
+  ) {
     this.#clock = clock
     this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
@@ -73,7 +78,9 @@ export class InlineBudget<Source extends object = BatchSource> {
     this.#creditMs -= tookMs
     this.#stretches(tookMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
-    const heldMs = this.#heldUntilMs.has(source) ? Math.max(leastHeldMs, heldTimes * tookMs) : firstHeldTimes * tookMs
+    const heldMs = this.#heldUntilMs.has(source)
+      ? Math.max(leastHeldMs, heldTimes * tookMs)
+      : firstHeldTimes * tookMs
     this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
   }
 

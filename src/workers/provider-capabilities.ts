@@ -46,5 +46,8 @@ export function builtInCapability(known: BuiltIn): ProviderCapability {
 }
 
 export function describeDevice(device: NativeProviderDevice): ProviderDevice {
-  return { device: deviceNames(device)[0]!, name: device.metadata['FULL_DEVICE_NAME'] ?? device.hardwareVendor }
+  return {
+    device: deviceNames(device)[0]!,
+    name: device.metadata['FULL_DEVICE_NAME'] ?? device.hardwareVendor,
+  }
 }

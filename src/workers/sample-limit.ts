@@ -8,7 +8,12 @@ import type { SampleRun } from '../executor/executor.ts'
  * @param maxRunMs 0 for no limit.
  * @returns the run; one that was stopped says so as its error.
  */
-export async function within(maxRunMs: number, clock: Clock, run: () => Promise<SampleRun>, stop: () => void): Promise<SampleRun> {
+export async function within(
+  maxRunMs: number,
+  clock: Clock,
+  run: () => Promise<SampleRun>,
+  stop: () => void,
+): Promise<SampleRun> {
   if (maxRunMs === 0) return run()
   let isLate = false
   const timer = clock.setTimer(() => {
@@ -17,7 +22,9 @@ export async function within(maxRunMs: number, clock: Clock, run: () => Promise<
   }, maxRunMs)
   try {
     const done = await run()
-    return isLate && done.error !== null ? { ...done, error: `it took longer than maxRunMs, ${maxRunMs} ms` } : done
+    return isLate && done.error !== null
+      ? { ...done, error: `it took longer than maxRunMs, ${maxRunMs} ms` }
+      : done
   } finally {
     clock.clearTimer(timer)
   }

@@ -18,7 +18,9 @@ export interface SessionSource {
    * What it was made from, to be opened where the model cannot be, or is not what was checked by the time it is open (`isStillMade`); told
    * when it was.
    */
-  readonly original?: (Pick<SessionSource, 'model' | 'options'> & { isStillMade(): boolean; used(reason: string): void }) | undefined
+  readonly original?:
+    | (Pick<SessionSource, 'model' | 'options'> & { isStillMade(): boolean; used(reason: string): void })
+    | undefined
 }
 
 /**
@@ -26,7 +28,12 @@ export interface SessionSource {
  *
  * @param isWanted whether it is not to be closed meanwhile.
  */
-export async function openFrom(executor: Executor, id: number, { model, options, original }: SessionSource, isWanted: () => boolean): Promise<[OpenedSession, SessionState]> {
+export async function openFrom(
+  executor: Executor,
+  id: number,
+  { model, options, original }: SessionSource,
+  isWanted: () => boolean,
+): Promise<[OpenedSession, SessionState]> {
   const file = fileOf((original ?? { model }).model)
   let isOriginal = original === undefined
   const openOriginal = (reason: string): Promise<OpenedSession> => {
@@ -43,7 +50,15 @@ export async function openFrom(executor: Executor, id: number, { model, options,
     if (!isWanted()) throw new ThreadEndedError()
     opened = await openOriginal('it was changed while it was opened')
   }
-  return [opened, { values: JSON.stringify([opened.inputs, opened.outputs]), file, shared: opened.shared ?? null, isOriginal }]
+  return [
+    opened,
+    {
+      values: JSON.stringify([opened.inputs, opened.outputs]),
+      file,
+      shared: opened.shared ?? null,
+      isOriginal,
+    },
+  ]
 }
 
 /**
@@ -52,8 +67,14 @@ export async function openFrom(executor: Executor, id: number, { model, options,
  * @param first state of the session that was opened first.
  * @param by where the session was open before, its file's rights may be others by now.
  */
-export function checkSame(first: SessionState, state: SessionState, { model, original }: SessionSource, by: keyof FileStamp): void {
+export function checkSame(
+  first: SessionState,
+  state: SessionState,
+  { model, original }: SessionSource,
+  by: keyof FileStamp,
+): void {
   const now = state.isOriginal ? fileOf((original ?? { model }).model) : state.file
-  if (state.file?.anything !== now?.anything) throw new Error('its file has changed while it was opened; load it again')
+  if (state.file?.anything !== now?.anything)
+    throw new Error('its file has changed while it was opened; load it again')
   if (!isSame(first, state, by)) throw new Error('its file has changed since it was loaded; load it again')
 }

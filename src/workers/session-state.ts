@@ -19,7 +19,12 @@ export function fileOf(model: string | SharedArrayBuffer): FileStamp | null {
 
 /** Whether two sessions are of one model. */
 export function isSame(one: SessionState, other: SessionState, by: keyof FileStamp): boolean {
-  const isShared = by === 'content' || one.isOriginal !== other.isOriginal || one.shared === null || other.shared === null || one.shared === other.shared
+  const isShared =
+    by === 'content' ||
+    one.isOriginal !== other.isOriginal ||
+    one.shared === null ||
+    other.shared === null ||
+    one.shared === other.shared
   const ofFile = one.isOriginal || other.isOriginal // else whatever that holds by now
   return isShared && one.values === other.values && (!ofFile || one.file?.[by] === other.file?.[by])
 }

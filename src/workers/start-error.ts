@@ -23,7 +23,10 @@ const installAgain = 'Remove node_modules/onnxruntime-node and run `npm install 
 /** What to do, by the words of Node's loaders and the system's; the first that fits counts. */
 const remedies: readonly (readonly [words: RegExp, remedy: string])[] = [
   [/Cannot find (?:module|package) 'onnxruntime-(?:node|common)'/, install],
-  [/is older than/, 'Run `npm install onnxruntime-node@1`: older ones cannot be loaded again once the thread that had them has ended'],
+  [
+    /is older than/,
+    'Run `npm install onnxruntime-node@1`: older ones cannot be loaded again once the thread that had them has ended',
+  ],
   [
     /loading addons is disabled/,
     'Start Node, and the workers (workers.execArgv), without --no-addons; with --permission, add --allow-addons',
@@ -45,7 +48,10 @@ const remedies: readonly (readonly [words: RegExp, remedy: string])[] = [
     `It has no binary for ${process.platform}-${process.arch} (there are ones for linux x64 and arm64, macOS arm64, Windows x64 and arm64), or its installation lost it: install it on the platform that runs it`,
   ],
   [/specified module could not be found/, 'On Windows it needs the Microsoft Visual C++ Redistributable'],
-  [/cannot open shared object file|ELF|mach-o|not a valid Win32|file too short|image not found|Library not loaded/i, installAgain],
+  [
+    /cannot open shared object file|ELF|mach-o|not a valid Win32|file too short|image not found|Library not loaded/i,
+    installAgain,
+  ],
 ]
 
 /**

@@ -33,8 +33,14 @@ export function telemetryState(workersEnv: Record<string, string> | undefined): 
   const value = own ?? asked ?? '1'
   const off = yes.test(value)
   if (!isMainThread && (setHere || own === undefined)) {
-    return { off: false, reason: `an engine in a worker thread cannot set ${variable} for the process: set it before the process starts` }
+    return {
+      off: false,
+      reason: `an engine in a worker thread cannot set ${variable} for the process: set it before the process starts`,
+    }
   }
   if (own !== undefined && !setHere) return { off, reason: `the environment says ${variable}=${own}` }
-  return { off, reason: asked === undefined ? `set by zerohop: ${variable}=1` : `workers.env says ${variable}=${value}` }
+  return {
+    off,
+    reason: asked === undefined ? `set by zerohop: ${variable}=1` : `workers.env says ${variable}=${value}`,
+  }
 }

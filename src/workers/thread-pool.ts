@@ -1,7 +1,13 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { Piscina } from 'piscina'
-import type { StartAnswer, StartTask, ThreadExecutor, WorkerReady, WorkerSetup } from '../executor/thread-start.ts'
+import type {
+  StartAnswer,
+  StartTask,
+  ThreadExecutor,
+  WorkerReady,
+  WorkerSetup,
+} from '../executor/thread-start.ts'
 import { ownFile, requireFromPackage } from '../own-files.ts'
 import { StartFailure } from './start-error.ts'
 import { switchOffTelemetry } from './telemetry.ts'
@@ -67,7 +73,9 @@ export class ThreadPool {
     // By its own files, as it starts its threads from one: not out of a bundle.
     const { Piscina } = requireFromPackage('piscina') as typeof import('piscina')
     const piscina = new Piscina({
-      filename: ownFile(kind === 'function' ? 'function-thread/function-entry.cjs' : 'worker-thread/entry.cjs'),
+      filename: ownFile(
+        kind === 'function' ? 'function-thread/function-entry.cjs' : 'worker-thread/entry.cjs',
+      ),
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Infinity,

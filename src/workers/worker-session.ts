@@ -1,5 +1,12 @@
 import type { Clock } from '../clock.ts'
-import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
+import {
+  ThreadEndedError,
+  type Arena,
+  type Executor,
+  type OpenedSession,
+  type OpeningAhead,
+  type SampleRun,
+} from '../executor/executor.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { MailedValue } from '../values.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
@@ -50,7 +57,13 @@ export class WorkerSession implements WorkerResident {
    *
    * @param state of a session of the same model that is open, which this one has to have; `null` for the first.
    */
-  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock, state: SessionState | null = null) {
+  constructor(
+    id: number,
+    worker: Worker,
+    source: SessionSource,
+    clock: Clock,
+    state: SessionState | null = null,
+  ) {
     this.id = id
     this.worker = worker
     this.#source = source
@@ -98,7 +111,9 @@ export class WorkerSession implements WorkerResident {
     // Where others are served nothing is to be held up by it.
     if (this.#state === null && this.worker.sessions > 1) this.openAhead()
     const opening = this.#ahead === null ? this.#openHere() : this.#openAfter(this.#ahead)
-    return opening.catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
+    return opening.catch((error: Error) =>
+      Promise.reject(this.#closing === null ? error : new ThreadEndedError()),
+    ) // stopped for that
   }
 
   async #openAfter(ahead: OpeningAhead): Promise<OpenedSession> {
@@ -144,9 +159,15 @@ export class WorkerSession implements WorkerResident {
     const thread = this.#openOn
     if (thread === null || this.#closing !== null) throw new ThreadEndedError()
     const { model, options } = this.#source.original ?? this.#source
-    if (options.externalData !== undefined) return [unproved('external data was given, which the graph is not read with')]
-    const proofs = thread.prove === undefined ? [unproved('what runs it has no graph')] : await thread.prove(model, questions)
-    return fileOf(model)?.anything === this.#state!.file?.anything ? proofs : [unproved('its file has changed since it was opened')]
+    if (options.externalData !== undefined)
+      return [unproved('external data was given, which the graph is not read with')]
+    const proofs =
+      thread.prove === undefined
+        ? [unproved('what runs it has no graph')]
+        : await thread.prove(model, questions)
+    return fileOf(model)?.anything === this.#state!.file?.anything
+      ? proofs
+      : [unproved('its file has changed since it was opened')]
   }
 
   /**
@@ -157,7 +178,8 @@ export class WorkerSession implements WorkerResident {
     const thread = this.#openOn
     if (thread === null || this.#closing !== null) throw new ThreadEndedError()
     const stop = () => this.worker.stopRun(this, true)
-    const tried = (executor: Executor) => within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
+    const tried = (executor: Executor) =>
+      within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
     const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)))
     if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
     return run

@@ -36,7 +36,12 @@ export class WorkerTasks {
   /** Adds a task; the promise settles as what `run` gives, and rejects when its thread is gone or it is withdrawn before. */
   add<T>(owner: object | null, thread: Executor | null, run: (executor: Executor) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ owner, thread, run: (executor) => run(executor).then(resolve, reject), fail: reject })
+      this.#waiting.push({
+        owner,
+        thread,
+        run: (executor) => run(executor).then(resolve, reject),
+        fail: reject,
+      })
     })
   }
 

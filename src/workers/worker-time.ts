@@ -46,7 +46,9 @@ export class WorkerTime {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.#handedOver.length === 0 ? 0 : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
+    return this.#handedOver.length === 0
+      ? 0
+      : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
   }
 
   /** For how long the first of what it has runs, in milliseconds; 0 for nothing. */

@@ -30,12 +30,22 @@ export class Worker<E extends Executor = Executor> {
   #closing = false
 
   /** @param name its device, or its function, and a number. */
-  constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void, name = '') {
+  constructor(
+    threads: ThreadSource<E>,
+    clock: Clock,
+    changed: (type: WorkerEvent['type'], reason?: string) => void,
+    name = '',
+  ) {
     this.name = name
     this.#threads = threads
     this.#clock = clock
     this.#changed = changed
-    this.#handOut = new BatchHandOut(clock, () => threads.submitted(this), () => this.#leaveThread(), threads.inline)
+    this.#handOut = new BatchHandOut(
+      clock,
+      () => threads.submitted(this),
+      () => this.#leaveThread(),
+      threads.inline,
+    )
     this.#restarts = new WorkerRestarts(clock, () => void this.#restart())
     this.#executor = this.#newExecutor()
   }
@@ -72,7 +82,11 @@ export class Worker<E extends Executor = Executor> {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return !this.#handOut.serving ? this.#restarts.servesInMs : this.#handOut.idle ? 0 : this.#handOut.time.freeInMs
+    return !this.#handOut.serving
+      ? this.#restarts.servesInMs
+      : this.#handOut.idle
+        ? 0
+        : this.#handOut.time.freeInMs
   }
 
   /** How many times longer a source's work takes here because others have work too. */
@@ -113,8 +127,13 @@ export class Worker<E extends Executor = Executor> {
    *
    * @param thread the one it is meant for; `null` for whichever there is then.
    */
-  ask<T>(owner: WorkerResident | null, thread: Executor | null, work: (executor: Executor) => Promise<T>): Promise<T> {
-    if (this.givenUp || this.#closing || (thread !== null && thread !== this.#executor)) return Promise.reject(new ThreadEndedError())
+  ask<T>(
+    owner: WorkerResident | null,
+    thread: Executor | null,
+    work: (executor: Executor) => Promise<T>,
+  ): Promise<T> {
+    if (this.givenUp || this.#closing || (thread !== null && thread !== this.#executor))
+      return Promise.reject(new ThreadEndedError())
     const done = this.#handOut.tasks.add(owner, thread, work)
     this.#handOut.run()
     return done
@@ -168,7 +187,9 @@ export class Worker<E extends Executor = Executor> {
   }
 
   #awaitLoss(executor: E): void {
-    void this.#threads.failure(executor).then((reason) => executor === this.#executor && this.#threadLost(executor, reason))
+    void this.#threads
+      .failure(executor)
+      .then((reason) => executor === this.#executor && this.#threadLost(executor, reason))
   }
 
   async #startThread(): Promise<void> {
@@ -188,7 +209,12 @@ export class Worker<E extends Executor = Executor> {
 
   /** Leaves the thread to itself that does not stop what it runs, and starts another one. */
   #leaveThread(): void {
-    if (!this.#closing) this.#threadLost(this.#executor, 'it did not stop what it was told to stop', this.#threads.leave(this.#executor))
+    if (!this.#closing)
+      this.#threadLost(
+        this.#executor,
+        'it did not stop what it was told to stop',
+        this.#threads.leave(this.#executor),
+      )
   }
 
   #threadLost(executor: Executor, reason: string, stillRuns: Promise<void> | null = null): void {

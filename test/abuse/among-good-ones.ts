@@ -51,13 +51,22 @@ function held({ engine, model }: Bench) {
  *
  * @param accepted true when it is found to be bad only after it was accepted, so that it counts as failed.
  */
-export async function refusedAmongGoodOnes(bench: Bench, bad: () => Promise<unknown>, refusal: Refusal, accepted = false) {
+export async function refusedAmongGoodOnes(
+  bench: Bench,
+  bad: () => Promise<unknown>,
+  refusal: Refusal,
+  accepted = false,
+) {
   const error = await keepsGoodOnesWell(bench, bad, accepted)
   expectRefusal(error, refusal)
 }
 
 /** The same for a request that is rejected with another reason than one of ours; returns the reason. */
-export async function keepsGoodOnesWell(bench: Bench, bad: () => Promise<unknown>, accepted = false): Promise<unknown> {
+export async function keepsGoodOnesWell(
+  bench: Bench,
+  bad: () => Promise<unknown>,
+  accepted = false,
+): Promise<unknown> {
   const before = held(bench)
   let rejection: Promise<unknown> | undefined
   const answers = await fourGoodOnes(bench.good, () => {

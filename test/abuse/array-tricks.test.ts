@@ -16,11 +16,18 @@ afterEach(() => vi.restoreAllMocks())
 
 const b = new BigInt64Array(1)
 /** What says of itself what a real array of four numbers would. */
-const pretends = { length: 4, byteLength: 16, byteOffset: 0, buffer: new ArrayBuffer(16), [Symbol.toStringTag]: 'Float32Array' }
+const pretends = {
+  length: 4,
+  byteLength: 16,
+  byteOffset: 0,
+  buffer: new ArrayBuffer(16),
+  [Symbol.toStringTag]: 'Float32Array',
+}
 
 /** A subclass, an instance and a prototype that pretend: each given an empty array, or any other. */
 class Pretender extends Float32Array {}
-for (const [name, value] of Object.entries(pretends)) Object.defineProperty(Pretender.prototype, name, { get: () => value })
+for (const [name, value] of Object.entries(pretends))
+  Object.defineProperty(Pretender.prototype, name, { get: () => value })
 const withOwn = (data: Float32Array) => {
   for (const [name, value] of Object.entries(pretends)) Object.defineProperty(data, name, { value })
   return data
@@ -44,35 +51,58 @@ describe.each(tricks)('an array %s', (_, make) => {
     const data = make(4)
     const emptied = () => {
       const call = bench.model.infer({ a: data, b })
-      const buffer = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'buffer')!.get!.call(data) as ArrayBuffer
+      const buffer = Object.getOwnPropertyDescriptor(
+        Object.getPrototypeOf(Uint8Array.prototype),
+        'buffer',
+      )!.get!.call(data) as ArrayBuffer
       structuredClone(buffer, { transfer: [buffer] })
       return call
     }
-    await refusedAmongGoodOnes(bench, emptied, { argument: "input 'a'", expected: /4 elements/, received: 0 }, true)
+    await refusedAmongGoodOnes(
+      bench,
+      emptied,
+      { argument: "input 'a'", expected: /4 elements/, received: 0 },
+      true,
+    )
   })
 
   it('is taken for the elements it has', async () => {
     const data = make(4)
     Float32Array.prototype.set.call(data, [1, 2, 3, 4])
-    const answers = await Promise.all([bench.model.infer({ a: data, b }), bench.model.infer({ a: new Float32Array(4), b })])
-    expect(answers.map(({ y }) => [...(y!.data as Float32Array)])).toEqual([[1, 2, 3, 4], [0, 0, 0, 0]])
+    const answers = await Promise.all([
+      bench.model.infer({ a: data, b }),
+      bench.model.infer({ a: new Float32Array(4), b }),
+    ])
+    expect(answers.map(({ y }) => [...(y!.data as Float32Array)])).toEqual([
+      [1, 2, 3, 4],
+      [0, 0, 0, 0],
+    ])
   })
 })
 
 it('an array of another kind stays what it is, whatever its tag says', async () => {
   const data = Object.defineProperty(new Uint32Array(4), Symbol.toStringTag, { value: 'Float32Array' })
-  await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: data, b }), { argument: "input 'a'", expected: /Float32Array/ })
+  await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: data, b }), {
+    argument: "input 'a'",
+    expected: /Float32Array/,
+  })
 })
 
 it('a proxy of an array is no array', async () => {
   const data = new Proxy(new Float32Array(4), {})
-  await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: data, b }), { argument: "input 'a'", expected: /Float32Array/ })
+  await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: data, b }), {
+    argument: "input 'a'",
+    expected: /Float32Array/,
+  })
 })
 
 it('arrays of another realm are taken as those of this one', async () => {
   const a = runInNewContext('Float32Array.of(1, 2, 3, 4)') as Float32Array
   const dims = runInNewContext('[1, 1]') as number[]
-  const { y } = await bench.model.infer({ a, b: { type: 'int64', dims, data: runInNewContext('BigInt64Array.of(5n)') } } as unknown as Feeds)
+  const { y } = await bench.model.infer({
+    a,
+    b: { type: 'int64', dims, data: runInNewContext('BigInt64Array.of(5n)') },
+  } as unknown as Feeds)
   expect([...(y!.data as Float32Array)]).toEqual([6, 7, 8, 9])
 })
 
@@ -91,14 +121,26 @@ describe('an array whose parts are made by its own class', () => {
 
   it.each([0, 1, 400])('is padded as what it is (%i)', async (elements) => {
     const model = await engine.load(`padded-${elements}`, { path: identityVariable('float32'), padding })
-    const x = { type: 'float32', dims: [2, 3], data: new (species(elements))([1, 2, 3, 4, 5, 6]) } as unknown as Tensor
+    const x = {
+      type: 'float32',
+      dims: [2, 3],
+      data: new (species(elements))([1, 2, 3, 4, 5, 6]),
+    } as unknown as Tensor
     const { y } = await model.infer({ x })
     expect([...(y!.data as Float32Array)]).toEqual([1, 2, 3, 4, 5, 6])
   })
 
   it.each([0, 1, 400])('is split as what it is (%i)', async (elements) => {
-    const model = await engine.load(`split-${elements}`, { path: identity('float32', [1]), maxBatchSize: 2, splitOversized: true })
-    const x = { type: 'float32', dims: [5, 1], data: new (species(elements))([1, 2, 3, 4, 5]) } as unknown as Tensor
+    const model = await engine.load(`split-${elements}`, {
+      path: identity('float32', [1]),
+      maxBatchSize: 2,
+      splitOversized: true,
+    })
+    const x = {
+      type: 'float32',
+      dims: [5, 1],
+      data: new (species(elements))([1, 2, 3, 4, 5]),
+    } as unknown as Tensor
     const { y } = await model.infer({ x })
     expect([...(y!.data as Float32Array)]).toEqual([1, 2, 3, 4, 5])
   })
@@ -138,7 +180,11 @@ describe('an array of strings', () => {
         return Reflect.get(target, name) as unknown
       },
     })
-    expectRefusal(await rejectionOf(() => infer(huge)), { argument: "input 'x'", expected: /2 strings/, received: 1_000_000_000 })
+    expectRefusal(await rejectionOf(() => infer(huge)), {
+      argument: "input 'x'",
+      expected: /2 strings/,
+      received: 1_000_000_000,
+    })
     expect(reads).toBe(0)
   })
 
@@ -146,7 +192,10 @@ describe('an array of strings', () => {
     const dims = [1_000_000_000, 2]
     const data = holes(2_000_000_000)
     const anyRows = await engine.load('any-rows', { path: identity('string', [2]), maxBatchSize: 0 })
-    expectRefusal(await rejectionOf(() => anyRows.infer({ x: { type: 'string', dims, data } as unknown as Tensor })), { argument: "input 'x'[0]", expected: /a string/ })
+    expectRefusal(
+      await rejectionOf(() => anyRows.infer({ x: { type: 'string', dims, data } as unknown as Tensor })),
+      { argument: "input 'x'[0]", expected: /a string/ },
+    )
   })
 
   it('is read once, whatever it says the second time', async () => {
@@ -163,6 +212,8 @@ describe('an array of strings', () => {
 })
 
 it('with every slot filled with a pattern, nobody is shown it', async () => {
-  const answers = await Promise.all([1, 2, 3].map((value) => bench.model.infer({ a: new Float32Array(4).fill(value), b })))
+  const answers = await Promise.all(
+    [1, 2, 3].map((value) => bench.model.infer({ a: new Float32Array(4).fill(value), b })),
+  )
   for (const outputs of answers) expectNoPattern(outputs)
 })

@@ -38,13 +38,23 @@ describe('a request whose data change after infer() was called is refused alone'
   it('when its buffer was made smaller', async () => {
     const buffer = new ArrayBuffer(16, { maxByteLength: 64 })
     const shrink = () => buffer.resize(4)
-    await refusedAmongGoodOnes(bench, changing(new Float32Array(buffer), shrink), { ...refusal, received: 1 }, true)
+    await refusedAmongGoodOnes(
+      bench,
+      changing(new Float32Array(buffer), shrink),
+      { ...refusal, received: 1 },
+      true,
+    )
   })
 
   it('when its buffer was made larger', async () => {
     const buffer = new ArrayBuffer(16, { maxByteLength: 64 })
     const grow = () => buffer.resize(64)
-    await refusedAmongGoodOnes(bench, changing(new Float32Array(buffer), grow), { ...refusal, received: 16 }, true)
+    await refusedAmongGoodOnes(
+      bench,
+      changing(new Float32Array(buffer), grow),
+      { ...refusal, received: 16 },
+      true,
+    )
   })
 })
 
@@ -90,8 +100,15 @@ describe('an array of strings', () => {
     const good = model.infer({ x: ['good', 'one'] })
     const bad = model.infer({ x: x as string[] })
     const alsoGood = model.infer({ x: ['another', 'one'] })
-    await expect(bad).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument, expected: expect.any(String) })
-    expect([(await good).y!.data, (await alsoGood).y!.data]).toEqual([['good', 'one'], ['another', 'one']])
+    await expect(bad).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument,
+      expected: expect.any(String),
+    })
+    expect([(await good).y!.data, (await alsoGood).y!.data]).toEqual([
+      ['good', 'one'],
+      ['another', 'one'],
+    ])
   })
 
   it('may be changed after infer() was called: what was checked is what is run', async () => {
@@ -102,6 +119,9 @@ describe('an array of strings', () => {
     values[0] = 5
     values[1] = () => 'cannot be sent to another thread'
     values.push('more')
-    expect([(await good).y!.data, (await call).y!.data]).toEqual([['good', 'one'], ['before', 'the call']])
+    expect([(await good).y!.data, (await call).y!.data]).toEqual([
+      ['good', 'one'],
+      ['before', 'the call'],
+    ])
   })
 })

@@ -5,7 +5,8 @@ import { identity } from '../models/identity.ts'
 it('requests that were joined with one whose data are gone are answered before the model is unloaded', async () => {
   const engine = new InferenceEngine({ cpuWorkers: 1 })
   const model = await engine.load('m', { path: identity('float32'), maxBatchSize: 8 })
-  const feeds = () => Object.fromEntries(model.metadata.inputs.map(({ name }) => [name, new Float32Array(4).fill(3)]))
+  const feeds = () =>
+    Object.fromEntries(model.metadata.inputs.map(({ name }) => [name, new Float32Array(4).fill(3)]))
   const gone = feeds()
   const answers = Promise.allSettled([model.infer(feeds()), model.infer(gone), model.infer(feeds())])
   for (const { buffer } of Object.values(gone)) structuredClone(buffer, { transfer: [buffer] })

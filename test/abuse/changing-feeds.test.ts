@@ -19,7 +19,9 @@ function changing<T extends object>(object: T, property: string | number, later:
   return { object, reads: () => reads }
 }
 
-const answer = async (a: unknown) => [...((await bench.model.infer({ a, b } as Feeds)).y!.data as Float32Array)]
+const answer = async (a: unknown) => [
+  ...((await bench.model.infer({ a, b } as Feeds)).y!.data as Float32Array),
+]
 
 describe('what a caller gives is read once', () => {
   const properties: [property: string, later: unknown][] = [
@@ -34,7 +36,12 @@ describe('what a caller gives is read once', () => {
     expect(reads()).toBe(1)
   })
 
-  it.each([[0, NaN], [0, 2], [1, 0], [1, Infinity]])('dimension %i, though it is %d later', async (axis, later) => {
+  it.each([
+    [0, NaN],
+    [0, 2],
+    [1, 0],
+    [1, Infinity],
+  ])('dimension %i, though it is %d later', async (axis, later) => {
     const tensor = whole()
     const { reads } = changing(tensor.dims, axis, later)
     expect(await answer(tensor)).toEqual([1, 2, 3, 4])
@@ -64,21 +71,38 @@ describe('a request is refused alone', () => {
 
   it('when what is read once is not right', async () => {
     const { object } = changing({ ...whole(), dims: [2, 4] }, 'dims', [1, 4])
-    await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: object, b } as unknown as Feeds), { ...refusal, expected: /8 elements/, received: 4 })
+    await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: object, b } as unknown as Feeds), {
+      ...refusal,
+      expected: /8 elements/,
+      received: 4,
+    })
   })
 
   it('when its dims have another length than elements', async () => {
-    const dims = new Proxy([1, 4], { get: (target, name) => (name === 'length' ? 3 : Reflect.get(target, name)) })
-    await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: { ...whole(), dims }, b } as unknown as Feeds), { ...refusal, expected: /rank 2/ })
+    const dims = new Proxy([1, 4], {
+      get: (target, name) => (name === 'length' ? 3 : Reflect.get(target, name)),
+    })
+    await refusedAmongGoodOnes(
+      bench,
+      () => bench.model.infer({ a: { ...whole(), dims }, b } as unknown as Feeds),
+      { ...refusal, expected: /rank 2/ },
+    )
   })
 
   it('when a dimension says that it is a number', async () => {
     const dims = [{ valueOf: () => 1 }, 4]
-    await refusedAmongGoodOnes(bench, () => bench.model.infer({ a: { ...whole(), dims }, b } as unknown as Feeds), { ...refusal, expected: /whole numbers/ })
+    await refusedAmongGoodOnes(
+      bench,
+      () => bench.model.infer({ a: { ...whole(), dims }, b } as unknown as Feeds),
+      { ...refusal, expected: /whole numbers/ },
+    )
   })
 })
 
 it('a tensor of onnxruntime-common may be used again while its first request waits', async () => {
   const tensor = new Tensor('float32', Float32Array.of(1, 2, 3, 4), [1, 4])
-  expect(await Promise.all([answer(tensor), answer(tensor)])).toEqual([[1, 2, 3, 4], [1, 2, 3, 4]])
+  expect(await Promise.all([answer(tensor), answer(tensor)])).toEqual([
+    [1, 2, 3, 4],
+    [1, 2, 3, 4],
+  ])
 })

@@ -14,7 +14,11 @@ const zeros = (dims: readonly number[]) => new Float32Array(dims.reduce((x, y) =
 const tensor = (dims: readonly number[], type = 'float32', data: unknown = zeros(dims)) =>
   new Tensor(type as 'float32', data as Float32Array, dims)
 /** What only looks like a tensor: nobody has checked it before. */
-const fake = (dims: unknown, data: unknown = new Float32Array(4), type: unknown = 'float32') => ({ type, dims, data })
+const fake = (dims: unknown, data: unknown = new Float32Array(4), type: unknown = 'float32') => ({
+  type,
+  dims,
+  data,
+})
 
 function detached(): Float32Array {
   const data = new Float32Array(4)
@@ -52,7 +56,11 @@ const cases: Record<string, Case[]> = {
     ['a number', () => 7, { argument: 'feeds', received: 7 }],
     ['a string', () => 'a', { argument: 'feeds', received: 'a' }],
     ['an array', () => [a, b], { argument: 'feeds' }],
-    ['a Promise of them', () => Promise.resolve({ a, b }), { argument: 'feeds', expected: /object of inputs/ }],
+    [
+      'a Promise of them',
+      () => Promise.resolve({ a, b }),
+      { argument: 'feeds', expected: /object of inputs/ },
+    ],
     ['a typed array', () => a, { argument: 'feeds', received: 'Float32Array(4)' }],
     ['a tensor', () => tensor([1, 4]), { argument: 'feeds' }],
     ['a function', () => () => ({ a, b }), { argument: 'feeds' }],
@@ -112,7 +120,11 @@ const cases: Record<string, Case[]> = {
       () => ({ a: tensor([2, 4]), b: tensor([3, 1], 'int64', new BigInt64Array(3)) }),
       { argument: "input 'b'", received: 3 },
     ],
-    ['several rows beside a bare row', () => ({ a: tensor([2, 4]), b }), { argument: "input 'b'", received: 1 }],
+    [
+      'several rows beside a bare row',
+      () => ({ a: tensor([2, 4]), b }),
+      { argument: "input 'b'", received: 1 },
+    ],
     [
       'bare data of two rows',
       () => ({ a: new Float32Array(8), b }),
@@ -122,7 +134,11 @@ const cases: Record<string, Case[]> = {
   ],
   'data are gone': [
     ['a detached buffer', () => ({ a: detached(), b }), { ...inputA, received: noBuffer }],
-    ['a detached buffer in a tensor', () => ({ a: fake([1, 4], detached()), b }), { ...inputA, received: noBuffer }],
+    [
+      'a detached buffer in a tensor',
+      () => ({ a: fake([1, 4], detached()), b }),
+      { ...inputA, received: noBuffer },
+    ],
     ['a buffer that was made smaller', () => ({ a: shrunk(), b }), { ...inputA, received: 2 }],
     ['a disposed tensor', () => ({ a: disposed(), b }), { ...inputA, received: 'a disposed tensor' }],
   ],
@@ -163,12 +179,13 @@ describe.each(Object.entries(cases))('a request is refused alone when %s', (_, t
   )
 })
 
-describe('an exception out of something of the caller\'s own is the cause of the refusal', () => {
+describe("an exception out of something of the caller's own is the cause of the refusal", () => {
   const thrown = new Error('from a getter')
   const throws = (): never => {
     throw thrown
   }
-  const throwing = (property: string, rest: object) => Object.defineProperty({ ...rest }, property, { get: throws, enumerable: true })
+  const throwing = (property: string, rest: object) =>
+    Object.defineProperty({ ...rest }, property, { get: throws, enumerable: true })
   const revoked = () => {
     const { proxy, revoke } = Proxy.revocable({}, {})
     revoke()
@@ -184,7 +201,12 @@ describe('an exception out of something of the caller\'s own is the cause of the
   ]
   it.each(own)('%s', async (_, feeds) => {
     const error = await keepsGoodOnesWell(bench, () => bench.model.infer(feeds() as Feeds))
-    expect(error).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds', cause: thrown, message: expect.stringContaining('from a getter') })
+    expect(error).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'feeds',
+      cause: thrown,
+      message: expect.stringContaining('from a getter'),
+    })
   })
 
   it('a proxy that was revoked', async () => {

@@ -19,8 +19,16 @@ const cases: Case[] = [
   ['null', null, { argument: 'options', received: null }],
   ['a number', 5, { argument: 'options', received: 5 }],
   ['an array', [], { argument: 'options' }],
-  ['a signal instead of options', new AbortController().signal, { argument: 'options', expected: /a plain object/ }],
-  ['an unknown option', { timeout: 5 }, { argument: 'options.timeout', expected: /timeoutMs/, received: 'timeout' }],
+  [
+    'a signal instead of options',
+    new AbortController().signal,
+    { argument: 'options', expected: /a plain object/ },
+  ],
+  [
+    'an unknown option',
+    { timeout: 5 },
+    { argument: 'options.timeout', expected: /timeoutMs/, received: 'timeout' },
+  ],
   ['timeoutMs of 0', { timeoutMs: 0 }, { ...timeout, received: 0 }],
   ['a negative timeoutMs', { timeoutMs: -1 }, { ...timeout, received: -1 }],
   ['timeoutMs of NaN', { timeoutMs: NaN }, { ...timeout, received: NaN }],
@@ -34,8 +42,16 @@ const cases: Case[] = [
     { argument: 'options.signal', expected: /AbortSignal/ },
   ],
   ['a controller for a signal', { signal: new AbortController() }, { argument: 'options.signal' }],
-  ['what only inherits from a signal', { signal: Object.create(AbortSignal.prototype) as AbortSignal }, { argument: 'options.signal' }],
-  ['a proxy of a signal', { signal: new Proxy(new AbortController().signal, {}) }, { argument: 'options.signal' }],
+  [
+    'what only inherits from a signal',
+    { signal: Object.create(AbortSignal.prototype) as AbortSignal },
+    { argument: 'options.signal' },
+  ],
+  [
+    'a proxy of a signal',
+    { signal: new Proxy(new AbortController().signal, {}) },
+    { argument: 'options.signal' },
+  ],
   ['a signal of null', { signal: null }, { argument: 'options.signal', received: null }],
   ['no outputs', { outputs: [] }, { ...outputs, received: [] }],
   ['an unknown output', { outputs: ['y', 'z'] }, { ...outputs, expected: /'y'/, received: 'z' }],
@@ -75,7 +91,7 @@ describe('an aborted signal', () => {
 describe('a name the engine does not know', () => {
   const names: [what: string, name: unknown, received?: unknown][] = [
     ['of no model', 'three'],
-    ['of an object\'s own making', '__proto__'],
+    ["of an object's own making", '__proto__'],
     ['that is empty', ''],
     ['that is undefined', undefined],
     ['that is an object', {}, 'an instance of Object'],
@@ -87,6 +103,9 @@ describe('a name the engine does not know', () => {
   })
 
   it('cannot be unloaded either', async () => {
-    expect(await rejectionOf(() => bench.engine.unload('three'))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND', received: 'three' })
+    expect(await rejectionOf(() => bench.engine.unload('three'))).toMatchObject({
+      code: 'ERR_MODEL_NOT_FOUND',
+      received: 'three',
+    })
   })
 })

@@ -3,8 +3,15 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
 import {
-  emptyFile, identity, identityUnbatched, missingExternalData, missingKernel, notOnnx, truncated,
-  unknownDomain, unknownOperator,
+  emptyFile,
+  identity,
+  identityUnbatched,
+  missingExternalData,
+  missingKernel,
+  notOnnx,
+  truncated,
+  unknownDomain,
+  unknownOperator,
 } from '../models/small.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
@@ -63,7 +70,11 @@ const files: Case[] = [
   ['half a model', () => ({ path: truncated() }), unreadable],
   ['an unknown operator', () => ({ path: unknownOperator() }), unreadable],
   ['an unknown domain', () => ({ path: unknownDomain() }), unreadable],
-  ['an operator without a kernel', () => ({ path: missingKernel() }), { ...unreadable, received: expect.stringMatching(/^Conv\(\d+\)$/) }],
+  [
+    'an operator without a kernel',
+    () => ({ path: missingKernel() }),
+    { ...unreadable, received: expect.stringMatching(/^Conv\(\d+\)$/) },
+  ],
   [
     'an operator without a kernel, on providers that are named',
     () => ({ path: missingKernel('missing-ExecutionProvider-kernel'), executionProviders: ['cpu'] }),
@@ -78,7 +89,11 @@ const files: Case[] = [
 ]
 
 const contradictions: Case[] = [
-  ['a batch size for a fixed shape', () => ({ path: fixed, maxBatchSize: 4 }), config('maxBatchSize', /^0/, 4)],
+  [
+    'a batch size for a fixed shape',
+    () => ({ path: fixed, maxBatchSize: 4 }),
+    config('maxBatchSize', /^0/, 4),
+  ],
   [
     'a preferred size over the largest',
     () => ({ path, maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 8] } }),
@@ -141,15 +156,26 @@ const warmups: Case[] = [
     () => ({ path, warmup: [{ feeds: { x: new Float32Array(3) } }] }),
     config('warmup[0].feeds', /^4 elements/, 3),
   ],
-  ['of another input', () => ({ path, warmup: [good, { feeds: { y: new Float32Array(4) } }] }), config('warmup[1].feeds')],
+  [
+    'of another input',
+    () => ({ path, warmup: [good, { feeds: { y: new Float32Array(4) } }] }),
+    config('warmup[1].feeds'),
+  ],
   ['without feeds', () => ({ path, warmup: [{}] }), config('warmup[0].feeds')],
-  ['with a count of 0', () => ({ path, warmup: [{ feeds: {}, count: 0 }] }), config('warmup[0].count', /./, 0)],
+  [
+    'with a count of 0',
+    () => ({ path, warmup: [{ feeds: {}, count: 0 }] }),
+    config('warmup[0].count', /./, 0),
+  ],
   ['that is no list', () => ({ path, warmup: 'yes' }), config('warmup', /./, 'yes')],
 ]
 
-describe.each(Object.entries({ files, contradictions, providers, 'warm-up samples': warmups }))('bad %s', (_, table) => {
-  it.each(table)('are refused: %s', (_what, make, refusal) => refusesToLoad('bad', make(), refusal))
-})
+describe.each(Object.entries({ files, contradictions, providers, 'warm-up samples': warmups }))(
+  'bad %s',
+  (_, table) => {
+    it.each(table)('are refused: %s', (_what, make, refusal) => refusesToLoad('bad', make(), refusal))
+  },
+)
 
 describe('a bad name', () => {
   const names: [what: string, name: unknown, received?: unknown][] = [
@@ -159,7 +185,9 @@ describe('a bad name', () => {
     ['a number', 7],
     ['an object', {}, 'an instance of Object'],
   ]
-  it.each(names)('is refused: %s', (_, name, received = name) => refusesToLoad(name, { path }, { argument: 'name', received }))
+  it.each(names)('is refused: %s', (_, name, received = name) =>
+    refusesToLoad(name, { path }, { argument: 'name', received }),
+  )
 })
 
 describe.skipIf(process.platform === 'win32')('a model file that is a pipe', () => {

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { InferenceEngine, type EngineOptions, type InferenceError, type ModelConfig } from '../../src/index.ts'
+import {
+  InferenceEngine,
+  type EngineOptions,
+  type InferenceError,
+  type ModelConfig,
+} from '../../src/index.ts'
 import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
 
 expectNoWarnings()
@@ -29,8 +34,18 @@ const cases: Record<string, Case[]> = {
   ],
   'a value is wrong': [
     ['a path that is empty', { path: '' }, 'path', ''],
-    ['a path that is a URL of another scheme', { path: new URL('https://example.org/model.onnx') }, 'path', 'https://example.org/model.onnx'],
-    ['a path that is an address of the web', { path: 'https://example.org/model.onnx' }, 'path', 'https://example.org/model.onnx'],
+    [
+      'a path that is a URL of another scheme',
+      { path: new URL('https://example.org/model.onnx') },
+      'path',
+      'https://example.org/model.onnx',
+    ],
+    [
+      'a path that is an address of the web',
+      { path: 'https://example.org/model.onnx' },
+      'path',
+      'https://example.org/model.onnx',
+    ],
     ['a path that is a number', { path: 3 }, 'path', 3],
     ['bytes beside a path', { path, bytes: new Uint8Array(1) }, 'bytes'],
     ['bytes that are none', { bytes: new Uint8Array(0) }, 'bytes'],
@@ -54,7 +69,12 @@ const cases: Record<string, Case[]> = {
       { path, dynamicBatching: { preferredBatchSize: [] } },
       'dynamicBatching.preferredBatchSize',
     ],
-    ['a negative delay', { path, dynamicBatching: { maxQueueDelayMs: -1 } }, 'dynamicBatching.maxQueueDelayMs', -1],
+    [
+      'a negative delay',
+      { path, dynamicBatching: { maxQueueDelayMs: -1 } },
+      'dynamicBatching.maxQueueDelayMs',
+      -1,
+    ],
     [
       'an infinite delay',
       { path, dynamicBatching: { maxQueueDelayMs: Infinity } },
@@ -68,26 +88,90 @@ const cases: Record<string, Case[]> = {
     ['an infinite weight', { path, weight: Infinity }, 'weight', Infinity],
     ['a weight of NaN', { path, weight: NaN }, 'weight', NaN],
     ['no groups', { path, instanceGroup: [] }, 'instanceGroup'],
-    ['many groups of few instances', { path, instanceGroup: Array.from({ length: 100_000 }, () => ({ count: 1 })) }, 'instanceGroup', 100_000],
+    [
+      'many groups of few instances',
+      { path, instanceGroup: Array.from({ length: 100_000 }, () => ({ count: 1 })) },
+      'instanceGroup',
+      100_000,
+    ],
     ['one group without a list', { path, instanceGroup: { count: 2 } }, 'instanceGroup'],
     ['a count of 0', { path, instanceGroup: [{ count: 0 }] }, 'instanceGroup[0].count', 0],
     ['a count beyond reason', { path, instanceGroup: [{ count: 1e6 }] }, 'instanceGroup[0].count', 1e6],
-    ['a fewest above the most', { path, instanceGroup: [{ minInstances: 3, maxInstances: 2 }] }, 'instanceGroup[0].minInstances', 3],
-    ['a count below the fewest', { path, instanceGroup: [{ minInstances: 2, count: 1 }] }, 'instanceGroup[0].count', 1],
-    ['a count above the most', { path, instanceGroup: [{ maxInstances: 2, count: 3 }] }, 'instanceGroup[0].count', 3],
-    ['a count on the CPU beyond what it scales to', { path, instanceGroup: [{ maxInstances: 2, cpuCount: 3 }] }, 'instanceGroup[0].cpuCount', 3],
-    ['a count on the CPU below the fewest', { path, instanceGroup: [{ minInstances: 2, maxInstances: 3, cpuCount: 1 }] }, 'instanceGroup[0].cpuCount', 1],
-    ['many instances on the CPU', { path, instanceGroup: Array.from({ length: 2 }, () => ({ cpuCount: 200 })) }, 'instanceGroup', 400],
-    ['fewest instances of 0', { path, instanceGroup: [{ minInstances: 0 }] }, 'instanceGroup[0].minInstances', 0],
-    ['many groups that may become large', { path, instanceGroup: Array.from({ length: 2 }, () => ({ maxInstances: 200 })) }, 'instanceGroup', 400],
-    ['no time before it grows', { path, instanceGroup: [{ maxInstances: 2, scaleUpAfterMs: 0 }] }, 'instanceGroup[0].scaleUpAfterMs', 0],
-    ['an endless time before it shrinks', { path, instanceGroup: [{ maxInstances: 2, scaleDownAfterMs: Infinity }] }, 'instanceGroup[0].scaleDownAfterMs', Infinity],
+    [
+      'a fewest above the most',
+      { path, instanceGroup: [{ minInstances: 3, maxInstances: 2 }] },
+      'instanceGroup[0].minInstances',
+      3,
+    ],
+    [
+      'a count below the fewest',
+      { path, instanceGroup: [{ minInstances: 2, count: 1 }] },
+      'instanceGroup[0].count',
+      1,
+    ],
+    [
+      'a count above the most',
+      { path, instanceGroup: [{ maxInstances: 2, count: 3 }] },
+      'instanceGroup[0].count',
+      3,
+    ],
+    [
+      'a count on the CPU beyond what it scales to',
+      { path, instanceGroup: [{ maxInstances: 2, cpuCount: 3 }] },
+      'instanceGroup[0].cpuCount',
+      3,
+    ],
+    [
+      'a count on the CPU below the fewest',
+      { path, instanceGroup: [{ minInstances: 2, maxInstances: 3, cpuCount: 1 }] },
+      'instanceGroup[0].cpuCount',
+      1,
+    ],
+    [
+      'many instances on the CPU',
+      { path, instanceGroup: Array.from({ length: 2 }, () => ({ cpuCount: 200 })) },
+      'instanceGroup',
+      400,
+    ],
+    [
+      'fewest instances of 0',
+      { path, instanceGroup: [{ minInstances: 0 }] },
+      'instanceGroup[0].minInstances',
+      0,
+    ],
+    [
+      'many groups that may become large',
+      { path, instanceGroup: Array.from({ length: 2 }, () => ({ maxInstances: 200 })) },
+      'instanceGroup',
+      400,
+    ],
+    [
+      'no time before it grows',
+      { path, instanceGroup: [{ maxInstances: 2, scaleUpAfterMs: 0 }] },
+      'instanceGroup[0].scaleUpAfterMs',
+      0,
+    ],
+    [
+      'an endless time before it shrinks',
+      { path, instanceGroup: [{ maxInstances: 2, scaleDownAfterMs: Infinity }] },
+      'instanceGroup[0].scaleDownAfterMs',
+      Infinity,
+    ],
     ['a kind that there is not', { path, instanceGroup: [{ kind: 'tpu' }] }, 'instanceGroup[0].kind', 'tpu'],
-    ['a negative GPU', { path, instanceGroup: [{ kind: 'cuda', gpus: [-1] }] }, 'instanceGroup[0].gpus[0]', -1],
+    [
+      'a negative GPU',
+      { path, instanceGroup: [{ kind: 'cuda', gpus: [-1] }] },
+      'instanceGroup[0].gpus[0]',
+      -1,
+    ],
     ['no GPU', { path, instanceGroup: [{ kind: 'cuda', gpus: [] }] }, 'instanceGroup[0].gpus'],
     ['providers as text', { path, executionProviders: 'cpu' }, 'executionProviders', 'cpu'],
     ['no providers', { path, executionProviders: [] }, 'executionProviders'],
-    ['a provider without a name', { path, executionProviders: [{ deviceId: 0 }] }, 'executionProviders[0].name'],
+    [
+      'a provider without a name',
+      { path, executionProviders: [{ deviceId: 0 }] },
+      'executionProviders[0].name',
+    ],
   ],
   'a session option is wrong': [
     ['all of them a text', { path, sessionOptions: 'fast' }, 'sessionOptions', 'fast'],
@@ -117,21 +201,33 @@ const cases: Record<string, Case[]> = {
   ],
 }
 
-describe.each(Object.entries(cases))('a configuration is refused before anything is loaded when %s', (_, table) => {
-  it.each(table)('%s', async (...[, config, argument, ...received]) => {
-    const engine = new InferenceEngine()
-    const error = await rejectionOf(() => engine.load('bad', config as ModelConfig))
-    const refusal: Refusal = { code: 'ERR_MODEL_CONFIG', argument, ...(received.length === 0 ? {} : { received: received[0] }) }
-    expectRefusal(error, refusal)
-    expect(error).toMatchObject({ model: 'bad' })
-    expect(engine.models()).toEqual([])
-  })
-})
+describe.each(Object.entries(cases))(
+  'a configuration is refused before anything is loaded when %s',
+  (_, table) => {
+    it.each(table)('%s', async (...[, config, argument, ...received]) => {
+      const engine = new InferenceEngine()
+      const error = await rejectionOf(() => engine.load('bad', config as ModelConfig))
+      const refusal: Refusal = {
+        code: 'ERR_MODEL_CONFIG',
+        argument,
+        ...(received.length === 0 ? {} : { received: received[0] }),
+      }
+      expectRefusal(error, refusal)
+      expect(error).toMatchObject({ model: 'bad' })
+      expect(engine.models()).toEqual([])
+    })
+  },
+)
 
 it('an option that there is not is told those that there are', async () => {
   const engine = new InferenceEngine()
-  const expectedOf = async (config: object) => ((await rejectionOf(() => engine.load('bad', { path, ...config }))) as InferenceError).expected
-  expect(await expectedOf({ max_batch_size: 8 })).toMatch(/^one of path, bytes, version, maxBatchSize, .*, coalesce, autoTune$/)
+  const expectedOf = async (config: object) =>
+    ((await rejectionOf(() => engine.load('bad', { path, ...config }))) as InferenceError).expected
+  expect(await expectedOf({ max_batch_size: 8 })).toMatch(
+    /^one of path, bytes, version, maxBatchSize, .*, coalesce, autoTune$/,
+  )
   expect(await expectedOf({ dynamicBatching: { maxQueueDelay: 8 } })).toMatch(/^one of .*maxQueueDelayMs/)
-  expect(await rejectionOf(async () => new InferenceEngine({ threads: 4 } as EngineOptions))).toMatchObject({ expected: expect.stringMatching(/^one of .*cpuWorkers/) })
+  expect(await rejectionOf(async () => new InferenceEngine({ threads: 4 } as EngineOptions))).toMatchObject({
+    expected: expect.stringMatching(/^one of .*cpuWorkers/),
+  })
 })

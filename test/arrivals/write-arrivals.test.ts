@@ -12,7 +12,12 @@ const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const path = join(folder, 'requests.jsonl')
 
-const many = (count: number): Arrival[] => Array.from({ length: count }, (_, index) => ({ atUs: index * 10, rows: 1 + (index % 3), dims: { tokens: [1, index] } }))
+const many = (count: number): Arrival[] =>
+  Array.from({ length: count }, (_, index) => ({
+    atUs: index * 10,
+    rows: 1 + (index % 3),
+    dims: { tokens: [1, index] },
+  }))
 
 describe('a recording that is written', () => {
   it('is read back as it was', async () => {
@@ -86,7 +91,11 @@ describe('the order of a recording', () => {
     order.ended(second!, null)
     expect(lines).toEqual([])
     order.ended(first!, 10)
-    expect(lines.map(({ atUs, latencyUs }) => [atUs, latencyUs])).toEqual([[0, 10], [10, undefined], [20, 30]])
+    expect(lines.map(({ atUs, latencyUs }) => [atUs, latencyUs])).toEqual([
+      [0, 10],
+      [10, undefined],
+      [20, 30],
+    ])
   })
 
   it('leaves out the latency of requests that are on their way at the end', () => {

@@ -40,7 +40,12 @@ it('what a thread spent is summed up by where its functions are, each function f
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {
     writeFileSync(join(folder, 'out-01'), written)
-    expect(instructionsOf(join(folder, 'out-01'))).toEqual({ 'Node and V8': 107, addon: 40, 'ONNX Runtime': 4000, 'compiled JavaScript': 13 })
+    expect(instructionsOf(join(folder, 'out-01'))).toEqual({
+      'Node and V8': 107,
+      addon: 40,
+      'ONNX Runtime': 4000,
+      'compiled JavaScript': 13,
+    })
   } finally {
     rmSync(folder, { recursive: true })
   }

@@ -4,7 +4,12 @@ import { eachWrong, optionNamedBy, providerWasLoaded } from '../../bench/gpu/cud
 import { largestDifference } from '../../bench/gpu/largest-difference.ts'
 
 describe('rates of copies', () => {
-  const rate = (memory: CopyRate['memory'], toDevice: number, fromDevice: number, right = true): CopyRate => ({ memory, bytes: 1024, toDevice, fromDevice, right })
+  const rate = (
+    memory: CopyRate['memory'],
+    toDevice: number,
+    fromDevice: number,
+    right = true,
+  ): CopyRate => ({ memory, bytes: 1024, toDevice, fromDevice, right })
 
   it('are medians over the runs, memory by memory, and right where every run was', () => {
     const runs = [
@@ -35,14 +40,28 @@ describe('options of the CUDA provider', () => {
   })
 
   it('are named by the error of the provider that refuses them', () => {
-    expect(optionNamedBy('[ONNXRuntimeError] : 1 : FAIL : Failed to parse provider option "gpu_mem_limit": Failed to parse value: "wrong"')).toBe('gpu_mem_limit')
+    expect(
+      optionNamedBy(
+        '[ONNXRuntimeError] : 1 : FAIL : Failed to parse provider option "gpu_mem_limit": Failed to parse value: "wrong"',
+      ),
+    ).toBe('gpu_mem_limit')
     expect(optionNamedBy('CUDA failure 35: CUDA driver version is insufficient; gpu=0')).toBeNull()
   })
 
   it('did not reach a provider whose library is not there', () => {
-    expect(providerWasLoaded('Failed to load library libonnxruntime_providers_shared.so with error: cannot open shared object file')).toBe(false)
-    expect(providerWasLoaded('cuda: its library, which onnxruntime-node downloads apart, is not installed. List it')).toBe(false)
-    expect(providerWasLoaded('Failed to parse provider option "device_id": Failed to parse value: "wrong"')).toBe(true)
+    expect(
+      providerWasLoaded(
+        'Failed to load library libonnxruntime_providers_shared.so with error: cannot open shared object file',
+      ),
+    ).toBe(false)
+    expect(
+      providerWasLoaded(
+        'cuda: its library, which onnxruntime-node downloads apart, is not installed. List it',
+      ),
+    ).toBe(false)
+    expect(
+      providerWasLoaded('Failed to parse provider option "device_id": Failed to parse value: "wrong"'),
+    ).toBe(true)
     expect(providerWasLoaded(null)).toBe(true)
   })
 })

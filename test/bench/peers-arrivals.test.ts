@@ -25,7 +25,12 @@ describe('the times of an open loop', () => {
 
   it('are the same for all who ask for the same, and others in another round, for another model and at another rate', () => {
     expect(arrivalsOf('mlp', 1, level)).toEqual(arrivalsOf('mlp', 1, level))
-    const firsts = [arrivalsOf('mlp', 0, level), arrivalsOf('mlp', 1, level), arrivalsOf('resnet50', 0, level), arrivalsOf('mlp', 0, { ...level, ratePerSecond: 100 })].map(([first]) => first)
+    const firsts = [
+      arrivalsOf('mlp', 0, level),
+      arrivalsOf('mlp', 1, level),
+      arrivalsOf('resnet50', 0, level),
+      arrivalsOf('mlp', 0, { ...level, ratePerSecond: 100 }),
+    ].map(([first]) => first)
     expect(new Set(firsts).size).toBe(4)
   })
 
@@ -38,7 +43,12 @@ describe('the times of an open loop', () => {
   })
 
   it('are in a file for each open loop', () => {
-    const levels = withArrivals('mlp', 0, [{ callers: 1, warmupSeconds: 0, warmupRequests: 1, seconds: 1 }, level], folder)
+    const levels = withArrivals(
+      'mlp',
+      0,
+      [{ callers: 1, warmupSeconds: 0, warmupRequests: 1, seconds: 1 }, level],
+      folder,
+    )
     expect(levels[0]).not.toHaveProperty('arrivals')
     const bytes = readFileSync(levels[1]!.arrivals!)
     expect(new Float64Array(Uint8Array.from(bytes).buffer)).toEqual(arrivalsOf('mlp', 0, level))
@@ -54,11 +64,21 @@ describe('the times of an open loop', () => {
   it.skipIf(!existsSync(pythonOf('onnxruntime')))('are those that the loop in Python asks at', () => {
     const { arrivals } = withArrivals('mlp', 0, [level], folder)[0]!
     const program = join(folder, 'starts.py')
-    writeFileSync(program, [
-      'import json, sys', `sys.path.insert(0, ${JSON.stringify(source('python'))})`, 'from load import Load',
-      'load = Load(json.loads(sys.argv[1]), [b""])', 'print(json.dumps([(at - load.warm_until) * 1000 for at in load.waiting]))',
-    ].join('\n'))
-    const { stdout, stderr } = spawnSync(pythonOf('onnxruntime'), [program, JSON.stringify({ ...level, arrivals })], { encoding: 'utf8', env: { PYTHONDONTWRITEBYTECODE: '1' } })
+    writeFileSync(
+      program,
+      [
+        'import json, sys',
+        `sys.path.insert(0, ${JSON.stringify(source('python'))})`,
+        'from load import Load',
+        'load = Load(json.loads(sys.argv[1]), [b""])',
+        'print(json.dumps([(at - load.warm_until) * 1000 for at in load.waiting]))',
+      ].join('\n'),
+    )
+    const { stdout, stderr } = spawnSync(
+      pythonOf('onnxruntime'),
+      [program, JSON.stringify({ ...level, arrivals })],
+      { encoding: 'utf8', env: { PYTHONDONTWRITEBYTECODE: '1' } },
+    )
     expect(stderr).toBe('')
     const found = JSON.parse(stdout) as number[]
     const expected = arrivalsOf('mlp', 0, level)

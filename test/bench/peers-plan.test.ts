@@ -18,13 +18,26 @@ describe('the plan', () => {
 
   it('holds closed loops before open ones, and more rates in process', () => {
     const levels = levelsOf(plan, peerNamed('zerohop'), workload)
-    expect(levels.map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s', '9/s'])
-    expect(levelsOf(plan, peerNamed('fastapi'), workload).map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s'])
+    expect(levels.map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([
+      1,
+      8,
+      64,
+      256,
+      '5/s',
+      '9/s',
+    ])
+    expect(
+      levelsOf(plan, peerNamed('fastapi'), workload).map(
+        ({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`,
+      ),
+    ).toEqual([1, 8, 64, 256, '5/s'])
   })
 
   it('holds a rate for 200 requests where they come within 12 seconds, and no longer than is asked in a smoke run', () => {
     const secondsOf = (asked: Parameters<typeof planOf>[0], ...rates: number[]): number[] =>
-      levelsOf(planOf(asked), peerNamed('fastapi'), { ...workload, rates }).filter(({ callers }) => callers === undefined).map(({ seconds }) => seconds)
+      levelsOf(planOf(asked), peerNamed('fastapi'), { ...workload, rates })
+        .filter(({ callers }) => callers === undefined)
+        .map(({ seconds }) => seconds)
     expect(secondsOf({ quick: false, smoke: false, seconds: 1 }, 5, 20)).toEqual([12, 10])
     expect(secondsOf({ quick: false, smoke: false, seconds: 1 }, 50, 500)).toEqual([4, 2])
     expect(secondsOf({ quick: false, smoke: false }, 50, 500)).toEqual([8, 8])
@@ -32,12 +45,14 @@ describe('the plan', () => {
   })
 
   it('counts the time that rates are held in what it takes', () => {
-    const seconds = (rate: number) => expectedSeconds(plan, [{ peer: peerNamed('fastapi'), workload: { ...workload, rates: [rate] } }])
+    const seconds = (rate: number) =>
+      expectedSeconds(plan, [{ peer: peerNamed('fastapi'), workload: { ...workload, rates: [rate] } }])
     expect(seconds(5) - seconds(500)).toBeCloseTo(2 * (12 - 2))
   })
 
   it('knows whether it is a shortened one', () => {
-    const shortened = (changes: { seconds?: number; rounds?: number }, quick = false) => shortenedOf(planOf({ quick, smoke: false, ...changes }))
+    const shortened = (changes: { seconds?: number; rounds?: number }, quick = false) =>
+      shortenedOf(planOf({ quick, smoke: false, ...changes }))
     expect(shortened({})).toBeNull()
     expect(shortened({ seconds: 8, rounds: 5 })).toBeNull()
     expect(shortened({ seconds: 1 })).toEqual({ seconds: 1, rounds: 3 })

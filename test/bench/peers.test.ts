@@ -23,9 +23,22 @@ import type { Level, Workload } from '../../bench/peers/workload.ts'
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-const workload = { name: 'mlp', json: false, jpeg: false, tolerance: 0.01, lowPrecisionTolerance: 0.1, rates: [5], inProcessRates: [9], usualPerSecond: 100 }
+const workload = {
+  name: 'mlp',
+  json: false,
+  jpeg: false,
+  tolerance: 0.01,
+  lowPrecisionTolerance: 0.1,
+  rates: [5],
+  inProcessRates: [9],
+  usualPerSecond: 100,
+}
 const answering = (...references: number[][]): Workload =>
-  ({ ...workload, model: { input: 'x', output: 'y', rowDims: [2] }, references: references.map((row) => Float32Array.from(row)) }) as unknown as Workload
+  ({
+    ...workload,
+    model: { input: 'x', output: 'y', rowDims: [2] },
+    references: references.map((row) => Float32Array.from(row)),
+  }) as unknown as Workload
 const peerNamed = (name: string) => peers.find((peer) => peer.name === name)!
 
 const hasCompiler = spawnSync(process.env['CXX'] ?? 'c++', ['--version']).status === 0
@@ -59,13 +72,40 @@ describe.skipIf(!canMeasure)('the load generator', () => {
   }, 120_000)
   afterAll(() => server.close())
 
-  async function load(path: string, { callers = 0, rate = 0 }: { callers?: number; rate?: number }): Promise<{ end: LoopEnd; samples: ReturnType<typeof readSamples> }> {
+  async function load(
+    path: string,
+    { callers = 0, rate = 0 }: { callers?: number; rate?: number },
+  ): Promise<{ end: LoopEnd; samples: ReturnType<typeof readSamples> }> {
     const { port } = server.address() as AddressInfo
     const [requests, samples] = [join(folder, 'requests'), join(folder, 'samples')]
-    writeRequests(requests, port, ['first', 'the second, which is longer'].map((body) => ({ path, headers: {}, body: Buffer.from(body) })))
+    writeRequests(
+      requests,
+      port,
+      ['first', 'the second, which is longer'].map((body) => ({
+        path,
+        headers: {},
+        body: Buffer.from(body),
+      })),
+    )
     const level = { warmupSeconds: 0.05, warmupRequests: callers, seconds: 0.2 }
-    const [{ arrivals }] = withArrivals('mlp', 0, [rate > 0 ? { ...level, ratePerSecond: rate } : { ...level, callers }], folder) as [Level]
-    const args = [port, requests, samples, callers, level.warmupSeconds, level.warmupRequests, level.seconds, arrivals ?? []].flat().map(String)
+    const [{ arrivals }] = withArrivals(
+      'mlp',
+      0,
+      [rate > 0 ? { ...level, ratePerSecond: rate } : { ...level, callers }],
+      folder,
+    ) as [Level]
+    const args = [
+      port,
+      requests,
+      samples,
+      callers,
+      level.warmupSeconds,
+      level.warmupRequests,
+      level.seconds,
+      arrivals ?? [],
+    ]
+      .flat()
+      .map(String)
     let watch: LevelWatch | null = null
     const tree = new ProcessTree({ file: client, args }, (line) => watch!.onLine(line))
     watch = new LevelWatch(tree)
@@ -74,16 +114,20 @@ describe.skipIf(!canMeasure)('the load generator', () => {
     return { end, samples: readSamples(samples) }
   }
 
-  it.each(['/', '/chunked', '/close'])('counts what is answered, and keeps answers with their requests, at %s', async (path) => {
-    seen = 0
-    const { end, samples } = await load(path, { callers: 4 })
-    expect(end).toMatchObject({ failed: 0, unfinished: 0 })
-    expect(end.answered).toBeGreaterThan(0)
-    expect(seen).toBeGreaterThanOrEqual(end.answered)
-    expect(end.p50Us).toBeLessThanOrEqual(end.p99Us)
-    expect(samples.length).toBeGreaterThan(0)
-    for (const { index, response } of samples) expect(response.body.toString()).toBe(['first', 'the second, which is longer'][index])
-  })
+  it.each(['/', '/chunked', '/close'])(
+    'counts what is answered, and keeps answers with their requests, at %s',
+    async (path) => {
+      seen = 0
+      const { end, samples } = await load(path, { callers: 4 })
+      expect(end).toMatchObject({ failed: 0, unfinished: 0 })
+      expect(end.answered).toBeGreaterThan(0)
+      expect(seen).toBeGreaterThanOrEqual(end.answered)
+      expect(end.p50Us).toBeLessThanOrEqual(end.p99Us)
+      expect(samples.length).toBeGreaterThan(0)
+      for (const { index, response } of samples)
+        expect(response.body.toString()).toBe(['first', 'the second, which is longer'][index])
+    },
+  )
 
   it('sends at a rate whatever becomes of the answers', async () => {
     seen = 0
@@ -107,7 +151,10 @@ describe.skipIf(process.platform !== 'linux')('a process tree', () => {
     const detached = `require('node:child_process').spawn('sleep', ['600'], { detached: true, stdio: 'ignore' }).unref(); console.log('started'); setTimeout(() => {}, 600000)`
     let started = (): void => {}
     const hasStarted = new Promise<void>((resolve) => (started = resolve))
-    const tree = new ProcessTree({ file: process.execPath, args: ['-e', detached] }, (line) => line === 'started' && started())
+    const tree = new ProcessTree(
+      { file: process.execPath, args: ['-e', detached] },
+      (line) => line === 'started' && started(),
+    )
     await hasStarted
     expect(tree.pids().length).toBeGreaterThanOrEqual(2)
     expect(tree.pids()).toContain(tree.root.pid)
@@ -130,20 +177,28 @@ describe('answers', () => {
   it('may differ a little from plain ONNX Runtime, and more for low precision', () => {
     const sample = { index: 1, values: Float32Array.of(10, 5.5) }
     expect(checked(answering([0, 0], [10, 5.45]), [sample])).toMatchObject({ checked: 1 })
-    expect(() => checked(answering([0, 0], [10, 5]), [sample])).toThrow("an answer differs from plain ONNX Runtime's by 0.05")
+    expect(() => checked(answering([0, 0], [10, 5]), [sample])).toThrow(
+      "an answer differs from plain ONNX Runtime's by 0.05",
+    )
     expect(checked(answering([0, 0], [10, 5]), [sample], true).difference).toBeCloseTo(0.05)
   })
 
   it('have to be numbers, as many as are expected', () => {
-    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1) }])).toThrow('an answer of 1 numbers came, 2 are expected')
-    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1, NaN) }])).toThrow('differs')
+    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1) }])).toThrow(
+      'an answer of 1 numbers came, 2 are expected',
+    )
+    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1, NaN) }])).toThrow(
+      'differs',
+    )
   })
 
   it("of Triton's binary tensors lie behind a header of JSON", () => {
     const body = Buffer.from(Float32Array.of(1, 2).buffer)
     const { headers, body: sent } = kserve.request(answering(), body)
     const length = Number(headers['inference-header-content-length'])
-    expect(JSON.parse(sent.toString('utf8', 0, length))).toMatchObject({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } }] })
+    expect(JSON.parse(sent.toString('utf8', 0, length))).toMatchObject({
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } }],
+    })
     expect(kserve.answer(answering(), { headers, body: sent })).toEqual(Float32Array.of(1, 2))
   })
 })
@@ -151,7 +206,9 @@ describe('answers', () => {
 describe('the time of decoders', () => {
   it('is that of the processor, for each image', async () => {
     const file = join(folder, 'image.jpg')
-    await sharp({ create: { width: 320, height: 240, channels: 3, background: 'red' } }).jpeg().toFile(file)
+    await sharp({ create: { width: 320, height: 240, channels: 3, background: 'red' } })
+      .jpeg()
+      .toFile(file)
     const found = await decodersMs([file, file], ['none-such'], 0.05)
     expect(found.opencv).toBeNull()
     for (const ms of [found.zerohop, found.sharp]) {
@@ -163,17 +220,46 @@ describe('the time of decoders', () => {
 
 describe('the table', () => {
   const level = (callers: number, requestsPerSecond: number): LevelFigures => ({
-    callers, ratePerSecond: null, requestsPerSecond, latencies: 1000, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
+    callers,
+    ratePerSecond: null,
+    requestsPerSecond,
+    latencies: 1000,
+    p50Ms: 1,
+    p90Ms: 1,
+    p99Ms: 2,
+    maxMs: 3,
+    failed: 0,
+    unfinished: 0,
+    cpuUsPerRequest: 4,
+    pssBytes: 5e6,
+    checked: 1,
+    difference: 0,
   })
   const made = { date: '2026-01-01T00:00:00.000Z', of: 'this' }
-  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null, ...made })
+  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({
+    workload: 'mlp',
+    peer,
+    round,
+    levels: rates.map((rate, index) => level([1, 64][index]!, rate)),
+    error: null,
+    ...made,
+  })
   const units: Unit[] = [
-    unit('zerohop', 0, 100, 900), unit('zerohop', 1, 100, 1100), unit('zerohop', 2, 100, 5000),
-    unit('fastapi', 0, 200, 90), unit('fastapi', 1, 50, 110), unit('fastapi', 2, 100, 100),
+    unit('zerohop', 0, 100, 900),
+    unit('zerohop', 1, 100, 1100),
+    unit('zerohop', 2, 100, 5000),
+    unit('fastapi', 0, 200, 90),
+    unit('fastapi', 1, 50, 110),
+    unit('fastapi', 2, 100, 100),
     { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke', ...made },
   ]
   const plan = planOf({ quick: true, smoke: false })
-  const asked = { workload: 'mlp', title: 'MLP', rates: [], peers: ['zerohop', 'fastapi', 'litserve', 'triton'].map(peerNamed) } as const
+  const asked = {
+    workload: 'mlp',
+    title: 'MLP',
+    rates: [],
+    peers: ['zerohop', 'fastapi', 'litserve', 'triton'].map(peerNamed),
+  } as const
 
   it('has medians over the rounds, and ratios within them', () => {
     expect(new Found(units).at('mlp', 'zerohop', { callers: 64 }, 'requestsPerSecond')).toBe(1100)
@@ -183,18 +269,33 @@ describe('the table', () => {
 
   it('has no p99 of fewer than 100 requests', () => {
     const [one] = unit('zerohop', 0, 5).levels!
-    const p99 = (...counts: number[]) => new Found(counts.map((latencies, round) => ({ ...unit('zerohop', round), levels: [{ ...one!, latencies }] }))).at('mlp', 'zerohop', { callers: 1 }, 'p99Ms')
+    const p99 = (...counts: number[]) =>
+      new Found(
+        counts.map((latencies, round) => ({ ...unit('zerohop', round), levels: [{ ...one!, latencies }] })),
+      ).at('mlp', 'zerohop', { callers: 1 }, 'p99Ms')
     expect([p99(99), p99(100), p99(99, 100)]).toEqual([null, 2, 2])
-    const few = [{ ...unit('zerohop', 0), levels: [{ ...one!, callers: null, ratePerSecond: 5, latencies: 60 }] }]
-    expect(tableOfWorkload({ ...asked, rates: [5] }, few, {}, plan).rows[0]).toMatchObject({ 'p50 / p99 ms at 5/s': '1 / -' })
+    const few = [
+      { ...unit('zerohop', 0), levels: [{ ...one!, callers: null, ratePerSecond: 5, latencies: 60 }] },
+    ]
+    expect(tableOfWorkload({ ...asked, rates: [5] }, few, {}, plan).rows[0]).toMatchObject({
+      'p50 / p99 ms at 5/s': '1 / -',
+    })
   })
 
   it('has a row for each peer, which says why it has no figures', () => {
     const { rows } = tableOfWorkload(asked, units, { triton: 'not here' }, plan)
-    expect(rows.map(({ peer, note }) => [peer, note])).toEqual([['zerohop', ''], ['fastapi', ''], ['litserve', 'it broke'], ['triton', 'not here']])
+    expect(rows.map(({ peer, note }) => [peer, note])).toEqual([
+      ['zerohop', ''],
+      ['fastapi', ''],
+      ['litserve', 'it broke'],
+      ['triton', 'not here'],
+    ])
     expect(rows[1]).toMatchObject({ '1 /s': 100, '64 /s': 100, 'PSS MB': 5, 'zerohop to it': 1 })
     expect(new Set(rows.map((row) => Object.keys(row).join())).size).toBe(1)
-    const other = joined([{ title: 'MLP', rows }, { title: 'other', rows: [{ peer: 'zerohop', more: 1 }] }])
+    const other = joined([
+      { title: 'MLP', rows },
+      { title: 'other', rows: [{ peer: 'zerohop', more: 1 }] },
+    ])
     expect(new Set(other.map((row) => Object.keys(row).join())).size).toBe(1)
     expect(other.at(-1)).toMatchObject({ model: 'other', 'PSS MB': '-', more: 1 })
     expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
@@ -202,34 +303,69 @@ describe('the table', () => {
 
   it('has what a peer did before it failed, and says why there is no more', () => {
     const failed = { ...unit('fastapi', 3, 300), error: 'it refused' }
-    const row = tableOfWorkload(asked, [...units, failed], {}, plan).rows.find(({ peer }) => peer === 'fastapi')
+    const row = tableOfWorkload(asked, [...units, failed], {}, plan).rows.find(
+      ({ peer }) => peer === 'fastapi',
+    )
     expect(row).toMatchObject({ '1 /s': 150, '64 /s': 100, note: 'it refused' })
   })
 
   it('has lines for README of the hard baselines that were measured', () => {
-    const [row, ...others] = numbersOf(new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]), [1, 64])
+    const [row, ...others] = numbersOf(
+      new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]),
+      [1, 64],
+    )
     expect(others).toEqual([])
-    expect(row).toMatchObject({ plain: '50, 1 000 requests/s (that one)', zerohop: '100, 900 requests/s', note: '2.00, 0.90 x' })
+    expect(row).toMatchObject({
+      plain: '50, 1 000 requests/s (that one)',
+      zerohop: '100, 900 requests/s',
+      note: '2.00, 0.90 x',
+    })
     expect(numbersOf(new Found(units), [1, 64])).toEqual([])
   })
 
   it('shows there the figures of the round that a ratio is of, so that a row does not contradict itself', () => {
-    const noisy = [10, 30, 20].flatMap((ours, round) => [unit('zerohop', round, ours), unit('same-thread-batcher', round, [10, 15, 80][round]!)])
-    expect(numbersOf(new Found(noisy), [1])).toMatchObject([{ plain: '10 requests/s (that one)', zerohop: '10 requests/s', note: '1.00 x' }])
+    const noisy = [10, 30, 20].flatMap((ours, round) => [
+      unit('zerohop', round, ours),
+      unit('same-thread-batcher', round, [10, 15, 80][round]!),
+    ])
+    expect(numbersOf(new Found(noisy), [1])).toMatchObject([
+      { plain: '10 requests/s (that one)', zerohop: '10 requests/s', note: '1.00 x' },
+    ])
   })
 
   it('sets OpenVINO in its own precision beside ours in the same', () => {
-    const ofImages = (name: string, ...perSecond: number[]): Unit => ({ ...unit(name, 0, ...perSecond), workload: 'squeezenet' })
-    const rows = numbersOf(new Found([ofImages('zerohop', 10, 20), ofImages('zerohop-openvino', 40, 80), ofImages('openvino', 50, 40)]), [1, 64])
-    expect(rows).toMatchObject([{ question: expect.stringContaining('both in bfloat16') as string, plain: '50, 40 requests/s (that one)', zerohop: '40, 80 requests/s', note: '0.80, 2.00 x' }])
+    const ofImages = (name: string, ...perSecond: number[]): Unit => ({
+      ...unit(name, 0, ...perSecond),
+      workload: 'squeezenet',
+    })
+    const rows = numbersOf(
+      new Found([
+        ofImages('zerohop', 10, 20),
+        ofImages('zerohop-openvino', 40, 80),
+        ofImages('openvino', 50, 40),
+      ]),
+      [1, 64],
+    )
+    expect(rows).toMatchObject([
+      {
+        question: expect.stringContaining('both in bfloat16') as string,
+        plain: '50, 40 requests/s (that one)',
+        zerohop: '40, 80 requests/s',
+        note: '0.80, 2.00 x',
+      },
+    ])
   })
 
   it('asks ours to be ahead wherever it is the least', () => {
-    expect(targetsOf([asked], units, plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true }])
+    expect(targetsOf([asked], units, plan)).toMatchObject([
+      { what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true },
+    ])
   })
 
   it('holds it against ours where it failed and a peer did not', () => {
     const broken = { ...unit('zerohop', 0, 100), error: 'it broke' }
-    expect(targetsOf([asked], [broken, unit('fastapi', 0, 50, 60)], plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 64') as string, found: 0, met: false }])
+    expect(targetsOf([asked], [broken, unit('fastapi', 0, 50, 60)], plan)).toMatchObject([
+      { what: expect.stringContaining('fastapi at 64') as string, found: 0, met: false },
+    ])
   })
 })

@@ -16,7 +16,10 @@ function resultOf(trial: string, changes: Partial<KeptResult> = {}): KeptResult 
   return {
     trial,
     describe: `what ${trial} asks`,
-    rows: [{ callers: 1, 'native /s': 54_000 }, { callers: 64, 'native /s': 420_000 }],
+    rows: [
+      { callers: 1, 'native /s': 54_000 },
+      { callers: 64, 'native /s': 420_000 },
+    ],
     numbers: [{ question: `question of ${trial}`, plain: '50 /s', zerohop: '100 /s', note: '2 x' }],
     targets: [{ what: 'ratio', found: 2, target: '>= 1.5', met: true }],
     settings: { seconds: 3 },
@@ -30,19 +33,22 @@ function resultOf(trial: string, changes: Partial<KeptResult> = {}): KeptResult 
 function folderWith(files: Record<string, unknown>): string {
   const folder = join(mkdtempSync(join(tmpdir(), 'zerohop-results-')), 'results')
   mkdirSync(folder)
-  for (const [file, content] of Object.entries(files)) writeFileSync(join(folder, file), typeof content === 'string' ? content : JSON.stringify(content))
+  for (const [file, content] of Object.entries(files))
+    writeFileSync(join(folder, file), typeof content === 'string' ? content : JSON.stringify(content))
   return folder
 }
 
 describe('what the project tells of its speed', () => {
   const results = readKeptResults(`${root}bench/results`)
 
-  it("is, in README, what npm run bench:numbers makes of the results that are kept", () => {
+  it('is, in README, what npm run bench:numbers makes of the results that are kept', () => {
     expect(readme).toBe(withNumbers(readme, results))
   })
 
   it('is, in bench/results.md, what it makes of them', () => {
-    const document = existsSync(`${root}bench/results.md`) ? readFileSync(`${root}bench/results.md`, 'utf8') : null
+    const document = existsSync(`${root}bench/results.md`)
+      ? readFileSync(`${root}bench/results.md`, 'utf8')
+      : null
     expect(document).toBe(results.length === 0 ? null : resultsDocument(results))
   })
 })
@@ -55,13 +61,25 @@ describe("README's numbers", () => {
 
   it('name the machine, the day and the trial of each row, the harder questions first', () => {
     const text = numbersOf(resultOf('another'), resultOf('batchers'), resultOf('throughput'))
-    expect(text).toContain('On 2 cores (A processor), Node 22.20.0, onnxruntime-node 1.30.0, 2026-11-22; plain is')
-    expect(text.match(/`(another|batchers|throughput)` \|/g)).toEqual(['`throughput` |', '`batchers` |', '`another` |'])
+    expect(text).toContain(
+      'On 2 cores (A processor), Node 22.20.0, onnxruntime-node 1.30.0, 2026-11-22; plain is',
+    )
+    expect(text.match(/`(another|batchers|throughput)` \|/g)).toEqual([
+      '`throughput` |',
+      '`batchers` |',
+      '`another` |',
+    ])
     expect(text).toContain('| question of batchers | 50 /s | 100 /s | 2 x | `batchers` |')
   })
 
   it('say so where runs were shortened, or of several machines and days', () => {
-    const text = numbersOf(resultOf('a', { quick: true }), resultOf('b', { date: '2026-11-20T00:00:00Z', machine: { cores: 64, node: '24.0.0', onnxruntime: '1.30.0' } }))
+    const text = numbersOf(
+      resultOf('a', { quick: true }),
+      resultOf('b', {
+        date: '2026-11-20T00:00:00Z',
+        machine: { cores: 64, node: '24.0.0', onnxruntime: '1.30.0' },
+      }),
+    )
     expect(text).toContain('`a`, shortened |')
     expect(numbersOf(resultOf('a', { shortened: { seconds: 1, rounds: 3 } }))).toContain('`a`, shortened |')
     expect(text).toContain('On the machines that `bench/results.md` names, 2026-11-20 to 2026-11-22;')
@@ -80,29 +98,54 @@ describe("README's numbers", () => {
   })
 
   it('need their place', () => {
-    expect(() => withNumbers('# zerohop', [resultOf('a')])).toThrow(/README\.md: expected a place for the numbers/)
+    expect(() => withNumbers('# zerohop', [resultOf('a')])).toThrow(
+      /README\.md: expected a place for the numbers/,
+    )
   })
 })
 
 describe('bench/results.md', () => {
   it('has a section for each result: where and when, its table, what was asked and whether it was met', () => {
-    const text = resultsDocument([resultOf('throughput', { targets: [{ what: 'ratio', found: 2, target: '>= 3', met: false }] })])
+    const text = resultsDocument([
+      resultOf('throughput', { targets: [{ what: 'ratio', found: 2, target: '>= 3', met: false }] }),
+    ])
     expect(text).toContain('- [throughput](#throughput): what throughput asks')
-    expect(text).toContain('## throughput\n\nwhat throughput asks.\n\n2026-11-22, 2 cores (A processor), Node 22.20.0, onnxruntime-node 1.30.0.')
+    expect(text).toContain(
+      '## throughput\n\nwhat throughput asks.\n\n2026-11-22, 2 cores (A processor), Node 22.20.0, onnxruntime-node 1.30.0.',
+    )
     expect(text).toContain('| callers | native /s |\n|---|---|\n| 1 | 54000 |\n| 64 | 420000 |')
     expect(text).toContain('| ratio | 2 | >= 3 | **not met** |')
     expect(text).toContain('"seconds": 3')
   })
 
   it('has several tables where a result has them, with all columns of their rows', () => {
-    const text = resultsDocument([resultOf('peers', { tables: [{ title: 'MLP', rows: [{ peer: 'a | b', '/s': 1 }, { peer: '<c>', note: null }] }, { title: 'none', rows: [] }] })])
-    expect(text).toContain('### MLP\n\n| peer | /s | note |\n|---|---|---|\n| a \\| b | 1 |  |\n| \\<c> |  |  |')
+    const text = resultsDocument([
+      resultOf('peers', {
+        tables: [
+          {
+            title: 'MLP',
+            rows: [
+              { peer: 'a | b', '/s': 1 },
+              { peer: '<c>', note: null },
+            ],
+          },
+          { title: 'none', rows: [] },
+        ],
+      }),
+    ])
+    expect(text).toContain(
+      '### MLP\n\n| peer | /s | note |\n|---|---|---|\n| a \\| b | 1 |  |\n| \\<c> |  |  |',
+    )
     expect(text).not.toContain('### none')
   })
 
   it('says what a trial comes to, whose figures README has although no table does', () => {
-    const text = resultsDocument([resultOf('warm-load', { ours: 73, plain: 719.612345, unit: 'ms a load', ratio: 0.101442 })])
-    expect(text).toContain('| 64 | 420000 |\n\nIn one line: 73 beside 719.612 ms a load; ratio 0.101442.\n\n| asked |')
+    const text = resultsDocument([
+      resultOf('warm-load', { ours: 73, plain: 719.612345, unit: 'ms a load', ratio: 0.101442 }),
+    ])
+    expect(text).toContain(
+      '| 64 | 420000 |\n\nIn one line: 73 beside 719.612 ms a load; ratio 0.101442.\n\n| asked |',
+    )
   })
 
   it('says which build it was where that is known', () => {
@@ -112,7 +155,9 @@ describe('bench/results.md', () => {
 
   it('says how a run was shortened', () => {
     expect(resultsDocument([resultOf('a', { shortened: null })])).not.toContain('shortened')
-    expect(resultsDocument([resultOf('a', { shortened: { seconds: 1, rounds: 2 } })])).toContain('onnxruntime-node 1.30.0. A shortened run (`--seconds 1 --rounds 2`).')
+    expect(resultsDocument([resultOf('a', { shortened: { seconds: 1, rounds: 2 } })])).toContain(
+      'onnxruntime-node 1.30.0. A shortened run (`--seconds 1 --rounds 2`).',
+    )
     expect(resultsDocument([resultOf('a', { quick: true })])).toContain('A shortened run (`--quick`).')
   })
 
@@ -130,9 +175,17 @@ describe('results that are kept', () => {
   })
 
   it.each([
-    ['of a smoke run', resultOf('a', { smoke: true }), /a\.json: expected a result to be believed, received that of a smoke run\. Run npm run bench -- a --results/],
+    [
+      'of a smoke run',
+      resultOf('a', { smoke: true }),
+      /a\.json: expected a result to be believed, received that of a smoke run\. Run npm run bench -- a --results/,
+    ],
     ['without its rows', { ...resultOf('a'), rows: undefined }, /a\.json: expected a result .* without rows/],
-    ['without a date', resultOf('a', { date: 'yesterday' }), /a\.json: expected a date, received 'yesterday'/],
+    [
+      'without a date',
+      resultOf('a', { date: 'yesterday' }),
+      /a\.json: expected a date, received 'yesterday'/,
+    ],
   ])('are refused %s', (_, result, message) => {
     expect(() => readKeptResults(folderWith({ 'a.json': result }))).toThrow(message)
   })
@@ -142,15 +195,39 @@ describe('a result that is written', () => {
   it('names the version and the build that were measured', async () => {
     const file = join(folderWith({}), 'none.json')
     const said = vi.spyOn(console, 'log').mockReturnValue()
-    const trial = { describe: 'nothing', run: async () => ({ ours: 1, plain: 1, unit: '', ratio: 1, targets: [], rows: [{ a: 1 }], settings: {} }) }
+    const trial = {
+      describe: 'nothing',
+      run: async () => ({
+        ours: 1,
+        plain: 1,
+        unit: '',
+        ratio: 1,
+        targets: [],
+        rows: [{ a: 1 }],
+        settings: {},
+      }),
+    }
     await runTrial('none', trial, { rounds: 1, smoke: true, quick: false, images: 1, requests: 1 }, file)
     said.mockRestore()
-    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ build: { version: expect.stringMatching(/^\d+\.\d+/) as string, hash: expect.stringMatching(/^[0-9a-f]{12}$/) as string } })
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({
+      build: {
+        version: expect.stringMatching(/^\d+\.\d+/) as string,
+        hash: expect.stringMatching(/^[0-9a-f]{12}$/) as string,
+      },
+    })
   })
 })
 
 describe('a figure in README', () => {
-  it.each([[513_456, '513 500'], [7975.4, '7 975'], [999.6, '1 000'], [25.37, '25.4'], [0.00812, '0.00812'], [0, '0'], [-1250, '-1 250']])('is %d as %s', (value, text) => {
+  it.each([
+    [513_456, '513 500'],
+    [7975.4, '7 975'],
+    [999.6, '1 000'],
+    [25.37, '25.4'],
+    [0.00812, '0.00812'],
+    [0, '0'],
+    [-1250, '-1 250'],
+  ])('is %d as %s', (value, text) => {
     expect(shown(value)).toBe(text)
   })
 

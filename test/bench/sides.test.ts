@@ -11,8 +11,12 @@ async function answersOf(side: Side): Promise<{ answers: number[][]; meanBatchRo
   const server = await openServer(side)
   try {
     const loaded = await server.load({ model, maxBatchSize: 8, intraOpNumThreads: 1 })
-    const answers = await Promise.all(Array.from({ length: callers }, (_, caller) => loaded.infer(feedsFor(model, caller))))
-    const values = answers.map((outputs) => Object.values(outputs).flatMap(({ data }) => Array.from(data as Float32Array)))
+    const answers = await Promise.all(
+      Array.from({ length: callers }, (_, caller) => loaded.infer(feedsFor(model, caller))),
+    )
+    const values = answers.map((outputs) =>
+      Object.values(outputs).flatMap(({ data }) => Array.from(data as Float32Array)),
+    )
     return { answers: values, meanBatchRows: loaded.meanBatchRows() }
   } finally {
     await server.close()
@@ -22,13 +26,17 @@ async function answersOf(side: Side): Promise<{ answers: number[][]; meanBatchRo
 describe('what is compared', async () => {
   const plain = await answersOf('plain')
 
-  it.each<Side>(['dataloader', 'piscina', ...(Object.keys(ourSides) as OurSide[])])('answers as plain ONNX Runtime does: %s', async (side) => {
-    const { answers } = await answersOf(side)
-    for (const [caller, values] of answers.entries()) {
-      expect(values).toHaveLength(plain.answers[caller]!.length)
-      for (const [index, value] of values.entries()) expect(value).toBeCloseTo(plain.answers[caller]![index]!, 4)
-    }
-  })
+  it.each<Side>(['dataloader', 'piscina', ...(Object.keys(ourSides) as OurSide[])])(
+    'answers as plain ONNX Runtime does: %s',
+    async (side) => {
+      const { answers } = await answersOf(side)
+      for (const [caller, values] of answers.entries()) {
+        expect(values).toHaveLength(plain.answers[caller]!.length)
+        for (const [index, value] of values.entries())
+          expect(value).toBeCloseTo(plain.answers[caller]![index]!, 4)
+      }
+    },
+  )
 
   it('joins requests where it says so', async () => {
     expect(plain.meanBatchRows).toBe(1)

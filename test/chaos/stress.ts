@@ -13,10 +13,14 @@ const { values } = parseArgs({
     plain: { type: 'boolean', default: false },
   },
 })
-const addon = fileURLToPath(new URL(`../../build/cmake/${values.plain ? 'Release' : 'Asan'}/zerohop.node`, import.meta.url))
-if (!existsSync(addon)) throw new Error(`there is no ${addon}: build it by npm run build:native${values.plain ? '' : ':asan'}`)
+const addon = fileURLToPath(
+  new URL(`../../build/cmake/${values.plain ? 'Release' : 'Asan'}/zerohop.node`, import.meta.url),
+)
+if (!existsSync(addon))
+  throw new Error(`there is no ${addon}: build it by npm run build:native${values.plain ? '' : ':asan'}`)
 
-const library = (name: string) => spawnSync('g++', [`-print-file-name=${name}`], { encoding: 'utf8' }).stdout.trim()
+const library = (name: string) =>
+  spawnSync('g++', [`-print-file-name=${name}`], { encoding: 'utf8' }).stdout.trim()
 
 const sanitizer = {
   // Node does not have them; the C++ library goes first, too, or exceptions are not seen.
@@ -45,7 +49,9 @@ const { status, signal, stdout } = spawnSync(process.execPath, [program], {
   },
 })
 console.log(stdout.trimEnd())
-const { faults = ['no report'] } = JSON.parse(stdout.trimEnd().split('\n').at(-1) || '{}') as { faults?: string[] }
+const { faults = ['no report'] } = JSON.parse(stdout.trimEnd().split('\n').at(-1) || '{}') as {
+  faults?: string[]
+}
 if (status !== 0 || faults.length > 0) {
   console.error(`stress with --seed ${values.seed}: ${signal ?? `code ${status}`}, ${faults.length} faults`)
   process.exitCode = 1

@@ -10,13 +10,33 @@ import { root, zerohop } from './run.ts'
 
 describe('zerohop', () => {
   it.each([
-    [1, ['types', 'missing.onnx'], /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/],
-    [1, ['inspect', 'missing.onnx'], /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/],
+    [
+      1,
+      ['types', 'missing.onnx'],
+      /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/,
+    ],
+    [
+      1,
+      ['inspect', 'missing.onnx'],
+      /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/,
+    ],
     [1, ['types', join(root, 'package.json')], /^ERR_MODEL_LOAD: Model 'package\.json' cannot be loaded/],
     [1, ['inspect', join(root, 'src')], /^ERR_MODEL_LOAD: Model 'src' cannot be loaded .*it is a directory/],
-    [1, ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'], /^error: ENOENT: .*out\.ts'\. What is read has to be there, and of what is written the folder: check the path\n$/],
-    [2, ['types', identity('float32', [2]), '--name', 'a-b'], /^error: .*'a-b' is invalid.*It has to be the name of an interface/],
-    [2, ['types', identity('float32', [2]), '--name', 'Float32Array'], /^error: .*'Float32Array' is invalid.*uses that name itself/],
+    [
+      1,
+      ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'],
+      /^error: ENOENT: .*out\.ts'\. What is read has to be there, and of what is written the folder: check the path\n$/,
+    ],
+    [
+      2,
+      ['types', identity('float32', [2]), '--name', 'a-b'],
+      /^error: .*'a-b' is invalid.*It has to be the name of an interface/,
+    ],
+    [
+      2,
+      ['types', identity('float32', [2]), '--name', 'Float32Array'],
+      /^error: .*'Float32Array' is invalid.*uses that name itself/,
+    ],
     [2, ['types', join(root, 'src'), '--name', 'Name'], /^error: .*is for one model, and this is a folder/],
     [2, ['types'], /^error: missing required argument 'model'/],
     [2, ['inspect', 'a.onnx', 'b.onnx'], /^error: too many arguments/],
@@ -47,9 +67,15 @@ describe('zerohop', () => {
     }
   })
   it.each([
-    ['types', identity('float32', [2])], ['types', 'missing.onnx'], ['inspect', identity('float32', [2])], ['--help'], ['--version'],
+    ['types', identity('float32', [2])],
+    ['types', 'missing.onnx'],
+    ['inspect', identity('float32', [2])],
+    ['--help'],
+    ['--version'],
   ])('ends quietly when nobody reads what it prints: %s %s', async (...line) => {
-    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...line], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...line], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     child.stdout.destroy()
     let stderr = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
@@ -59,16 +85,28 @@ describe('zerohop', () => {
     expect(stderr).toMatch(missing ? /^ERR_MODEL_NOT_FOUND: / : /^$/)
   })
   it('keeps its exit code when nobody reads its errors', async () => {
-    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), 'types', 'missing.onnx'], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), 'types', 'missing.onnx'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     child.stderr.destroy()
     expect(await once(child, 'exit')).toEqual([1, null])
   })
-  it.skipIf(process.platform !== 'linux').each(['types', 'inspect'])('tells in one line that there is no room for what %s prints', (command) => {
-    const full = openSync('/dev/full', 'w')
-    const { status, stderr } = spawnSync(process.execPath, [join(root, 'dist/cli/main.js'), command, identity('float32', [2])], { stdio: ['ignore', full, 'pipe'], encoding: 'utf8' })
-    closeSync(full)
-    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringMatching(/^error: ENOSPC: .*\n$/) })
-  })
+  it.skipIf(process.platform !== 'linux').each(['types', 'inspect'])(
+    'tells in one line that there is no room for what %s prints',
+    (command) => {
+      const full = openSync('/dev/full', 'w')
+      const { status, stderr } = spawnSync(
+        process.execPath,
+        [join(root, 'dist/cli/main.js'), command, identity('float32', [2])],
+        { stdio: ['ignore', full, 'pipe'], encoding: 'utf8' },
+      )
+      closeSync(full)
+      expect({ status, stderr }).toEqual({
+        status: 1,
+        stderr: expect.stringMatching(/^error: ENOSPC: .*\n$/),
+      })
+    },
+  )
   it('has a fault of its own end no command with a code that means something else', () => {
     const fault = new TypeError('nobody has thought of this')
     expect(failureOf(fault)).toEqual({ code: 'ERR_UNEXPECTED', message: fault.stack, exitCode: 1 })

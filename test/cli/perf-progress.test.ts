@@ -45,7 +45,11 @@ describe('the line that shows what goes on', () => {
   })
 
   it('gives the terminal its cursor back when the program is ended at once', () => {
-    const stream = Object.assign(new PassThrough({ encoding: 'utf8' }), { isTTY: true, columns: 200, rows: 50 })
+    const stream = Object.assign(new PassThrough({ encoding: 'utf8' }), {
+      isTTY: true,
+      columns: 200,
+      rows: 50,
+    })
     const before = process.listenerCount('exit')
     const line = new ProgressLine('{bar}', stream as never)
     line.begin(2, () => ({ value: 1 }))
@@ -58,7 +62,9 @@ describe('the line that shows what goes on', () => {
 
   it('is written every five seconds elsewhere, unless a program reads what there is', () => {
     vi.useFakeTimers()
-    expect(shown(false)).toBe('toldRequest Rate 0.3: window 3 of at most 3, 1 requests, 16 infer/sec, 500000 usec\n')
+    expect(shown(false)).toBe(
+      'toldRequest Rate 0.3: window 3 of at most 3, 1 requests, 16 infer/sec, 500000 usec\n',
+    )
     expect(shown(false, true)).toBe('told')
   })
 
@@ -67,8 +73,11 @@ describe('the line that shows what goes on', () => {
       import { ProgressLine } from ${JSON.stringify(`${root}dist/cli/progress-line.js`)}
       new ProgressLine('{bar}', Object.assign(process.stdout, { isTTY: true, cursorTo() {}, clearLine() {} })).begin(1, () => ({ value: 0 }))
       process.exit(130)`
-    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
-    for (const mode of ['?25', '?7']) expect(stdout.lastIndexOf(`\u001b[${mode}h`)).toBeGreaterThan(stdout.indexOf(`\u001b[${mode}l`))
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    })
+    for (const mode of ['?25', '?7'])
+      expect(stdout.lastIndexOf(`\u001b[${mode}h`)).toBeGreaterThan(stdout.indexOf(`\u001b[${mode}l`))
     expect(stdout).toContain('\u001b[?25l')
   })
 })

@@ -12,10 +12,16 @@ import { temporaryFolder } from '../triton-repository/temporary.ts'
 const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
 /** Runs `zerohop providers` in a folder of its own. */
-async function providers(line: string[], { cwd = temporaryFolder({}), env = {} }: { cwd?: string; env?: Record<string, string> } = {}) {
+async function providers(
+  line: string[],
+  { cwd = temporaryFolder({}), env = {} }: { cwd?: string; env?: Record<string, string> } = {},
+) {
   const options = { cwd, env: { ...process.env, VIRTUAL_ENV: '', PATH: '', ...env } } // without Python
   try {
-    return { code: 0, ...(await promisify(execFile)(process.execPath, [main, 'providers', ...line], options)) }
+    return {
+      code: 0,
+      ...(await promisify(execFile)(process.execPath, [main, 'providers', ...line], options)),
+    }
   } catch (error) {
     return error as { code: number; stdout: string; stderr: string }
   }
@@ -38,8 +44,18 @@ describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
 
   it.each([
     ['in node_modules above', 'node_modules/onnxruntime-ep-example/bin', 'libonnxruntime_ep_example.so', {}],
-    ['in .venv', '.venv/lib/python3.12/site-packages/onnxruntime_ep_example', 'libonnxruntime_providers_example_plugin.so', {}],
-    ['in the virtual environment that is active', 'env/Lib/site-packages/onnxruntime_ep_example', 'onnxruntime_providers_example_plugin.dll', { VIRTUAL_ENV: 'env' }],
+    [
+      'in .venv',
+      '.venv/lib/python3.12/site-packages/onnxruntime_ep_example',
+      'libonnxruntime_providers_example_plugin.so',
+      {},
+    ],
+    [
+      'in the virtual environment that is active',
+      'env/Lib/site-packages/onnxruntime_ep_example',
+      'onnxruntime_providers_example_plugin.dll',
+      { VIRTUAL_ENV: 'env' },
+    ],
   ])('finds what is installed %s, and says why it cannot be used', async (_, folder, file, env) => {
     const cwd = temporaryFolder({})
     mkdirSync(join(cwd, folder), { recursive: true })
@@ -55,15 +71,26 @@ describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
     const { stdout } = await providers(['--json', '--plugin', 'example=absent.so'])
     const found = JSON.parse(stdout) as { name: string; available: boolean; reason: string }[]
     expect(found.find(({ name }) => name === 'cpu')).toMatchObject({ source: 'built-in', available: true })
-    expect(found.at(-1)).toMatchObject({ name: 'example', source: 'plugin', available: false, reason: expect.stringContaining('no such library') })
+    expect(found.at(-1)).toMatchObject({
+      name: 'example',
+      source: 'plugin',
+      available: false,
+      reason: expect.stringContaining('no such library'),
+    })
   })
 
   it('refuses a plugin without a name', async () => {
-    expect(await providers(['--plugin', 'absent.so'])).toMatchObject({ code: 2, stderr: expect.stringContaining('a name and a path') })
+    expect(await providers(['--plugin', 'absent.so'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('a name and a path'),
+    })
   })
 
   it('says that it takes the addon', async () => {
-    expect(await providers([], { env: { ZEROHOP_NATIVE: 'off' } })).toMatchObject({ code: 1, stderr: expect.stringContaining('ERR_NATIVE_LOAD') })
+    expect(await providers([], { env: { ZEROHOP_NATIVE: 'off' } })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('ERR_NATIVE_LOAD'),
+    })
   })
 
   const { library, missing } = openVinoPlugin()

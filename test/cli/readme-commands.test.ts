@@ -6,20 +6,36 @@ import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root } from './run.ts'
 
-const [readme, ...pages] = ['README.md', 'docs/perf.md', 'docs/capacity-planning.md'].map((file) => readFileSync(join(root, file), 'utf8'))
+const [readme, ...pages] = ['README.md', 'docs/perf.md', 'docs/capacity-planning.md'].map((file) =>
+  readFileSync(join(root, file), 'utf8'),
+)
 const linesOf = (text: string) => [...text.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
 const lines = linesOf(readme!)
 const others = pages.flatMap(linesOf).filter((line) => !lines.includes(line))
 
 describe('README and what it links to', () => {
   it('shows every command', () => {
-    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'perf', 'providers', 'simulate', 'trace-export', 'trace-summary', 'tune', 'types'])
+    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual([
+      'devices',
+      'inspect',
+      'perf',
+      'providers',
+      'simulate',
+      'trace-export',
+      'trace-summary',
+      'tune',
+      'types',
+    ])
   })
 
   it.each([...lines, ...others])('is right that one can call zerohop %s', async (line) => {
     const cwd = temporaryFolder({})
     symlinkSync(join(root, 'examples'), join(cwd, 'examples'))
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(root, 'dist/cli/main.js'), ...line.split(' ')], { cwd })
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      [join(root, 'dist/cli/main.js'), ...line.split(' ')],
+      { cwd },
+    )
     const [, out] = /--out (\S+)/.exec(line) ?? []
     expect(out === undefined ? stdout : readFileSync(join(cwd, out), 'utf8')).not.toBe('')
     expect(stderr).toBe('')

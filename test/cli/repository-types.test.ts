@@ -16,9 +16,14 @@ const good = { code: 0, stdout: '', stderr: '' }
 
 describe('zerohop types of a repository', () => {
   it('has an initializer that is an input as well where the configuration calls it optional', async () => {
-    const config = 'max_batch_size: 0 input [{ name: "x" data_type: TYPE_FP32 dims: [4] }, { name: "w" data_type: TYPE_FP32 dims: [4] optional: true }]'
+    const config =
+      'max_batch_size: 0 input [{ name: "x" data_type: TYPE_FP32 dims: [4] }, { name: "w" data_type: TYPE_FP32 dims: [4] optional: true }]'
     const bytes = bytesOf(initializedInput({ batched: false }))
-    const folder = repository({ 'models/named/1/model.onnx': bytes, 'models/named/config.pbtxt': config, 'models/plain/1/model.onnx': bytes })
+    const folder = repository({
+      'models/named/1/model.onnx': bytes,
+      'models/named/config.pbtxt': config,
+      'models/plain/1/model.onnx': bytes,
+    })
     expect(await zerohop('types', join(folder, 'models'), '-o', join(folder, 'models.d.ts'))).toEqual(good)
     const [named, plain] = readFileSync(join(folder, 'models.d.ts'), 'utf8').split('export interface Plain')
     expect(named).toContain("w?: TypedTensor<'float32'> | Float32Array")
@@ -35,7 +40,8 @@ describe('zerohop types of a repository', () => {
       'models/word_list/config.pbtxt': 'max_batch_size: 0',
     })
     expect(await zerohop('types', join(folder, 'models'), '-o', join(folder, 'models.d.ts'))).toEqual(good)
-    expect(readFileSync(join(folder, 'models.d.ts'), 'utf8')).toBe(`// Written by \`zerohop types\`; write it anew when a model changes.
+    expect(readFileSync(join(folder, 'models.d.ts'), 'utf8'))
+      .toBe(`// Written by \`zerohop types\`; write it anew when a model changes.
 import type { TypedTensor } from 'onnxruntime-node'
 import type { ModelSignature } from 'zerohop'
 
@@ -124,12 +130,32 @@ export interface Twice extends ModelSignature {
   const uses: [name: string, code: string, error: RegExp | null][] = [
     ['right use', 'await numbers.infer({ x: Float32Array.of(1, 2) })', null],
     ['a misspelt input', 'await numbers.infer({ X: Float32Array.of(1, 2) })', /'X' does not exist/],
-    ['a missing input', 'await both.infer({ a: new Tensor("int32", Int32Array.of(1), [1, 1]) })', /Property 'b' is missing/],
-    ['a tensor of another type', 'await numbers.infer({ x: new Tensor("int32", Int32Array.of(1, 2), [1, 2]) })', /not assignable/],
+    [
+      'a missing input',
+      'await both.infer({ a: new Tensor("int32", Int32Array.of(1), [1, 1]) })',
+      /Property 'b' is missing/,
+    ],
+    [
+      'a tensor of another type',
+      'await numbers.infer({ x: new Tensor("int32", Int32Array.of(1, 2), [1, 2]) })',
+      /not assignable/,
+    ],
     ['data of another type', 'await numbers.infer({ x: Int32Array.of(1, 2) })', /not assignable/],
-    ['a misspelt model', "engine.model<Models['number']>('number')", /'number' does not exist|Property 'number'/],
-    ['an output that is not there', 'void (await numbers.infer({ x: Float32Array.of(1, 2) })).z', /Property 'z' does not exist/],
-    ['an output taken for another type', 'const data: Int32Array = (await numbers.infer({ x: Float32Array.of(1, 2) })).y.data', /not assignable/],
+    [
+      'a misspelt model',
+      "engine.model<Models['number']>('number')",
+      /'number' does not exist|Property 'number'/,
+    ],
+    [
+      'an output that is not there',
+      'void (await numbers.infer({ x: Float32Array.of(1, 2) })).z',
+      /Property 'z' does not exist/,
+    ],
+    [
+      'an output taken for another type',
+      'const data: Int32Array = (await numbers.infer({ x: Float32Array.of(1, 2) })).y.data',
+      /not assignable/,
+    ],
   ]
   it('makes wrong use an error of the compiler', async () => {
     const folder = repository({
@@ -139,9 +165,13 @@ export interface Twice extends ModelSignature {
         field(11, value('a', tensorType(6, ['', '']))), field(11, value('b', tensorType(6, ['', '']))), field(12, value('y', tensorType(6, ['', '']))),
       ),
     }) // prettier-ignore
-    expect(await zerohopWithoutAddon('types', join(folder, 'models'), '--out', join(folder, 'models.d.ts'))).toEqual(good)
+    expect(
+      await zerohopWithoutAddon('types', join(folder, 'models'), '--out', join(folder, 'models.d.ts')),
+    ).toEqual(good)
     for (const [index, [, code]] of uses.entries()) {
-      writeFileSync(join(folder, `use-${index}.ts`), `
+      writeFileSync(
+        join(folder, `use-${index}.ts`),
+        `
         import { InferenceEngine, Tensor } from 'zerohop'
         import type { Models } from './models.d.ts'
         const engine = new InferenceEngine()
@@ -150,7 +180,8 @@ export interface Twice extends ModelSignature {
         export const used = [engine, numbers, both, Tensor]
         ${code}
         export {}
-      `)
+      `,
+      )
     }
     writeFileSync(join(folder, 'all.ts'), uses.map((_, index) => `import './use-${index}.ts'\n`).join(''))
     const errors = (await compile(join(folder, 'all.ts'))).stdout.split(/\n(?=\S)/)
@@ -209,7 +240,10 @@ export interface Twice extends ModelSignature {
   })
 
   it('mentions models for other backends, and writes the rest', async () => {
-    const folder = repository({ 'models/good/1/model.onnx': bytesOf(identity('float32', [2])), 'models/torch/config.pbtxt': 'backend: "pytorch"' })
+    const folder = repository({
+      'models/good/1/model.onnx': bytesOf(identity('float32', [2])),
+      'models/torch/config.pbtxt': 'backend: "pytorch"',
+    })
     const { code, stdout, stderr } = await zerohop('types', join(folder, 'models'))
     expect(code).toBe(0)
     expect(stdout).toContain("'good': Good\n}\n")
@@ -230,12 +264,17 @@ export interface Twice extends ModelSignature {
       expect.stringMatching(new RegExp(`^ERR_MODEL_LOAD: .*${basename(folder)}.*: left out are 'empty', '.*'$`)),
     ]) // prettier-ignore
     const nothing = repository({ 'models/note.txt': '' }) // no folder
-    expect(await zerohop('types', join(nothing, 'models'))).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('it has no models') })
+    expect(await zerohop('types', join(nothing, 'models'))).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('it has no models'),
+    })
   })
 
   it.skipIf(!hasShared)(`knows Triton's examples${missingShared}`, async () => {
     const { stdout } = await zerohop('types', sharedPath('models/triton-repository'))
     expect(stdout).toContain("    INPUT0: TypedTensor<'int8'> | Int8Array\n")
-    for (const name of ['simple', 'simple_int8', 'simple_string', 'simple_sequence', 'simple_dyna_sequence']) expect(stdout).toContain(`  '${name}': Simple`)
+    for (const name of ['simple', 'simple_int8', 'simple_string', 'simple_sequence', 'simple_dyna_sequence'])
+      expect(stdout).toContain(`  '${name}': Simple`)
   })
 })

@@ -22,13 +22,16 @@ export async function runScript(script: string, line: readonly string[], env = p
 }
 
 /** Runs `zerohop`. */
-export const zerohop = (...line: readonly string[]): Promise<Ended> => runScript(`${root}dist/cli/main.js`, line)
+export const zerohop = (...line: readonly string[]): Promise<Ended> =>
+  runScript(`${root}dist/cli/main.js`, line)
 
 /** The same where there is no addon. */
-export const zerohopWithoutAddon = (...line: readonly string[]): Promise<Ended> => runScript(`${root}dist/cli/main.js`, line, { ...process.env, ZEROHOP_NATIVE: 'off' })
+export const zerohopWithoutAddon = (...line: readonly string[]): Promise<Ended> =>
+  runScript(`${root}dist/cli/main.js`, line, { ...process.env, ZEROHOP_NATIVE: 'off' })
 
 /** Compiles a file as strict TypeScript; what the compiler has to say. */
 export function compile(file: string, more: readonly string[] = []): Promise<Ended> {
-  const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
+  const options =
+    '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
   return runScript(`${root}node_modules/typescript/bin/tsc`, [...options.split(' '), ...more, file])
 }

@@ -18,7 +18,15 @@ function recordingOf(arrivals: readonly Arrival[]): string {
   return path
 }
 
-async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object; check: PredictionCheck | null; sizes: SeldomSizes | null }> {
+async function predicted(
+  ...line: string[]
+): Promise<{
+  recorded: SimulationResult | null
+  predicted: SimulationResult
+  configuration: object
+  check: PredictionCheck | null
+  sizes: SeldomSizes | null
+}> {
   const { code, stdout, stderr } = await zerohop('simulate', '--json', ...line)
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return JSON.parse(stdout) as Awaited<ReturnType<typeof predicted>>
@@ -27,7 +35,17 @@ async function predicted(...line: string[]): Promise<{ recorded: SimulationResul
 /** 50 requests of 20 ms each, one after the other. */
 const alone = Array.from({ length: 50 }, (_, index): Arrival => {
   const atUs = index * 50_000
-  const run = { takenAtUs: atUs, rows: 2, requests: 1, instance: 'm_0', gatherUs: 0, handOverUs: 0, runUs: 20_000, wakeUs: 0, scatterUs: 0 }
+  const run = {
+    takenAtUs: atUs,
+    rows: 2,
+    requests: 1,
+    instance: 'm_0',
+    gatherUs: 0,
+    handOverUs: 0,
+    runUs: 20_000,
+    wakeUs: 0,
+    scatterUs: 0,
+  }
   return { atUs, rows: 2, model: 'm', latencyUs: 20_000, runs: [run] }
 })
 
@@ -55,20 +73,56 @@ describe('zerohop simulate', () => {
     expect(tooFast.predicted.p99Ms).toBeGreaterThan(400)
     const two = await predicted('--replay', path, '--speed', '5', '--instances', '2')
     expect(two.predicted.p99Ms).toBeCloseTo(20, 6)
-    const batched = await predicted('--replay', path, '--speed', '5', '--max-batch-size', '4', '--service', '2:20,4:21')
+    const batched = await predicted(
+      '--replay',
+      path,
+      '--speed',
+      '5',
+      '--max-batch-size',
+      '4',
+      '--service',
+      '2:20,4:21',
+    )
     expect(batched.predicted.p99Ms).toBeLessThan(100)
   })
 
   it('makes up requests that were not recorded', async () => {
-    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--request-count', '800')
+    const { predicted: closed } = await predicted(
+      '--concurrency',
+      '16',
+      '--service',
+      '1:10,8:20',
+      '--request-count',
+      '800',
+    )
     expect(closed).toMatchObject({ answered: 800, batches: { 8: 100 } })
     expect(closed.p50Ms).toBeCloseTo(40, 6)
-    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--request-count', '100')
+    const { predicted: open } = await predicted(
+      '--request-rate',
+      '10',
+      '--service',
+      '3:10',
+      '-b',
+      '3',
+      '--request-count',
+      '100',
+    )
     expect(open).toMatchObject({ answered: 100, batches: { 3: 100 } })
   })
 
   it('measures what runs of a model take', async () => {
-    const { predicted: found } = await predicted('--concurrency', '4', '--request-count', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
+    const { predicted: found } = await predicted(
+      '--concurrency',
+      '4',
+      '--request-count',
+      '100',
+      '-m',
+      identity('float32'),
+      '--max-batch-size',
+      '4',
+      '--calibration-seconds',
+      '0.5',
+    )
     expect(found.answered).toBe(100)
     expect(found.p50Ms).toBeGreaterThan(0)
   })
@@ -81,9 +135,34 @@ describe('zerohop simulate', () => {
     } satisfies Arrival['config'] // prettier-ignore
     const path = recordingOf([{ ...first, config }, ...alone.slice(1)])
     const { configuration } = await predicted('--replay', path)
-    expect(configuration).toEqual({ instances: 2, maxBatchSize: 4, joinRequests: true, preferredBatchSizes: [4], maxQueueDelayMs: 7, latencyTargetMs: 0, priorityLevels: 3 })
-    const other = await predicted('--replay', path, '--max-queue-delay-us', '0', '--instances', '1', '--max-batch-size', '2', '--priority-levels', '1')
-    expect(other.configuration).toMatchObject({ instances: 1, maxBatchSize: 2, preferredBatchSizes: [], maxQueueDelayMs: 0, priorityLevels: 1 })
+    expect(configuration).toEqual({
+      instances: 2,
+      maxBatchSize: 4,
+      joinRequests: true,
+      preferredBatchSizes: [4],
+      maxQueueDelayMs: 7,
+      latencyTargetMs: 0,
+      priorityLevels: 3,
+    })
+    const other = await predicted(
+      '--replay',
+      path,
+      '--max-queue-delay-us',
+      '0',
+      '--instances',
+      '1',
+      '--max-batch-size',
+      '2',
+      '--priority-levels',
+      '1',
+    )
+    expect(other.configuration).toMatchObject({
+      instances: 1,
+      maxBatchSize: 2,
+      preferredBatchSizes: [],
+      maxQueueDelayMs: 0,
+      priorityLevels: 1,
+    })
   })
 
   it('prints a table', async () => {
@@ -100,23 +179,46 @@ describe('zerohop simulate', () => {
     const { check } = await predicted('--replay', path, '--speed', '5', '--instances', '2')
     expect(check).toMatchObject({ isTrusted: true, p99Off: expect.closeTo(0, 6) as number })
     // Nor is it less to be trusted for what it is asked.
-    expect((await zerohop('simulate', '--replay', path, '--service', '2:30')).stdout).not.toContain('not to be trusted')
-    const slower = recordingOf(alone.map((arrival, index) => ({ ...arrival, latencyUs: 2 * arrival.latencyUs!, ...(index === 0 ? { config } : {}) })))
+    expect((await zerohop('simulate', '--replay', path, '--service', '2:30')).stdout).not.toContain(
+      'not to be trusted',
+    )
+    const slower = recordingOf(
+      alone.map((arrival, index) => ({
+        ...arrival,
+        latencyUs: 2 * arrival.latencyUs!,
+        ...(index === 0 ? { config } : {}),
+      })),
+    )
     const { stdout } = await zerohop('simulate', '--replay', slower)
-    expect(stdout).toMatch(/off for the recording as it was: p99 -50\.0 %, answers\/s \+0\.\d %\nnot to be trusted: /)
+    expect(stdout).toMatch(
+      /off for the recording as it was: p99 -50\.0 %, answers\/s \+0\.\d %\nnot to be trusted: /,
+    )
   })
 
   it('does not trust what it says of sizes that never ran, and advises to have them measured', async () => {
     const path = recordingOf([{ ...alone[0]!, config: { ...pairs, maxBatchSize: 8 } }, ...alone.slice(1)])
     const same = await predicted('--replay', path)
-    expect(same).toMatchObject({ sizes: { batches: 50, neverRan: 0, seldomRan: 0, isTrusted: true }, check: { isTrusted: true } })
+    expect(same).toMatchObject({
+      sizes: { batches: 50, neverRan: 0, seldomRan: 0, isTrusted: true },
+      check: { isTrusted: true },
+    })
     const fast = await predicted('--replay', path, '--speed', '8')
-    expect(fast).toMatchObject({ sizes: { seldomRan: 0, isTrusted: false }, check: { p99Off: expect.closeTo(0, 6) as number, isTrusted: false } })
+    expect(fast).toMatchObject({
+      sizes: { seldomRan: 0, isTrusted: false },
+      check: { p99Off: expect.closeTo(0, 6) as number, isTrusted: false },
+    })
     expect(fast.sizes!.neverRan).toBe(fast.sizes!.batches - (fast.predicted.batches[2] ?? 0))
     const { stdout } = await zerohop('simulate', '--replay', path, '--speed', '8')
-    expect(stdout).toMatch(/of \d+ predicted batches \d+ have sizes that never ran in the recording, 0 such as ran fewer than 3 times/)
-    expect(stdout).toMatch(/\nnot to be trusted: that is more than 10 % of the batches; have their times measured by -m model\.onnx, or give them by --service\n$/)
-    expect(await predicted('--replay', path, '--speed', '8', '--service', '2:20,8:40')).toMatchObject({ sizes: null, check: { isTrusted: true } })
+    expect(stdout).toMatch(
+      /of \d+ predicted batches \d+ have sizes that never ran in the recording, 0 such as ran fewer than 3 times/,
+    )
+    expect(stdout).toMatch(
+      /\nnot to be trusted: that is more than 10 % of the batches; have their times measured by -m model\.onnx, or give them by --service\n$/,
+    )
+    expect(await predicted('--replay', path, '--speed', '8', '--service', '2:20,8:40')).toMatchObject({
+      sizes: null,
+      check: { isTrusted: true },
+    })
   })
 
   it('tells a target for latency in JSON only where there is one', async () => {
@@ -126,7 +228,12 @@ describe('zerohop simulate', () => {
   })
 
   it('serves priorities in their order where there are levels', async () => {
-    const arrivals = Array.from({ length: 20 }, (_, index): Arrival => ({ atUs: 0, rows: 1, priority: index < 10 ? 2 : 1, timeoutMs: index < 10 ? 105 : 10_000 }))
+    const arrivals = Array.from({ length: 20 }, (_, index): Arrival => ({
+      atUs: 0,
+      rows: 1,
+      priority: index < 10 ? 2 : 1,
+      timeoutMs: index < 10 ? 105 : 10_000,
+    }))
     const path = recordingOf(arrivals)
     const line = ['--replay', path, '--service', '1:10', '--max-batch-size', '1']
     // The ten of the higher level take 100 ms; the others then have time for one, or at most two.
@@ -135,7 +242,18 @@ describe('zerohop simulate', () => {
   })
 
   it('joins requests of about the same cost, within a budget', async () => {
-    const line = ['--concurrency', '128', '--costs', '37:0.9,400:0.1', '--service', '1:0.2,20000:200', '--max-batch-size', '32', '--request-count', '2000']
+    const line = [
+      '--concurrency',
+      '128',
+      '--costs',
+      '37:0.9,400:0.1',
+      '--service',
+      '1:0.2,20000:200',
+      '--max-batch-size',
+      '32',
+      '--request-count',
+      '2000',
+    ]
     const byCost = await predicted(...line, '--max-batch-cost', '4096')
     expect(byCost.configuration).toMatchObject({ costs: { maxBatchCost: 4096, joinBy: 'cost' } })
     expect(byCost.predicted.costs!.largestBatchCost).toBeLessThanOrEqual(4096)
@@ -145,20 +263,57 @@ describe('zerohop simulate', () => {
   })
 
   it.each([
-    [['--request-rate', '5', '--service', '1:2', '--max-batch-cost', '5'], '--max-batch-cost and --max-padding-share need --costs', 2],
+    [
+      ['--request-rate', '5', '--service', '1:2', '--max-batch-cost', '5'],
+      '--max-batch-cost and --max-padding-share need --costs',
+      2,
+    ],
     [['--request-rate', '5', '--costs', '5:1', '--service', '1:2'], '--costs needs --service', 2],
-    [['--request-rate', '5', '--service', '1:2', '--max-batch-size', '2', '--costs', '5:1', '--join-by', 'arrival', '--max-batch-cost', '5'], 'limit nothing with --join-by arrival', 2],
+    [
+      [
+        '--request-rate',
+        '5',
+        '--service',
+        '1:2',
+        '--max-batch-size',
+        '2',
+        '--costs',
+        '5:1',
+        '--join-by',
+        'arrival',
+        '--max-batch-cost',
+        '5',
+      ],
+      'limit nothing with --join-by arrival',
+      2,
+    ],
     [['--request-rate', '5', '--costs', '5:1', '--max-padding-share', '2'], 'and at most 1', 2],
     [['--request-rate', '5', '--costs', '5:1:2', '--service', '1:2'], 'It has to be cost:share,...', 2],
     [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
-    [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
-    [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
+    [
+      ['--request-rate', '5', '--concurrency', '5'],
+      'has to be given, and not --request-rate and --concurrency',
+      2,
+    ],
+    [
+      ['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'],
+      '--service and --model cannot be given together',
+      2,
+    ],
     [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
     [['--request-rate', '5', '--service', 'foo'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
     [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
-    [['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'], '--preferred-batch-sizes: expected sizes of at most 1', 1],
+    [
+      ['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'],
+      '--preferred-batch-sizes: expected sizes of at most 1',
+      1,
+    ],
     [['--request-rate', '5', '--service', '1:2', '--instances', '1000000000'], 'from 1 to 256', 2],
-    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1', 1],
+    [
+      ['--request-rate', '5', '--service', '1:2', '-b', '2'],
+      '--max-batch-size: expected at least 2, the rows of the largest request, received 1',
+      1,
+    ],
   ])('refuses %j in one line', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('simulate', ...line)
     expect(code).toBe(exitCode)

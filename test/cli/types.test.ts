@@ -10,23 +10,37 @@ describe('zerohop types', () => {
   it('prints the signature of a model', async () => {
     const { code, stdout, stderr } = await zerohop('types', identity('float32', [2]))
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toMatch(/export interface IdentityFloat322 extends ModelSignature \{\n {2}inputs: \{\n {4}\/\*\* float32 \[N, 2\] \*\//)
+    expect(stdout).toMatch(
+      /export interface IdentityFloat322 extends ModelSignature \{\n {2}inputs: \{\n {4}\/\*\* float32 \[N, 2\] \*\//,
+    )
   })
   it('has bytes for the inputs that are loaded as images, and says which those can be', async () => {
     const model = identity('float32', [3, 30, 40])
     const { code, stdout, stderr } = await zerohop('types', model, '--image', 'x')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toContain("x: TypedTensor<'float32'> | Float32Array | Uint8Array\n")
-    expect(await zerohop('types', model, '-i', 'y')).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining("expected an input of images ('x'), received 'y'") })
-    expect(await zerohop('types', identity('float32', [2]), '-i', 'x')).toMatchObject({ stderr: expect.stringContaining('(the model has none)') })
-    expect(await zerohop('types', temporaryFolder({}), '-i', 'x')).toMatchObject({ code: 2, stderr: expect.stringContaining('is for one model') })
+    expect(await zerohop('types', model, '-i', 'y')).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining("expected an input of images ('x'), received 'y'"),
+    })
+    expect(await zerohop('types', identity('float32', [2]), '-i', 'x')).toMatchObject({
+      stderr: expect.stringContaining('(the model has none)'),
+    })
+    expect(await zerohop('types', temporaryFolder({}), '-i', 'x')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('is for one model'),
+    })
   })
   it('does not write over the model, by whatever path that is named', async () => {
     const folder = temporaryFolder({ 'm.onnx': readFileSync(identity('float32', [2])) })
     symlinkSync('m.onnx', join(folder, 'link.ts'))
     for (const out of ['m.onnx', 'link.ts']) {
       const { code, stderr } = await zerohop('types', join(folder, 'm.onnx'), '--out', join(folder, out))
-      expect({ code, stderr }).toEqual({ code: 2, stderr: "error: option '-o, --out <file>' names the model itself\n" })
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: "error: option '-o, --out <file>' names the model itself\n",
+      })
     }
     expect(readFileSync(join(folder, 'm.onnx'))).toEqual(readFileSync(identity('float32', [2])))
   })
@@ -35,8 +49,9 @@ describe('zerohop types', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
   it('writes a file that type-checks, and that refuses wrong names and types when compiled', async () => {
-    const folder = temporaryFolder({
-      'use.ts': `
+    const folder = temporaryFolder(
+      {
+        'use.ts': `
         import { InferenceEngine, Tensor } from 'zerohop'
         import { decodeImage } from 'zerohop/image'
         import type { Words } from './words.ts'
@@ -66,18 +81,23 @@ describe('zerohop types', () => {
         // @ts-expect-error no such output
         void (await words.infer({ x: ['a', 'b'] })).z
       `,
-    }, join(root, '.cache/types-test'))
+      },
+      join(root, '.cache/types-test'),
+    )
     const written = await Promise.all([
       zerohop('types', identity('float32', [2]), '--name', 'Numbers', '--out', join(folder, 'numbers.ts')),
       zerohop('types', identityUnbatched('string', [2]), '-n', 'Words', '-o', join(folder, 'words.ts')),
     ])
     expect(written).toEqual(Array(2).fill({ code: 0, stdout: '', stderr: '' }))
-    expect(readFileSync(join(folder, 'words.ts'), 'utf8')).toContain('export interface Words extends ModelSignature')
+    expect(readFileSync(join(folder, 'words.ts'), 'utf8')).toContain(
+      'export interface Words extends ModelSignature',
+    )
     expect(await compile(join(folder, 'use.ts'))).toEqual({ code: 0, stdout: '', stderr: '' })
   })
   it('knows what only the native executor carries, also where that cannot be had', async () => {
-    const folder = temporaryFolder({
-      'use.ts': `
+    const folder = temporaryFolder(
+      {
+        'use.ts': `
         import { InferenceEngine, type RawTensor } from 'zerohop'
         import type { Forest } from './forest.ts'
         import type { TypedTensor } from 'onnxruntime-node'
@@ -100,10 +120,24 @@ describe('zerohop types', () => {
         await perhaps.infer({ i: output_label })
         void [probability, data, answer]
       `,
-    }, join(root, '.cache/types-test'))
-    await zerohopWithoutAddon('types', join(root, 'test/models/sklearn/forest.onnx'), '--out', join(folder, 'forest.ts'))
+      },
+      join(root, '.cache/types-test'),
+    )
+    await zerohopWithoutAddon(
+      'types',
+      join(root, 'test/models/sklearn/forest.onnx'),
+      '--out',
+      join(folder, 'forest.ts'),
+    )
     await zerohopWithoutAddon('types', castTo('bfloat16'), '--name', 'Bits', '--out', join(folder, 'bits.ts'))
-    await zerohopWithoutAddon('types', optionalAsIs('vector', tensor('float32', ['N'])), '--name', 'Perhaps', '--out', join(folder, 'perhaps.ts'))
+    await zerohopWithoutAddon(
+      'types',
+      optionalAsIs('vector', tensor('float32', ['N'])),
+      '--name',
+      'Perhaps',
+      '--out',
+      join(folder, 'perhaps.ts'),
+    )
     expect(await compile(join(folder, 'use.ts'))).toEqual({ code: 0, stdout: '', stderr: '' })
   })
 })

@@ -17,6 +17,8 @@ describe.runIf(process.platform === 'linux')('of a user whom the system does not
 
   it('there is none where it says nothing, and why is told', () => {
     vi.stubEnv('XDG_CACHE_HOME', undefined)
-    expect(userCacheFolder).toThrow('this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be')
+    expect(userCacheFolder).toThrow(
+      'this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be',
+    )
   })
 })

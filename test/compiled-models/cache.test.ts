@@ -16,7 +16,14 @@ import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
 const runtime = { executor: 'native', ortVersion: openNativeOrt().version ?? '', onCpuOnly: true } as const
-const options = (dir: string) => ({ cache: resolveCache({ dir }), verify: 'none', verifyTimeoutMs: undefined, providers: [], workers: {} }) as const
+const options = (dir: string) =>
+  ({
+    cache: resolveCache({ dir }),
+    verify: 'none',
+    verifyTimeoutMs: undefined,
+    providers: [],
+    workers: {},
+  }) as const
 
 describe('a model that was loaded before', () => {
   it.each([
@@ -37,7 +44,9 @@ describe('a model that was loaded before', () => {
     const [dir, folder] = [ownFolder(), ownFolder()]
     await cachedLoad(dir, { path: perceptron() })
     copyFileSync(perceptron(), join(folder, 'elsewhere.onnx'))
-    expect((await cachedLoad(dir, { path: join(folder, 'elsewhere.onnx') }, { verify: 'none' })).origin.compiled).toBe(true)
+    expect(
+      (await cachedLoad(dir, { path: join(folder, 'elsewhere.onnx') }, { verify: 'none' })).origin.compiled,
+    ).toBe(true)
   })
 
   it.each([
@@ -56,7 +65,8 @@ describe('a model that was loaded before', () => {
     const first = await joining()
     expect(first).toMatchObject({ rows: 'independent', how })
     const notes = join(dir, 'compiled-models-v1', 'notes')
-    const written = () => readdirSync(notes).some((name) => readFileSync(join(notes, name), 'utf8').includes(note))
+    const written = () =>
+      readdirSync(notes).some((name) => readFileSync(join(notes, name), 'utf8').includes(note))
     await until(written) // nobody waits for it
     const asked = vi.spyOn(NativeExecutor.prototype, 'prove').mockClear()
     const runs = vi.spyOn(WorkerSession.prototype, 'runSample').mockClear()
@@ -69,20 +79,34 @@ describe('a model that was loaded before', () => {
     const dir = ownFolder()
     await cachedLoad(dir, { path: perceptron() })
     const preparation = new ModelPreparation(options(dir))
-    const prepare = () => preparation.prepare('model', resolveConfig('model', { path: perceptron() }), () => runtime, new AbortController().signal)
+    const prepare = () =>
+      preparation.prepare(
+        'model',
+        resolveConfig('model', { path: perceptron() }),
+        () => runtime,
+        new AbortController().signal,
+      )
     const [one, other] = await Promise.all([prepare(), prepare()])
     for (let at = 0; at < 5; at++) {
       one!.learnt({ [`one ${at}`]: '1' })
       other!.learnt({ [`other ${at}`]: '1' })
     }
     const notes = join(dir, 'compiled-models-v1', 'notes')
-    const written = () => readdirSync(notes).filter((name) => name.endsWith('.json')).flatMap((name) => readFileSync(join(notes, name), 'utf8').match(/(one|other) \d/g) ?? [])
+    const written = () =>
+      readdirSync(notes)
+        .filter((name) => name.endsWith('.json'))
+        .flatMap((name) => readFileSync(join(notes, name), 'utf8').match(/(one|other) \d/g) ?? [])
     await until(() => written().length === 10) // nobody waits for it
   })
 
   it('is served on by another thread when its compiled form is gone', async () => {
     const dir = ownFolder()
-    const engine = new InferenceEngine({ cache: { dir }, verify: 'child', executor: 'binding', cpuWorkers: 1 })
+    const engine = new InferenceEngine({
+      cache: { dir },
+      verify: 'child',
+      executor: 'binding',
+      cpuWorkers: 1,
+    })
     const threads: { terminate(): Promise<number> }[] = []
     const note = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
     process.on('worker', note)
@@ -98,10 +122,19 @@ describe('a model that was loaded before', () => {
 })
 
 describe('another entry is made for', () => {
-  async function isKnown(dir: string, config: ModelOptions, other: Partial<ModelRuntime> = {}): Promise<boolean> {
+  async function isKnown(
+    dir: string,
+    config: ModelOptions,
+    other: Partial<ModelRuntime> = {},
+  ): Promise<boolean> {
     const preparation = new ModelPreparation(options(dir))
     const resolved = resolveConfig('model', { path: perceptron(), ...config })
-    const { origin } = await preparation.prepare('model', resolved, () => ({ ...runtime, ...other }), new AbortController().signal)
+    const { origin } = await preparation.prepare(
+      'model',
+      resolved,
+      () => ({ ...runtime, ...other }),
+      new AbortController().signal,
+    )
     return origin.compiled
   }
 
@@ -112,7 +145,14 @@ describe('another entry is made for', () => {
       expect(cache.enabled).toBe(true)
       const same = await Promise.all([
         isKnown(dir, {}),
-        isKnown(dir, { sessionOptions: { intraOpNumThreads: 1, enableCpuMemArena: false, logId: 'mine', extra: { 'session.intra_op.allow_spinning': '1' } } }),
+        isKnown(dir, {
+          sessionOptions: {
+            intraOpNumThreads: 1,
+            enableCpuMemArena: false,
+            logId: 'mine',
+            extra: { 'session.intra_op.allow_spinning': '1' },
+          },
+        }),
         isKnown(dir, { maxBatchSize: 4, warmup: false, instanceGroup: [{ kind: 'cpu', count: 3 }] }),
       ])
       const others = await Promise.all([
@@ -122,26 +162,46 @@ describe('another entry is made for', () => {
         isKnown(dir, { sessionOptions: { freeDimensionOverrides: { N: 1 } } }),
         isKnown(dir, { sessionOptions: { extra: { 'session.disable_prepacking': '1' } } }),
       ])
-      expect([same, others]).toEqual([[true, true, true], [false, false, false, false, false]])
+      expect([same, others]).toEqual([
+        [true, true, true],
+        [false, false, false, false, false],
+      ])
     })
   })
 
   it.each([
-    ['a graph that is written elsewhere', { sessionOptions: { optimizedModelFilePath: '/nowhere/model.onnx' } }, 'optimizedModelFilePath'],
+    [
+      'a graph that is written elsewhere',
+      { sessionOptions: { optimizedModelFilePath: '/nowhere/model.onnx' } },
+      'optimizedModelFilePath',
+    ],
     ['a profile', { sessionOptions: { enableProfiling: true, profileFilePrefix: 'x' } }, 'profiled'],
-    ['external data in memory', { sessionOptions: { externalData: [{ path: 'w', data: new Uint8Array(1) }] } }, 'in memory'],
+    [
+      'external data in memory',
+      { sessionOptions: { externalData: [{ path: 'w', data: new Uint8Array(1) }] } },
+      'in memory',
+    ],
   ] as const)('but none with %s, which says why', async (_, config, why) => {
     const dir = ownFolder()
     const preparation = new ModelPreparation({ ...options(dir), verify: 'child' })
     const resolved = resolveConfig('model', { path: perceptron(), ...config })
-    const { origin } = await preparation.prepare('model', resolved, () => runtime, new AbortController().signal)
+    const { origin } = await preparation.prepare(
+      'model',
+      resolved,
+      () => runtime,
+      new AbortController().signal,
+    )
     expect(origin.compiled).toBe(false)
     expect(origin.reason).toContain(why)
   })
 })
 
 describe('a cache that grows over its limit', () => {
-  const bytes = (entry: string) => ['model.onnx', 'model.weights', 'manifest.json'].reduce((sum, file) => sum + statSync(join(entry, file)).size, 0)
+  const bytes = (entry: string) =>
+    ['model.onnx', 'model.weights', 'manifest.json'].reduce(
+      (sum, file) => sum + statSync(join(entry, file)).size,
+      0,
+    )
 
   it('loses what was not used for the longest time', async () => {
     const dir = ownFolder()
@@ -167,14 +227,25 @@ describe('a cache that grows over its limit', () => {
     const [ahead] = entriesIn(dir)
     const nextYear = new Date(Date.now() + 365 * 24 * 3_600_000)
     utimesSync(join(dir, 'compiled-models-v1', 'used', ahead!.split('/').at(-1)!), nextYear, nextYear)
-    const { origin } = await cachedLoad(dir, { path: perceptron(2) }, { cache: { maxBytes: Math.ceil(1.5 * bytes(ahead!)) } })
-    expect([origin.compiled, entriesIn(dir).length, entriesIn(dir).includes(ahead!)]).toEqual([true, 1, false])
+    const { origin } = await cachedLoad(
+      dir,
+      { path: perceptron(2) },
+      { cache: { maxBytes: Math.ceil(1.5 * bytes(ahead!)) } },
+    )
+    expect([origin.compiled, entriesIn(dir).length, entriesIn(dir).includes(ahead!)]).toEqual([
+      true,
+      1,
+      false,
+    ])
   })
 
   it('does not take in a model that is larger than it, and says so; a larger cache does', async () => {
     const dir = ownFolder()
     const small = await cachedLoad(dir, { path: perceptron() }, { cache: { maxBytes: 1000 } })
-    expect(small.origin).toMatchObject({ compiled: false, reason: expect.stringContaining('cache.maxBytes is 1000') as string })
+    expect(small.origin).toMatchObject({
+      compiled: false,
+      reason: expect.stringContaining('cache.maxBytes is 1000') as string,
+    })
     expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
   })
 })
@@ -186,6 +257,10 @@ describe('the environment', () => {
     expect(resolveCache({ dir: '/else' }, '/somewhere')?.dir).toBe('/else')
     expect(resolveCache({ maxBytes: 5 }, 'off')).toEqual({ dir: null, maxBytes: 5 })
     expect(resolveCache(false, '/somewhere')).toBe(null)
-    expect([resolveVerify(undefined, 'none'), resolveVerify(undefined, ''), resolveVerify('child', 'none')]).toEqual(['none', 'child', 'child'])
+    expect([
+      resolveVerify(undefined, 'none'),
+      resolveVerify(undefined, ''),
+      resolveVerify('child', 'none'),
+    ]).toEqual(['none', 'child', 'child'])
   })
 })

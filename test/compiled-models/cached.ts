@@ -2,7 +2,14 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { InferenceEngine, type CacheCapability, type EngineOptions, type ModelConfig, type ModelOrigin, type OutputValue } from '../../src/index.ts'
+import {
+  InferenceEngine,
+  type CacheCapability,
+  type EngineOptions,
+  type ModelConfig,
+  type ModelOrigin,
+  type OutputValue,
+} from '../../src/index.ts'
 import { row } from './models.ts'
 
 /** A folder for one test. */
@@ -21,15 +28,23 @@ export interface CachedLoad {
 }
 
 /** Loads a model with a cache in `dir`, has it answer once, and closes the engine. */
-export async function cachedLoad(dir: string, config: ModelConfig, options: EngineOptions = {}): Promise<CachedLoad> {
-  const engine = new InferenceEngine({ verify: 'child', ...options, cache: { dir, ...(options.cache as object | undefined) } })
+export async function cachedLoad(
+  dir: string,
+  config: ModelConfig,
+  options: EngineOptions = {},
+): Promise<CachedLoad> {
+  const engine = new InferenceEngine({
+    verify: 'child',
+    ...options,
+    cache: { dir, ...(options.cache as object | undefined) },
+  })
   try {
     const startMs = performance.now()
     const model = await engine.load('model', config)
     const loadMs = performance.now() - startMs
     const { cache } = engine.capabilities()
     const { y } = await model.infer({ x: row() })
-    return { y: [...((y as { data: Float32Array }).data)], origin: cache.models['model']!, cache, loadMs }
+    return { y: [...(y as { data: Float32Array }).data], origin: cache.models['model']!, cache, loadMs }
   } finally {
     await engine.close()
   }
@@ -39,7 +54,10 @@ export async function cachedLoad(dir: string, config: ModelConfig, options: Engi
 export async function plainLoad(config: ModelConfig): Promise<number[]> {
   const engine = new InferenceEngine({ cache: false, verify: 'none' })
   try {
-    const outputs = (await (await engine.load('model', config)).infer({ x: row() })) as Record<string, OutputValue>
+    const outputs = (await (await engine.load('model', config)).infer({ x: row() })) as Record<
+      string,
+      OutputValue
+    >
     return [...(outputs['y'] as { data: Float32Array }).data]
   } finally {
     await engine.close()

@@ -1,5 +1,18 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ownIdentity } from '../../src/compiled-models/process-identity.ts'
@@ -48,7 +61,10 @@ const faults: [what: string, harm: (entry: string) => void][] = [
   ['weights that others may write to', (entry) => chmodSync(join(entry, weights), 0o666)],
   ['a graph that its group may write to', (entry) => chmodSync(join(entry, graph), 0o460)],
   ['a folder that others may write to', (entry) => chmodSync(entry, 0o777)],
-  ['a file where its folder was', (entry) => (rmSync(entry, { recursive: true }), writeFileSync(entry, 'no entry'))],
+  [
+    'a file where its folder was',
+    (entry) => (rmSync(entry, { recursive: true }), writeFileSync(entry, 'no entry')),
+  ],
 ]
 if (asRoot) {
   faults.push(
@@ -105,14 +121,21 @@ describe('a model that is replaced under its path', () => {
     const path = join(folder, 'model.onnx')
     const put = (seed: number) => {
       const source = make(seed)
-      for (const ending of more) copyFileSync(source.replace('.onnx', ending), join(folder, source.replace('.onnx', ending).split('/').at(-1)!))
+      for (const ending of more)
+        copyFileSync(
+          source.replace('.onnx', ending),
+          join(folder, source.replace('.onnx', ending).split('/').at(-1)!),
+        )
       copyFileSync(source, path)
     }
     put(1)
     const first = await cachedLoad(dir, { path })
     put(2)
     const second = await cachedLoad(dir, { path })
-    expect([first.y, second.y]).toEqual([await plainLoad({ path: make(1) }), await plainLoad({ path: make(2) })])
+    expect([first.y, second.y]).toEqual([
+      await plainLoad({ path: make(1) }),
+      await plainLoad({ path: make(2) }),
+    ])
     expect([first.origin.compiled, second.origin.compiled, entriesIn(dir).length]).toEqual([true, true, 2])
   })
 
@@ -127,7 +150,10 @@ describe('a model that is replaced under its path', () => {
     const first = await cachedLoad(dir, { path })
     copyFileSync(outside(2), beside)
     const second = await cachedLoad(dir, { path })
-    expect([first.y, second.y]).toEqual([await plainLoad({ path: perceptronOutside(1) }), await plainLoad({ path: perceptronOutside(2) })])
+    expect([first.y, second.y]).toEqual([
+      await plainLoad({ path: perceptronOutside(1) }),
+      await plainLoad({ path: perceptronOutside(2) }),
+    ])
   })
 })
 
@@ -141,84 +167,108 @@ describe('a cache that cannot be written to', () => {
     expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('ENOTDIR') as string })
   })
 
-  it.runIf(process.platform === 'linux')('because its file system has no such folders: that is not tried for ever', async () => {
-    for (const dir of ['/proc/self/cache', '/proc']) {
-      const { origin, cache } = await cachedLoad(dir, { path: perceptron() }, { verify: 'none' })
-      expect([origin.compiled, cache.enabled]).toEqual([false, false])
-      expect(cache.reason).toMatch(/ENOENT|EACCES|EPERM/)
-    }
-  })
+  it.runIf(process.platform === 'linux')(
+    'because its file system has no such folders: that is not tried for ever',
+    async () => {
+      for (const dir of ['/proc/self/cache', '/proc']) {
+        const { origin, cache } = await cachedLoad(dir, { path: perceptron() }, { verify: 'none' })
+        expect([origin.compiled, cache.enabled]).toEqual([false, false])
+        expect(cache.reason).toMatch(/ENOENT|EACCES|EPERM/)
+      }
+    },
+  )
 
-  it.skipIf(!canMount())('because its disk is only to be read: models are served without it, and those that it has out of it', async () => {
-    const dir = mounted('4m')
-    const config = { path: perceptron() }
-    await cachedLoad(dir, config)
-    execFileSync('mount', ['-o', 'remount,ro', dir])
-    const known = await cachedLoad(dir, config)
-    expect([known.origin.compiled, known.y]).toEqual([true, await plainLoad(config)])
-    const other = await cachedLoad(dir, { path: perceptron(2) })
-    expect(other.y).toEqual(await plainLoad({ path: perceptron(2) }))
-    expect(other.origin.compiled).toBe(false)
-    expect(other.cache).toMatchObject({ enabled: false, reason: expect.stringContaining('EROFS') as string })
-  })
+  it.skipIf(!canMount())(
+    'because its disk is only to be read: models are served without it, and those that it has out of it',
+    async () => {
+      const dir = mounted('4m')
+      const config = { path: perceptron() }
+      await cachedLoad(dir, config)
+      execFileSync('mount', ['-o', 'remount,ro', dir])
+      const known = await cachedLoad(dir, config)
+      expect([known.origin.compiled, known.y]).toEqual([true, await plainLoad(config)])
+      const other = await cachedLoad(dir, { path: perceptron(2) })
+      expect(other.y).toEqual(await plainLoad({ path: perceptron(2) }))
+      expect(other.origin.compiled).toBe(false)
+      expect(other.cache).toMatchObject({
+        enabled: false,
+        reason: expect.stringContaining('EROFS') as string,
+      })
+    },
+  )
 
-  it.skipIf(!canMount())('because its disk is full: models are served without it, and that is said', async () => {
-    const dir = mounted('64k')
-    const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
-    expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), false])
-    expect(cache).toMatchObject({ enabled: false, reason: expect.stringMatching(/bytes free|ENOSPC/) as string })
-  })
+  it.skipIf(!canMount())(
+    'because its disk is full: models are served without it, and that is said',
+    async () => {
+      const dir = mounted('64k')
+      const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
+      expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), false])
+      expect(cache).toMatchObject({
+        enabled: false,
+        reason: expect.stringMatching(/bytes free|ENOSPC/) as string,
+      })
+    },
+  )
 
-  it.skipIf(!canMount())('is written to again when what fills its disk was left by a process that was killed', async () => {
-    const dir = mounted('4m')
-    const [place] = ownIdentity().split('.')
-    const left = join(dir, 'compiled-models-v1', 'unfinished', `${place}.${2 ** 22 + 1}.1-left`) // a number above what the system gives
-    mkdirSync(left, { recursive: true, mode: 0o700 })
-    writeFileSync(join(left, 'model.weights'), Buffer.alloc(3 * 2 ** 20))
-    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
-    expect(existsSync(left)).toBe(false)
-  })
+  it.skipIf(!canMount())(
+    'is written to again when what fills its disk was left by a process that was killed',
+    async () => {
+      const dir = mounted('4m')
+      const [place] = ownIdentity().split('.')
+      const left = join(dir, 'compiled-models-v1', 'unfinished', `${place}.${2 ** 22 + 1}.1-left`) // a number above what the system gives
+      mkdirSync(left, { recursive: true, mode: 0o700 })
+      writeFileSync(join(left, 'model.weights'), Buffer.alloc(3 * 2 ** 20))
+      expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
+      expect(existsSync(left)).toBe(false)
+    },
+  )
 
-  it.skipIf(!canMount())('is written to again when what fills its disk are models that were not used for a while, and only then', async () => {
-    const dir = mounted('4m')
-    await cachedLoad(dir, { path: perceptron() })
-    const room = join(dir, 'compiled-models-v1')
-    const [first] = entriesIn(dir)
-    const longAgo = new Date(Date.now() - 3_600_000)
-    const unused = (key: string, bytes: number) => {
-      mkdirSync(join(room, 'entries', key), { recursive: true, mode: 0o700 })
-      writeFileSync(join(room, 'entries', key, weights), Buffer.alloc(bytes))
-      writeFileSync(join(room, 'used', key), '')
-      utimesSync(join(room, 'used', key), longAgo, longAgo)
-    }
-    unused('large', 3 * 2 ** 20)
-    expect((await cachedLoad(dir, { path: perceptron(2) })).origin.compiled).toBe(true)
-    expect([existsSync(join(room, 'entries', 'large')), existsSync(first!)]).toEqual([false, true])
-    unused('small', 1000)
-    writeFileSync(join(dir, 'of others'), Buffer.alloc(3 * 2 ** 20))
-    expect((await cachedLoad(dir, { path: perceptron(3) })).origin.compiled).toBe(false)
-    expect(existsSync(join(room, 'entries', 'small'))).toBe(true)
-  })
+  it.skipIf(!canMount())(
+    'is written to again when what fills its disk are models that were not used for a while, and only then',
+    async () => {
+      const dir = mounted('4m')
+      await cachedLoad(dir, { path: perceptron() })
+      const room = join(dir, 'compiled-models-v1')
+      const [first] = entriesIn(dir)
+      const longAgo = new Date(Date.now() - 3_600_000)
+      const unused = (key: string, bytes: number) => {
+        mkdirSync(join(room, 'entries', key), { recursive: true, mode: 0o700 })
+        writeFileSync(join(room, 'entries', key, weights), Buffer.alloc(bytes))
+        writeFileSync(join(room, 'used', key), '')
+        utimesSync(join(room, 'used', key), longAgo, longAgo)
+      }
+      unused('large', 3 * 2 ** 20)
+      expect((await cachedLoad(dir, { path: perceptron(2) })).origin.compiled).toBe(true)
+      expect([existsSync(join(room, 'entries', 'large')), existsSync(first!)]).toEqual([false, true])
+      unused('small', 1000)
+      writeFileSync(join(dir, 'of others'), Buffer.alloc(3 * 2 ** 20))
+      expect((await cachedLoad(dir, { path: perceptron(3) })).origin.compiled).toBe(false)
+      expect(existsSync(join(room, 'entries', 'small'))).toBe(true)
+    },
+  )
 
-  it.skipIf(!canMount())('because its disk has filled up while a model was compiled: nothing that is not whole is kept', async () => {
-    const dir = mounted('1200k')
-    mkdirSync(join(dir, 'fill'))
-    const config = { path: perceptron() }
-    // It seems to have room; when the model is written it has less.
-    for (const kept of [1130, 1100, 1090, 1080, 1070, 1060]) {
-      writeFileSync(join(dir, 'fill', 'file'), Buffer.alloc(0))
-      const loading = cachedLoad(dir, config)
-      setTimeout(() => {
-        try {
-          writeFileSync(join(dir, 'fill', 'file'), Buffer.alloc(kept * 1024))
-        } catch {
-          // full, which is what was to be
-        }
-      }, 100)
-      expect((await loading).y).toEqual(await plainLoad(config))
-      rmSync(join(dir, 'compiled-models-v1'), { recursive: true, force: true })
-    }
-  })
+  it.skipIf(!canMount())(
+    'because its disk has filled up while a model was compiled: nothing that is not whole is kept',
+    async () => {
+      const dir = mounted('1200k')
+      mkdirSync(join(dir, 'fill'))
+      const config = { path: perceptron() }
+      // It seems to have room; when the model is written it has less.
+      for (const kept of [1130, 1100, 1090, 1080, 1070, 1060]) {
+        writeFileSync(join(dir, 'fill', 'file'), Buffer.alloc(0))
+        const loading = cachedLoad(dir, config)
+        setTimeout(() => {
+          try {
+            writeFileSync(join(dir, 'fill', 'file'), Buffer.alloc(kept * 1024))
+          } catch {
+            // full, which is what was to be
+          }
+        }, 100)
+        expect((await loading).y).toEqual(await plainLoad(config))
+        rmSync(join(dir, 'compiled-models-v1'), { recursive: true, force: true })
+      }
+    },
+  )
 })
 
 describe('a cache in a folder', () => {

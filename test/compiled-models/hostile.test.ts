@@ -1,4 +1,19 @@
-import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CacheFolder } from '../../src/compiled-models/cache-folder.ts'
@@ -36,7 +51,13 @@ describe('what lies in the cache under the name of an entry', () => {
     ['the entry of another model', (hostile, entry) => cpSync(hostile, entry, { recursive: true })],
     ['a link to a folder elsewhere', (hostile, entry) => symlinkSync(hostile, entry)],
     ['a link to nothing', (_, entry) => symlinkSync('/nowhere', entry)],
-    ['a folder of links', (hostile, entry) => (mkdirSync(entry), readdirSync(hostile).forEach((file) => symlinkSync(join(hostile, file), join(entry, file))))],
+    [
+      'a folder of links',
+      (hostile, entry) => (
+        mkdirSync(entry),
+        readdirSync(hostile).forEach((file) => symlinkSync(join(hostile, file), join(entry, file)))
+      ),
+    ],
   ])('is not used when it is %s', async (_, put) => {
     const dir = await swapped(put)
     const { y, origin } = await cachedLoad(dir, { path: perceptron(1) })
@@ -113,17 +134,34 @@ describe('the folder of the cache', () => {
     const first = await engine.load('first', { path: perceptron(1) })
     rmSync(join(dir, layout), { recursive: true })
     const second = await engine.load('second', { path: perceptron(2) })
-    const answers = await Promise.all([first, second].map(async (model) => [...((await model.infer({ x: row() })).y as { data: Float32Array }).data]))
-    expect(answers).toEqual([await plainLoad({ path: perceptron(1) }), await plainLoad({ path: perceptron(2) })])
-    expect(engine.capabilities().cache).toMatchObject({ enabled: true, models: { second: { compiled: true } } })
+    const answers = await Promise.all(
+      [first, second].map(async (model) => [
+        ...((await model.infer({ x: row() })).y as { data: Float32Array }).data,
+      ]),
+    )
+    expect(answers).toEqual([
+      await plainLoad({ path: perceptron(1) }),
+      await plainLoad({ path: perceptron(2) }),
+    ])
+    expect(engine.capabilities().cache).toMatchObject({
+      enabled: true,
+      models: { second: { compiled: true } },
+    })
   })
 
   it('is not used where all may put another one in its place', async () => {
     const dir = ownFolder()
     chmodSync(dir, 0o777)
     const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
-    expect([y, origin.compiled, existsSync(join(dir, layout))]).toEqual([await plainLoad({ path: perceptron() }), false, false])
-    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('other users may write') as string })
+    expect([y, origin.compiled, existsSync(join(dir, layout))]).toEqual([
+      await plainLoad({ path: perceptron() }),
+      false,
+      false,
+    ])
+    expect(cache).toMatchObject({
+      enabled: false,
+      reason: expect.stringContaining('other users may write') as string,
+    })
     chmodSync(dir, 0o1777) // as /tmp is
     expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
   })
@@ -135,7 +173,10 @@ describe('the folder of the cache', () => {
     chownSync(join(dir, layout), 12_345, 12_345)
     const { y, cache } = await cachedLoad(dir, { path: perceptron() })
     expect(y).toEqual(await plainLoad({ path: perceptron() }))
-    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('belongs to user 12345') as string })
+    expect(cache).toMatchObject({
+      enabled: false,
+      reason: expect.stringContaining('belongs to user 12345') as string,
+    })
     expect(existsSync(entry!)).toBe(true)
   })
 
@@ -149,10 +190,16 @@ describe('the folder of the cache', () => {
   it('is read where the permission model of Node.js lets nothing be written', async () => {
     const dir = ownFolder()
     await cachedLoad(dir, { path: perceptron() })
-    const permission = process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission'
+    const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+      ? '--permission'
+      : '--experimental-permission'
     const flags = [permission, '--allow-fs-read=*', '--allow-worker', '--allow-addons', '--no-warnings']
     const loaded = await loadElsewhere(dir, perceptron(), {}, { flags }).loaded
-    expect([loaded?.compiled, loaded?.children, loaded?.y]).toEqual([true, 0, await plainLoad({ path: perceptron() })])
+    expect([loaded?.compiled, loaded?.children, loaded?.y]).toEqual([
+      true,
+      0,
+      await plainLoad({ path: perceptron() }),
+    ])
   })
 
   it('is a link to a folder elsewhere only if the user has made that one', async () => {
@@ -162,19 +209,22 @@ describe('the folder of the cache', () => {
     expect([origin.compiled, cache.enabled, readdirSync(elsewhere)]).toEqual([false, false, []])
   })
 
-  it.runIf(process.platform === 'linux')("is in the user's, which is never a place below where the process happens to be", () => {
-    vi.stubEnv('HOME', '/home/me')
-    vi.stubEnv('XDG_CACHE_HOME', '/caches')
-    expect(userCacheFolder()).toBe('/caches')
-    for (const none of ['', 'relative/caches']) {
-      vi.stubEnv('XDG_CACHE_HOME', none)
-      expect(userCacheFolder()).toBe('/home/me/.cache')
-    }
-    for (const home of ['', 'relative']) {
-      vi.stubEnv('HOME', home)
-      expect(() => userCacheFolder()).toThrow('no home folder')
-    }
-  })
+  it.runIf(process.platform === 'linux')(
+    "is in the user's, which is never a place below where the process happens to be",
+    () => {
+      vi.stubEnv('HOME', '/home/me')
+      vi.stubEnv('XDG_CACHE_HOME', '/caches')
+      expect(userCacheFolder()).toBe('/caches')
+      for (const none of ['', 'relative/caches']) {
+        vi.stubEnv('XDG_CACHE_HOME', none)
+        expect(userCacheFolder()).toBe('/home/me/.cache')
+      }
+      for (const home of ['', 'relative']) {
+        vi.stubEnv('HOME', home)
+        expect(() => userCacheFolder()).toThrow('no home folder')
+      }
+    },
+  )
 })
 
 describe('a process that ends by itself while it compiles', () => {
@@ -186,9 +236,19 @@ describe('a process that ends by itself while it compiles', () => {
     expect(await loaded).toBe(null)
     expect(child.exitCode).toBe(7)
     expect(pid).toBeGreaterThan(0)
-    expect(['unfinished', 'locks', 'entries'].map((room) => readdirSync(join(dir, layout, room)))).toEqual([[], [], []])
+    expect(['unfinished', 'locks', 'entries'].map((room) => readdirSync(join(dir, layout, room)))).toEqual([
+      [],
+      [],
+      [],
+    ])
     // What is killed takes a moment to be gone.
-    await vi.waitFor(() => expect(existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')).toBe(false), { timeout: 5000 })
+    await vi.waitFor(
+      () =>
+        expect(
+          existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z '),
+        ).toBe(false),
+      { timeout: 5000 },
+    )
   })
 })
 
@@ -197,47 +257,58 @@ describeNative('an entry that is taken away between being looked at and being op
     const dir = ownFolder()
     await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
     const { openAhead } = NativeExecutor.prototype
-    const opening = vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (this: NativeExecutor, ...args) {
+    const opening = vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (
+      this: NativeExecutor,
+      ...args
+    ) {
       for (const entry of entriesIn(dir)) rmSync(entry, { recursive: true })
       return openAhead.apply(this, args)
     })
     const { y, origin } = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
     expect(opening).toHaveBeenCalledOnce()
     opening.mockRestore()
-    expect([y, origin]).toEqual([await plainLoad({ path: perceptron() }), { compiled: false, reason: expect.stringContaining('cannot be opened') as string }])
+    expect([y, origin]).toEqual([
+      await plainLoad({ path: perceptron() }),
+      { compiled: false, reason: expect.stringContaining('cannot be opened') as string },
+    ])
   })
 })
 
-describe.runIf(process.getuid !== undefined)('a folder that another user could put something else in the place of', () => {
-  it.each([0o777, 0o775])('holds no cache, however deep it lies (mode %i)', (mode) => {
-    const open = join(ownFolder(), 'open')
-    mkdirSync(join(open, 'own', 'cache'), { recursive: true })
-    chmodSync(open, mode)
-    expect(() => CacheFolder.open(join(open, 'own', 'cache'))).toThrow(`other users may write to ${open}`)
-  })
+describe.runIf(process.getuid !== undefined)(
+  'a folder that another user could put something else in the place of',
+  () => {
+    it.each([0o777, 0o775])('holds no cache, however deep it lies (mode %i)', (mode) => {
+      const open = join(ownFolder(), 'open')
+      mkdirSync(join(open, 'own', 'cache'), { recursive: true })
+      chmodSync(open, mode)
+      expect(() => CacheFolder.open(join(open, 'own', 'cache'))).toThrow(`other users may write to ${open}`)
+    })
 
-  it('holds one where it is sticky', () => {
-    const open = join(ownFolder(), 'open')
-    mkdirSync(open)
-    chmodSync(open, 0o1777)
-    expect(CacheFolder.open(join(open, 'cache')).root).toBe(join(open, 'cache', layout))
-  })
+    it('holds one where it is sticky', () => {
+      const open = join(ownFolder(), 'open')
+      mkdirSync(open)
+      chmodSync(open, 0o1777)
+      expect(CacheFolder.open(join(open, 'cache')).root).toBe(join(open, 'cache', layout))
+    })
 
-  it.runIf(asRoot)('holds none where a folder above it belongs to another user', () => {
-    const foreign = join(ownFolder(), 'foreign')
-    mkdirSync(join(foreign, 'own'), { recursive: true })
-    chownSync(foreign, 12_345, 12_345)
-    expect(() => CacheFolder.open(join(foreign, 'own', 'cache'))).toThrow(`${foreign} belongs to user 12345`)
-  })
+    it.runIf(asRoot)('holds none where a folder above it belongs to another user', () => {
+      const foreign = join(ownFolder(), 'foreign')
+      mkdirSync(join(foreign, 'own'), { recursive: true })
+      chownSync(foreign, 12_345, 12_345)
+      expect(() => CacheFolder.open(join(foreign, 'own', 'cache'))).toThrow(
+        `${foreign} belongs to user 12345`,
+      )
+    })
 
-  it('holds none when a link leads there', () => {
-    const [open, own] = [join(ownFolder(), 'open'), ownFolder()]
-    mkdirSync(join(open, 'cache'), { recursive: true })
-    chmodSync(open, 0o777)
-    symlinkSync(join(open, 'cache'), join(own, 'link'))
-    expect(() => CacheFolder.open(join(own, 'link'))).toThrow(`other users may write to ${open}`)
-  })
-})
+    it('holds none when a link leads there', () => {
+      const [open, own] = [join(ownFolder(), 'open'), ownFolder()]
+      mkdirSync(join(open, 'cache'), { recursive: true })
+      chmodSync(open, 0o777)
+      symlinkSync(join(open, 'cache'), join(own, 'link'))
+      expect(() => CacheFolder.open(join(own, 'link'))).toThrow(`other users may write to ${open}`)
+    })
+  },
+)
 
 describe('what was read of an entry', () => {
   const entryOf = async () => {
@@ -261,16 +332,19 @@ describe('what was read of an entry', () => {
     expect(isAsRead(cache, manifest)).toBe(false)
   })
 
-  it.runIf(process.getuid !== undefined)('is not to be believed once others may write to a folder of it, or above it', async () => {
-    const { dir, cache, folder, manifest } = await entryOf()
-    for (const open of [dir, cache.root, folder]) {
-      const { mode } = statSync(open)
-      chmodSync(open, 0o777)
-      expect(isAsRead(cache, manifest)).toBe(false)
-      chmodSync(open, mode)
-      expect(isAsRead(cache, manifest)).toBe(true)
-    }
-  })
+  it.runIf(process.getuid !== undefined)(
+    'is not to be believed once others may write to a folder of it, or above it',
+    async () => {
+      const { dir, cache, folder, manifest } = await entryOf()
+      for (const open of [dir, cache.root, folder]) {
+        const { mode } = statSync(open)
+        chmodSync(open, 0o777)
+        expect(isAsRead(cache, manifest)).toBe(false)
+        chmodSync(open, mode)
+        expect(isAsRead(cache, manifest)).toBe(true)
+      }
+    },
+  )
 })
 
 describe('a sealed manifest of a wrong form', () => {
@@ -279,7 +353,10 @@ describe('a sealed manifest of a wrong form', () => {
     ['whose files are a number', (manifest) => ({ ...manifest, files: 5 })],
     ['without files', (manifest) => ({ ...manifest, files: undefined })],
     ['with a file that is null', (manifest) => ({ ...manifest, files: [null] })],
-    ['with a file of a size that is no whole number', (manifest) => ({ ...manifest, files: [{ name: 'model.onnx', byteLength: 0.5, hash: '', state: '' }] })],
+    [
+      'with a file of a size that is no whole number',
+      (manifest) => ({ ...manifest, files: [{ name: 'model.onnx', byteLength: 0.5, hash: '', state: '' }] }),
+    ],
     ['without a graph', (manifest) => ({ ...manifest, files: [] })],
   ])('is made anew: one %s', async (_, wrong) => {
     const dir = ownFolder()
@@ -289,6 +366,9 @@ describe('a sealed manifest of a wrong form', () => {
     await writeSealed(path, wrong(manifest), 0o400)
     const { y, origin } = await cachedLoad(dir, { path: perceptron() })
     expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), true])
-    expect(readSealed<Record<string, unknown>>(path)).toMatchObject({ key: manifest['key'], files: (manifest['files'] as { name: string }[]).map(({ name }) => ({ name })) })
+    expect(readSealed<Record<string, unknown>>(path)).toMatchObject({
+      key: manifest['key'],
+      files: (manifest['files'] as { name: string }[]).map(({ name }) => ({ name })),
+    })
   })
 })

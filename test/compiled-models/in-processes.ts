@@ -19,9 +19,20 @@ export interface LoadedElsewhere {
  * @param more `exits`: it ends by itself (7) as soon as it has started another one; `execPath`: what it takes for Node.js.
  * @param limits what `ulimit` is given before; `flags` of Node.js.
  */
-export function loadElsewhere(dir: string | null, path: string, more: { exits?: boolean; execPath?: string } = {}, { limits = '', flags = [] as string[] } = {}): { readonly child: ChildProcess; readonly loaded: Promise<LoadedElsewhere | null> } {
-  const shell = limits === '' ? { execArgv: flags } : { execPath: '/bin/sh', execArgv: ['-c', `ulimit ${limits}; exec "$0" "$@"`, process.execPath] }
-  const child = fork(loadProgram, [JSON.stringify({ dir, path, ...more })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], ...shell })
+export function loadElsewhere(
+  dir: string | null,
+  path: string,
+  more: { exits?: boolean; execPath?: string } = {},
+  { limits = '', flags = [] as string[] } = {},
+): { readonly child: ChildProcess; readonly loaded: Promise<LoadedElsewhere | null> } {
+  const shell =
+    limits === ''
+      ? { execArgv: flags }
+      : { execPath: '/bin/sh', execArgv: ['-c', `ulimit ${limits}; exec "$0" "$@"`, process.execPath] }
+  const child = fork(loadProgram, [JSON.stringify({ dir, path, ...more })], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    ...shell,
+  })
   const loaded = new Promise<LoadedElsewhere | null>((resolve) => {
     let word: LoadedElsewhere | null = null
     child.on('message', (said: LoadedElsewhere | { pid: number }) => {

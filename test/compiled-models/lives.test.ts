@@ -7,7 +7,13 @@ import { holdsLater } from '../../src/instance/warm-up.ts'
 import { cudaProviderInstalled } from '../../src/workers/cuda-provider.ts'
 import { EngineProviders } from '../../src/workers/engine-providers.ts'
 import { WorkerSession } from '../../src/workers/worker-session.ts'
-import { InferenceEngine, type EngineOptions, type Model, type ModelConfig, type ModelOptions } from '../../src/index.ts'
+import {
+  InferenceEngine,
+  type EngineOptions,
+  type Model,
+  type ModelConfig,
+  type ModelOptions,
+} from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
@@ -81,15 +87,32 @@ describe('a model is tried with what is said of it', () => {
   const sequence: ModelOptions = {
     maxBatchSize: 8,
     sequence: {
-      controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'end' }, { input: 'ID', kind: 'correlationId' }],
+      controls: [
+        { input: 'START', kind: 'start' },
+        { input: 'END', kind: 'end' },
+        { input: 'ID', kind: 'correlationId' },
+      ],
       state: [{ input: 'before', output: 'state' }],
     },
   }
   it.each<[string, () => ModelConfig]>([
     ['sequences', () => ({ path: accumulator(), ...sequence })],
-    ['shapes of requests', () => ({ path: perceptron(), inputs: [{ name: 'x', dims: [8, 8], reshape: [64] }], outputs: [{ name: 'y', labels: [...'abcdefgh'] }] })],
-    ['instances that come and go', () => ({ path: perceptron(), instanceGroup: [{ minInstances: 2, maxInstances: 4, gpus: 'all' }] })],
-    ['warming in all sizes, and shared answers', () => ({ path: perceptron(), warmup: { data: 'random', batchSizes: 'all' }, responseCache: true })],
+    [
+      'shapes of requests',
+      () => ({
+        path: perceptron(),
+        inputs: [{ name: 'x', dims: [8, 8], reshape: [64] }],
+        outputs: [{ name: 'y', labels: [...'abcdefgh'] }],
+      }),
+    ],
+    [
+      'instances that come and go',
+      () => ({ path: perceptron(), instanceGroup: [{ minInstances: 2, maxInstances: 4, gpus: 'all' }] }),
+    ],
+    [
+      'warming in all sizes, and shared answers',
+      () => ({ path: perceptron(), warmup: { data: 'random', batchSizes: 'all' }, responseCache: true }),
+    ],
   ])('%s', async (_, config) => {
     const engine = cachedEngine(ownFolder())
     const model = await engine.load('model', config())
@@ -104,7 +127,10 @@ describe('a model that is known', () => {
   async function runsOfSecond(config: ModelOptions): Promise<{ runs: number; notes: string }> {
     const dir = ownFolder()
     const notes = join(dir, 'compiled-models-v1', 'notes')
-    const written = () => readdirSync(notes).map((name) => readFileSync(join(notes, name), 'utf8')).join()
+    const written = () =>
+      readdirSync(notes)
+        .map((name) => readFileSync(join(notes, name), 'utf8'))
+        .join()
     await cachedLoad(dir, { path: perceptron(), ...config })
     await until(() => written().includes('proof '))
     const spy = vi.spyOn(WorkerSession.prototype, 'runSample').mockClear()
@@ -118,7 +144,12 @@ describe('a model that is known', () => {
     const asked = await runsOfSecond({ warmup: { data: 'zeros', batchSizes: [1, 4], count: 3 } })
     expect(asked.runs).toBe(6)
     expect(asked.notes).not.toContain('zeros')
-    expect(['warm', 'warm ["harmless",null]', 'proof []', 'warm ["zeros",[1]]'].map(holdsLater)).toEqual([true, true, true, false])
+    expect(['warm', 'warm ["harmless",null]', 'proof []', 'warm ["zeros",[1]]'].map(holdsLater)).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ])
   })
 })
 
@@ -134,13 +165,19 @@ describe('a model that could not be compiled', () => {
       vi.restoreAllMocks()
       return origin
     }
-    expect([await loadedAfter(0), await loadedAfter(23)].map(({ reason }) => reason)).toEqual([failed!.reason, failed!.reason])
+    expect([await loadedAfter(0), await loadedAfter(23)].map(({ reason }) => reason)).toEqual([
+      failed!.reason,
+      failed!.reason,
+    ])
     expect((await loadedAfter(25)).compiled).toBe(true)
   })
 
   it('and never can be is not', async () => {
     const dir = ownFolder()
-    const config = { path: perceptron(), sessionOptions: { enableProfiling: true, profileFilePrefix: join(dir, 'profile') } }
+    const config = {
+      path: perceptron(),
+      sessionOptions: { enableProfiling: true, profileFilePrefix: join(dir, 'profile') },
+    }
     await cachedLoad(dir, config)
     const [entry] = entriesIn(dir)
     const manifest = readFileSync(join(entry!, 'manifest.json'), 'utf8')
@@ -166,7 +203,11 @@ describeNative('a compiled model', () => {
     const dir = ownFolder()
     await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
     const { openAhead } = NativeExecutor.prototype
-    vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (this: NativeExecutor, _, options) {
+    vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (
+      this: NativeExecutor,
+      _,
+      options,
+    ) {
       return openAhead.call(this, join(dir, 'nothing.onnx'), options)
     })
     const second = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
@@ -179,13 +220,18 @@ describeNative('a compiled model', () => {
     const aborted = new AbortController()
     const { openAhead } = NativeExecutor.prototype
     const releases: boolean[] = []
-    vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (this: NativeExecutor, ...args) {
+    vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (
+      this: NativeExecutor,
+      ...args
+    ) {
       const ahead = openAhead.apply(this, args)!
       aborted.abort(new Error('not any more'))
       return { opened: ahead.opened, release: () => void (releases.push(true), ahead.release()) }
     })
     const engine = cachedEngine(dir, { executor: 'native' })
-    const error = await engine.load('model', { path: perceptron() }, { signal: aborted.signal }).catch((reason: Error) => reason)
+    const error = await engine
+      .load('model', { path: perceptron() }, { signal: aborted.signal })
+      .catch((reason: Error) => reason)
     expect((error as Error).message).toBe('not any more')
     await engine.close()
     expect(releases.length).toBeGreaterThan(0)

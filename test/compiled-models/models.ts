@@ -13,20 +13,28 @@ export function perceptron(seed = 1): string {
 export function unfollowed(): string {
   return modelPath('cached-unfollowed-mean', () => {
     const branch = (name: string, operator: string, attributes = {}) =>
-      graph(name).output(`${name}-y`, 'float32', ['N', classes]).node(operator, ['z'], [`${name}-y`], attributes).subgraph()
+      graph(name)
+        .output(`${name}-y`, 'float32', ['N', classes])
+        .node(operator, ['z'], [`${name}-y`], attributes)
+        .subgraph()
     return layers(1, undefined, 'z')
       .output('y', 'float32', ['N', classes])
       .initializer('one', 'float32', [], [1])
       .node('Sin', ['one'], ['sine'])
       .node('Less', ['one', 'sine'], ['never'])
-      .node('If', ['never'], ['y'], { then_branch: branch('then', 'ReduceMean', { axes: [0] }), else_branch: branch('else', 'Identity') })
+      .node('If', ['never'], ['y'], {
+        then_branch: branch('then', 'ReduceMean', { axes: [0] }),
+        else_branch: branch('else', 'Identity'),
+      })
       .build()
   })
 }
 
 /** The same with its weights in a file beside it. */
 export function perceptronOutside(seed = 1): string {
-  return modelPath(`cached-perceptron-outside-${seed}`, () => layers(seed, `cached-perceptron-outside-${seed}.bin`).bundle())
+  return modelPath(`cached-perceptron-outside-${seed}`, () =>
+    layers(seed, `cached-perceptron-outside-${seed}.bin`).bundle(),
+  )
 }
 
 /** One row of x. */
@@ -47,15 +55,17 @@ function layers(seed: number, externalFile?: string, last = 'y') {
 
 /** Ends the process in which it is opened: the smallest constant there is is divided by -1, and the largest is one less than that. */
 export function deadlyToOpen(): string {
-  return modelPath('cached-deadly-quotient', () => graph('deadly-to-open')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['N', 4])
-    .initializer('smallest', 'int32', [1], [-(2 ** 31)])
-    .initializer('minus one', 'int32', [1], [-1])
-    .node('Div', ['smallest', 'minus one'], ['quotient'])
-    .node('Cast', ['quotient'], ['as float'], { to: 1 })
-    .node('Add', ['x', 'as float'], ['y'])
-    .build())
+  return modelPath('cached-deadly-quotient', () =>
+    graph('deadly-to-open')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 4])
+      .initializer('smallest', 'int32', [1], [-(2 ** 31)])
+      .initializer('minus one', 'int32', [1], [-1])
+      .node('Div', ['smallest', 'minus one'], ['quotient'])
+      .node('Cast', ['quotient'], ['as float'], { to: 1 })
+      .node('Add', ['x', 'as float'], ['y'])
+      .build(),
+  )
 }
 
 /** Never answers: x float32 ['N', 4] is added to itself in a loop that has no end to speak of. */

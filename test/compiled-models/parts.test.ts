@@ -41,7 +41,10 @@ describe('the files of weights beside a model', () => {
 
   it.each([
     ['by what stands before a NUL character', '\x0a\x08location\x12\x07w.bin\0x'],
-    ['when the length of their name is written in more bytes than it needs', '\x0a\x08location\x12\x85\x80\x00w.bin'],
+    [
+      'when the length of their name is written in more bytes than it needs',
+      '\x0a\x08location\x12\x85\x80\x00w.bin',
+    ],
   ])('are found %s', (_, entry) => {
     const found = new ExternalFiles()
     found.look(Buffer.from(entry, 'latin1'))
@@ -50,21 +53,33 @@ describe('the files of weights beside a model', () => {
 
   it('are not looked for elsewhere', () => {
     const found = new ExternalFiles()
-    const entry = (name: string) => Buffer.concat([Buffer.from('\x0a\x08location\x12', 'latin1'), Buffer.from([name.length]), Buffer.from(name)])
-    for (const name of ['/etc/passwd', '../secret', 'a/../../secret', '', 'deeper/weights', '..weights']) found.look(entry(name))
+    const entry = (name: string) =>
+      Buffer.concat([
+        Buffer.from('\x0a\x08location\x12', 'latin1'),
+        Buffer.from([name.length]),
+        Buffer.from(name),
+      ])
+    for (const name of ['/etc/passwd', '../secret', 'a/../../secret', '', 'deeper/weights', '..weights'])
+      found.look(entry(name))
     expect(found.in('/models')).toEqual(['/models/..weights', '/models/deeper/weights'])
   })
 
-  it.each([7, 100, 300])('are found when the fields of their entries are in the other order (names of %i letters)', (length) => {
-    const name = 'w'.repeat(length)
-    const told = length < 0x80 ? [length] : [(length & 0x7f) | 0x80, length >> 7]
-    const bytes = Buffer.concat([Buffer.from([0x6a, 0x20, 0x12, ...told]), Buffer.from(`${name}\x0a\x08location\x70\x01`, 'latin1')])
-    for (const cut of [bytes.length, 6, bytes.length - 4]) {
-      const found = new ExternalFiles()
-      for (const piece of [bytes.subarray(0, cut), bytes.subarray(cut)]) found.look(piece)
-      expect(found.in('/models')).toContain(`/models/${name}`)
-    }
-  })
+  it.each([7, 100, 300])(
+    'are found when the fields of their entries are in the other order (names of %i letters)',
+    (length) => {
+      const name = 'w'.repeat(length)
+      const told = length < 0x80 ? [length] : [(length & 0x7f) | 0x80, length >> 7]
+      const bytes = Buffer.concat([
+        Buffer.from([0x6a, 0x20, 0x12, ...told]),
+        Buffer.from(`${name}\x0a\x08location\x70\x01`, 'latin1'),
+      ])
+      for (const cut of [bytes.length, 6, bytes.length - 4]) {
+        const found = new ExternalFiles()
+        for (const piece of [bytes.subarray(0, cut), bytes.subarray(cut)]) found.look(piece)
+        expect(found.in('/models')).toContain(`/models/${name}`)
+      }
+    },
+  )
 })
 
 describe('a file that names more others than there can be', () => {
@@ -72,11 +87,18 @@ describe('a file that names more others than there can be', () => {
   const lengthOf = (length: number) => Buffer.from([0x12, (length & 0x7f) | 0x80, length >> 7])
 
   it.each([
-    ['names', (index: number) => Buffer.concat([key, lengthOf(200), Buffer.from(String(index).padEnd(200, 'w'))])],
-    ['long names', (index: number) => Buffer.concat([key, lengthOf(4000), Buffer.from(String(index).padEnd(4000, 'w'))])],
+    [
+      'names',
+      (index: number) => Buffer.concat([key, lengthOf(200), Buffer.from(String(index).padEnd(200, 'w'))]),
+    ],
+    [
+      'long names',
+      (index: number) => Buffer.concat([key, lengthOf(4000), Buffer.from(String(index).padEnd(4000, 'w'))]),
+    ],
     ['keys without any', () => key],
   ])('is refused before its %s fill the memory', (_, entry) => {
-    const piece = (first: number) => Buffer.concat(Array.from({ length: 1000 }, (_, index) => entry(first + index)))
+    const piece = (first: number) =>
+      Buffer.concat(Array.from({ length: 1000 }, (_, index) => entry(first + index)))
     const found = new ExternalFiles()
     expect(() => {
       for (let first = 0; first < 200_000; first += 1000) found.look(piece(first))
@@ -85,21 +107,25 @@ describe('a file that names more others than there can be', () => {
 
   it('is not one that names what no system takes', () => {
     const found = new ExternalFiles()
-    for (let index = 0; index < 100; index++) found.look(Buffer.concat([key, lengthOf(10_000), Buffer.alloc(10_000, String(index))]))
+    for (let index = 0; index < 100; index++)
+      found.look(Buffer.concat([key, lengthOf(10_000), Buffer.alloc(10_000, String(index))]))
     expect(found.in('/models')).toEqual([])
   })
 })
 
 describe('a hash of content', () => {
-  it.each([0, 1, 1 << 20, (1 << 20) + 1, 3_000_000])('is that of the bytes, wherever they are (%i of them)', async (length) => {
-    const bytes = new Uint8Array(new SharedArrayBuffer(length))
-    for (let at = 0; at < length; at += 997) bytes[at] = at
-    const path = join(ownFolder(), 'file')
-    writeFileSync(path, bytes.slice())
-    const hash = await hashOfBytes(bytes)
-    expect(await hashOfFile(path)).toBe(hash)
-    expect(await hashOfBytes(new Uint8Array(length + 1))).not.toBe(hash)
-  })
+  it.each([0, 1, 1 << 20, (1 << 20) + 1, 3_000_000])(
+    'is that of the bytes, wherever they are (%i of them)',
+    async (length) => {
+      const bytes = new Uint8Array(new SharedArrayBuffer(length))
+      for (let at = 0; at < length; at += 997) bytes[at] = at
+      const path = join(ownFolder(), 'file')
+      writeFileSync(path, bytes.slice())
+      const hash = await hashOfBytes(bytes)
+      expect(await hashOfFile(path)).toBe(hash)
+      expect(await hashOfBytes(new Uint8Array(length + 1))).not.toBe(hash)
+    },
+  )
 })
 
 describe('a sealed file', () => {
@@ -185,7 +211,12 @@ describe('a lock', () => {
 
 describe('the identity of a process', () => {
   it('tells whether it has ended', async () => {
-    expect([hasEnded(ownIdentity()), hasEnded(await endedIdentity()), hasEnded(''), hasEnded('elsewhere.1.2')]).toEqual([false, true, false, false])
+    expect([
+      hasEnded(ownIdentity()),
+      hasEnded(await endedIdentity()),
+      hasEnded(''),
+      hasEnded('elsewhere.1.2'),
+    ]).toEqual([false, true, false, false])
     const [place, pid] = ownIdentity().split('.')
     expect(hasEnded(`${place}.${pid}.1`)).toBe(true) // another one had that number
   })
@@ -196,15 +227,23 @@ describe('turns', () => {
     const turns = new Turns(2)
     const running: string[] = []
     const most: number[] = []
-    const work = (key: string) => turns.take(key, never, async () => {
-      expect(running).not.toContain(key)
-      running.push(key)
-      most.push(running.length)
-      for (let count = 0; count < 10; count++) await Promise.resolve()
-      running.splice(running.indexOf(key), 1)
-      return key
-    })
-    expect(await Promise.all(['a', 'b', 'a', 'c', 'b', 'd'].map(work))).toEqual(['a', 'b', 'a', 'c', 'b', 'd'])
+    const work = (key: string) =>
+      turns.take(key, never, async () => {
+        expect(running).not.toContain(key)
+        running.push(key)
+        most.push(running.length)
+        for (let count = 0; count < 10; count++) await Promise.resolve()
+        running.splice(running.indexOf(key), 1)
+        return key
+      })
+    expect(await Promise.all(['a', 'b', 'a', 'c', 'b', 'd'].map(work))).toEqual([
+      'a',
+      'b',
+      'a',
+      'c',
+      'b',
+      'd',
+    ])
     expect(Math.max(...most)).toBe(2)
   })
 

@@ -25,28 +25,33 @@ describe('processes that share a cache', () => {
     const [{ pid }] = (await once(child, 'message')) as [{ pid: number }]
     child.kill('SIGKILL')
     expect(await loaded).toBe(null)
-    const isThere = () => existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')
+    const isThere = () =>
+      existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')
     await until(() => !isThere())
     expect(isThere()).toBe(false)
   })
 
-  it(`go on after one of them was killed while it compiled, at ${kills} random times`, { timeout: 300_000 }, async () => {
-    const dir = ownFolder()
-    const expected = await plainLoad({ path: perceptron() })
-    const startMs = performance.now()
-    expect((await loadElsewhere(dir, perceptron(1000)).loaded)?.compiled).toBe(true)
-    const tookMs = performance.now() - startMs
-    for (let count = 0; count < kills; count++) {
-      const { child, loaded } = loadElsewhere(dir, perceptron())
-      await sleep(tookMs * Math.random())
-      child.kill('SIGKILL')
-      await loaded
-    }
-    const { y, origin } = await cachedLoad(dir, { path: perceptron() })
-    expect([y, origin.compiled]).toEqual([expected, true])
-    // Of what the others have left nothing is there once a model was compiled again.
-    await cachedLoad(dir, { path: perceptron(1001) })
-    const left = (room: string) => readdirSync(join(dir, 'compiled-models-v1', room))
-    expect([left('unfinished'), left('locks')]).toEqual([[], []])
-  })
+  it(
+    `go on after one of them was killed while it compiled, at ${kills} random times`,
+    { timeout: 300_000 },
+    async () => {
+      const dir = ownFolder()
+      const expected = await plainLoad({ path: perceptron() })
+      const startMs = performance.now()
+      expect((await loadElsewhere(dir, perceptron(1000)).loaded)?.compiled).toBe(true)
+      const tookMs = performance.now() - startMs
+      for (let count = 0; count < kills; count++) {
+        const { child, loaded } = loadElsewhere(dir, perceptron())
+        await sleep(tookMs * Math.random())
+        child.kill('SIGKILL')
+        await loaded
+      }
+      const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+      expect([y, origin.compiled]).toEqual([expected, true])
+      // Of what the others have left nothing is there once a model was compiled again.
+      await cachedLoad(dir, { path: perceptron(1001) })
+      const left = (room: string) => readdirSync(join(dir, 'compiled-models-v1', room))
+      expect([left('unfinished'), left('locks')]).toEqual([[], []])
+    },
+  )
 })

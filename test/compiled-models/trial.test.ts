@@ -26,7 +26,11 @@ function startedChildren(): ChildProcess[] {
   return started
 }
 
-const rejection = (promise: Promise<unknown>) => promise.then(() => null, (error: InferenceError) => error)
+const rejection = (promise: Promise<unknown>) =>
+  promise.then(
+    () => null,
+    (error: InferenceError) => error,
+  )
 
 describe('a model that nobody knows', () => {
   it('is tried in one process, however many load it, and not again', async () => {
@@ -81,7 +85,12 @@ describeNative('a model that', () => {
     for (; !settled; served++) await other.infer({ x: new Float32Array(4) })
     const error = await loading
     expect(error).toBeInstanceOf(InferenceError)
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'deadly', argument: 'path', received: 'SIGFPE' })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'deadly',
+      argument: 'path',
+      received: 'SIGFPE',
+    })
     expect(error?.message).toContain('SIGFPE')
     expect(served).toBeGreaterThan(10)
     expect(entriesIn(dir).length).toBe(1)
@@ -91,7 +100,11 @@ describeNative('a model that', () => {
     const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 3000 })
     const other = await engine.load('other', { path: identity('float32') })
     const error = await rejection(engine.load('endless', { path: endless() }))
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'endless', received: 'no answer within 3000 ms' })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'endless',
+      received: 'no answer within 3000 ms',
+    })
     expect((await other.infer({ x: new Float32Array(4) })).y!.dims).toEqual([1, 4])
     expect(engine.models().map(({ name }) => name)).toEqual(['other'])
   })
@@ -104,13 +117,22 @@ describeNative('a model that', () => {
 })
 
 describeNative('a model that was loaded without being run', () => {
-  it.each([['with a cache', true], ['without a cache', false]])('is tried again for who has it run (%s)', async (_, hasCache) => {
-    const engine = trialEngine({ cache: hasCache && { dir: ownFolder() }, executor: 'native', verifyTimeoutMs: 6000 })
+  it.each([
+    ['with a cache', true],
+    ['without a cache', false],
+  ])('is tried again for who has it run (%s)', async (_, hasCache) => {
+    const engine = trialEngine({
+      cache: hasCache && { dir: ownFolder() },
+      executor: 'native',
+      verifyTimeoutMs: 6000,
+    })
     const started = startedChildren()
     const notRun = { path: endless(), warmup: false, checkRows: false } as const
     for (const name of ['a', 'b']) await engine.load(name, notRun)
     const before = started.length
-    expect((await rejection(engine.load('c', { path: endless() })))?.received).toBe('no answer within 6000 ms')
+    expect((await rejection(engine.load('c', { path: endless() })))?.received).toBe(
+      'no answer within 6000 ms',
+    )
     await engine.load('d', notRun)
     expect(started.length - before).toBe(1)
   })
@@ -121,7 +143,11 @@ describe.runIf(process.platform === 'linux')('where Node.js runs nothing but the
     const folder = ownFolder()
     const [execPath, started] = [join(folder, 'application'), join(folder, 'started')]
     const task = JSON.stringify({ dir: null, path: perceptron(), execPath })
-    writeFileSync(execPath, `#!/bin/sh\necho once >> ${started}\nexec ${process.execPath} ${loadProgram} '${task}'\n`, { mode: 0o755 })
+    writeFileSync(
+      execPath,
+      `#!/bin/sh\necho once >> ${started}\nexec ${process.execPath} ${loadProgram} '${task}'\n`,
+      { mode: 0o755 },
+    )
     const loaded = await loadElsewhere(null, perceptron(), { execPath }).loaded
     expect([loaded?.compiled, loaded?.children, readFileSync(started, 'utf8')]).toEqual([false, 1, 'once\n'])
   })

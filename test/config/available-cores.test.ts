@@ -11,43 +11,120 @@ const quotaOf = (files: Files): number | null => availableCores(temporaryFolder(
 
 describe.skipIf(process.platform !== 'linux')('the cores that may be used', () => {
   it('are those that the system gives, where there is no control group', () => {
-    const all = { machine: cpus().length, allowed: availableParallelism(), quota: null, usable: availableParallelism() }
+    const all = {
+      machine: cpus().length,
+      allowed: availableParallelism(),
+      quota: null,
+      usable: availableParallelism(),
+    }
     expect(availableCores(temporaryFolder({}))).toEqual(all)
   })
 
   for (const version of [1, 2] as const) {
     it.each<[what: string, files: Files, quota: number | null]>([
-      ['of none, where nothing is limited', { ...inGroup(version, '/a'), ...quotas(version, { '/a': ['max', 100_000], '': ['max', 100_000] }) }, null],
+      [
+        'of none, where nothing is limited',
+        { ...inGroup(version, '/a'), ...quotas(version, { '/a': ['max', 100_000], '': ['max', 100_000] }) },
+        null,
+      ],
       ['of a container', { ...inGroup(version, '/'), ...quotas(version, { '': [150_000, 100_000] }) }, 1.5],
-      ['of a period of its own', { ...inGroup(version, '/'), ...quotas(version, { '': [20_000, 10_000] }) }, 2],
-      ['of the least of the groups above', { ...inGroup(version, '/pod/container'), ...quotas(version, { '/pod/container': ['max', 100_000], '/pod': [50_000, 100_000], '': [400_000, 100_000] }) }, 0.5],
-      ['of a group that is mounted as the first one', { ...inGroup(version, '/docker/5f', '/docker/5f'), ...quotas(version, { '': [200_000, 100_000] }) }, 2],
-      ['of a group below the one that is mounted', { ...inGroup(version, '/docker/5f/inner', '/docker/5f'), ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }) }, 1],
-      ['of the mounted one, where the path is of another name space', { ...inGroup(version, '/', '/../..'), ...quotas(version, { '': [300_000, 100_000] }) }, 3],
-      ['of a group below one that is mounted and whose name systemd has made', { ...inGroup(version, '/my\\x2dapp.slice/inner', '/my\\134x2dapp.slice'), ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }) }, 1],
-      ['of no other group whose name begins alike', { ...inGroup(version, '/docker/5f2', '/docker/5f'), ...quotas(version, { '/2': [100_000, 100_000], '': [200_000, 100_000] }) }, 2],
+      [
+        'of a period of its own',
+        { ...inGroup(version, '/'), ...quotas(version, { '': [20_000, 10_000] }) },
+        2,
+      ],
+      [
+        'of the least of the groups above',
+        {
+          ...inGroup(version, '/pod/container'),
+          ...quotas(version, {
+            '/pod/container': ['max', 100_000],
+            '/pod': [50_000, 100_000],
+            '': [400_000, 100_000],
+          }),
+        },
+        0.5,
+      ],
+      [
+        'of a group that is mounted as the first one',
+        { ...inGroup(version, '/docker/5f', '/docker/5f'), ...quotas(version, { '': [200_000, 100_000] }) },
+        2,
+      ],
+      [
+        'of a group below the one that is mounted',
+        {
+          ...inGroup(version, '/docker/5f/inner', '/docker/5f'),
+          ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }),
+        },
+        1,
+      ],
+      [
+        'of the mounted one, where the path is of another name space',
+        { ...inGroup(version, '/', '/../..'), ...quotas(version, { '': [300_000, 100_000] }) },
+        3,
+      ],
+      [
+        'of a group below one that is mounted and whose name systemd has made',
+        {
+          ...inGroup(version, '/my\\x2dapp.slice/inner', '/my\\134x2dapp.slice'),
+          ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }),
+        },
+        1,
+      ],
+      [
+        'of no other group whose name begins alike',
+        {
+          ...inGroup(version, '/docker/5f2', '/docker/5f'),
+          ...quotas(version, { '/2': [100_000, 100_000], '': [200_000, 100_000] }),
+        },
+        2,
+      ],
     ])(`follow control groups, version ${version}: the quota %s`, (_, files, quota) => {
       expect(quotaOf(files)).toBe(quota)
     })
   }
 
   it('are read of the controller, whatever the order of its names and wherever it is mounted', () => {
-    const files = { 'proc/self/cgroup': '2:cpuacct,cpu:/a\n', 'proc/self/mountinfo': '1 2 0:3 / /mnt/cpu rw - cgroup none rw,cpuacct,cpu\n', 'mnt/cpu/a/cpu.cfs_quota_us': '250000', 'mnt/cpu/a/cpu.cfs_period_us': '100000' }
+    const files = {
+      'proc/self/cgroup': '2:cpuacct,cpu:/a\n',
+      'proc/self/mountinfo': '1 2 0:3 / /mnt/cpu rw - cgroup none rw,cpuacct,cpu\n',
+      'mnt/cpu/a/cpu.cfs_quota_us': '250000',
+      'mnt/cpu/a/cpu.cfs_period_us': '100000',
+    }
     expect(quotaOf(files)).toBe(2.5)
   })
 
   it('are read where the folder has a space in its name', () => {
-    const files = { 'proc/self/cgroup': '0::/\n', 'proc/self/mountinfo': '1 2 0:3 / /control\\040groups rw - cgroup2 none rw\n', 'control groups/cpu.max': '250000 100000\n' }
+    const files = {
+      'proc/self/cgroup': '0::/\n',
+      'proc/self/mountinfo': '1 2 0:3 / /control\\040groups rw - cgroup2 none rw\n',
+      'control groups/cpu.max': '250000 100000\n',
+    }
     expect(quotaOf(files)).toBe(2.5)
   })
 
-  it.each(['a b', '', '100000', '0 100000', '-5 100000', '100000 0', 'max', '\0'])('have no limit where the file says nothing that makes sense: %j', (text) => {
-    expect(quotaOf({ ...inGroup(2, '/'), 'sys/fs/cgroup/cpu.max': text })).toBeNull()
-  })
+  it.each(['a b', '', '100000', '0 100000', '-5 100000', '100000 0', 'max', '\0'])(
+    'have no limit where the file says nothing that makes sense: %j',
+    (text) => {
+      expect(quotaOf({ ...inGroup(2, '/'), 'sys/fs/cgroup/cpu.max': text })).toBeNull()
+    },
+  )
 
   it('have no limit where what the system tells cannot be understood', () => {
-    expect(quotaOf({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }), 'proc/self/cgroup': 'nonsense\n0::relative\n' })).toBeNull()
-    expect(quotaOf({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }), 'proc/self/mountinfo': 'nonsense - cgroup2\n' })).toBeNull()
+    expect(
+      quotaOf({
+        ...inGroup(2, '/'),
+        ...quotas(2, { '': [50_000, 100_000] }),
+        'proc/self/cgroup': 'nonsense\n0::relative\n',
+      }),
+    ).toBeNull()
+    expect(
+      quotaOf({
+        ...inGroup(2, '/'),
+        ...quotas(2, { '': [50_000, 100_000] }),
+        'proc/self/mountinfo': 'nonsense - cgroup2\n',
+      }),
+    ).toBeNull()
   })
 
   it('are at least one, and whole ones', () => {

@@ -6,7 +6,17 @@ import { resolveEngineOptions } from '../../src/config/engine-options.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 
 const path = 'model.onnx'
-const metadata = { name: 'm', path, inputs: [], outputs: [{ name: 'y', type: 'float32', shape: [] }], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 0, joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' } } as const
+const metadata = {
+  name: 'm',
+  path,
+  inputs: [],
+  outputs: [{ name: 'y', type: 'float32', shape: [] }],
+  properties: null,
+  unservableOutputs: [],
+  executionProviders: [],
+  maxBatchSize: 0,
+  joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' },
+} as const
 
 function errorOf(call: () => unknown): InferenceError {
   try {
@@ -20,17 +30,33 @@ function errorOf(call: () => unknown): InferenceError {
 
 class Options {}
 const notPlain: [what: string, value: unknown][] = [
-  ['an array', []], ['a Map', new Map()], ['a Set', new Set()], ['a Date', new Date(0)], ['an instance of a class', new Options()],
-  ['a function', () => ({})], ['a boxed number', Object(1)], ['an Error', new Error('options')], ['what inherits options', Object.create({ kind: 'cpu' })],
+  ['an array', []],
+  ['a Map', new Map()],
+  ['a Set', new Set()],
+  ['a Date', new Date(0)],
+  ['an instance of a class', new Options()],
+  ['a function', () => ({})],
+  ['a boxed number', Object(1)],
+  ['an Error', new Error('options')],
+  ['what inherits options', Object.create({ kind: 'cpu' })],
   ['a typed array', new Uint8Array(1)],
 ]
 
 const places: [name: string, config: (value: unknown) => unknown][] = [
   ['config', (value) => value],
   ['dynamicBatching', (value) => ({ path, dynamicBatching: value })],
-  ['dynamicBatching.defaultQueuePolicy', (value) => ({ path, dynamicBatching: { defaultQueuePolicy: value } })],
-  ['dynamicBatching.priorityQueuePolicy', (value) => ({ path, dynamicBatching: { priorityQueuePolicy: value } })],
-  ['dynamicBatching.priorityQueuePolicy.1', (value) => ({ path, dynamicBatching: { priorityLevels: 2, priorityQueuePolicy: { 1: value } } })],
+  [
+    'dynamicBatching.defaultQueuePolicy',
+    (value) => ({ path, dynamicBatching: { defaultQueuePolicy: value } }),
+  ],
+  [
+    'dynamicBatching.priorityQueuePolicy',
+    (value) => ({ path, dynamicBatching: { priorityQueuePolicy: value } }),
+  ],
+  [
+    'dynamicBatching.priorityQueuePolicy.1',
+    (value) => ({ path, dynamicBatching: { priorityLevels: 2, priorityQueuePolicy: { 1: value } } }),
+  ],
   ['instanceGroup[0]', (value) => ({ path, instanceGroup: [value] })],
   ['sessionOptions', (value) => ({ path, sessionOptions: value })],
   ['sessionOptions.extra', (value) => ({ path, sessionOptions: { extra: value } })],
@@ -56,16 +82,21 @@ describe.each<[string, (value: unknown) => unknown]>([
   ['options.workers', (value) => ({ workers: value })],
   ['options.workers.resourceLimits', (value) => ({ workers: { resourceLimits: value } })],
   ['options.workers.env', (value) => ({ workers: { env: value } })],
-])('the engine\'s %s', (name, optionsWith) => {
+])("the engine's %s", (name, optionsWith) => {
   it.each(notPlain)('is refused when it is %s', (_, value) => {
-    expect(errorOf(() => resolveEngineOptions(optionsWith(value)))).toMatchObject({ argument: name, expected: 'a plain object' })
+    expect(errorOf(() => resolveEngineOptions(optionsWith(value)))).toMatchObject({
+      argument: name,
+      expected: 'a plain object',
+    })
   })
 })
 
 describe('options', () => {
   it('may be without a prototype, of another realm, or a module', () => {
     const bare = Object.assign(Object.create(null) as object, { path, maxBatchSize: 4 })
-    const foreign: unknown = runInNewContext('({ path: "model.onnx", maxBatchSize: 4, dynamicBatching: { maxQueueDelayMs: 2 } })')
+    const foreign: unknown = runInNewContext(
+      '({ path: "model.onnx", maxBatchSize: 4, dynamicBatching: { maxQueueDelayMs: 2 } })',
+    )
     expect(resolveConfig('m', bare).maxBatchSize).toBe(4)
     expect(resolveConfig('m', foreign)).toMatchObject({ maxBatchSize: 4, maxQueueDelayMs: 2 })
     expect(checkInferOptions(Object.create(null), metadata).report).toBe(false)
@@ -74,19 +105,39 @@ describe('options', () => {
   it('are read once each', () => {
     const reads: string[] = []
     const counted = <T extends object>(values: T): T =>
-      Object.defineProperties({}, Object.fromEntries(Object.entries(values).map(([name, value]) => [
-        name, { enumerable: true, get: () => (reads.push(name), value as unknown) },
-      ]))) as T
-    resolveConfig('m', counted({
-      path, maxBatchSize: 8,
-      dynamicBatching: counted({ preferredBatchSize: [4], maxQueueDelayMs: 1, defaultQueuePolicy: counted({ maxQueueSize: 3 }) }),
-      instanceGroup: [counted({ kind: 'cpu', count: 2 })],
-      sessionOptions: counted({ logId: 'me', extra: counted({ session: counted({ flag: '1' }) }) }),
-      executionProviders: [counted({ name: 'cpu', threads: 2 })],
-      warmup: [counted({ feeds: counted({ x: new Float32Array(1) }) })],
-      padding: counted({ input: 'x', dim: 1, sizes: [8] }),
-    }))
-    resolveEngineOptions(counted({ cpuWorkers: 2, staging: counted({ limitBytes: 5 }), workers: counted({ env: counted({ A: 'b' }) }) }))
+      Object.defineProperties(
+        {},
+        Object.fromEntries(
+          Object.entries(values).map(([name, value]) => [
+            name,
+            { enumerable: true, get: () => (reads.push(name), value as unknown) },
+          ]),
+        ),
+      ) as T
+    resolveConfig(
+      'm',
+      counted({
+        path,
+        maxBatchSize: 8,
+        dynamicBatching: counted({
+          preferredBatchSize: [4],
+          maxQueueDelayMs: 1,
+          defaultQueuePolicy: counted({ maxQueueSize: 3 }),
+        }),
+        instanceGroup: [counted({ kind: 'cpu', count: 2 })],
+        sessionOptions: counted({ logId: 'me', extra: counted({ session: counted({ flag: '1' }) }) }),
+        executionProviders: [counted({ name: 'cpu', threads: 2 })],
+        warmup: [counted({ feeds: counted({ x: new Float32Array(1) }) })],
+        padding: counted({ input: 'x', dim: 1, sizes: [8] }),
+      }),
+    )
+    resolveEngineOptions(
+      counted({
+        cpuWorkers: 2,
+        staging: counted({ limitBytes: 5 }),
+        workers: counted({ env: counted({ A: 'b' }) }),
+      }),
+    )
     checkInferOptions(counted({ timeoutMs: 5, outputs: ['y'] }), metadata)
     expect(reads.filter((name, index) => reads.indexOf(name) !== index)).toEqual([])
     expect(reads.length).toBeGreaterThan(25)
@@ -94,27 +145,71 @@ describe('options', () => {
 
   it('whose reading throws are refused with that as the cause', () => {
     const thrown = new Error('from a getter')
-    const throwing = { get path(): string { throw thrown } }
-    const proxy = new Proxy({}, { ownKeys: () => { throw thrown } })
+    const throwing = {
+      get path(): string {
+        throw thrown
+      },
+    }
+    const proxy = new Proxy(
+      {},
+      {
+        ownKeys: () => {
+          throw thrown
+        },
+      },
+    )
     const { proxy: revoked, revoke } = Proxy.revocable({}, {})
     revoke()
     for (const value of [throwing, proxy]) {
-      expect(errorOf(() => resolveConfig('m', value))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'config', cause: thrown })
-      expect(errorOf(() => resolveConfig('m', { path, instanceGroup: [value] }))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: thrown })
-      expect(errorOf(() => resolveConfig('m', { path, sessionOptions: { extra: value } }))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: thrown })
-      expect(errorOf(() => resolveEngineOptions(value))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options', cause: thrown })
+      expect(errorOf(() => resolveConfig('m', value))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'config',
+        cause: thrown,
+      })
+      expect(errorOf(() => resolveConfig('m', { path, instanceGroup: [value] }))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        cause: thrown,
+      })
+      expect(errorOf(() => resolveConfig('m', { path, sessionOptions: { extra: value } }))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        cause: thrown,
+      })
+      expect(errorOf(() => resolveEngineOptions(value))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'options',
+        cause: thrown,
+      })
     }
-    for (const value of [{ get timeoutMs(): number { throw thrown } }, proxy]) {
-      expect(errorOf(() => checkInferOptions(value, metadata))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options', cause: thrown })
+    for (const value of [
+      {
+        get timeoutMs(): number {
+          throw thrown
+        },
+      },
+      proxy,
+    ]) {
+      expect(errorOf(() => checkInferOptions(value, metadata))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'options',
+        cause: thrown,
+      })
     }
-    for (const read of [() => resolveConfig('m', revoked), () => resolveEngineOptions(revoked), () => checkInferOptions(revoked, metadata),
-      () => checkInferOptions({ outputs: revoked }, metadata), () => resolveConfig('m', { path, optionalInputs: revoked })]) {
+    for (const read of [
+      () => resolveConfig('m', revoked),
+      () => resolveEngineOptions(revoked),
+      () => checkInferOptions(revoked, metadata),
+      () => checkInferOptions({ outputs: revoked }, metadata),
+      () => resolveConfig('m', { path, optionalInputs: revoked }),
+    ]) {
       expect(errorOf(read)).toMatchObject({ code: 'ERR_INVALID_ARG', cause: expect.any(TypeError) })
     }
   })
 
   it('have bounded messages where a model has many outputs', () => {
-    const outputs = Array.from({ length: 10_000 }, (_, index) => ({ name: `output-${index}`, type: 'float32', shape: [] }) as const)
+    const outputs = Array.from(
+      { length: 10_000 },
+      (_, index) => ({ name: `output-${index}`, type: 'float32', shape: [] }) as const,
+    )
     const { message } = errorOf(() => checkInferOptions({ outputs: ['z'] }, { ...metadata, outputs }))
     expect(message).toContain('9990 more')
     expect(message.length).toBeLessThan(500)

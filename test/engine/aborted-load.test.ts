@@ -12,7 +12,10 @@ import { until } from '../support/until.ts'
 
 const feeds = { x: Float32Array.of(1, 2, 3, 4) }
 const config: ModelConfig = {
-  path: small.identity('float32'), maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count: 2 }], latencyTargetMs: 1000,
+  path: small.identity('float32'),
+  maxBatchSize: 4,
+  instanceGroup: [{ kind: 'cpu', count: 2 }],
+  latencyTargetMs: 1000,
   warmup: [{ feeds, count: 20 }],
 }
 
@@ -136,25 +139,37 @@ describe('a load whose signal fires', () => {
 })
 
 describe('a load whose model is unloaded, or its engine closed', () => {
-  it.each(['warm-up', 'check of rows'])('is rejected as closed during its %s, and warns of nothing', async (phase) => {
-    const warned = vi.spyOn(process, 'emitWarning')
-    const own = ownEngine({ cpuWorkers: 1 })
-    const runs = samplesRun()
-    const checked: ModelConfig = { path: await ortForm(small.matmulSlow(512, 100)), maxBatchSize: 16, warmup: false }
-    const loading = rejectionOf(() => own.load('m', phase === 'warm-up' ? longWarmup : checked))
-    await until(() => runs() > (phase === 'warm-up' ? 1 : 0))
-    await (phase === 'warm-up' ? own.unload('m') : own.close())
-    expect(await loading).toMatchObject({ code: 'ERR_CLOSED' })
-    // Without the addon there is another one.
-    expect(warned.mock.calls).not.toContainEqual([expect.anything(), expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS' })])
-  })
+  it.each(['warm-up', 'check of rows'])(
+    'is rejected as closed during its %s, and warns of nothing',
+    async (phase) => {
+      const warned = vi.spyOn(process, 'emitWarning')
+      const own = ownEngine({ cpuWorkers: 1 })
+      const runs = samplesRun()
+      const checked: ModelConfig = {
+        path: await ortForm(small.matmulSlow(512, 100)),
+        maxBatchSize: 16,
+        warmup: false,
+      }
+      const loading = rejectionOf(() => own.load('m', phase === 'warm-up' ? longWarmup : checked))
+      await until(() => runs() > (phase === 'warm-up' ? 1 : 0))
+      await (phase === 'warm-up' ? own.unload('m') : own.close())
+      expect(await loading).toMatchObject({ code: 'ERR_CLOSED' })
+      // Without the addon there is another one.
+      expect(warned.mock.calls).not.toContainEqual([
+        expect.anything(),
+        expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS' }),
+      ])
+    },
+  )
 })
 
 describe('options of a load', () => {
   const engine = sharedEngine()
   const cases: [what: string, options: unknown, argument: string][] = [
-    ['null', null, 'options'], ['a signal instead', new AbortController().signal, 'options'],
-    ['a controller', { signal: new AbortController() }, 'options.signal'], ['misspelt', { abort: 1 }, 'options.abort'],
+    ['null', null, 'options'],
+    ['a signal instead', new AbortController().signal, 'options'],
+    ['a controller', { signal: new AbortController() }, 'options.signal'],
+    ['misspelt', { abort: 1 }, 'options.abort'],
     ['what only inherits from a signal', { signal: Object.create(AbortSignal.prototype) }, 'options.signal'],
     ['a proxy of a signal', { signal: new Proxy(new AbortController().signal, {}) }, 'options.signal'],
   ]

@@ -18,17 +18,31 @@ interface Logistic extends ModelSignature {
 
 const pathOf = (file: string) => fileURLToPath(new URL(`../models/sklearn/${file}`, import.meta.url))
 
-interface Answer { label: number | string; probabilities: [key: number | string, value: number][] }
+interface Answer {
+  label: number | string
+  probabilities: [key: number | string, value: number][]
+}
 /** What Python's onnxruntime answers to each row, run alone; written by test/models/sklearn/make.py. */
-const known = JSON.parse(readFileSync(pathOf('answers.json'), 'utf8')) as { rows: number[][]; forest: Answer[]; logistic: Answer[] }
+const known = JSON.parse(readFileSync(pathOf('answers.json'), 'utf8')) as {
+  rows: number[][]
+  forest: Answer[]
+  logistic: Answer[]
+}
 const rows = known.rows.map((row) => Float32Array.from(row))
 
 /** An answer to one row in the form of the file. */
-function shown({ output_label: label, output_probability: probabilities }: Record<string, OutputValue>): Answer {
+function shown({
+  output_label: label,
+  output_probability: probabilities,
+}: Record<string, OutputValue>): Answer {
   const [of] = probabilities as OutputValue[]
-  const entries = of instanceof Map ? [...of].map(([key, value]) => [Number(key), value]) : Object.entries(of as object)
+  const entries =
+    of instanceof Map ? [...of].map(([key, value]) => [Number(key), value]) : Object.entries(of as object)
   const own = (label as Tensor).data[0]!
-  return { label: typeof own === 'bigint' ? Number(own) : String(own), probabilities: entries as Answer['probabilities'] }
+  return {
+    label: typeof own === 'bigint' ? Number(own) : String(own),
+    probabilities: entries as Answer['probabilities'],
+  }
 }
 
 describeNative('a classifier of scikit-learn, with the native executor', () => {
@@ -41,9 +55,17 @@ describeNative('a classifier of scikit-learn, with the native executor', () => {
       const { metadata } = await open()
       expect(metadata.outputs).toEqual([
         { name: 'output_label', type: name === 'forest' ? 'int64' : 'string', shape: [''] },
-        { name: 'output_probability', type: name === 'forest' ? 'seq(map(int64, float32))' : 'seq(map(string, float32))', shape: [] },
+        {
+          name: 'output_probability',
+          type: name === 'forest' ? 'seq(map(int64, float32))' : 'seq(map(string, float32))',
+          shape: [],
+        },
       ])
-      expect([metadata.maxBatchSize, metadata.joining.rows, metadata.unservableOutputs]).toEqual([32, 'independent', []])
+      expect([metadata.maxBatchSize, metadata.joining.rows, metadata.unservableOutputs]).toEqual([
+        32,
+        'independent',
+        [],
+      ])
     })
 
     it('answers 32 callers in batches as ONNX Runtime answers each alone, bit by bit', async () => {
@@ -56,7 +78,8 @@ describeNative('a classifier of scikit-learn, with the native executor', () => {
       })
       await Promise.all(callers)
       expect(largestBatch(model)).toBe(32)
-      for (const [at, row] of rows.entries()) expect(shown(await alone.infer({ X: new Tensor('float32', row, [1, 4]) }))).toEqual(known[name][at])
+      for (const [at, row] of rows.entries())
+        expect(shown(await alone.infer({ X: new Tensor('float32', row, [1, 4]) }))).toEqual(known[name][at])
       expect(largestBatch(alone)).toBe(1)
     })
 
@@ -64,17 +87,29 @@ describeNative('a classifier of scikit-learn, with the native executor', () => {
       const model = await open({ maxBatchSize: 4, splitOversized: true })
       const all = Float32Array.from(known.rows.flat())
       for (const count of [0, 1, 3, 4, rows.length]) {
-        const { output_probability } = (await model.infer({ X: new Tensor('float32', all.slice(0, 4 * count), [count, 4]) })) as Record<string, OutputValue>
-        expect((output_probability as OutputValue[]).map((of) => (of instanceof Map ? [...of].map(([key, value]) => [Number(key), value]) : Object.entries(of as object)))).toEqual(
-          known[name].slice(0, count).map(({ probabilities }) => probabilities),
-        )
+        const { output_probability } = (await model.infer({
+          X: new Tensor('float32', all.slice(0, 4 * count), [count, 4]),
+        })) as Record<string, OutputValue>
+        expect(
+          (output_probability as OutputValue[]).map((of) =>
+            of instanceof Map
+              ? [...of].map(([key, value]) => [Number(key), value])
+              : Object.entries(of as object),
+          ),
+        ).toEqual(known[name].slice(0, count).map(({ probabilities }) => probabilities))
       }
     })
 
     it('gives only what is asked for', async () => {
       const model = await open()
-      const [label, probability] = await Promise.all([model.infer({ X: rows[0]! }, { outputs: ['output_label'] }), model.infer({ X: rows[0]! }, { outputs: ['output_probability'] })])
-      expect([Object.keys(label), Object.keys(probability)]).toEqual([['output_label'], ['output_probability']])
+      const [label, probability] = await Promise.all([
+        model.infer({ X: rows[0]! }, { outputs: ['output_label'] }),
+        model.infer({ X: rows[0]! }, { outputs: ['output_probability'] }),
+      ])
+      expect([Object.keys(label), Object.keys(probability)]).toEqual([
+        ['output_label'],
+        ['output_probability'],
+      ])
     })
   })
 
@@ -82,7 +117,9 @@ describeNative('a classifier of scikit-learn, with the native executor', () => {
     const forest = await engine.load<Forest>('forest', { path: pathOf('forest.onnx') })
     const { output_label, output_probability } = await forest.infer({ X: rows[0]! })
     const [probabilities] = output_probability
-    expect(probabilities!.get((output_label.data as BigInt64Array)[0]!)).toBe(known.forest[0]!.probabilities[0]![1])
+    expect(probabilities!.get((output_label.data as BigInt64Array)[0]!)).toBe(
+      known.forest[0]!.probabilities[0]![1],
+    )
     const logistic = await engine.load<Logistic>('logistic', { path: pathOf('logistic.onnx') })
     const answer = await logistic.infer({ X: rows[0]! })
     expect(answer.output_probability[0]!['setosa']).toBe(known.logistic[0]!.probabilities[0]![1])
@@ -90,7 +127,9 @@ describeNative('a classifier of scikit-learn, with the native executor', () => {
 
   it('rejectNonFinite looks at its probabilities', async () => {
     const model = await load(engine, pathOf('logistic.onnx'), { rejectNonFinite: 'outputs' })
-    await expect(model.infer({ X: Float32Array.of(NaN, 1, 1, 1) }, { outputs: ['output_probability'] })).rejects.toMatchObject({ code: 'ERR_EXECUTION', argument: 'output_probability' })
+    await expect(
+      model.infer({ X: Float32Array.of(NaN, 1, 1, 1) }, { outputs: ['output_probability'] }),
+    ).rejects.toMatchObject({ code: 'ERR_EXECUTION', argument: 'output_probability' })
     expect(shown(await model.infer({ X: rows[0]! }))).toEqual(known.logistic[0])
   })
 })
@@ -99,5 +138,7 @@ it('the binding serves the label alone', async () => {
   const engine = sharedEngine({ executor: 'binding' })
   const model = await engine.load('forest', { path: pathOf('forest.onnx') })
   expect(Object.keys(await model.infer({ X: rows[0]! }))).toEqual(['output_label'])
-  expect(model.metadata.unservableOutputs).toEqual([{ name: 'output_probability', type: 'a sequence, map, optional or sparse value' }])
+  expect(model.metadata.unservableOutputs).toEqual([
+    { name: 'output_probability', type: 'a sequence, map, optional or sparse value' },
+  ])
 })

@@ -34,9 +34,18 @@ describe.each(executorKinds)('a model whose warming up never ends (%s)', (execut
   it('fails to load after maxRunMs, and what it was to replace has gone on serving', async () => {
     const engine = ownEngine({ cpuWorkers: 1, executor })
     await engine.load('m', { bytes: markedModel(7), checkRows: false })
-    const loading = engine.load('m', { bytes: endless(), maxBatchSize: 4, checkRows: false, maxRunMs: 100, warmup: [{ feeds: feeds(1) }, { feeds: feeds(0) }] })
+    const loading = engine.load('m', {
+      bytes: endless(),
+      maxBatchSize: 4,
+      checkRows: false,
+      maxRunMs: 100,
+      warmup: [{ feeds: feeds(1) }, { feeds: feeds(0) }],
+    })
     const refusal = expect(loading).rejects.toMatchObject({
-      code: 'ERR_MODEL_LOAD', argument: executor === 'native' ? 'warmup[1].feeds' : expect.anything(), message: executor === 'native' ? expect.stringContaining('longer than maxRunMs, 100 ms') : expect.anything(),
+      code: 'ERR_MODEL_LOAD',
+      argument: executor === 'native' ? 'warmup[1].feeds' : expect.anything(),
+      message:
+        executor === 'native' ? expect.stringContaining('longer than maxRunMs, 100 ms') : expect.anything(),
     })
     const answers = async () => {
       for (let count = 0; count < 20; count++) expect(markOf(await engine.infer('m', feeds(3)), 3)).toBe(7)
@@ -47,8 +56,17 @@ describe.each(executorKinds)('a model whose warming up never ends (%s)', (execut
 })
 
 // The binding cannot stop a run: its thread is given up.
-it.runIf(executorKinds[0] === 'native')('made-up rows over which a run takes longer than maxRunMs are left out', async () => {
-  const engine = ownEngine({ cpuWorkers: 1, executor: 'native' })
-  const model = await engine.load('m', { bytes: endless(), maxBatchSize: 4, checkRows: false, maxRunMs: 100, warmup: { data: 'zeros' } })
-  expect((await model.infer(feeds(2)))['sum']!.data).toEqual(new Float32Array(4).fill(2))
-})
+it.runIf(executorKinds[0] === 'native')(
+  'made-up rows over which a run takes longer than maxRunMs are left out',
+  async () => {
+    const engine = ownEngine({ cpuWorkers: 1, executor: 'native' })
+    const model = await engine.load('m', {
+      bytes: endless(),
+      maxBatchSize: 4,
+      checkRows: false,
+      maxRunMs: 100,
+      warmup: { data: 'zeros' },
+    })
+    expect((await model.infer(feeds(2)))['sum']!.data).toEqual(new Float32Array(4).fill(2))
+  },
+)

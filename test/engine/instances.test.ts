@@ -12,18 +12,32 @@ it.each([1, 2, 3])('%i instances on two workers answer a burst as one does', asy
   const engine = ownEngine({ cpuWorkers: 2 })
   const instanceGroup = [{ kind: 'cpu', count }] as const
   const sums = await load(engine, small.addSub('float32'), { instanceGroup })
-  await matchesPlain(sums, counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+  await matchesPlain(
+    sums,
+    counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })),
+  )
   expect(largestBatch(sums)).toBeGreaterThan(1)
   const lying = await load(engine, small.lyingShape('hidden'), { instanceGroup })
-  await matchesPlain(lying, counts.map((rows) => ({ x: noise([rows, 4]) })))
+  await matchesPlain(
+    lying,
+    counts.map((rows) => ({ x: noise([rows, 4]) })),
+  )
   const compressed = await load(engine, small.compress('N'), { instanceGroup })
   const keep = { type: 'bool', dims: [2], data: Uint8Array.of(0, 1) } as const
-  await matchesPlain(compressed, counts.map(() => ({ x: noise([2, 4]), keep })))
+  await matchesPlain(
+    compressed,
+    counts.map(() => ({ x: noise([2, 4]), keep })),
+  )
 })
 
 it('two groups of one instance each are on workers of their own', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
-  await load(engine, small.identity('float32'), { instanceGroup: [{ kind: 'cpu', count: 1 }, { kind: 'cpu', count: 1 }] })
+  await load(engine, small.identity('float32'), {
+    instanceGroup: [
+      { kind: 'cpu', count: 1 },
+      { kind: 'cpu', count: 1 },
+    ],
+  })
   expect(engine.capabilities().cpu.workers).toBe(2)
 })
 
@@ -36,11 +50,19 @@ it('models that are loaded at once are spread over the workers', async () => {
 it('both workers take requests of a model with two instances', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
   const one = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: false })
-  const two = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: false, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+  const two = await load(engine, small.matmulSlow(256, 100), {
+    dynamicBatching: false,
+    instanceGroup: [{ kind: 'cpu', count: 2 }],
+  })
   expect(engine.capabilities().cpu.workers).toBe(2)
-  for (const [model, instances] of [[one, 1], [two, 2]] as const) {
+  for (const [model, instances] of [
+    [one, 1],
+    [two, 2],
+  ] as const) {
     const x = noise([1, 256])
-    const reports = await Promise.all(Array.from({ length: 40 }, () => model.infer(feedsOf({ x }), { report: true })))
+    const reports = await Promise.all(
+      Array.from({ length: 40 }, () => model.infer(feedsOf({ x }), { report: true })),
+    )
     expect(new Set(reports.map(({ report }) => report.instance)).size).toBe(instances)
     expect(model.stats().executionCount).toBe(40)
   }
@@ -57,15 +79,38 @@ it('many models in one engine answer at once, each its own callers', async () =>
   const uniques = await load(engine, small.unique())
   const requests = <T>(make: (rows: number) => T): T[] => counts.map((rows) => make(rows))
   await Promise.all([
-    matchesPlain(float, requests((rows) => ({ x: sample('float32', [rows, 4]) }))),
-    matchesPlain(words, requests((rows) => ({ x: sample('string', [rows, 4]) }))),
-    matchesPlain(whole, requests((rows) => ({ x: sample('int64', [rows, 4]) }))),
-    matchesPlain(ragged, requests((rows) => ({ x: sample('uint8', [rows, rows * 5]) }))),
-    matchesPlain(sums, requests((rows) => ({ a: noise64(rows), b: noise64(rows) }))),
-    matchesPlain(turned, requests((rows) => ({ x: noise([rows, 32]) })), { same: expectClose }),
-    matchesPlain(uniques, requests(() => ({ x: noise([12]) }))),
+    matchesPlain(
+      float,
+      requests((rows) => ({ x: sample('float32', [rows, 4]) })),
+    ),
+    matchesPlain(
+      words,
+      requests((rows) => ({ x: sample('string', [rows, 4]) })),
+    ),
+    matchesPlain(
+      whole,
+      requests((rows) => ({ x: sample('int64', [rows, 4]) })),
+    ),
+    matchesPlain(
+      ragged,
+      requests((rows) => ({ x: sample('uint8', [rows, rows * 5]) })),
+    ),
+    matchesPlain(
+      sums,
+      requests((rows) => ({ a: noise64(rows), b: noise64(rows) })),
+    ),
+    matchesPlain(
+      turned,
+      requests((rows) => ({ x: noise([rows, 32]) })),
+      { same: expectClose },
+    ),
+    matchesPlain(
+      uniques,
+      requests(() => ({ x: noise([12]) })),
+    ),
   ])
-  for (const model of [float, words, whole, ragged, sums, turned]) expect(largestBatch(model)).toBeGreaterThan(1)
+  for (const model of [float, words, whole, ragged, sums, turned])
+    expect(largestBatch(model)).toBeGreaterThan(1)
 })
 
 it('one file serves under several names and with several configurations', async () => {
@@ -80,5 +125,9 @@ it('one file serves under several names and with several configurations', async 
 })
 
 function noise64(rows: number) {
-  return { type: 'float64', dims: [rows, 16], data: Float64Array.from(noise([rows, 16]).data as Float32Array) } as const
+  return {
+    type: 'float64',
+    dims: [rows, 16],
+    data: Float64Array.from(noise([rows, 16]).data as Float32Array),
+  } as const
 }

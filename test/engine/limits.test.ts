@@ -13,7 +13,11 @@ const slow = () => small.matmulSlow(512, 6000)
  * A slow model (one request a run) whose two staging slots are taken, so that the next request waits.
  * What still waits when the test is over is dropped with its engine.
  */
-async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'] = {}, options?: InferOptions) {
+async function busy(
+  runs: number,
+  dynamicBatching: ModelConfig['dynamicBatching'] = {},
+  options?: InferOptions,
+) {
   const engine = ownEngine()
   const model = await load(engine, slow(), { maxBatchSize: 1, dynamicBatching })
   const occupying = Array.from({ length: runs }, () => codeOf(model.infer({ x }, options)))
@@ -22,7 +26,10 @@ async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'
 }
 
 function codeOf(answer: Promise<unknown>): Promise<unknown> {
-  return answer.then(() => 'answered', (error: { code?: string }) => error.code)
+  return answer.then(
+    () => 'answered',
+    (error: { code?: string }) => error.code,
+  )
 }
 
 const failures = (model: Model) => model.stats().inferenceStats.fail.count
@@ -51,7 +58,11 @@ describe('timeoutMs', () => {
   it('rejects a request that waits longer with ERR_TIMEOUT and never runs it', async () => {
     const { model, occupying } = await busy(12)
     const late = model.infer({ x }, { timeoutMs: 5, requestId: 'late' })
-    await expect(late).rejects.toMatchObject({ code: 'ERR_TIMEOUT', requestId: 'late', message: expect.stringContaining('5 ms') })
+    await expect(late).rejects.toMatchObject({
+      code: 'ERR_TIMEOUT',
+      requestId: 'late',
+      message: expect.stringContaining('5 ms'),
+    })
     expect(model.stats().executionCount).toBeLessThan(12)
     await Promise.all(occupying)
     expect([model.stats().executionCount, failures(model)]).toEqual([12, 1])
@@ -103,7 +114,9 @@ describe('signal', () => {
   it('rejects a request whose signal was aborted before', async () => {
     const { model } = await busy(0)
     const reason = new Error('never mind')
-    expect(await model.infer({ x }, { signal: AbortSignal.abort(reason) }).catch((error: unknown) => error)).toBe(reason)
+    expect(
+      await model.infer({ x }, { signal: AbortSignal.abort(reason) }).catch((error: unknown) => error),
+    ).toBe(reason)
     expect(model.stats().executionCount).toBe(0)
   })
 
@@ -114,7 +127,14 @@ describe('signal', () => {
     controllers[1]!.abort({ code: 'queued' })
     await until(() => model.stats().pendingRequestCount === 0)
     controllers[4]!.abort({ code: 'running' })
-    expect(await Promise.all(answers)).toEqual(['answered', 'queued', 'answered', 'answered', 'running', 'answered'])
+    expect(await Promise.all(answers)).toEqual([
+      'answered',
+      'queued',
+      'answered',
+      'answered',
+      'running',
+      'answered',
+    ])
   })
 
   it('may be shared by many requests without a warning, and leaves no listeners behind', async () => {
@@ -126,8 +146,14 @@ describe('signal', () => {
     onTestFinished(() => void process.off('warning', onWarning))
     let listeners = 0
     const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)]
-    signal.addEventListener = (...args: Parameters<typeof add>) => { listeners++; add(...args) }
-    signal.removeEventListener = (...args: Parameters<typeof remove>) => { listeners--; remove(...args) }
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listeners++
+      add(...args)
+    }
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      listeners--
+      remove(...args)
+    }
     await Promise.all(Array.from({ length: 50 }, () => model.infer({ x: new Float32Array(4) }, { signal })))
     expect([listeners, warnings]).toEqual([0, []])
   })

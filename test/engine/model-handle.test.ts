@@ -17,7 +17,10 @@ describe('engine.model', () => {
     expect(engine.model('m')).toBe(early)
     await engine.unload('m')
     expect(await rejectionOf(async () => engine.model('m'))).toMatchObject({
-      code: 'ERR_MODEL_NOT_FOUND', argument: 'name', received: 'm', expected: 'a loaded model (loaded: none)',
+      code: 'ERR_MODEL_NOT_FOUND',
+      argument: 'name',
+      received: 'm',
+      expected: 'a loaded model (loaded: none)',
     })
   })
 })

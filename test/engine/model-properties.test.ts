@@ -22,7 +22,14 @@ const telling = (...more: Uint8Array[]): Uint8Array =>
     field(8, field(2, 17)), entry('names', names), entry('stride', '32'), ...more,
   ) // prettier-ignore
 
-const properties = { producer: { name: 'pytorch', version: '2.4.0' }, domain: 'com.example', version: 7, description: 'finds people', graph: { name: 'main_graph', description: 'of the trunk' }, custom: { names, stride: '32' } }
+const properties = {
+  producer: { name: 'pytorch', version: '2.4.0' },
+  domain: 'com.example',
+  version: 7,
+  description: 'finds people',
+  graph: { name: 'main_graph', description: 'of the trunk' },
+  custom: { names, stride: '32' },
+}
 const parameters = {
   'onnx.producer_name': { string_value: 'pytorch' }, 'onnx.producer_version': { string_value: '2.4.0' }, 'onnx.domain': { string_value: 'com.example' }, 'onnx.model_version': { string_value: '7' },
   'onnx.description': { string_value: 'finds people' }, 'onnx.graph_name': { string_value: 'main_graph' }, 'onnx.graph_description': { string_value: 'of the trunk' },
@@ -32,31 +39,52 @@ const parameters = {
 const engine = sharedEngine()
 
 describe('what a model says of itself', () => {
-  it.each(['auto', 'binding'] as const)('is in its metadata, from a file and from bytes, with executor %s', async (executor) => {
-    const own = ownEngine({ executor })
-    const path = join(temporaryFolder({ 'telling.onnx': telling() }), 'telling.onnx')
-    const [file, bytes] = await Promise.all([own.load('file', { path }), own.load('bytes', { bytes: telling() })])
-    for (const { metadata } of [file, bytes]) {
-      expect(metadata.properties).toEqual(properties)
-      expect(metadata.inputs).toMatchObject([{ name: 'x', description: 'pixels, from 0 to 1' }])
-      expect(metadata.outputs[0]).not.toHaveProperty('description')
-    }
-    writeFileSync(path, telling(entry('stride', '64')))
-    expect((await own.load('file', { path })).metadata.properties!.custom['stride']).toBe('64')
-    expect((await file.infer({ x: new Float32Array(4) }))['y']!.dims).toEqual([1, 4])
-  })
+  it.each(['auto', 'binding'] as const)(
+    'is in its metadata, from a file and from bytes, with executor %s',
+    async (executor) => {
+      const own = ownEngine({ executor })
+      const path = join(temporaryFolder({ 'telling.onnx': telling() }), 'telling.onnx')
+      const [file, bytes] = await Promise.all([
+        own.load('file', { path }),
+        own.load('bytes', { bytes: telling() }),
+      ])
+      for (const { metadata } of [file, bytes]) {
+        expect(metadata.properties).toEqual(properties)
+        expect(metadata.inputs).toMatchObject([{ name: 'x', description: 'pixels, from 0 to 1' }])
+        expect(metadata.outputs[0]).not.toHaveProperty('description')
+      }
+      writeFileSync(path, telling(entry('stride', '64')))
+      expect((await own.load('file', { path })).metadata.properties!.custom['stride']).toBe('64')
+      expect((await file.infer({ x: new Float32Array(4) }))['y']!.dims).toEqual([1, 4])
+    },
+  )
 
   it('is known of a model that says nothing, and of no function and no pipeline', async () => {
     const { metadata } = await engine.load('silent', { path: small.identity('float32') })
     expect(metadata.properties).toMatchObject({ domain: '', version: 0, description: '', custom: {} })
-    const doubled = await engine.loadFunction('function', { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'int32' }], run: ({ x }) => ({ y: x.data }) })
-    const line = await engine.loadPipeline('line', { inputs: ['x'], steps: [{ model: 'silent', inputs: { x: 'x' }, outputs: { y: 'y' } }], outputs: ['y'] })
+    const doubled = await engine.loadFunction('function', {
+      inputs: [{ name: 'x', type: 'int32' }],
+      outputs: [{ name: 'y', type: 'int32' }],
+      run: ({ x }) => ({ y: x.data }),
+    })
+    const line = await engine.loadPipeline('line', {
+      inputs: ['x'],
+      steps: [{ model: 'silent', inputs: { x: 'x' }, outputs: { y: 'y' } }],
+      outputs: ['y'],
+    })
     expect([doubled.metadata.properties, line.metadata.properties]).toEqual([null, null])
   })
 
   it('has empty texts where they are too long to be kept', async () => {
-    const { metadata } = await engine.load('long', { bytes: telling(entry('weights', 'w'.repeat(2 ** 20 + 1)), entry('__proto__', 'own')) })
-    expect(Object.entries(metadata.properties!.custom)).toEqual([['names', names], ['stride', '32'], ['weights', ''], ['__proto__', 'own']])
+    const { metadata } = await engine.load('long', {
+      bytes: telling(entry('weights', 'w'.repeat(2 ** 20 + 1)), entry('__proto__', 'own')),
+    })
+    expect(Object.entries(metadata.properties!.custom)).toEqual([
+      ['names', names],
+      ['stride', '32'],
+      ['weights', ''],
+      ['__proto__', 'own'],
+    ])
   })
 
   it('is told in another process as well', async () => {
@@ -73,10 +101,19 @@ describe('the parameters of a configuration over KServe', () => {
   })
 
   it('are those that it was loaded with as well, which go before the others', async () => {
-    await engine.load('own', { bytes: telling(), parameters: { stride: '8', metadata: "{'task': 'detect'}" } })
+    await engine.load('own', {
+      bytes: telling(),
+      parameters: { stride: '8', metadata: "{'task': 'detect'}" },
+    })
     const serving = await Serving.of(engine)
-    expect((await serving.get('/v2/models/own/config')).json.parameters).toEqual({ ...parameters, stride: { string_value: '8' }, metadata: { string_value: "{'task': 'detect'}" } })
-    await expect(engine.load('own', { bytes: telling(), parameters: { stride: 8 } as never })).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'parameters.stride' })
+    expect((await serving.get('/v2/models/own/config')).json.parameters).toEqual({
+      ...parameters,
+      stride: { string_value: '8' },
+      metadata: { string_value: "{'task': 'detect'}" },
+    })
+    await expect(
+      engine.load('own', { bytes: telling(), parameters: { stride: 8 } as never }),
+    ).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'parameters.stride' })
   })
 
   it('are those of config.pbtxt as they stand, of a model and of an ensemble', async () => {
@@ -91,7 +128,10 @@ describe('the parameters of a configuration over KServe', () => {
     await own.loadRepository(folder)
     const serving = await Serving.of(own)
     const configured = { metadata: { string_value: text }, intra_op_thread_count: { string_value: '1' } }
-    expect((await serving.get('/v2/models/detector/config')).json.parameters).toEqual({ ...parameters, ...configured })
+    expect((await serving.get('/v2/models/detector/config')).json.parameters).toEqual({
+      ...parameters,
+      ...configured,
+    })
     expect((await serving.get('/v2/models/line/config')).json.parameters).toEqual(configured)
   })
 })

@@ -14,45 +14,110 @@ const engine = sharedEngine({ executor: 'binding' })
 // Whatever was refused: the process is there, and so are the engine and its worker.
 afterEach(async () => {
   const other = await engine.load('other', { path: small.addSub('float32') })
-  await matchesPlain(other, [1, 2].map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+  await matchesPlain(
+    other,
+    [1, 2].map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })),
+  )
   await engine.unload('other')
 })
 
 describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
   it.each([
-    ['its only output is a sequence', small.sequenceOnly, /^outputs of model 'refused': expected at least one tensor .*'s' \(a sequence.*\. Re-export/],
-    ['its only output is a sequence of maps', small.mapOutput, /^outputs of model 'refused': .*'m' \(a sequence.* without ZipMap\.?$/],
-    ['its only output is optional', small.optionalOutput, /^outputs of model 'refused': expected .*'o' \(a sequence, map, optional/],
+    [
+      'its only output is a sequence',
+      small.sequenceOnly,
+      /^outputs of model 'refused': expected at least one tensor .*'s' \(a sequence.*\. Re-export/,
+    ],
+    [
+      'its only output is a sequence of maps',
+      small.mapOutput,
+      /^outputs of model 'refused': .*'m' \(a sequence.* without ZipMap\.?$/,
+    ],
+    [
+      'its only output is optional',
+      small.optionalOutput,
+      /^outputs of model 'refused': expected .*'o' \(a sequence, map, optional/,
+    ],
     ['its only output is int4', small.int4OutputOnly, /^outputs of model 'refused': expected .*'q' \(int4\)/],
-    ['an input is int4', small.int4Input, /^input 'q' of model 'refused': expected a tensor of a type .* received 'int4'\. Use executor: 'native', which carries it\. Else: Re-export/],
-    ['an input is bfloat16', small.bfloat16Input, /^input 'b' of model 'refused': expected .* received 'bfloat16'/],
-    ['everything is bfloat16', () => small.identity('bfloat16'), /^input 'x' of model 'refused': .* received 'bfloat16'/],
-    ['an input is a sequence', small.sequenceInput, /^input 's' of model 'refused': expected .* received 'a sequence/],
-    ['ONNX Runtime has no kernel for it', () => small.identity('int4'), /^Model 'refused' cannot be loaded .*Could not find an implementation/],
+    [
+      'an input is int4',
+      small.int4Input,
+      /^input 'q' of model 'refused': expected a tensor of a type .* received 'int4'\. Use executor: 'native', which carries it\. Else: Re-export/,
+    ],
+    [
+      'an input is bfloat16',
+      small.bfloat16Input,
+      /^input 'b' of model 'refused': expected .* received 'bfloat16'/,
+    ],
+    [
+      'everything is bfloat16',
+      () => small.identity('bfloat16'),
+      /^input 'x' of model 'refused': .* received 'bfloat16'/,
+    ],
+    [
+      'an input is a sequence',
+      small.sequenceInput,
+      /^input 's' of model 'refused': expected .* received 'a sequence/,
+    ],
+    [
+      'ONNX Runtime has no kernel for it',
+      () => small.identity('int4'),
+      /^Model 'refused' cannot be loaded .*Could not find an implementation/,
+    ],
     ['an operator does not exist', small.unknownOperator, /cannot be loaded from .*NoSuchOperator/],
-    ['the domain of an operator is unknown', small.unknownDomain, /cannot be loaded from .*com\.example\.absent:Identity/],
-    ['its weights are missing', small.missingExternalData, /cannot be loaded from .*External data path does not exist/],
+    [
+      'the domain of an operator is unknown',
+      small.unknownDomain,
+      /cannot be loaded from .*com\.example\.absent:Identity/,
+    ],
+    [
+      'its weights are missing',
+      small.missingExternalData,
+      /cannot be loaded from .*External data path does not exist/,
+    ],
     ['the file is cut short', small.truncated, /cannot be loaded from .*Protobuf parsing failed/],
     ['the file is no model', small.notOnnx, /cannot be loaded from .*Protobuf parsing failed/],
     ['the file is empty', small.emptyFile, /cannot be loaded from .*ModelProto does not have a graph/],
   ])('when %s', async (_, path, sentence) => {
     const error: unknown = await engine.load('refused', { path: path() }).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(InferenceError)
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'refused', message: expect.stringMatching(sentence) })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'refused',
+      message: expect.stringMatching(sentence),
+    })
     expect(engine.models()).toEqual([])
   })
 
   it('when the system does not have the locale that its texts need', async () => {
-    const texts = graph('texts').input('x', 'string', ['N']).output('y', 'string', ['N']).node('StringNormalizer', ['x'], ['y'], { case_change_action: 'LOWER', locale: 'tlh_KL.UTF-8' })
+    const texts = graph('texts')
+      .input('x', 'string', ['N'])
+      .output('y', 'string', ['N'])
+      .node('StringNormalizer', ['x'], ['y'], { case_change_action: 'LOWER', locale: 'tlh_KL.UTF-8' })
     const error = await engine.load('refused', { bytes: texts.build() }).catch((reason: unknown) => reason)
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'bytes', received: 'tlh_KL.UTF-8', message: expect.stringMatching(/its texts need the locale tlh_KL\.UTF-8, which this system does not have\. Install it/) })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      argument: 'bytes',
+      received: 'tlh_KL.UTF-8',
+      message: expect.stringMatching(
+        /its texts need the locale tlh_KL\.UTF-8, which this system does not have\. Install it/,
+      ),
+    })
     expect((error as Error).message).not.toContain('execution provider')
   })
 
   it.each([
-    ['a pointer of Git LFS', 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n', /it is a pointer of Git LFS, which has not fetched the model \(git lfs pull\)$/],
+    [
+      'a pointer of Git LFS',
+      'version https://git-lfs.github.com/spec/v1\noid sha256:0\n',
+      /it is a pointer of Git LFS, which has not fetched the model \(git lfs pull\)$/,
+    ],
     ['a page of the web', '<!doctype html><title>Not found</title>', /it is a page of the web/],
-    ['an archive of PyTorch', 'PK\x03\x04\0\0archive/data.pkl', /it is an archive, as of PyTorch.*torch\.onnx\.export/],
+    [
+      'an archive of PyTorch',
+      'PK\x03\x04\0\0archive/data.pkl',
+      /it is an archive, as of PyTorch.*torch\.onnx\.export/,
+    ],
     ['a pickle', '\x80\x02\x8a\nl\xfc\x9cF\xf9', /it is a pickle/],
     ['a model of TensorFlow Lite', '\x1c\0\0\0TFL3', /it is a model of TensorFlow Lite/],
     ['safetensors', '\x40\0\0\0\0\0\0\0{"weight":{}}', /safetensors, and no graph/],
@@ -60,9 +125,16 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
   ])('when it is no ONNX model but %s, as a file or as bytes', async (_, text, sentence) => {
     const bytes = Buffer.from(text, 'latin1')
     const path = join(temporaryFolder({ 'm.onnx': bytes }), 'm.onnx')
-    for (const [source, given] of [[{ path }, path], [{ bytes }, `its ${bytes.length} bytes`]] as const) {
+    for (const [source, given] of [
+      [{ path }, path],
+      [{ bytes }, `its ${bytes.length} bytes`],
+    ] as const) {
       const error = await engine.load('refused', source).catch((reason: unknown) => reason)
-      expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: Object.keys(source)[0], message: expect.stringMatching(sentence) })
+      expect(error).toMatchObject({
+        code: 'ERR_MODEL_LOAD',
+        argument: Object.keys(source)[0],
+        message: expect.stringMatching(sentence),
+      })
       expect((error as Error).message).toContain(`cannot be loaded from ${given}: it `)
     }
   })
@@ -75,7 +147,9 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
   })
 
   it('and its name is free for a model that can be served', async () => {
-    await expect(engine.load('refused', { path: small.sequenceOnly() })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
+    await expect(engine.load('refused', { path: small.sequenceOnly() })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+    })
     const model = await engine.load('refused', { path: small.identity('float32') })
     await matchesPlain(model, [{ x: noise([1, 4]) }])
     await engine.unload('refused')

@@ -47,7 +47,9 @@ describe('a model may be given', () => {
 
 it('a folder given as a model is called one, and the error says what to give', async () => {
   const error = await rejectionOf(() => engine.load('m', { path: dirname(path) }))
-  expect((error as Error).message).toBe(`Model 'm' cannot be loaded from ${dirname(path)}: it is a directory. Give the path of an .onnx or .ort file`)
+  expect((error as Error).message).toBe(
+    `Model 'm' cannot be loaded from ${dirname(path)}: it is a directory. Give the path of an .onnx or .ort file`,
+  )
 })
 
 describe('a model of bytes', () => {
@@ -60,7 +62,10 @@ describe('a model of bytes', () => {
     expect(model.metadata.path).toBe('')
     await model.unload()
     structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
-    expect(await rejectionOf(() => engine.load('m', { bytes }))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'bytes' })
+    expect(await rejectionOf(() => engine.load('m', { bytes }))).toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      argument: 'bytes',
+    })
   })
 
   it('is copied once, however many instances it has', async () => {
@@ -84,27 +89,46 @@ describe('a model of bytes', () => {
   })
 
   it('is opened again when its worker dies', async () => {
-    const own = ownEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
+    const own = ownEngine({
+      cpuWorkers: 1,
+      executor: 'binding',
+      workers: { execArgv: ['--import', preload] },
+    })
     const model = await own.load('m', { bytes: readFileSync(small.identity('float32')), warmup: false })
     expect(await outcomeOf(model.infer({ x: Float32Array.of(-1003, 0, 0, 0) }))).toBe('ERR_INSTANCE_CRASHED')
-    expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) }))['y']!.data).toEqual(Float32Array.of(1, 2, 3, 4))
+    expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) }))['y']!.data).toEqual(
+      Float32Array.of(1, 2, 3, 4),
+    )
   })
 
   it.each<[string, () => Uint8Array, RegExp]>([
-    ['that are no model', () => readFileSync(small.notOnnx()), /^Model 'm' cannot be loaded from its 21 bytes: .*[Pp]rotobuf parsing failed/],
     [
-      'whose weights are elsewhere', () => readFileSync(small.withExternalData()),
+      'that are no model',
+      () => readFileSync(small.notOnnx()),
+      /^Model 'm' cannot be loaded from its 21 bytes: .*[Pp]rotobuf parsing failed/,
+    ],
+    [
+      'whose weights are elsewhere',
+      () => readFileSync(small.withExternalData()),
       /from its \d+ bytes: [^]*External data does not come with bytes: give it as sessionOptions\.externalData, give the path of the model, or save it in one file$/,
     ],
   ])('is refused: %s', async (_, bytes, message) => {
     const error = await rejectionOf(() => engine.load('m', { bytes: bytes() }))
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'bytes', model: 'm', message: expect.stringMatching(message) })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      argument: 'bytes',
+      model: 'm',
+      message: expect.stringMatching(message),
+    })
     expect(engine.models()).toEqual([])
   })
 
   it('may not be read by ONNX Runtime for longer than it is opened', async () => {
     const sessionOptions = { extra: { session: { use_ort_model_bytes_directly: '1' } } }
     const error = await rejectionOf(() => engine.load('m', { bytes: readFileSync(path), sessionOptions }))
-    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'sessionOptions.extra.session.use_ort_model_bytes_directly' })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      argument: 'sessionOptions.extra.session.use_ort_model_bytes_directly',
+    })
   })
 })

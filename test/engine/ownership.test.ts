@@ -11,7 +11,11 @@ const engine = sharedEngine()
 
 const big = 100_000
 const cases: [string, () => string, () => Samples][] = [
-  ['that lie in staging memory', () => small.addSub('float32'), () => ({ a: noise([1, 16]), b: noise([1, 16]) })],
+  [
+    'that lie in staging memory',
+    () => small.addSub('float32'),
+    () => ({ a: noise([1, 16]), b: noise([1, 16]) }),
+  ],
   ['of several rows', () => small.identity('float32'), () => ({ x: noise([3, 4]) })],
   ['of an unbatched model', () => small.identityUnbatched('float32', [2, 4]), () => ({ x: noise([2, 4]) })],
   ['of unknown size', () => small.nonZero(), () => ({ x: noise([2, 4]) })],
@@ -24,14 +28,20 @@ async function burst(model: Model, make: () => Samples) {
   const samples = Array.from({ length: 5 }, make)
   const feeds = samples.map(feedsOf)
   const answers = await Promise.all(feeds.map((request) => model.infer(request)))
-  return { samples, feeds, answers, expected: await Promise.all(samples.map((request) => runPlain(model.metadata.path, request))) }
+  return {
+    samples,
+    feeds,
+    answers,
+    expected: await Promise.all(samples.map((request) => runPlain(model.metadata.path, request))),
+  }
 }
 
 describe.each(cases)('results %s', (_, path, make) => {
   it('can be overwritten without a trace in other results or later ones', async () => {
     const model = await load(engine, path())
     const { answers, expected } = await burst(model, make)
-    for (const { data } of Object.values(answers[1]!)) (data as Float32Array).fill(data.constructor === BigInt64Array ? (99n as never) : 99)
+    for (const { data } of Object.values(answers[1]!))
+      (data as Float32Array).fill(data.constructor === BigInt64Array ? (99n as never) : 99)
     for (const index of [0, 2, 3, 4]) expectSame(answers[index]!, expected[index]!)
     const later = await burst(model, make)
     for (const [index, answer] of later.answers.entries()) expectSame(answer, later.expected[index]!)

@@ -9,7 +9,8 @@ import { load, sharedEngine } from '../support/open.ts'
 
 const raw = (type: RawType, dims: readonly number[], bits: readonly number[]) =>
   ({ type, dims, data: (type === 'bfloat16' ? Uint16Array : Uint8Array).from(bits) }) as RawTensor
-const floats = (values: readonly number[], dims: readonly number[] = [1, values.length]) => new Tensor('float32', Float32Array.from(values), dims)
+const floats = (values: readonly number[], dims: readonly number[] = [1, values.length]) =>
+  new Tensor('float32', Float32Array.from(values), dims)
 const bitsOf = (value: unknown): { type: string; dims: readonly number[]; bits: number[] } => {
   const { type, dims, data } = value as RawTensor
   return { type, dims, bits: [...data] }
@@ -32,7 +33,8 @@ const rows: Record<RawType, { numbers: number[]; bits: number[] }> = {
 const types = Object.keys(rows) as RawType[]
 
 /** The row, and with it turned round, several rows. */
-const turned = (type: RawType, count: number) => Array.from({ length: count }, (_, row) => rows[type].numbers.map((_, at, all) => all[(at + row) % 4]!))
+const turned = (type: RawType, count: number) =>
+  Array.from({ length: count }, (_, row) => rows[type].numbers.map((_, at, all) => all[(at + row) % 4]!))
 
 describeNative('with the native executor', () => {
   const engine = sharedEngine({ executor: 'native', cpuWorkers: 1 })
@@ -57,38 +59,58 @@ describeNative('with the native executor', () => {
       const [to, from] = [await load(engine, small.castTo(type)), await load(engine, small.castFrom(type))]
       const counts = [1, 3, 2, 0, 1, 5]
       const requests = counts.map((count) => turned(type, count))
-      const sent = await Promise.all(requests.map((own) => to.infer({ x: floats(own.flat(), [own.length, 4]) })))
+      const sent = await Promise.all(
+        requests.map((own) => to.infer({ x: floats(own.flat(), [own.length, 4]) })),
+      )
       expect(sent.map(({ y }) => y!.dims)).toEqual(counts.map((count) => [count, 4]))
       const back = await Promise.all(sent.map(({ y }) => from.infer({ x: y! })))
       expect(back.map(({ y }) => numbers(y))).toEqual(requests.map((own) => own.flat()))
       // ONNX Runtime has nothing by which rows of so few values could be told apart in every case.
-      for (const model of [to, from]) if (model.metadata.joining.rows === 'independent') expect(largestBatch(model)).toBeGreaterThan(1)
+      for (const model of [to, from])
+        if (model.metadata.joining.rows === 'independent') expect(largestBatch(model)).toBeGreaterThan(1)
     })
   })
 
-  it.each(['bfloat16', 'int4', 'uint4', 'float8e4m3fn', 'float8e5m2'] as const)('rows of %s are found to be independent, or not', async (type) => {
-    const joining = async (path: string) => (await load(engine, path)).metadata.joining.rows
-    expect([await joining(small.castTo(type)), await joining(small.castFrom(type)), await joining(small.runningSumsAs(type))]).toEqual(['independent', 'independent', 'dependent'])
-  })
+  it.each(['bfloat16', 'int4', 'uint4', 'float8e4m3fn', 'float8e5m2'] as const)(
+    'rows of %s are found to be independent, or not',
+    async (type) => {
+      const joining = async (path: string) => (await load(engine, path)).metadata.joining.rows
+      expect([
+        await joining(small.castTo(type)),
+        await joining(small.castFrom(type)),
+        await joining(small.runningSumsAs(type)),
+      ]).toEqual(['independent', 'independent', 'dependent'])
+    },
+  )
 
   describe('rows of an odd number of 4-bit elements', () => {
-    const row = (own: number, length: number) => Array.from({ length }, (_, at) => ((own * 3 + at * 5) % 16) - 8)
-    const packedRows = (rows: number[][]) => Uint8Array.from({ length: Math.ceil(rows.flat().length / 2) }, (_, byte) => {
-      const [low, high = 0] = rows.flat().slice(2 * byte, 2 * byte + 2)
-      return (low! & 15) | ((high & 15) << 4)
-    })
-    const int4 = (rows: number[][], length: number) => raw('int4', [rows.length, length], [...packedRows(rows)])
+    const row = (own: number, length: number) =>
+      Array.from({ length }, (_, at) => ((own * 3 + at * 5) % 16) - 8)
+    const packedRows = (rows: number[][]) =>
+      Uint8Array.from({ length: Math.ceil(rows.flat().length / 2) }, (_, byte) => {
+        const [low, high = 0] = rows.flat().slice(2 * byte, 2 * byte + 2)
+        return (low! & 15) | ((high & 15) << 4)
+      })
+    const int4 = (rows: number[][], length: number) =>
+      raw('int4', [rows.length, length], [...packedRows(rows)])
     const read = (value: unknown) => {
       const { dims, data } = value as RawTensor<'int4'>
       return [...unpacked('int4', data, dims[0]! * dims[1]!)]
     }
 
     it.each([1, 3, 5])('are batched by elements, not by bytes: %i in a row', async (length) => {
-      const [from, to] = [await load(engine, small.castFrom('int4', ['N', length]), { maxBatchSize: 32 }), await load(engine, small.castTo('int4', ['N', length]), { maxBatchSize: 32 })]
-      const requests = [1, 2, 1, 3, 1, 1, 4].map((count, at) => Array.from({ length: count }, (_, own) => row(at * 5 + own, length)))
+      const [from, to] = [
+        await load(engine, small.castFrom('int4', ['N', length]), { maxBatchSize: 32 }),
+        await load(engine, small.castTo('int4', ['N', length]), { maxBatchSize: 32 }),
+      ]
+      const requests = [1, 2, 1, 3, 1, 1, 4].map((count, at) =>
+        Array.from({ length: count }, (_, own) => row(at * 5 + own, length)),
+      )
       const floated = await Promise.all(requests.map((own) => from.infer({ x: int4(own, length) })))
       expect(floated.map(({ y }) => numbers(y))).toEqual(requests.map((own) => own.flat()))
-      const back = await Promise.all(requests.map((own) => to.infer({ x: floats(own.flat(), [own.length, length]) })))
+      const back = await Promise.all(
+        requests.map((own) => to.infer({ x: floats(own.flat(), [own.length, length]) })),
+      )
       expect(back.map(({ y }) => read(y))).toEqual(requests.map((own) => own.flat()))
       // Half a byte that belongs to no element tells nothing.
       expect(back.map(({ y }) => (y as unknown as RawTensor).data)).toEqual(requests.map(packedRows))
@@ -97,7 +119,9 @@ describeNative('with the native executor', () => {
 
     it('are the same where only the run knows how many there are', async () => {
       const model = await load(engine, small.castTo('int4', ['N', 'L']), { maxBatchSize: 8 })
-      const answers = await Promise.all([3, 3, 3, 5].map((length, at) => model.infer({ x: floats(row(at, length)) })))
+      const answers = await Promise.all(
+        [3, 3, 3, 5].map((length, at) => model.infer({ x: floats(row(at, length)) })),
+      )
       expect(answers.map(({ y }) => read(y))).toEqual([3, 3, 3, 5].map((length, at) => row(at, length)))
     })
 
@@ -107,18 +131,36 @@ describeNative('with the native executor', () => {
       const rows = Array.from({ length: 7 }, (_, own) => row(own, 3))
       const y = (await (await load(engine, from, config)).infer({ x: int4(rows, 3) })).y
       expect(numbers(y)).toEqual(rows.flat())
-      expect(((await (await load(engine, to, config)).infer({ x: y! })).y as unknown as RawTensor).data).toEqual(packedRows(rows))
+      expect(
+        ((await (await load(engine, to, config)).infer({ x: y! })).y as unknown as RawTensor).data,
+      ).toEqual(packedRows(rows))
     })
   })
 
   it('a tensor of raw bits is checked as any other', async () => {
     const model = await load(engine, small.castFrom('int4', ['N', 3]))
     const refused = async (x: unknown, expected: RegExp, received: unknown) =>
-      expectRefusal(await rejectionOf(() => model.infer({ x: x as FeedValue })), { argument: "input 'x'", expected, received })
-    await refused({ type: 'int4', dims: [1, 3], data: new Uint8Array(3) }, /^2 bytes \(3 elements, two a byte\) for dims \[1, 3\]$/, 3)
-    await refused({ type: 'int4', dims: [1, 3], data: new Int8Array(2) }, /^a Uint8Array of raw int4 bits$/, expect.anything())
+      expectRefusal(await rejectionOf(() => model.infer({ x: x as FeedValue })), {
+        argument: "input 'x'",
+        expected,
+        received,
+      })
+    await refused(
+      { type: 'int4', dims: [1, 3], data: new Uint8Array(3) },
+      /^2 bytes \(3 elements, two a byte\) for dims \[1, 3\]$/,
+      3,
+    )
+    await refused(
+      { type: 'int4', dims: [1, 3], data: new Int8Array(2) },
+      /^a Uint8Array of raw int4 bits$/,
+      expect.anything(),
+    )
     await refused({ type: 'uint4', dims: [1, 3], data: new Uint8Array(2) }, /^type int4$/, 'uint4')
-    await refused({ type: 'int4', dims: [1, 4], data: new Uint8Array(2) }, /^shape \[N, 3\]$/, expect.anything())
+    await refused(
+      { type: 'int4', dims: [1, 4], data: new Uint8Array(2) },
+      /^shape \[N, 3\]$/,
+      expect.anything(),
+    )
     await refused([1, 2, 3], /^a Tensor or a Uint8Array of raw int4 bits$/, expect.anything())
   })
 
@@ -128,29 +170,55 @@ describeNative('with the native executor', () => {
     expect(numbers((await model.infer({ x })).y)).toEqual(rows.int4.numbers)
   })
 
-  it.each([['bfloat16', 0x7f80], ['float8e5m2', 0x7c], ['float8e4m3fn', 0x7f], ['float8e4m3fnuz', 0x80]] as const)('rejectNonFinite counts %s among the floats', async (type, strange) => {
+  it.each([
+    ['bfloat16', 0x7f80],
+    ['float8e5m2', 0x7c],
+    ['float8e4m3fn', 0x7f],
+    ['float8e4m3fnuz', 0x80],
+  ] as const)('rejectNonFinite counts %s among the floats', async (type, strange) => {
     const { bits, numbers: values } = rows[type]
     const inputs = await load(engine, small.castFrom(type), { rejectNonFinite: 'inputs' })
-    const error = await rejectionOf(() => inputs.infer({ x: raw(type, [1, 4], [...bits.slice(0, 3), strange]) }))
+    const error = await rejectionOf(() =>
+      inputs.infer({ x: raw(type, [1, 4], [...bits.slice(0, 3), strange]) }),
+    )
     expectRefusal(error, { argument: "input 'x'[3]", expected: /finite/, received: strange })
     expect(numbers((await inputs.infer({ x: raw(type, [1, 4], bits) })).y)).toEqual(values)
     const outputs = await load(engine, small.castTo(type), { rejectNonFinite: 'outputs' })
-    await expect(outputs.infer({ x: floats([1, NaN, 1, 1]) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', argument: 'y' })
+    await expect(outputs.infer({ x: floats([1, NaN, 1, 1]) })).rejects.toMatchObject({
+      code: 'ERR_EXECUTION',
+      argument: 'y',
+    })
     expect(bitsOf((await outputs.infer({ x: floats(values) })).y).bits).toEqual(bits)
   })
 
   it('a bfloat16 input is padded like other floats', async () => {
-    const config = { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 }, padding: { input: 'x', dim: 1, value: 1.5, outputs: [{ name: 'y', dim: 1 }] } }
+    const config = {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 2 },
+      padding: { input: 'x', dim: 1, value: 1.5, outputs: [{ name: 'y', dim: 1 }] },
+    }
     const model: Model = await load(engine, small.castFrom('bfloat16', ['N', 'L']), config)
-    const answers = await Promise.all([model.infer({ x: raw('bfloat16', [1, 3], [0x3f80, 0x4000, 0x4040]) }), model.infer({ x: raw('bfloat16', [1, 1], [0xc0e0]) })])
+    const answers = await Promise.all([
+      model.infer({ x: raw('bfloat16', [1, 3], [0x3f80, 0x4000, 0x4040]) }),
+      model.infer({ x: raw('bfloat16', [1, 1], [0xc0e0]) }),
+    ])
     expect(answers.map(({ y }) => numbers(y))).toEqual([[1, 2, 3], [-7]])
     expect(model.stats().padding).toMatchObject({ paddedElements: 6 })
-    const refused = load(engine, small.castFrom('int4', ['N', 'L']), { maxBatchSize: 4, padding: { input: 'x', dim: 1 } })
-    await expect(refused).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', message: expect.stringContaining('whole bytes') })
+    const refused = load(engine, small.castFrom('int4', ['N', 'L']), {
+      maxBatchSize: 4,
+      padding: { input: 'x', dim: 1 },
+    })
+    await expect(refused).rejects.toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      message: expect.stringContaining('whole bytes'),
+    })
   })
 })
 
 it('the binding names what the native executor carries', async () => {
   const engine = sharedEngine({ executor: 'binding' })
-  await expect(engine.load('m', { path: small.castFrom('int4') })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining("Use executor: 'native'") })
+  await expect(engine.load('m', { path: small.castFrom('int4') })).rejects.toMatchObject({
+    code: 'ERR_MODEL_LOAD',
+    message: expect.stringContaining("Use executor: 'native'"),
+  })
 })

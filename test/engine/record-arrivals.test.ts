@@ -37,9 +37,16 @@ async function withEngine(use: (engine: InferenceEngine) => Promise<void>): Prom
 
 describe('a recording of an engine', () => {
   it('has when the encoded images of a request were decoded, which came before', async () => {
-    const image = await sharp({ create: { width: 2, height: 2, channels: 3, background: { r: 1, g: 2, b: 3 } } }).png().toBuffer()
+    const image = await sharp({
+      create: { width: 2, height: 2, channels: 3, background: { r: 1, g: 2, b: 3 } },
+    })
+      .png()
+      .toBuffer()
     await withEngine(async (engine) => {
-      const model = await engine.load('images', { path: identity('float32', [3, 2, 2]), inputs: [{ name: 'x', image: {} }] })
+      const model = await engine.load('images', {
+        path: identity('float32', [3, 2, 2]),
+        inputs: [{ name: 'x', image: {} }],
+      })
       const recording = await engine.recordArrivals(path)
       await model.infer({ x: image })
       await model.infer({ x: new Float32Array(12) })
@@ -53,10 +60,18 @@ describe('a recording of an engine', () => {
 
   it('has every request, with its rows, its options and its latency, in the order in which they came', async () => {
     await withEngine(async (engine) => {
-      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 8, dynamicBatching: { priorityLevels: 3, defaultPriorityLevel: 2 } })
+      const model = await engine.load('identity', {
+        path: identity('float32'),
+        maxBatchSize: 8,
+        dynamicBatching: { priorityLevels: 3, defaultPriorityLevel: 2 },
+      })
       await model.infer(rowsOf(1)) // before it
       const recording = await engine.recordArrivals(path)
-      await Promise.all([model.infer(rowsOf(1)), model.infer(rowsOf(3), { priority: 1, timeoutMs: 5000, deadlineMs: 6000 }), model.infer(rowsOf(2))])
+      await Promise.all([
+        model.infer(rowsOf(1)),
+        model.infer(rowsOf(3), { priority: 1, timeoutMs: 5000, deadlineMs: 6000 }),
+        model.infer(rowsOf(2)),
+      ])
       await model.infer(rowsOf(8))
       await recording.stop()
       await model.infer(rowsOf(1)) // after it
@@ -73,7 +88,8 @@ describe('a recording of an engine', () => {
     await withEngine(async (engine) => {
       const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
       await using recording = await engine.recordArrivals(path)
-      for (let round = 0; round < 5; round++) await Promise.all([1, 1, 2, 4].map((rows) => model.infer(rowsOf(rows))))
+      for (let round = 0; round < 5; round++)
+        await Promise.all([1, 1, 2, 4].map((rows) => model.infer(rowsOf(rows))))
       expect(recording.failure).toBeNull()
     })
     const arrivals = await loadArrivals(path)
@@ -86,29 +102,58 @@ describe('a recording of an engine', () => {
       expect(run.takenAtUs).toBeGreaterThanOrEqual(atUs - 1)
       const { takenAtUs, gatherUs, handOverUs, runUs, wakeUs, scatterUs } = run
       // Each is rounded, and none is below 0: two threads look at their clocks.
-      expect(takenAtUs - atUs + gatherUs + handOverUs + runUs + wakeUs + scatterUs).toBeLessThanOrEqual(latencyUs! + 500)
+      expect(takenAtUs - atUs + gatherUs + handOverUs + runUs + wakeUs + scatterUs).toBeLessThanOrEqual(
+        latencyUs! + 500,
+      )
     }
   })
 
   it('has how its model is configured, once, and which requests were made on an answer', async () => {
     await withEngine(async (engine) => {
-      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2], maxQueueDelayMs: 3 } })
+      const model = await engine.load('identity', {
+        path: identity('float32'),
+        maxBatchSize: 4,
+        dynamicBatching: { preferredBatchSize: [2], maxQueueDelayMs: 3 },
+      })
       await using _ = await engine.recordArrivals(path)
-      for (let round = 0; round < 3; round++) await Promise.all([model.infer(rowsOf(1)), model.infer(rowsOf(1))])
+      for (let round = 0; round < 3; round++)
+        await Promise.all([model.infer(rowsOf(1)), model.infer(rowsOf(1))])
       await new Promise((resolve) => setTimeout(resolve, 0)) // what comes of itself follows from no answer
       await model.infer(rowsOf(1))
     })
     const [first, ...others] = await loadArrivals(path)
-    expect(first!.config).toMatchObject({ instances: 1, maxBatchSize: 4, preferredBatchSizes: [2], maxQueueDelayMs: 3, joinRequests: true })
+    expect(first!.config).toMatchObject({
+      instances: 1,
+      maxBatchSize: 4,
+      preferredBatchSizes: [2],
+      maxQueueDelayMs: 3,
+      joinRequests: true,
+    })
     expect(others.some(({ config }) => config !== undefined)).toBe(false)
-    expect([first, ...others].map((arrival) => arrival!.afterAnswerUs !== undefined)).toEqual([false, false, true, true, true, true, false])
+    expect([first, ...others].map((arrival) => arrival!.afterAnswerUs !== undefined)).toEqual([
+      false,
+      false,
+      true,
+      true,
+      true,
+      true,
+      false,
+    ])
     expect(first!.runs).toMatchObject([{ rows: 2, reason: 'preferred' }])
   })
 
   it('has all runs of a request that is split, and of one that shares its answer', async () => {
     await withEngine(async (engine) => {
-      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4, splitOversized: true })
-      const cached = await engine.load('cached', { path: identity('float32'), maxBatchSize: 4, responseCache: true })
+      const model = await engine.load('identity', {
+        path: identity('float32'),
+        maxBatchSize: 4,
+        splitOversized: true,
+      })
+      const cached = await engine.load('cached', {
+        path: identity('float32'),
+        maxBatchSize: 4,
+        responseCache: true,
+      })
       await using _ = await engine.recordArrivals(path)
       await model.infer(rowsOf(10))
       await cached.infer(rowsOf(1))
@@ -131,7 +176,9 @@ describe('a recording of an engine', () => {
       await other.infer(rowsOf(1))
       await model.infer({ [input]: new Tensor('float32', new Float32Array(2 * 5 * width), [2, 5, width]) })
     })
-    expect(await loadArrivals(path)).toMatchObject([{ model: 'positions', rows: 2, dims: { [input]: [2, 5, width] } }])
+    expect(await loadArrivals(path)).toMatchObject([
+      { model: 'positions', rows: 2, dims: { [input]: [2, 5, width] } },
+    ])
   })
 
   it('has requests that are refused or fail, without a latency', async () => {
@@ -170,20 +217,26 @@ describe('a recording of an engine', () => {
     if (process.platform === 'linux') expect(openFiles()).not.toContain(path)
   })
 
-  it.skipIf(!existsSync('/dev/full'))('fails no request when the disk is full, and says what it has lost', async () => {
-    await withEngine(async (engine) => {
-      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
-      const recording = await engine.recordArrivals('/dev/full')
-      await Promise.all([1, 2, 3].map((rows) => model.infer(rowsOf(rows))))
-      await recording.stop()
-      expect(recording).toMatchObject({ recorded: 0, lost: 3, failure: { code: 'ENOSPC' } })
-    })
-  })
+  it.skipIf(!existsSync('/dev/full'))(
+    'fails no request when the disk is full, and says what it has lost',
+    async () => {
+      await withEngine(async (engine) => {
+        const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+        const recording = await engine.recordArrivals('/dev/full')
+        await Promise.all([1, 2, 3].map((rows) => model.infer(rowsOf(rows))))
+        await recording.stop()
+        expect(recording).toMatchObject({ recorded: 0, lost: 3, failure: { code: 'ENOSPC' } })
+      })
+    },
+  )
 
   it('is the only one of its file until it has ended', async () => {
     await withEngine(async (engine) => {
       const recording = await engine.recordArrivals(path)
-      await expect(engine.recordArrivals(path)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
+      await expect(engine.recordArrivals(path)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'path',
+      })
       await recording.stop()
       await engine.recordArrivals(path)
       // One that is begun while the engine closes is over as well.
@@ -210,10 +263,21 @@ describe('a recording of an engine', () => {
 describe('misuse', () => {
   it('of the file, the options or a closed engine is a typed error', async () => {
     await withEngine(async (engine) => {
-      await expect(engine.recordArrivals('')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
-      await expect(engine.recordArrivals(path, { model: 'identity' } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.model' })
-      await expect(engine.recordArrivals(path, { models: 'all' as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.models' })
-      await expect(engine.recordArrivals(join(folder, 'none', 'file'))).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(engine.recordArrivals('')).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'path',
+      })
+      await expect(engine.recordArrivals(path, { model: 'identity' } as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'options.model',
+      })
+      await expect(engine.recordArrivals(path, { models: 'all' as never })).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'options.models',
+      })
+      await expect(engine.recordArrivals(join(folder, 'none', 'file'))).rejects.toMatchObject({
+        code: 'ENOENT',
+      })
       await engine.close()
       await expect(engine.recordArrivals(path)).rejects.toMatchObject({ code: 'ERR_CLOSED' })
     })

@@ -16,13 +16,28 @@ type Step =
 
 const version = fc.constantFrom(1, 2)
 const ofAny = fc.constantFrom(1, 2, undefined)
-const infer = fc.record({ do: fc.constant('infer' as const), version: ofAny, value: fc.integer({ min: 1, max: 9 }) })
-const busy = fc.record({ do: fc.constant('busy' as const), version: ofAny, perTurn: fc.integer({ min: 1, max: 20 }) })
+const infer = fc.record({
+  do: fc.constant('infer' as const),
+  version: ofAny,
+  value: fc.integer({ min: 1, max: 9 }),
+})
+const busy = fc.record({
+  do: fc.constant('busy' as const),
+  version: ofAny,
+  perTurn: fc.integer({ min: 1, max: 20 }),
+})
 const wait = fc.record({ do: fc.constant('wait' as const), turns: fc.integer({ min: 1, max: 60 }) })
 const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.record({ do: fc.constant('load' as const), version }), weight: 5 },
   { arbitrary: fc.record({ do: fc.constant('load nonsense' as const), version }), weight: 1 },
-  { arbitrary: fc.record({ do: fc.constant('load and abort' as const), version, turns: fc.integer({ min: 0, max: 40 }) }), weight: 2 },
+  {
+    arbitrary: fc.record({
+      do: fc.constant('load and abort' as const),
+      version,
+      turns: fc.integer({ min: 0, max: 40 }),
+    }),
+    weight: 2,
+  },
   { arbitrary: fc.record({ do: fc.constant('unload' as const), version: ofAny }), weight: 1 },
   { arbitrary: infer, weight: 12 },
   { arbitrary: fc.constant<Step>({ do: 'stream' }), weight: 1 },
@@ -40,7 +55,10 @@ class History {
   readonly #versionOf = new Map<number, number>()
   readonly #underWay: Promise<void>[] = []
   /** By version, the marks of loads in the order of their calls, `null` for an unload. */
-  readonly #loaded = new Map<number, (number | null)[]>([[1, []], [2, []]])
+  readonly #loaded = new Map<number, (number | null)[]>([
+    [1, []],
+    [2, []],
+  ])
   readonly #succeeded = new Set<number>()
   #destroyed = false
   #loads = 0 // under way
@@ -53,7 +71,11 @@ class History {
     if (step.do === 'load and abort') return this.#abort(step.version, step.turns)
     if (step.do === 'load') this.#load(step.version)
     else if (step.do === 'infer') this.#infer(step.version, step.value)
-    else if (step.do === 'load nonsense') this.#expect(this.engine.load('m', { bytes: Uint8Array.of(1), version: step.version }), ['ERR_MODEL_LOAD', 'ERR_CLOSED'])
+    else if (step.do === 'load nonsense')
+      this.#expect(this.engine.load('m', { bytes: Uint8Array.of(1), version: step.version }), [
+        'ERR_MODEL_LOAD',
+        'ERR_CLOSED',
+      ])
     else if (step.do === 'unload') this.#unload(step.version)
     else this.#stream()
   }
@@ -77,14 +99,20 @@ class History {
   #config(version: number): { readonly mark: number; readonly config: ModelConfig } {
     const mark = ++this.#marks * 16
     this.#versionOf.set(mark, version)
-    return { mark, config: { bytes: markedModel(mark), version, warmup: false, checkRows: false, maxBatchSize: 4 } }
+    return {
+      mark,
+      config: { bytes: markedModel(mark), version, warmup: false, checkRows: false, maxBatchSize: 4 },
+    }
   }
 
   #load(version: number): void {
     const { mark, config } = this.#config(version)
     this.#loaded.get(version)!.push(mark)
     this.#loads++
-    const loading = this.engine.load('m', config).then(() => void this.#succeeded.add(mark)).finally(() => this.#loads--)
+    const loading = this.engine
+      .load('m', config)
+      .then(() => void this.#succeeded.add(mark))
+      .finally(() => this.#loads--)
     this.#expect(loading, ['ERR_CLOSED'])
   }
 
@@ -93,7 +121,10 @@ class History {
     this.#loaded.get(version)!.push(mark)
     const controller = new AbortController()
     const loading = this.engine.load('m', config, { signal: controller.signal })
-    this.#expect(loading.then(() => void this.#succeeded.add(mark)), ['aborted', 'ERR_CLOSED'])
+    this.#expect(
+      loading.then(() => void this.#succeeded.add(mark)),
+      ['aborted', 'ERR_CLOSED'],
+    )
     await this.#turns(turns)
     controller.abort({ code: 'aborted' })
   }
@@ -156,9 +187,12 @@ class History {
 
   /** That a promise is fulfilled, or rejects with one of these codes; all do when the engine is destroyed. */
   #expect(promise: Promise<unknown>, codes: readonly string[]): void {
-    const checked = promise.then(() => {}, (error: InferenceError) => {
-      if (!(this.#destroyed && error.code === 'ERR_CLOSED') && !codes.includes(error.code)) throw error
-    })
+    const checked = promise.then(
+      () => {},
+      (error: InferenceError) => {
+        if (!(this.#destroyed && error.code === 'ERR_CLOSED') && !codes.includes(error.code)) throw error
+      },
+    )
     checked.catch(() => {}) // it is looked at in the end
     this.#underWay.push(checked)
   }
@@ -168,13 +202,25 @@ class History {
   }
 }
 
-it('whatever is loaded, replaced, aborted and unloaded at once, each request is answered by one model, and what was loaded last serves', { timeout: 120_000 }, async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), fc.constantFrom(...endings), async (steps, ending) => {
-      const history = new History()
-      for (const step of steps) await history.take(step)
-      await history.end(ending)
-    }),
-    { numRuns: Number(process.env['HISTORIES'] ?? 40), interruptAfterTimeLimit: 90_000, markInterruptAsFailure: false },
-  )
-})
+it(
+  'whatever is loaded, replaced, aborted and unloaded at once, each request is answered by one model, and what was loaded last serves',
+  { timeout: 120_000 },
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 5, maxLength: 30 }),
+        fc.constantFrom(...endings),
+        async (steps, ending) => {
+          const history = new History()
+          for (const step of steps) await history.take(step)
+          await history.end(ending)
+        },
+      ),
+      {
+        numRuns: Number(process.env['HISTORIES'] ?? 40),
+        interruptAfterTimeLimit: 90_000,
+        markInterruptAsFailure: false,
+      },
+    )
+  },
+)

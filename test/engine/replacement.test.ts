@@ -14,7 +14,12 @@ import { markedModel, markOf } from '../support/versions.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 const feeds = { x: new Float32Array(4).fill(1) }
-const config = (mark: number, more: object = {}): ModelConfig => ({ bytes: markedModel(mark), warmup: false, checkRows: false, ...more })
+const config = (mark: number, more: object = {}): ModelConfig => ({
+  bytes: markedModel(mark),
+  warmup: false,
+  checkRows: false,
+  ...more,
+})
 const markFrom = async (model: Model) => markOf(await model.infer(feeds), 1)
 /** Its requests wait until it is drained. */
 const holding = { maxBatchSize: 200, dynamicBatching: { holdUntilQueued: 100 } }
@@ -102,8 +107,10 @@ describe('a model that is loaded again', () => {
     const model = await engine.load('m', config(1))
     const events = eventsOf(engine)
     const cases: [ModelConfig, string][] = [
-      [{ bytes: Uint8Array.of(1, 2, 3) }, 'ERR_MODEL_LOAD'], [{ path: '/no/such/file' }, 'ERR_MODEL_NOT_FOUND'],
-      [{ path: small.notOnnx() }, 'ERR_MODEL_LOAD'], [config(2, { warmup: [{ feeds: { x: new Float32Array(3) } }] }), 'ERR_MODEL_CONFIG'],
+      [{ bytes: Uint8Array.of(1, 2, 3) }, 'ERR_MODEL_LOAD'],
+      [{ path: '/no/such/file' }, 'ERR_MODEL_NOT_FOUND'],
+      [{ path: small.notOnnx() }, 'ERR_MODEL_LOAD'],
+      [config(2, { warmup: [{ feeds: { x: new Float32Array(3) } }] }), 'ERR_MODEL_CONFIG'],
     ]
     for (const [broken, code] of cases) {
       expect(await rejectionOf(() => engine.load('m', broken))).toMatchObject({ code, model: 'm' })
@@ -136,7 +143,11 @@ describe('a model that is loaded again', () => {
     expect([model.capacity().instances, sessions.size]).toEqual([3, 3])
     const answers = Array.from({ length: 20 }, () => markFrom(model))
     await engine.load('m', config(2))
-    expect([model.capacity().instances, new Set(await Promise.all(answers)), await markFrom(model)]).toEqual([1, new Set([1]), 2])
+    expect([model.capacity().instances, new Set(await Promise.all(answers)), await markFrom(model)]).toEqual([
+      1,
+      new Set([1]),
+      2,
+    ])
     await until(() => sessions.size === 1)
   })
 
@@ -150,48 +161,64 @@ describe('a model that is loaded again', () => {
   })
 })
 
-describe.skipIf(process.platform === 'win32').each(executorKinds)('a file that is another one, of the size, the time and the place of the first (%s)', (executor) => {
-  const engineOf = async (mark: number) => {
-    const engine = ownEngine({ cpuWorkers: 2, executor })
-    const path = `${temporaryFolder({})}/m.onnx`
-    const write = (of: number) => {
-      writeFileSync(path, markedModel(of)) // in place
-      utimesSync(path, 0, 0)
+describe.skipIf(process.platform === 'win32').each(executorKinds)(
+  'a file that is another one, of the size, the time and the place of the first (%s)',
+  (executor) => {
+    const engineOf = async (mark: number) => {
+      const engine = ownEngine({ cpuWorkers: 2, executor })
+      const path = `${temporaryFolder({})}/m.onnx`
+      const write = (of: number) => {
+        writeFileSync(path, markedModel(of)) // in place
+        utimesSync(path, 0, 0)
+      }
+      write(mark)
+      return {
+        engine,
+        path,
+        write,
+        model: await engine.load('m', { path, instanceGroup: [{ kind: 'cpu' }] }),
+      }
     }
-    write(mark)
-    return { engine, path, write, model: await engine.load('m', { path, instanceGroup: [{ kind: 'cpu' }] }) }
-  }
 
-  it('is what a load again loads', async () => {
-    const { engine, path, write, model } = await engineOf(1)
-    write(2)
-    await engine.load('m', { path })
-    expect(await markFrom(model)).toBe(2)
-  })
-
-  it('is never beside the first', async () => {
-    const { model, write } = await engineOf(1)
-    write(2)
-    await expect(model.scale({ count: 2 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
-    expect(model.capacity().instances).toBe(1)
-  })
-
-  it('is not loaded when it comes while the first is opened', async () => {
-    const { engine, path, write, model } = await engineOf(1)
-    const watched = vi.mocked((executor === 'native' ? NativeExecutor.prototype : BindingExecutor.prototype) as Executor).open
-    const open = watched.getMockImplementation()!
-    let opened = 0
-    watched.mockImplementation(async function (this: Executor, ...args) {
-      const session = await open.apply(this, args)
-      if (++opened === 1) write(2)
-      return session
+    it('is what a load again loads', async () => {
+      const { engine, path, write, model } = await engineOf(1)
+      write(2)
+      await engine.load('m', { path })
+      expect(await markFrom(model)).toBe(2)
     })
-    await expect(engine.load('m', { path })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed while it was opened') })
-    expect(await markFrom(model)).toBe(1)
-    await engine.load('m', { path })
-    expect(await markFrom(model)).toBe(2)
-  })
-})
+
+    it('is never beside the first', async () => {
+      const { model, write } = await engineOf(1)
+      write(2)
+      await expect(model.scale({ count: 2 })).rejects.toMatchObject({
+        code: 'ERR_MODEL_LOAD',
+        message: expect.stringContaining('its file has changed'),
+      })
+      expect(model.capacity().instances).toBe(1)
+    })
+
+    it('is not loaded when it comes while the first is opened', async () => {
+      const { engine, path, write, model } = await engineOf(1)
+      const watched = vi.mocked(
+        (executor === 'native' ? NativeExecutor.prototype : BindingExecutor.prototype) as Executor,
+      ).open
+      const open = watched.getMockImplementation()!
+      let opened = 0
+      watched.mockImplementation(async function (this: Executor, ...args) {
+        const session = await open.apply(this, args)
+        if (++opened === 1) write(2)
+        return session
+      })
+      await expect(engine.load('m', { path })).rejects.toMatchObject({
+        code: 'ERR_MODEL_LOAD',
+        message: expect.stringContaining('its file has changed while it was opened'),
+      })
+      expect(await markFrom(model)).toBe(1)
+      await engine.load('m', { path })
+      expect(await markFrom(model)).toBe(2)
+    })
+  },
+)
 
 describe('loads of one version at once', () => {
   it('are done one after the other, with two models at most, and the last one stays', async () => {
@@ -210,8 +237,16 @@ describe('loads of one version at once', () => {
   it('go on after one that fails, whether something serves or not', async () => {
     const engine = ownEngine()
     const broken = { bytes: Uint8Array.of(1) }
-    const loads = [broken, config(1), broken, config(2), broken].map((each) => outcomeOf(engine.load('m', each)))
-    expect(await Promise.all(loads)).toEqual(['ERR_MODEL_LOAD', 'answered', 'ERR_MODEL_LOAD', 'answered', 'ERR_MODEL_LOAD'])
+    const loads = [broken, config(1), broken, config(2), broken].map((each) =>
+      outcomeOf(engine.load('m', each)),
+    )
+    expect(await Promise.all(loads)).toEqual([
+      'ERR_MODEL_LOAD',
+      'answered',
+      'ERR_MODEL_LOAD',
+      'answered',
+      'ERR_MODEL_LOAD',
+    ])
     expect(await markFrom(engine.model('m'))).toBe(2)
   })
 
@@ -220,7 +255,8 @@ describe('loads of one version at once', () => {
     const first = new AbortController()
     const second = new AbortController()
     const loads = [
-      outcomeOf(engine.load('m', endless, { signal: first.signal })), outcomeOf(engine.load('m', config(2), { signal: second.signal })),
+      outcomeOf(engine.load('m', endless, { signal: first.signal })),
+      outcomeOf(engine.load('m', config(2), { signal: second.signal })),
       outcomeOf(engine.load('m', config(3))),
     ]
     second.abort('second')
@@ -323,7 +359,10 @@ describe('a stream of requests', () => {
     const model = await engine.load('m', config(1, { maxBatchSize: 200, ...full }))
     const stream = (async () => {
       const marks: number[] = []
-      for await (const { outputs, error } of model.inferMany(Array.from({ length: 8 }, () => feeds), { maxInFlight: 8 })) {
+      for await (const { outputs, error } of model.inferMany(
+        Array.from({ length: 8 }, () => feeds),
+        { maxInFlight: 8 },
+      )) {
         if (error) throw error
         marks.push(markOf(outputs, 1))
       }

@@ -8,21 +8,38 @@ import { floats, noise, sample } from '../support/samples.ts'
 
 const engine = sharedEngine()
 const counts = [1, 2, 1, 5, 1, 3, 0, 1]
-const keep = (...values: number[]): Sample => ({ type: 'bool', dims: [values.length], data: Uint8Array.from(values) })
-const index = (...values: number[]): Sample => ({ type: 'int64', dims: [values.length, 1], data: BigInt64Array.from(values, BigInt) })
+const keep = (...values: number[]): Sample => ({
+  type: 'bool',
+  dims: [values.length],
+  data: Uint8Array.from(values),
+})
+const index = (...values: number[]): Sample => ({
+  type: 'int64',
+  dims: [values.length, 1],
+  data: BigInt64Array.from(values, BigInt),
+})
 
 const addable = ['float32', 'float64', 'float16', 'int32', 'int64'] as const
 
 describe('a model with several inputs and outputs', () => {
   it.each(addable)('adds and subtracts rows of %s of several callers', async (type) => {
     const model = await load(engine, small.addSub(type))
-    await matchesPlain(model, counts.map((rows) => ({ a: sample(type, [rows, 16]), b: sample(type, [rows, 16]) })))
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({ a: sample(type, [rows, 16]), b: sample(type, [rows, 16]) })),
+    )
     expect(largestBatch(model)).toBeGreaterThan(1)
   })
 
   it('takes inputs of different types', async () => {
     const model = await load(engine, small.twoInputsDifferentTypes())
-    await matchesPlain(model, counts.map((rows) => ({ a: noise([rows, 4]), b: index(...Array.from({ length: rows }, (_, i) => i * 7)) })))
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({
+        a: noise([rows, 4]),
+        b: index(...Array.from({ length: rows }, (_, i) => i * 7)),
+      })),
+    )
     expect(largestBatch(model)).toBeGreaterThan(1)
   })
 
@@ -33,21 +50,31 @@ describe('a model with several inputs and outputs', () => {
 
   it('joins strings row by row', async () => {
     const model = await load(engine, small.stringConcat())
-    await matchesPlain(model, counts.map((rows) => ({ a: sample('string', [rows, 2]), b: sample('string', [rows, 2]) })))
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({ a: sample('string', [rows, 2]), b: sample('string', [rows, 2]) })),
+    )
     expect(largestBatch(model)).toBeGreaterThan(1)
   })
 
   it('leaves out an input that has a default', async () => {
     const model = await load(engine, small.defaultedInput())
     expect(model.metadata.inputs.map(({ name }) => name)).toEqual(['x'])
-    await matchesPlain(model, counts.map((rows) => ({ x: noise([rows, 4]) })))
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({ x: noise([rows, 4]) })),
+    )
   })
 })
 
 describe('a model that computes across a row', () => {
   it('gives rows the same products in a batch as alone', async () => {
     const model = await load(engine, small.withExternalData())
-    await matchesPlain(model, counts.map((rows) => ({ x: noise([rows, 16]) })), { same: expectClose })
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({ x: noise([rows, 16]) })),
+      { same: expectClose },
+    )
     expect(largestBatch(model)).toBeGreaterThan(1)
   })
 
@@ -59,7 +86,10 @@ describe('a model that computes across a row', () => {
 
   it('is batched on a first dimension without a name', async () => {
     const model = await load(engine, small.unnamedBatch())
-    await matchesPlain(model, counts.map((rows) => ({ x: noise([rows, 4]) })))
+    await matchesPlain(
+      model,
+      counts.map((rows) => ({ x: noise([rows, 4]) })),
+    )
     expect(largestBatch(model)).toBeGreaterThan(1)
   })
 })
@@ -72,20 +102,41 @@ describe('a model that cannot be batched', () => {
   }
 
   it('is left unbatched when two inputs have first dimensions of different names', async () => {
-    const shapes = [[2, 3], [1, 1], [2, 3], [4, 1], [0, 2]] as const
+    const shapes = [
+      [2, 3],
+      [1, 1],
+      [2, 3],
+      [4, 1],
+      [0, 2],
+    ] as const
     const model = await unbatched(small.pairwise())
-    await matchesPlain(model, shapes.map(([m, n]) => ({ a: noise([m, 4]), b: noise([n, 4]) })), { same: expectClose })
+    await matchesPlain(
+      model,
+      shapes.map(([m, n]) => ({ a: noise([m, 4]), b: noise([n, 4]) })),
+      { same: expectClose },
+    )
   })
 
   it('is left unbatched when the first dimension occurs twice in an output', async () => {
     const model = await unbatched(small.gram())
-    await matchesPlain(model, [2, 1, 5, 2, 0].map((rows) => ({ x: noise([rows, 4]) })), { same: expectClose })
+    await matchesPlain(
+      model,
+      [2, 1, 5, 2, 0].map((rows) => ({ x: noise([rows, 4]) })),
+      { same: expectClose },
+    )
   })
 
   it('but along other dimensions than the first keeps the state of each caller apart', async () => {
     const model = await load(engine, small.softmaxState())
-    expect(model.metadata).toMatchObject({ maxBatchSize: 32, inputs: [{ name: 'x' }, { name: 'state', batchAxis: 1 }] })
-    await matchesPlain(model, [1, 3, 1, 2].map((rows) => ({ x: noise([rows, 4]), state: noise([2, rows, 8]) })), { same: expectClose })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 32,
+      inputs: [{ name: 'x' }, { name: 'state', batchAxis: 1 }],
+    })
+    await matchesPlain(
+      model,
+      [1, 3, 1, 2].map((rows) => ({ x: noise([rows, 4]), state: noise([2, rows, 8]) })),
+      { same: expectClose },
+    )
   })
 
   it('broadcasts inputs that disagree about a named dimension', async () => {
@@ -99,7 +150,9 @@ describe('outputs whose size only the run tells', () => {
   it('has the indices of what is not zero', async () => {
     const model = await load(engine, small.nonZero())
     await matchesPlain(model, [
-      { x: floats([2, 4], [1, 0, 0, 2, 0, 0, 3, 0]) }, { x: floats([1, 4], [0, 0, 0, 0]) }, { x: noise([3, 4]) },
+      { x: floats([2, 4], [1, 0, 0, 2, 0, 0, 3, 0]) },
+      { x: floats([1, 4], [0, 0, 0, 0]) },
+      { x: noise([3, 4]) },
     ])
   })
 
@@ -107,21 +160,34 @@ describe('outputs whose size only the run tells', () => {
     const model = await load(engine, small.unique())
     await matchesPlain(model, [
       { x: floats([12], [3, 3, 2, 2, 1, 1, 0, 0, 3, 2, 1, 0]) },
-      { x: floats([12], Array.from({ length: 12 }, () => 4)) },
+      {
+        x: floats(
+          [12],
+          Array.from({ length: 12 }, () => 4),
+        ),
+      },
       { x: noise([12]) },
     ])
   })
 
   it.each(['K', 'N'] as const)('has the rows that were kept, declared as %s', async (rows) => {
     const model = await load(engine, small.compress(rows))
-    const requests = [[0, 1], [1], [0], [1, 1, 1], [0, 0]].map((kept) => ({ x: noise([kept.length, 4]), keep: keep(...kept) }))
+    const requests = [[0, 1], [1], [0], [1, 1, 1], [0, 0]].map((kept) => ({
+      x: noise([kept.length, 4]),
+      keep: keep(...kept),
+    }))
     await matchesPlain(model, requests)
     await matchesPlain(model, requests)
   })
 
   it.each(['plain', 'hidden'] as const)('is wider than declared (%s)', async (how) => {
     const model = await load(engine, small.lyingShape(how))
-    const requests = counts.map((rows) => ({ x: floats([rows, 4], Array.from({ length: rows * 4 }, (_, i) => i)) }))
+    const requests = counts.map((rows) => ({
+      x: floats(
+        [rows, 4],
+        Array.from({ length: rows * 4 }, (_, i) => i),
+      ),
+    }))
     await matchesPlain(model, requests)
     await matchesPlain(model, requests)
   })

@@ -1,8 +1,24 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
-  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelConfig, ModelOptions, ModelSignature, Outputs, OutputValue, ReportedOutputs, Tensor,
+  BatchReport,
+  InferenceEngine,
+  InferManyResult,
+  InferOptions,
+  Model,
+  ModelConfig,
+  ModelOptions,
+  ModelSignature,
+  Outputs,
+  OutputValue,
+  ReportedOutputs,
+  Tensor,
 } from '../../src/index.ts'
-import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
+import {
+  decodeImage,
+  type ImageDataType,
+  type ImageOptions,
+  type ImageTarget,
+} from '../../src/image/exports.ts'
 import type { TypedTensor } from 'onnxruntime-common'
 
 /** As the generator writes them. */
@@ -27,15 +43,25 @@ describe('what infer() resolves with, to the compiler', () => {
   })
 
   it('is outputs and report where one is asked for', () => {
-    expectTypeOf(() => model.infer({}, { report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Outputs>>()
-    expectTypeOf(async () => (await classifier.infer({ pixels }, { report: true })).report).returns.resolves.toEqualTypeOf<BatchReport>()
+    expectTypeOf(() => model.infer({}, { report: true })).returns.resolves.toEqualTypeOf<
+      ReportedOutputs<Outputs>
+    >()
+    expectTypeOf(
+      async () => (await classifier.infer({ pixels }, { report: true })).report,
+    ).returns.resolves.toEqualTypeOf<BatchReport>()
   })
 
   it('is either where that is known only at run time', () => {
-    expectTypeOf(() => model.infer({}, { report: want })).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    expectTypeOf(() => model.infer({}, { report: want })).returns.resolves.toEqualTypeOf<
+      Outputs | ReportedOutputs<Outputs>
+    >()
     const perhaps: { report?: true } = {}
-    expectTypeOf(() => model.infer({}, perhaps)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
-    expectTypeOf(() => engine.infer('m', {}, { report: want })).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    expectTypeOf(() => model.infer({}, perhaps)).returns.resolves.toEqualTypeOf<
+      Outputs | ReportedOutputs<Outputs>
+    >()
+    expectTypeOf(() => engine.infer('m', {}, { report: want })).returns.resolves.toEqualTypeOf<
+      Outputs | ReportedOutputs<Outputs>
+    >()
   })
 
   it('follows options in a variable', () => {
@@ -46,9 +72,13 @@ describe('what infer() resolves with, to the compiler', () => {
     expectTypeOf(() => model.infer({}, annotated)).returns.resolves.toEqualTypeOf<Outputs>()
     expectTypeOf(() => model.infer({}, perhaps)).returns.resolves.toEqualTypeOf<Outputs>()
     const widened = { report: true } // a boolean, to the compiler
-    expectTypeOf(() => model.infer({}, widened)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    expectTypeOf(() => model.infer({}, widened)).returns.resolves.toEqualTypeOf<
+      Outputs | ReportedOutputs<Outputs>
+    >()
     const either = plain as InferOptions<string, boolean>
-    expectTypeOf(() => model.infer({}, either)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    expectTypeOf(() => model.infer({}, either)).returns.resolves.toEqualTypeOf<
+      Outputs | ReportedOutputs<Outputs>
+    >()
   })
 
   it('has only names that the model has', () => {
@@ -64,33 +94,54 @@ describe('the outputs that a call names', () => {
   type Label = { label: Tensor }
 
   it('are what it resolves with, to the compiler', () => {
-    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
-    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label', 'scores'] })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
-    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Label>>()
-    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: want })).returns.resolves
-      .toEqualTypeOf<Label | ReportedOutputs<Label>>()
-    expectTypeOf(() => classifier.inferMany([{ pixels }], { outputs: ['label'] })).returns
-      .toEqualTypeOf<AsyncGenerator<InferManyResult<Label>, void, undefined>>()
-    expectTypeOf(() => engine.model<Classifier>('c').infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
-    expectTypeOf(() => engine.infer<Classifier, 'label'>('c', { pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() =>
+      classifier.infer({ pixels }, { outputs: ['label'] }),
+    ).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() =>
+      classifier.infer({ pixels }, { outputs: ['label', 'scores'] }),
+    ).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    expectTypeOf(() =>
+      classifier.infer({ pixels }, { outputs: ['label'], report: true }),
+    ).returns.resolves.toEqualTypeOf<ReportedOutputs<Label>>()
+    expectTypeOf(() =>
+      classifier.infer({ pixels }, { outputs: ['label'], report: want }),
+    ).returns.resolves.toEqualTypeOf<Label | ReportedOutputs<Label>>()
+    expectTypeOf(() => classifier.inferMany([{ pixels }], { outputs: ['label'] })).returns.toEqualTypeOf<
+      AsyncGenerator<InferManyResult<Label>, void, undefined>
+    >()
+    expectTypeOf(() =>
+      engine.model<Classifier>('c').infer({ pixels }, { outputs: ['label'] }),
+    ).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() =>
+      engine.infer<Classifier, 'label'>('c', { pixels }, { outputs: ['label'] }),
+    ).returns.resolves.toEqualTypeOf<Label>()
   })
 
   it('are followed in a variable', () => {
     const options = { outputs: ['label'], timeoutMs: 5 } as const
     expectTypeOf(() => classifier.infer({ pixels }, options)).returns.resolves.toEqualTypeOf<Label>()
     const annotated: InferOptions<'label' | 'scores'> = {}
-    expectTypeOf(() => classifier.infer({ pixels }, annotated)).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    expectTypeOf(() => classifier.infer({ pixels }, annotated)).returns.resolves.toEqualTypeOf<
+      Classifier['outputs']
+    >()
   })
 
   it('are known of a model without a signature, too, where they are named in the call', () => {
     expectTypeOf(() => model.infer({}, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
-    expectTypeOf((names: string[]) => model.infer({}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
-    expectTypeOf((names: string[]) => engine.infer('c', {}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) =>
+      model.infer({}, { outputs: names }),
+    ).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) =>
+      engine.infer('c', {}, { outputs: names }),
+    ).returns.resolves.toEqualTypeOf<Outputs>()
   })
 
   it('leave functions over any signature as they are', () => {
-    const through = <M extends ModelSignature>(any: Model<M>, feeds: M['inputs']): Promise<M['outputs']> => any.infer(feeds, { timeoutMs: 5 })
-    expectTypeOf(() => through(classifier, { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    const through = <M extends ModelSignature>(any: Model<M>, feeds: M['inputs']): Promise<M['outputs']> =>
+      any.infer(feeds, { timeoutMs: 5 })
+    expectTypeOf(() => through(classifier, { pixels })).returns.resolves.toEqualTypeOf<
+      Classifier['outputs']
+    >()
   })
 })
 
@@ -108,7 +159,9 @@ describe('a model with a signature', () => {
   it('is none of another signature, and no model without one is it', () => {
     expectTypeOf<Model>().not.toExtend<Model<Classifier>>()
     expectTypeOf<Model<Structured>>().not.toExtend<Model<Classifier>>()
-    expectTypeOf<Model<Classifier>>().not.toExtend<Model<{ inputs: { image: Float32Array }; outputs: { scores: Tensor; label: Tensor } }>>()
+    expectTypeOf<Model<Classifier>>().not.toExtend<
+      Model<{ inputs: { image: Float32Array }; outputs: { scores: Tensor; label: Tensor } }>
+    >()
   })
 
   it('is not taken for a model of tensors alone where it is none', () => {
@@ -143,9 +196,12 @@ describe('a result of inferMany(), to the compiler', () => {
 describe('a signature given to the engine', () => {
   it('types infer() by name', () => {
     expectTypeOf(() => engine.infer('c', {})).returns.resolves.toEqualTypeOf<Outputs>()
-    expectTypeOf(() => engine.infer<Classifier>('c', { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
-    expectTypeOf(() => engine.infer<Classifier>('c', { pixels }, { report: true })).returns.resolves
-      .toEqualTypeOf<ReportedOutputs<Classifier['outputs']>>()
+    expectTypeOf(() => engine.infer<Classifier>('c', { pixels })).returns.resolves.toEqualTypeOf<
+      Classifier['outputs']
+    >()
+    expectTypeOf(() =>
+      engine.infer<Classifier>('c', { pixels }, { report: true }),
+    ).returns.resolves.toEqualTypeOf<ReportedOutputs<Classifier['outputs']>>()
     // @ts-expect-error no such input
     void (() => engine.infer<Classifier>('c', { image: pixels }))
     // @ts-expect-error no such output
@@ -153,7 +209,9 @@ describe('a signature given to the engine', () => {
   })
 
   it('types the model that is loaded, or found', () => {
-    expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
+    expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<
+      Model<Classifier>
+    >()
     expectTypeOf(() => engine.model<Classifier>('c')).returns.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model('c')).returns.toEqualTypeOf<Model>()
   })
@@ -181,7 +239,18 @@ describe('the configuration of a model, to the compiler', () => {
 
 describe('the inputs and outputs that a configuration lists, to the compiler', () => {
   const path = 'm.onnx'
-  const loaded = () => engine.load('m', { path, inputs: [{ name: 'pixels', image: { channels: 'bgr' } }, { name: 'size', type: 'int64' }], outputs: [{ name: 'scores', labels: ['a'] }, { name: 'top', type: 'int32' }] })
+  const loaded = () =>
+    engine.load('m', {
+      path,
+      inputs: [
+        { name: 'pixels', image: { channels: 'bgr' } },
+        { name: 'size', type: 'int64' },
+      ],
+      outputs: [
+        { name: 'scores', labels: ['a'] },
+        { name: 'top', type: 'int32' },
+      ],
+    })
   type Loaded = Awaited<ReturnType<typeof loaded>>
   const size = BigInt64Array.of(1n)
   const bytes = new Uint8Array(1)
@@ -200,8 +269,13 @@ describe('the inputs and outputs that a configuration lists, to the compiler', (
       void model.infer({ pixels, size: pixels })
       // @ts-expect-error no such output
       void model.infer({ pixels, size }, { outputs: ['score'] })
-      expectTypeOf(() => model.infer({ pixels, size })).returns.resolves.toExtend<{ scores: Tensor; top: TypedTensor<'int32'> }>()
-      expectTypeOf(async () => (await model.infer({ pixels, size })).top.data).returns.resolves.toEqualTypeOf<Int32Array>()
+      expectTypeOf(() => model.infer({ pixels, size })).returns.resolves.toExtend<{
+        scores: Tensor
+        top: TypedTensor<'int32'>
+      }>()
+      expectTypeOf(
+        async () => (await model.infer({ pixels, size })).top.data,
+      ).returns.resolves.toEqualTypeOf<Int32Array>()
       // @ts-expect-error no such output
       void (async () => (await model.infer({ pixels, size })).score)
       expectTypeOf(model).toExtend<Model>()
@@ -209,8 +283,23 @@ describe('the inputs and outputs that a configuration lists, to the compiler', (
   })
 
   it('may say all that there is to say of them', () => {
-    const full = () => engine.load('m', { path, inputs: [{ name: 'pixels', image: { mean: [1, 2, 3], fit: 'contain' }, dims: [3, -1], reshape: [3, -1], shared: true }], outputs: [{ name: 'boxes', rows: { index: 0, of: 'pixels' }, dims: [-1, 4], labels: ['a'] }] })
-    expectTypeOf(async () => (await full()).infer({ pixels: Buffer.alloc(1) })).returns.resolves.toExtend<{ boxes: Tensor }>()
+    const full = () =>
+      engine.load('m', {
+        path,
+        inputs: [
+          {
+            name: 'pixels',
+            image: { mean: [1, 2, 3], fit: 'contain' },
+            dims: [3, -1],
+            reshape: [3, -1],
+            shared: true,
+          },
+        ],
+        outputs: [{ name: 'boxes', rows: { index: 0, of: 'pixels' }, dims: [-1, 4], labels: ['a'] }],
+      })
+    expectTypeOf(async () => (await full()).infer({ pixels: Buffer.alloc(1) })).returns.resolves.toExtend<{
+      boxes: Tensor
+    }>()
   })
 
   it('may be one of the two lists: the other names are known at run time', () => {
@@ -220,16 +309,28 @@ describe('the inputs and outputs that a configuration lists, to the compiler', (
       // @ts-expect-error no such input
       void asked.infer({ image: pixels })
       const answered = await engine.load('m', { path, outputs: [{ name: 'scores', type: 'float32' }] })
-      expectTypeOf(async () => (await answered.infer({ anything: pixels })).scores).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
+      expectTypeOf(
+        async () => (await answered.infer({ anything: pixels })).scores,
+      ).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
     })
   })
 
   it('are optional where requests may leave them out', () => {
     void (async () => {
       const state = [{ input: 'h', output: 'hn' }]
-      const model = await engine.load('m', { path, inputs: [{ name: 'x' }, { name: 'h' }, { name: 'mask' }], outputs: [{ name: 'y' }, { name: 'hn' }], optionalInputs: ['mask', 'bias'], sequence: { state: [{ input: 'h', output: 'hn' }], controls: [{ input: 'START', kind: 'start' }] } })
-      expectTypeOf(async () => (await model.infer({ x: pixels }, { sequenceId: 1 })).y).returns.resolves.toEqualTypeOf<Tensor>()
-      expectTypeOf(async () => (await model.infer({ x: pixels, h: pixels, mask: pixels, bias: pixels })).hn).returns.resolves.toEqualTypeOf<Tensor | undefined>()
+      const model = await engine.load('m', {
+        path,
+        inputs: [{ name: 'x' }, { name: 'h' }, { name: 'mask' }],
+        outputs: [{ name: 'y' }, { name: 'hn' }],
+        optionalInputs: ['mask', 'bias'],
+        sequence: { state: [{ input: 'h', output: 'hn' }], controls: [{ input: 'START', kind: 'start' }] },
+      })
+      expectTypeOf(
+        async () => (await model.infer({ x: pixels }, { sequenceId: 1 })).y,
+      ).returns.resolves.toEqualTypeOf<Tensor>()
+      expectTypeOf(
+        async () => (await model.infer({ x: pixels, h: pixels, mask: pixels, bias: pixels })).hn,
+      ).returns.resolves.toEqualTypeOf<Tensor | undefined>()
       // @ts-expect-error no such input
       void model.infer({ x: pixels, other: pixels })
       // @ts-expect-error one is missing
@@ -245,7 +346,9 @@ describe('the inputs and outputs that a configuration lists, to the compiler', (
     expectTypeOf(() => engine.load('m', config)).returns.resolves.toEqualTypeOf<Model>()
     expectTypeOf(() => engine.load('m', { path, inputs })).returns.resolves.toEqualTypeOf<Model>()
     expectTypeOf(() => engine.load('m', { path })).returns.resolves.toEqualTypeOf<Model>()
-    expectTypeOf(() => engine.load<Classifier>('m', { path, inputs: [{ name: 'pixels' }] })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
+    expectTypeOf(() =>
+      engine.load<Classifier>('m', { path, inputs: [{ name: 'pixels' }] }),
+    ).returns.resolves.toEqualTypeOf<Model<Classifier>>()
     const kept = { path, inputs: [{ name: 'pixels' }] } as const satisfies ModelConfig
     // @ts-expect-error no such input
     void (async () => (await engine.load('m', kept)).infer({ image: pixels }))
@@ -273,20 +376,30 @@ describe('what decodeImage() resolves with, to the compiler', () => {
   const size = { width: 8, height: 8 }
 
   it('is a tensor of the type that dtype says, float32 without one', () => {
-    expectTypeOf(() => decodeImage('a.png', { width: 8, height: 8 })).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
-    expectTypeOf(() => decodeImage('a.png', { ...size, dtype: 'uint8' })).returns.resolves.toEqualTypeOf<TypedTensor<'uint8'>>()
+    expectTypeOf(() => decodeImage('a.png', { width: 8, height: 8 })).returns.resolves.toEqualTypeOf<
+      TypedTensor<'float32'>
+    >()
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype: 'uint8' })).returns.resolves.toEqualTypeOf<
+      TypedTensor<'uint8'>
+    >()
     const dtype = size.width > 4 ? 'float16' : 'int8'
-    expectTypeOf(() => decodeImage('a.png', { ...size, dtype })).returns.resolves.toEqualTypeOf<TypedTensor<'float16' | 'int8'>>()
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype })).returns.resolves.toEqualTypeOf<
+      TypedTensor<'float16' | 'int8'>
+    >()
   })
 
   it('is a tensor of any of the types where the options were made elsewhere', () => {
     const options: ImageOptions = { ...size, dtype: 'int32' }
-    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toEqualTypeOf<TypedTensor<ImageDataType>>()
+    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toEqualTypeOf<
+      TypedTensor<ImageDataType>
+    >()
     expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toExtend<Tensor>()
   })
 
   it('is nothing where it writes to an array', () => {
-    expectTypeOf((target: ImageTarget) => decodeImage('a.png', size, target)).returns.resolves.toEqualTypeOf<void>()
+    expectTypeOf((target: ImageTarget) =>
+      decodeImage('a.png', size, target),
+    ).returns.resolves.toEqualTypeOf<void>()
   })
 
   it('has only types and options that there are', () => {

@@ -26,15 +26,30 @@ describe.each(kinds)('staging memory of kind %s', (kind) => {
   it('carries every kind of input and output', async () => {
     const engine = engineOf(kind)
     const sums = await load(engine, small.addSub('float32'))
-    await matchesPlain(sums, counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+    await matchesPlain(
+      sums,
+      counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })),
+    )
     const halves = await load(engine, small.identity('float16'))
-    await matchesPlain(halves, counts.map((rows) => ({ x: sample('float16', [rows, 4]) })))
+    await matchesPlain(
+      halves,
+      counts.map((rows) => ({ x: sample('float16', [rows, 4]) })),
+    )
     const strings = await load(engine, small.stringConcat())
-    await matchesPlain(strings, counts.map((rows) => ({ a: sample('string', [rows, 2]), b: sample('string', [rows, 2]) })))
+    await matchesPlain(
+      strings,
+      counts.map((rows) => ({ a: sample('string', [rows, 2]), b: sample('string', [rows, 2]) })),
+    )
     const unknown = await load(engine, small.nonZero())
-    await matchesPlain(unknown, counts.map((rows) => ({ x: noise([rows, 4]) })))
+    await matchesPlain(
+      unknown,
+      counts.map((rows) => ({ x: noise([rows, 4]) })),
+    )
     const lying = await load(engine, small.lyingShape('hidden'))
-    await matchesPlain(lying, [1, 2, 3].map((rows) => ({ x: noise([rows, 4]) })))
+    await matchesPlain(
+      lying,
+      [1, 2, 3].map((rows) => ({ x: noise([rows, 4]) })),
+    )
     const scalar = await load(engine, small.identityScalar('int64'))
     await matchesPlain(scalar, [{ x: sample('int64', []) }])
     expect(engine.stats().staging!.kind).toBe(kind === 'auto' ? best : kind)
@@ -45,7 +60,10 @@ describe.each(kinds)('staging memory of kind %s', (kind) => {
     const engine = engineOf(kind)
     const model = await load(engine, small.identityVariable('float32'))
     for (const length of [1, 5_000, 3, 60_000, 300_000, 1, 60_000]) {
-      await matchesPlain(model, [1, 2, 1].map((rows) => ({ x: noise([rows, length]) })))
+      await matchesPlain(
+        model,
+        [1, 2, 1].map((rows) => ({ x: noise([rows, length]) })),
+      )
     }
     const { usedBytes, highWaterBytes, fallbacks } = engine.stats().staging!
     expect(usedBytes).toBeGreaterThanOrEqual(4 * 300_000 * 4)
@@ -68,8 +86,15 @@ describe.each(kinds)('staging memory of kind %s', (kind) => {
     const rotating = await load(engine, small.matmulSlow(64, 3), two)
     const equal = await load(engine, small.identity('float64'), two)
     await Promise.all([
-      matchesPlain(rotating, Array.from({ length: 40 }, () => ({ x: noise([1, 64]) })), { same: expectClose }),
-      matchesPlain(equal, Array.from({ length: 40 }, () => ({ x: sample('float64', [2, 4]) }))),
+      matchesPlain(
+        rotating,
+        Array.from({ length: 40 }, () => ({ x: noise([1, 64]) })),
+        { same: expectClose },
+      ),
+      matchesPlain(
+        equal,
+        Array.from({ length: 40 }, () => ({ x: sample('float64', [2, 4]) })),
+      ),
     ])
   })
 })
@@ -80,7 +105,9 @@ describe('the binding', () => {
     const engine = ownEngine({ executor: 'binding' })
     await load(engine, small.identity('float32'))
     const why = "the executor 'binding' is in use: asked for with executor: 'binding'"
-    const reason = refusesShared ? `${why}; ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}` : why
+    const reason = refusesShared
+      ? `${why}; ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}`
+      : why
     expect(engine.capabilities().staging).toEqual({ kind: bindings, reason })
     expect(engine.stats().staging).toMatchObject({ kind: bindings, reason })
     expect(warn.mock.calls.filter(([message]) => String(message).includes('staging'))).toEqual([])
@@ -89,13 +116,23 @@ describe('the binding', () => {
 
   it('refuses kind native with ERR_NATIVE_LOAD and the reason', async () => {
     const engine = ownEngine({ executor: 'binding', staging: { kind: 'native' } })
-    const message = "staging.kind 'native' cannot be had: it takes the native executor, and 'binding' is in use: asked for with executor: 'binding'"
-    await expect(engine.load('model', { path: small.identity('float32') })).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', message })
+    const message =
+      "staging.kind 'native' cannot be had: it takes the native executor, and 'binding' is in use: asked for with executor: 'binding'"
+    await expect(engine.load('model', { path: small.identity('float32') })).rejects.toMatchObject({
+      code: 'ERR_NATIVE_LOAD',
+      message,
+    })
   })
 })
 
-it.skipIf(!refusesShared)('kind shared is refused with ERR_NATIVE_LOAD where ONNX Runtime refuses it (Node 20 only)', async () => {
-  const engine = ownEngine({ staging: { kind: 'shared' } })
-  const loading = engine.load('model', { path: small.identity('float32') })
-  await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', message: expect.stringContaining("use 'copied'") })
-})
+it.skipIf(!refusesShared)(
+  'kind shared is refused with ERR_NATIVE_LOAD where ONNX Runtime refuses it (Node 20 only)',
+  async () => {
+    const engine = ownEngine({ staging: { kind: 'shared' } })
+    const loading = engine.load('model', { path: small.identity('float32') })
+    await expect(loading).rejects.toMatchObject({
+      code: 'ERR_NATIVE_LOAD',
+      message: expect.stringContaining("use 'copied'"),
+    })
+  },
+)

@@ -30,15 +30,34 @@ interface Case {
 const rows = (seed: number) => ({ x: noise([1 + (seed % 3), 4]) })
 const cases: Record<string, Case> = {
   'an input of the graph': { path: small.inputAsOutput, request: rows },
-  'an input of variable length': { path: small.variableInputAsOutput, request: (seed) => ({ x: noise([1 + (seed % 2), 5]) }) },
-  'an input of many elements': { path: small.variableInputAsOutput, request: (seed) => ({ x: noise([1 + (seed % 2), large]) }) },
+  'an input of variable length': {
+    path: small.variableInputAsOutput,
+    request: (seed) => ({ x: noise([1 + (seed % 2), 5]) }),
+  },
+  'an input of many elements': {
+    path: small.variableInputAsOutput,
+    request: (seed) => ({ x: noise([1 + (seed % 2), large]) }),
+  },
   'an input that is filled up': {
     path: small.variableInputAsOutput,
     request: (seed) => ({ x: noise([1 + (seed % 2), seed]) }),
-    config: { padding: { input: 'x', dim: 1, sizes: [4, 8], outputs: [{ name: 'x', dim: 1 }, { name: 'y', dim: 1 }] } },
+    config: {
+      padding: {
+        input: 'x',
+        dim: 1,
+        sizes: [4, 8],
+        outputs: [
+          { name: 'x', dim: 1 },
+          { name: 'y', dim: 1 },
+        ],
+      },
+    },
   },
-  'strings': { path: () => small.identity('string', [2]), request: (seed) => ({ x: sample('string', [1 + (seed % 2), 2]) }) },
-  'constants': { path: small.constantOutputs, request: () => ({ x: noise([4]) }), joined: false },
+  strings: {
+    path: () => small.identity('string', [2]),
+    request: (seed) => ({ x: sample('string', [1 + (seed % 2), 2]) }),
+  },
+  constants: { path: small.constantOutputs, request: () => ({ x: noise([4]) }), joined: false },
   'other names of the input': { path: small.sharedMemory, request: rows },
   'other names of a value that is written': { path: small.valueOfThreeNames, request: rows },
   'a value from outside of a branch': {
@@ -57,42 +76,73 @@ const cases: Record<string, Case> = {
     config: { optionalInputs: ['bias'] },
     expected: ({ x }) => ({ y: x! }),
   },
-  'nothing': { path: small.outputsWithoutElements, request: rows },
-  'rows of nothing': { path: small.zeroSize, request: (seed) => ({ x: noise([seed % 3, 0]) }), joined: false },
+  nothing: { path: small.outputsWithoutElements, request: rows },
+  'rows of nothing': {
+    path: small.zeroSize,
+    request: (seed) => ({ x: noise([seed % 3, 0]) }),
+    joined: false,
+  },
   'no rows': { path: small.inputAsOutput, request: (seed) => ({ x: noise([seed % 2, 4]) }) },
-  'of a size that only the run tells': { path: small.nonZero, request: (seed) => ({ x: floats([1, 4], [seed % 2, 1, 0, seed]) }), joined: false },
-  'wider than declared': { path: () => small.lyingShape('hidden'), request: rows, config: { maxBatchSize: 32, checkRows: false } },
-  'half-precision words': { path: () => small.identity('float16'), request: () => ({ x: sample('float16', [1, 4]) }) },
+  'of a size that only the run tells': {
+    path: small.nonZero,
+    request: (seed) => ({ x: floats([1, 4], [seed % 2, 1, 0, seed]) }),
+    joined: false,
+  },
+  'wider than declared': {
+    path: () => small.lyingShape('hidden'),
+    request: rows,
+    config: { maxBatchSize: 32, checkRows: false },
+  },
+  'half-precision words': {
+    path: () => small.identity('float16'),
+    request: () => ({ x: sample('float16', [1, 4]) }),
+  },
   'truth values': { path: () => small.identity('bool'), request: () => ({ x: sample('bool', [2, 4]) }) },
 }
 
 /** Sends them all at once and expects each to be answered with what ONNX Runtime answers it alone, and with nothing else. */
-async function answers(model: Model, requests: readonly Samples[], expected?: Case['expected']): Promise<void> {
+async function answers(
+  model: Model,
+  requests: readonly Samples[],
+  expected?: Case['expected'],
+): Promise<void> {
   const outputs = await Promise.all(requests.map((request) => model.infer(feedsOf(request))))
   for (const [at, own] of outputs.entries()) {
     expectNoPattern(own)
-    expectSame(own, expected ? feedsOf(expected(requests[at]!)) : await runPlain(model.metadata.path, requests[at]!))
+    expectSame(
+      own,
+      expected ? feedsOf(expected(requests[at]!)) : await runPlain(model.metadata.path, requests[at]!),
+    )
   }
 }
 
-describe.each(['auto', 'copied'] as const)('an output comes out of its own run, in staging memory of kind %s', (kind) => {
-  const engine = sharedEngine({ staging: { kind } })
+describe.each(['auto', 'copied'] as const)(
+  'an output comes out of its own run, in staging memory of kind %s',
+  (kind) => {
+    const engine = sharedEngine({ staging: { kind } })
 
-  it.each(Object.entries(cases))('where it is %s', async (_, { path, request, config, expected, joined = true }) => {
-    const model = await load(engine, path(), config)
-    const requests = Array.from({ length: 6 }, (__, seed) => request(seed))
-    for (const alone of requests) await answers(model, [alone], expected)
-    const largestAlone = largestBatch(model)
-    await answers(model, requests, expected)
-    expect(largestBatch(model) > largestAlone).toBe(joined)
-    await answers(model, [...requests, ...requests].reverse(), expected)
-    for (const alone of requests) await answers(model, [alone], expected)
-  })
+    it.each(Object.entries(cases))(
+      'where it is %s',
+      async (_, { path, request, config, expected, joined = true }) => {
+        const model = await load(engine, path(), config)
+        const requests = Array.from({ length: 6 }, (__, seed) => request(seed))
+        for (const alone of requests) await answers(model, [alone], expected)
+        const largestAlone = largestBatch(model)
+        await answers(model, requests, expected)
+        expect(largestBatch(model) > largestAlone).toBe(joined)
+        await answers(model, [...requests, ...requests].reverse(), expected)
+        for (const alone of requests) await answers(model, [alone], expected)
+      },
+    )
 
-  it.each(['x', 'y'])('where only %s is wanted', async (output) => {
-    const model = await load(engine, small.inputAsOutput())
-    const samples = [{ x: noise([1, 4]) }, { x: noise([2, 4]) }]
-    const outputs = await Promise.all(samples.map((request) => model.infer(feedsOf(request), { outputs: [output] })))
-    for (const [at, own] of outputs.entries()) expectSame(own, await runPlain(model.metadata.path, samples[at]!, [output]))
-  })
-})
+    it.each(['x', 'y'])('where only %s is wanted', async (output) => {
+      const model = await load(engine, small.inputAsOutput())
+      const samples = [{ x: noise([1, 4]) }, { x: noise([2, 4]) }]
+      const outputs = await Promise.all(
+        samples.map((request) => model.infer(feedsOf(request), { outputs: [output] })),
+      )
+      for (const [at, own] of outputs.entries())
+        expectSame(own, await runPlain(model.metadata.path, samples[at]!, [output]))
+    })
+  },
+)

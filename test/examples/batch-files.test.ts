@@ -1,5 +1,17 @@
 import { spawn } from 'node:child_process'
-import { appendFileSync, copyFileSync, linkSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { text as allText } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -28,8 +40,12 @@ describe('the files of a folder', () => {
     }
     return { folder, results: join(example, `results-${made++}.${type}`) }
   }
-  const many = (count: number) => folderOf(Array.from({ length: count }, (_, index) => `${index % 7}/${index}.png`))
-  const start = ({ folder, results }: { folder: string; results: string }, environment: Readonly<Record<string, string>> = settings) => startExample(example, 'main.js', environment, { args: [folder, results] })
+  const many = (count: number) =>
+    folderOf(Array.from({ length: count }, (_, index) => `${index % 7}/${index}.png`))
+  const start = (
+    { folder, results }: { folder: string; results: string },
+    environment: Readonly<Record<string, string>> = settings,
+  ) => startExample(example, 'main.js', environment, { args: [folder, results] })
   /** What a module in the example's folder tells by `tell()`, and all it says. */
   const script = async (code: string): Promise<Record<string, unknown>> => {
     const module = join(example, `script-${made++}.mjs`)
@@ -44,10 +60,15 @@ describe('the files of a folder', () => {
   }
 
   it('are classified, of all folders in it, into CSV and into JSON lines', async () => {
-    const paths = names.slice(0, 120).map((name, index) => `${index % 3 === 0 ? '' : `some, "folder" ${index % 3}/`}${name}`)
+    const paths = names
+      .slice(0, 120)
+      .map((name, index) => `${index % 3 === 0 ? '' : `some, "folder" ${index % 3}/`}${name}`)
     const { folder, results } = folderOf(paths)
     writeFileSync(join(folder, 'notes.txt'), 'no picture')
-    expect(await start({ folder, results }).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/^120 images in .* now 120 in /m) })
+    expect(await start({ folder, results }).ended()).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/^120 images in .* now 120 in /m),
+    })
     const rows = rowsOf(results)
     expect(rows.map(([file]) => file)).toEqual(paths.toSorted())
     const right = rows.filter(([file, label]) => file!.split('/').at(-1)!.startsWith(`${label}-`))
@@ -56,7 +77,10 @@ describe('the files of a folder', () => {
 
     const lines = results.replace('.csv', '.jsonl')
     await start({ folder, results: lines }).ended()
-    const objects = readFileSync(lines, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as { file: string; label: string; score: number })
+    const objects = readFileSync(lines, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { file: string; label: string; score: number })
     const byFile = new Map(objects.map((object) => [object.file, object]))
     expect(byFile.size).toBe(objects.length)
     expect(rows.map(([file]) => byFile.get(file!)!.label)).toEqual(rows.map(([, label]) => label))
@@ -68,7 +92,10 @@ describe('the files of a folder', () => {
     const stopped = start(files)
     await until(() => (statSync(files.results, { throwIfNoEntry: false })?.size ?? 0) > 1000)
     stopped.child.kill('SIGINT')
-    expect(await stopped.ended()).toMatchObject({ code: 130, text: expect.stringMatching(/The same command goes on from here/) })
+    expect(await stopped.ended()).toMatchObject({
+      code: 130,
+      text: expect.stringMatching(/The same command goes on from here/),
+    })
     const kept = rowsOf(files.results)
     expect(kept.length).toBeGreaterThan(20)
     expect(kept.length).toBeLessThan(1500)
@@ -82,14 +109,27 @@ describe('the files of a folder', () => {
 
     expect(await start(files).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/now 1500 in /) })
     const rows = rowsOf(files.results)
-    expect(rows.map(([file]) => file)).toEqual(Array.from({ length: 1500 }, (_, index) => `${index % 7}/${index}.png`).toSorted())
-    expect(new Map(rows.map(([file, label]) => [file, label]))).toEqual(new Map([...rows, ...kept].map(([file, label]) => [file, label])))
+    expect(rows.map(([file]) => file)).toEqual(
+      Array.from({ length: 1500 }, (_, index) => `${index % 7}/${index}.png`).toSorted(),
+    )
+    expect(new Map(rows.map(([file, label]) => [file, label]))).toEqual(
+      new Map([...rows, ...kept].map(([file, label]) => [file, label])),
+    )
   })
 
-  it.each(['csv', 'jsonl'])('are gone on with wherever a line of %s was cut, and whatever their names are', async (type) => {
-    const odd = ['"quoted", and more.png', 'line\u2028separator.png', ' space.png', '=1+1.png', 'ä/ö.png', ...(type === 'jsonl' ? ['two\nlines.png'] : [])]
-    const { text, ...told } = await script(
-      `import { readFileSync, writeFileSync } from 'node:fs'
+  it.each(['csv', 'jsonl'])(
+    'are gone on with wherever a line of %s was cut, and whatever their names are',
+    async (type) => {
+      const odd = [
+        '"quoted", and more.png',
+        'line\u2028separator.png',
+        ' space.png',
+        '=1+1.png',
+        'ä/ö.png',
+        ...(type === 'jsonl' ? ['two\nlines.png'] : []),
+      ]
+      const { text, ...told } = await script(
+        `import { readFileSync, writeFileSync } from 'node:fs'
       import { openResults } from './results.js'
       const path = 'cut.${type}'
       const rows = async (files) => {
@@ -111,10 +151,11 @@ describe('the files of a folder', () => {
         if (length === whole.length && done.length !== odd.length) wrong.push('whole')
       }
       tell({ wrong, lengths: whole.length, takes: (await openResults(path)).takes('two\\nlines.png') })`,
-    )
-    expect(told, String(text)).toEqual({ wrong: [], lengths: expect.any(Number), takes: type === 'jsonl' })
-    expect(told['lengths']).toBeGreaterThan(200)
-  })
+      )
+      expect(told, String(text)).toEqual({ wrong: [], lengths: expect.any(Number), takes: type === 'jsonl' })
+      expect(told['lengths']).toBeGreaterThan(200)
+    },
+  )
 
   it('that cannot be classified are listed at the end, and tried again by the next start', async () => {
     const files = folderOf(['a/good.png', 'bad.png', 'cut.png', 'empty.jpg'])
@@ -128,15 +169,30 @@ describe('the files of a folder', () => {
     expect(text).toMatch(/^ {2}bad\.png: it does not start as one of jpeg, png/m)
     expect(text).toMatch(/^ {2}empty\.jpg: it is empty$/m)
     expect(text).toMatch(/^ {2}cut\.png: \S/m)
-    for (const name of ['bad.png', 'cut.png', 'empty.jpg']) copyFileSync(`${digits}images/${names[0]}`, join(files.folder, name))
-    expect(await start(files).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/^3 images in .* now 4 in /m) })
+    for (const name of ['bad.png', 'cut.png', 'empty.jpg'])
+      copyFileSync(`${digits}images/${names[0]}`, join(files.folder, name))
+    expect(await start(files).ended()).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/^3 images in .* now 4 in /m),
+    })
     rmSync(join(files.folder, 'bad.png'))
-    expect(await start(files).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/^0 images in .* now 4 in /m) })
+    expect(await start(files).ended()).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/^0 images in .* now 4 in /m),
+    })
   })
 
-  it.skipIf(process.platform === 'win32')('of names that CSV cannot hold on a line are listed, too', async () => {
-    expect(await start(folderOf(['two\nlines.png'])).ended()).toMatchObject({ code: 1, text: expect.stringContaining('  two\\x0alines.png: its name has a line break, which only .jsonl can hold') })
-  })
+  it.skipIf(process.platform === 'win32')(
+    'of names that CSV cannot hold on a line are listed, too',
+    async () => {
+      expect(await start(folderOf(['two\nlines.png'])).ended()).toMatchObject({
+        code: 1,
+        text: expect.stringContaining(
+          '  two\\x0alines.png: its name has a line break, which only .jsonl can hold',
+        ),
+      })
+    },
+  )
 
   it('have one row each where two write to one file: who comes second ends before it writes', async () => {
     const { text, ...told } = await script(
@@ -152,7 +208,10 @@ describe('the files of a folder', () => {
       await Promise.all([first.close(), second.close()])
       tell({ refused, rows: readFileSync('twice.csv', 'utf8') })`,
     )
-    expect(told, String(text)).toEqual({ refused: expect.stringContaining('twice.csv: expected to be written by this process alone'), rows: 'file,label,score\nä.png,x,1\nb.png,x,1\nc.png,x,1\n' })
+    expect(told, String(text)).toEqual({
+      refused: expect.stringContaining('twice.csv: expected to be written by this process alone'),
+      rows: 'file,label,score\nä.png,x,1\nb.png,x,1\nc.png,x,1\n',
+    })
   })
 
   it('are left alone while somebody else is adding to their results', async () => {
@@ -177,25 +236,51 @@ describe('the files of a folder', () => {
     expect(told, String(text)).toEqual({ rows: 2 })
   })
 
-  it.skipIf(process.platform === 'win32')('are finished when npm passes on the Ctrl-C that they had from the terminal as well', async () => {
-    const files = many(1500)
-    const npm = spawn('npm', ['start', '--node-options=--preserve-symlinks', '--', files.folder, files.results], { cwd: example, env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
-    const said = allText(npm.stdout)
-    await until(() => (statSync(files.results, { throwIfNoEntry: false })?.size ?? 0) > 1000)
-    process.kill(-npm.pid!, 'SIGINT') // all programs of a terminal have it
-    const [, rows] = /^(\d+) images in .*[\n]Stopped/m.exec(await said) ?? []
-    expect(rowsOf(files.results).length).toBe(Number(rows))
-  })
+  it.skipIf(process.platform === 'win32')(
+    'are finished when npm passes on the Ctrl-C that they had from the terminal as well',
+    async () => {
+      const files = many(1500)
+      const npm = spawn(
+        'npm',
+        ['start', '--node-options=--preserve-symlinks', '--', files.folder, files.results],
+        {
+          cwd: example,
+          env: { ...process.env, ...settings },
+          stdio: ['ignore', 'pipe', 'ignore'],
+          detached: true,
+        },
+      )
+      const said = allText(npm.stdout)
+      await until(() => (statSync(files.results, { throwIfNoEntry: false })?.size ?? 0) > 1000)
+      process.kill(-npm.pid!, 'SIGINT') // all programs of a terminal have it
+      const [, rows] = /^(\d+) images in .*[\n]Stopped/m.exec(await said) ?? []
+      expect(rowsOf(files.results).length).toBe(Number(rows))
+    },
+  )
 
   it('have no results in a file of somebody else, which is left as it is', async () => {
     const files = folderOf(names.slice(0, 1))
     writeFileSync(files.results, 'name,price\nbread,3')
-    expect(await start(files).ended()).toMatchObject({ code: 1, text: expect.stringContaining('Name another file') })
+    expect(await start(files).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('Name another file'),
+    })
     expect(readFileSync(files.results, 'utf8')).toBe('name,price\nbread,3')
     writeFileSync(files.results, 'file,label,score\na.png,3,0.9\n\0\0\0\n')
-    expect(await start(files).ended()).toMatchObject({ code: 1, text: expect.stringMatching(/expected rows as they are written here, and one after 1 is not \(Invalid Record Length/) })
-    expect(await start({ ...files, results: settings.MODEL }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('expected a file of type .csv or .jsonl') })
-    expect(await start(files, {}).ended()).toMatchObject({ code: 1, text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier') })
+    expect(await start(files).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringMatching(
+        /expected rows as they are written here, and one after 1 is not \(Invalid Record Length/,
+      ),
+    })
+    expect(await start({ ...files, results: settings.MODEL }).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('expected a file of type .csv or .jsonl'),
+    })
+    expect(await start(files, {}).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier'),
+    })
   })
 
   it('are taken only as fast as results are written, and shown on a terminal with rate and time left', async () => {

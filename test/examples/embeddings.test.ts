@@ -21,8 +21,15 @@ describe('sentences', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it('that are near a question are found, as its README shows', async () => {
-    const { code, text } = await startExample(folder, 'main.js', {}, { args: ['a train at night', 'pepper soup'] }).ended()
-    const shown = /^a train at night\n(?: {2}[\d.]+ {2}.*\n)+/m.exec(readFileSync(new URL('README.md', example), 'utf8'))![0]
+    const { code, text } = await startExample(
+      folder,
+      'main.js',
+      {},
+      { args: ['a train at night', 'pepper soup'] },
+    ).ended()
+    const shown = /^a train at night\n(?: {2}[\d.]+ {2}.*\n)+/m.exec(
+      readFileSync(new URL('README.md', example), 'utf8'),
+    )![0]
     expect(code).toBe(0)
     expect(text).toMatch(/^60 sentences in \d+ runs and [\d.]+ s; \d+\.\d % of what was run is padding$/m)
     expect(text).toContain(shown.trimEnd())
@@ -30,15 +37,20 @@ describe('sentences', () => {
   })
 
   it('have a model beside them that is made by this repository, and is as it makes it', () => {
-    for (const [name, content] of sentenceEncoder()) expect(readFileSync(new URL(`model/${name}`, example)).equals(Buffer.from(content)), name).toBe(true)
+    for (const [name, content] of sentenceEncoder())
+      expect(readFileSync(new URL(`model/${name}`, example)).equals(Buffer.from(content)), name).toBe(true)
   })
 
   it('of all lengths get the vectors that transformers.js gives each by itself, in runs within a budget', async () => {
     const { root, name } = bert('feature-extraction')
     const random = mulberry32(31)
     // Many are of one length, of which not all go into a budget; one is too long.
-    const lengths = Array.from({ length: 300 }, (_, index) => (index === 7 ? 600 : index % 2 === 0 ? 100 : 1 + Math.floor(200 * random() ** 3)))
-    const texts = lengths.map((length) => Array.from({ length }, () => words[Math.floor(random() * words.length)]!).join(' '))
+    const lengths = Array.from({ length: 300 }, (_, index) =>
+      index === 7 ? 600 : index % 2 === 0 ? 100 : 1 + Math.floor(200 * random() ** 3),
+    )
+    const texts = lengths.map((length) =>
+      Array.from({ length }, () => words[Math.floor(random() * words.length)]!).join(' '),
+    )
     writeFileSync(join(folder, 'texts.json'), JSON.stringify(texts))
     writeFileSync(
       join(folder, 'told.mjs'),
@@ -59,7 +71,9 @@ describe('sentences', () => {
       readonly padding: { readonly wasteShare: number }
       readonly batchReasons: Readonly<Record<string, number>>
     }
-    const { vectors, executionCount, padding, batchReasons } = JSON.parse(/^told (.*)$/m.exec(text)![1]!) as Told
+    const { vectors, executionCount, padding, batchReasons } = JSON.parse(
+      /^told (.*)$/m.exec(text)![1]!,
+    ) as Told
 
     env.localModelPath = root
     const plain = await pipeline('feature-extraction', name, { dtype: 'fp32' })
@@ -68,7 +82,9 @@ describe('sentences', () => {
       // Of one that is too long the last token stays the one that ends a text, as where models are trained; transformers.js cuts that off.
       const first = each.split(' ').slice(0, 510).join(' ')
       const { data } = await plain(first, { pooling: 'mean', normalize: true })
-      expect(vectors[index], `text ${index}`).toEqual(Array.from(data as Float32Array, (value) => expect.closeTo(value, 4)))
+      expect(vectors[index], `text ${index}`).toEqual(
+        Array.from(data as Float32Array, (value) => expect.closeTo(value, 4)),
+      )
     }
     expect(executionCount).toBeLessThan(texts.length / 5)
     expect(batchReasons['cost']).toBeGreaterThan(0)
@@ -76,13 +92,21 @@ describe('sentences', () => {
   })
 
   it('of a folder without a model are refused with what it lacks', async () => {
-    expect(await startExample(folder, 'main.js', { MODEL: fileURLToPath(example) }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('tokenizer_config.json') })
+    expect(await startExample(folder, 'main.js', { MODEL: fileURLToPath(example) }).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('tokenizer_config.json'),
+    })
   })
 
   it('and a model that takes something else, with what it takes', async () => {
     const other = join(folder, 'other')
     cpSync(new URL('model/', example), other, { recursive: true })
     cpSync(new URL('../digits/model.onnx', example), join(other, 'onnx/model.onnx'))
-    expect(await startExample(folder, 'main.js', { MODEL: other }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('expected no inputs but input_ids, attention_mask, token_type_ids, received image') })
+    expect(await startExample(folder, 'main.js', { MODEL: other }).ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining(
+        'expected no inputs but input_ids, attention_mask, token_type_ids, received image',
+      ),
+    })
   })
 })

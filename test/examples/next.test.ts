@@ -62,7 +62,10 @@ describe('the route handler for Next', () => {
       }))
       process.exit()`,
     )
-    const { text } = await startExample(folder, 'told.mjs', { ...settings, IMAGES: join(digits, 'images') }).ended()
+    const { text } = await startExample(folder, 'told.mjs', {
+      ...settings,
+      IMAGES: join(digits, 'images'),
+    }).ended()
     told = JSON.parse(/^told (.*)$/m.exec(text)?.[1] ?? JSON.stringify({ text })) as typeof told
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -73,7 +76,10 @@ describe('the route handler for Next', () => {
   })
 
   it('refuses what is no picture, and what is too large', () => {
-    expect(told['none']).toEqual({ status: 415, error: expect.stringContaining('it does not start as one of') })
+    expect(told['none']).toEqual({
+      status: 415,
+      error: expect.stringContaining('it does not start as one of'),
+    })
     expect(told['empty']).toMatchObject({ status: 415 })
     expect(told['tooLarge']).toEqual({ status: 413, error: 'A picture may have 10485760 bytes.' })
   })
@@ -95,57 +101,86 @@ describe('the route handler for Next', () => {
 })
 
 /** Installs Next and builds with it, which takes a minute or two: `ZEROHOP_NEXT=1`. */
-describe.skipIf(process.env['ZEROHOP_NEXT'] === undefined)('the example for Next, as its README has it installed (with ZEROHOP_NEXT=1)', { timeout: 600_000 }, () => {
-  let folder = ''
-  const environment = { ...process.env, ...settings, NEXT_TELEMETRY_DISABLED: '1', ONNXRUNTIME_NODE_INSTALL: 'skip', NODE_ENV: undefined, VITEST: undefined } as unknown as NodeJS.ProcessEnv
-  const npm = (...line: string[]) => execFileSync('npm', line, { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' })
+describe.skipIf(process.env['ZEROHOP_NEXT'] === undefined)(
+  'the example for Next, as its README has it installed (with ZEROHOP_NEXT=1)',
+  { timeout: 600_000 },
+  () => {
+    let folder = ''
+    const environment = {
+      ...process.env,
+      ...settings,
+      NEXT_TELEMETRY_DISABLED: '1',
+      ONNXRUNTIME_NODE_INSTALL: 'skip',
+      NODE_ENV: undefined,
+      VITEST: undefined,
+    } as unknown as NodeJS.ProcessEnv
+    const npm = (...line: string[]) =>
+      execFileSync('npm', line, {
+        cwd: folder,
+        env: environment,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        encoding: 'utf8',
+      })
 
-  /** Runs one of its scripts until the test is over. */
-  const served = async (script: string) => {
-    // A group of its own: npm starts a shell, and that starts Next.
-    const child = spawn('npm', ['run', script, '--', '--port', '0'], { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
-    onTestFinished(() => void process.kill(-child.pid!, 'SIGKILL'))
-    for await (const line of createInterface({ input: child.stdout })) {
-      const address = /Local: +(http:\S+)/.exec(line)?.[1]
-      if (address !== undefined) return address
+    /** Runs one of its scripts until the test is over. */
+    const served = async (script: string) => {
+      // A group of its own: npm starts a shell, and that starts Next.
+      const child = spawn('npm', ['run', script, '--', '--port', '0'], {
+        cwd: folder,
+        env: environment,
+        stdio: ['ignore', 'pipe', 'inherit'],
+        detached: true,
+      })
+      onTestFinished(() => void process.kill(-child.pid!, 'SIGKILL'))
+      for await (const line of createInterface({ input: child.stdout })) {
+        const address = /Local: +(http:\S+)/.exec(line)?.[1]
+        if (address !== undefined) return address
+      }
+      throw new Error(`next ${script} has ended`)
     }
-    throw new Error(`next ${script} has ended`)
-  }
-  const classify = async (address: string) => (await fetch(`${address}/api/classify`, { method: 'POST', body: readFileSync(three) })).json()
-  const state = async (address: string) => (await fetch(`${address}/api/classify`)).json() as Promise<{ changed?: true; classified: number }>
+    const classify = async (address: string) =>
+      (await fetch(`${address}/api/classify`, { method: 'POST', body: readFileSync(three) })).json()
+    const state = async (address: string) =>
+      (await fetch(`${address}/api/classify`)).json() as Promise<{ changed?: true; classified: number }>
 
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'zerohop-next-'))
-    cpSync(join(root, 'examples/next'), folder, { recursive: true, filter: (path) => !/node_modules|\.next/.test(path) })
-    const [{ filename }] = JSON.parse(npm('pack', root, '--json', '--ignore-scripts')) as [{ filename: string }]
-    npm('install', `./${filename}`, '--no-audit', '--no-fund', '--prefer-offline')
-  }, 600_000)
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+    beforeAll(() => {
+      folder = mkdtempSync(join(tmpdir(), 'zerohop-next-'))
+      cpSync(join(root, 'examples/next'), folder, {
+        recursive: true,
+        filter: (path) => !/node_modules|\.next/.test(path),
+      })
+      const [{ filename }] = JSON.parse(npm('pack', root, '--json', '--ignore-scripts')) as [
+        { filename: string },
+      ]
+      npm('install', `./${filename}`, '--no-audit', '--no-fund', '--prefer-offline')
+    }, 600_000)
+    afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('answers in development, by the same engine after its files have changed', async () => {
-    const address = await served('dev')
-    expect(await classify(address)).toMatchObject({ classes: [{ label: '3' }, {}, {}, {}, {}] })
-    const route = join(folder, 'app/api/classify/route.js')
-    const source = readFileSync(route, 'utf8')
-    appendFileSync(join(folder, 'lib/classifier.js'), '// changed\n')
-    writeFileSync(route, source.replace('{ state:', '{ changed: true, state:'))
-    let now = await state(address)
-    while (now.changed !== true) now = await state(address)
-    expect(now.classified).toBe(1)
-    writeFileSync(route, source)
-  })
+    it('answers in development, by the same engine after its files have changed', async () => {
+      const address = await served('dev')
+      expect(await classify(address)).toMatchObject({ classes: [{ label: '3' }, {}, {}, {}, {}] })
+      const route = join(folder, 'app/api/classify/route.js')
+      const source = readFileSync(route, 'utf8')
+      appendFileSync(join(folder, 'lib/classifier.js'), '// changed\n')
+      writeFileSync(route, source.replace('{ state:', '{ changed: true, state:'))
+      let now = await state(address)
+      while (now.changed !== true) now = await state(address)
+      expect(now.classified).toBe(1)
+      writeFileSync(route, source)
+    })
 
-  it('builds, answers, and classifies what is chosen on its page', async () => {
-    npm('run', 'build')
-    const address = await served('start')
-    expect(await classify(address)).toMatchObject({ classes: [{ label: '3' }, {}, {}, {}, {}] })
-    if (!hasChromium) return
-    const browser = await launch()
-    onTestFinished(() => browser.close())
-    const page = await browser.newPage()
-    await page.goto(address)
-    await page.locator('input[type=file]').setInputFiles(three)
-    await page.getByRole('button', { name: 'Classify' }).click()
-    expect(await page.locator('li').first().innerText()).toMatch(/^3\s+\d+\.\d %$/)
-  })
-})
+    it('builds, answers, and classifies what is chosen on its page', async () => {
+      npm('run', 'build')
+      const address = await served('start')
+      expect(await classify(address)).toMatchObject({ classes: [{ label: '3' }, {}, {}, {}, {}] })
+      if (!hasChromium) return
+      const browser = await launch()
+      onTestFinished(() => browser.close())
+      const page = await browser.newPage()
+      await page.goto(address)
+      await page.locator('input[type=file]').setInputFiles(three)
+      await page.getByRole('button', { name: 'Classify' }).click()
+      expect(await page.locator('li').first().innerText()).toMatch(/^3\s+\d+\.\d %$/)
+    })
+  },
+)

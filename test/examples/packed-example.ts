@@ -15,13 +15,25 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
  */
 export function packedExample(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `zerohop-${name}-`))
-  cpSync(join(root, 'examples', name), folder, { recursive: true, filter: (path) => !path.includes('node_modules') })
+  cpSync(join(root, 'examples', name), folder, {
+    recursive: true,
+    filter: (path) => !path.includes('node_modules'),
+  })
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, 'zerohop'), { recursive: true })
   const { filename } = npmPack(root, '--pack-destination', folder)
-  execFileSync('tar', ['-xzf', join(folder, filename), '-C', join(modules, 'zerohop'), '--strip-components=1'])
+  execFileSync('tar', [
+    '-xzf',
+    join(folder, filename),
+    '-C',
+    join(modules, 'zerohop'),
+    '--strip-components=1',
+  ])
   rmSync(join(folder, filename))
-  for (const each of readdirSync(join(root, 'node_modules')).filter((other) => !other.startsWith('.') && other !== 'zerohop')) symlinkSync(join(root, 'node_modules', each), join(modules, each))
+  for (const each of readdirSync(join(root, 'node_modules')).filter(
+    (other) => !other.startsWith('.') && other !== 'zerohop',
+  ))
+    symlinkSync(join(root, 'node_modules', each), join(modules, each))
   return folder
 }
 
@@ -40,11 +52,20 @@ export interface RunningExample {
  * @param environment beside this process's.
  * @param within a command that becomes the one behind it, as `ip netns exec` does.
  */
-export function startExample(folder: string, module: string, environment: Readonly<Record<string, string>>, options: { readonly args?: readonly string[]; readonly within?: readonly string[] } = {}): RunningExample {
+export function startExample(
+  folder: string,
+  module: string,
+  environment: Readonly<Record<string, string>>,
+  options: { readonly args?: readonly string[]; readonly within?: readonly string[] } = {},
+): RunningExample {
   const { args = [], within = [] } = options
   // Beside its own modules a linked package finds its dependencies here.
   const [command, ...rest] = [...within, process.execPath, '--preserve-symlinks', module, ...args]
-  const child = spawn(command!, rest, { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command!, rest, {
+    cwd: folder,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const lines = new SaidLines(child)
   return {
     child,

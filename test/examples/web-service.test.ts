@@ -12,7 +12,12 @@ import { packedExample, startExample, type RunningExample } from './packed-examp
 /** Where pictures go, if somebody wants to see them. */
 const screenshots = process.env['ZEROHOP_SCREENSHOTS']
 const image = (name: string) => readFileSync(sharedPath(`images/${name}`))
-const squeezenet = { MODEL: sharedPath('models/squeezenet/model.onnx'), LABELS: sharedPath('models/squeezenet/labels.txt'), IMAGE: '{"channels":"bgr"}', PORT: '0' }
+const squeezenet = {
+  MODEL: sharedPath('models/squeezenet/model.onnx'),
+  LABELS: sharedPath('models/squeezenet/labels.txt'),
+  IMAGE: '{"channels":"bgr"}',
+  PORT: '0',
+}
 
 interface Answer {
   readonly classes?: readonly { readonly label: string; readonly score: number }[]
@@ -36,12 +41,26 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     return { running, address }
   }
   const post = async (to: string, body: string | Uint8Array<ArrayBuffer>, type = 'image/jpeg') => {
-    const response = await fetch(`${to}/classify`, { method: 'POST', body, headers: { 'content-type': type } })
-    return { status: response.status, after: response.headers.get('retry-after'), answer: (await response.json()) as Answer }
+    const response = await fetch(`${to}/classify`, {
+      method: 'POST',
+      body,
+      headers: { 'content-type': type },
+    })
+    return {
+      status: response.status,
+      after: response.headers.get('retry-after'),
+      answer: (await response.json()) as Answer,
+    }
   }
   const metric = async (to: string, pattern: RegExp) => {
     const text = await (await fetch(`${to}/metrics`)).text()
-    return Number(text.split('\n').find((line) => pattern.test(line))?.split(' ').at(-1))
+    return Number(
+      text
+        .split('\n')
+        .find((line) => pattern.test(line))
+        ?.split(' ')
+        .at(-1),
+    )
   }
 
   beforeAll(async () => {
@@ -58,9 +77,17 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
   it('says what is in pictures', async () => {
     const names = ['goldfish.jpg', 'mug.jpg', 'wolves.jpg', 'bus.jpg']
     const answers = await Promise.all(names.map((name) => post(url, image(name))))
-    expect(answers.map(({ answer }) => answer.classes![0]!.label.split(',')[0])).toEqual(['goldfish', 'coffee mug', 'white wolf', 'minibus'])
+    expect(answers.map(({ answer }) => answer.classes![0]!.label.split(',')[0])).toEqual([
+      'goldfish',
+      'coffee mug',
+      'white wolf',
+      'minibus',
+    ])
     expect(answers.map(({ answer }) => answer.classes!.length)).toEqual([5, 5, 5, 5])
-    expect(await post(url, image('fish.png'), 'image/png')).toMatchObject({ status: 200, answer: { classes: [{ label: expect.stringContaining('tench') }, {}, {}, {}, {}] } })
+    expect(await post(url, image('fish.png'), 'image/png')).toMatchObject({
+      status: 200,
+      answer: { classes: [{ label: expect.stringContaining('tench') }, {}, {}, {}, {}] },
+    })
   })
 
   it('refuses what is too large, and what is no picture', async () => {
@@ -68,30 +95,52 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     expect((await post(address, Buffer.alloc(20_001))).status).toBe(413)
     expect((await post(address, 'some text', 'text/plain')).status).toBe(415)
     expect((await post(address, '{}', 'application/json')).status).toBe(415)
-    expect(await post(address, 'no picture at all')).toMatchObject({ status: 415, answer: { code: 'ERR_IMAGE_DECODE' } })
+    expect(await post(address, 'no picture at all')).toMatchObject({
+      status: 415,
+      answer: { code: 'ERR_IMAGE_DECODE' },
+    })
   })
 
   it('decodes nothing whose size or format makes little of a file much of a picture', async () => {
-    const picture = (side: number) => sharp({ create: { width: side, height: side, channels: 3, background: 'red' } })
-    const [avif, huge] = (await Promise.all([picture(64).avif().toBuffer(), picture(5001).png().toBuffer()])) as Buffer<ArrayBuffer>[]
+    const picture = (side: number) =>
+      sharp({ create: { width: side, height: side, channels: 3, background: 'red' } })
+    const [avif, huge] = (await Promise.all([
+      picture(64).avif().toBuffer(),
+      picture(5001).png().toBuffer(),
+    ])) as Buffer<ArrayBuffer>[]
     expect((await post(url, avif!, 'image/avif')).status).toBe(415)
-    expect(await post(url, avif!)).toMatchObject({ status: 415, answer: { error: expect.stringContaining('heif') } }) // whatever it calls itself
-    expect(await post(url, huge!, 'image/png')).toMatchObject({ status: 413, answer: { error: expect.stringContaining('25000000 pixels') } })
+    expect(await post(url, avif!)).toMatchObject({
+      status: 415,
+      answer: { error: expect.stringContaining('heif') },
+    }) // whatever it calls itself
+    expect(await post(url, huge!, 'image/png')).toMatchObject({
+      status: 413,
+      answer: { error: expect.stringContaining('25000000 pixels') },
+    })
   })
 
   it('tells a client why it is refused while it sends', async () => {
     const { address } = await own({ MAX_BYTES: '20000' })
-    for (let round = 0; round < 5; round++) expect((await post(address, Buffer.alloc(8_000_000))).status).toBe(413)
+    for (let round = 0; round < 5; round++)
+      expect((await post(address, Buffer.alloc(8_000_000))).status).toBe(413)
     expect((await fetch(`${address}/classify`, { method: 'POST' })).status).toBe(415)
   })
 
   it('holds so much of files that come, and has others come back', async () => {
     const { address } = await own({ MAX_BYTES: '1000000', MAX_HELD_BYTES: '1000000' })
-    const begun = httpRequest(`${address}/classify`, { method: 'POST', headers: { 'content-type': 'image/jpeg', 'content-length': '900000' }, agent: false })
+    const begun = httpRequest(`${address}/classify`, {
+      method: 'POST',
+      headers: { 'content-type': 'image/jpeg', 'content-length': '900000' },
+      agent: false,
+    })
     begun.on('error', () => {}).write('a part of it')
     let refused = await post(address, image('wolves.jpg'))
     while (refused.status === 200) refused = await post(address, image('wolves.jpg')) // the other may come after it
-    expect(refused).toMatchObject({ status: 503, after: '1', answer: { error: 'Too many files come at once.' } })
+    expect(refused).toMatchObject({
+      status: 503,
+      after: '1',
+      answer: { error: 'Too many files come at once.' },
+    })
     begun.destroy()
     while (refused.status === 503) refused = await post(address, image('wolves.jpg'))
     expect(refused.status).toBe(200)
@@ -99,7 +148,11 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
 
   it('has a client come back that sends too many', async () => {
     const { address } = await own({ MAX_PER_MINUTE: '2' })
-    const answers = [await post(address, image('mug.jpg')), await post(address, image('mug.jpg')), await post(address, image('mug.jpg'))]
+    const answers = [
+      await post(address, image('mug.jpg')),
+      await post(address, image('mug.jpg')),
+      await post(address, image('mug.jpg')),
+    ]
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429])
     expect(Number(answers[2]!.after)).toBeGreaterThan(0)
   })
@@ -108,18 +161,33 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     const { address } = await own({ MAX_WAITING: '1', TIMEOUT_MS: '50000' })
     const refused: Awaited<ReturnType<typeof post>>[] = []
     while (refused.length === 0) {
-      const answers = await Promise.all(Array.from({ length: 20 }, () => post(address, image('fish.png'), 'image/png')))
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => post(address, image('fish.png'), 'image/png')),
+      )
       refused.push(...answers.filter(({ status }) => status !== 200))
     }
-    for (const { status, after, answer } of refused) expect({ status, after: Number(after) >= 1, answer }).toMatchObject({ status: 429, after: true, answer: { code: 'ERR_QUEUE_FULL' } })
+    for (const { status, after, answer } of refused)
+      expect({ status, after: Number(after) >= 1, answer }).toMatchObject({
+        status: 429,
+        after: true,
+        answer: { code: 'ERR_QUEUE_FULL' },
+      })
   })
 
   it('drops what a client does not wait for any more', async () => {
     const cancelled = () => metric(url, /^zerohop_request_(rejections|refusals)_total\{.*cancelled/)
-    const all = async () => (await (await fetch(`${url}/metrics`)).text()).split('\n').filter((line) => /^zerohop_request_(rejections|refusals)_total\{.*cancelled/.test(line)).reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+    const all = async () =>
+      (await (await fetch(`${url}/metrics`)).text())
+        .split('\n')
+        .filter((line) => /^zerohop_request_(rejections|refusals)_total\{.*cancelled/.test(line))
+        .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
     expect(await cancelled()).toBe(0)
     for (let tries = 0; (await all()) === 0 && tries < 50; tries++) {
-      const request = httpRequest(`${url}/classify`, { method: 'POST', headers: { 'content-type': 'image/jpeg' }, agent: false })
+      const request = httpRequest(`${url}/classify`, {
+        method: 'POST',
+        headers: { 'content-type': 'image/jpeg' },
+        agent: false,
+      })
       request.on('error', () => {})
       await new Promise<void>((resolve) => request.end(image('wolves.jpg'), resolve))
       request.destroy()
@@ -148,7 +216,11 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
 
   it('does not wait for who sends no more when it is told to stop', async () => {
     const { running, address } = await own({ TIMEOUT_MS: '500' })
-    const begun = httpRequest(`${address}/classify`, { method: 'POST', headers: { 'content-type': 'image/jpeg', 'content-length': '900000', 'expect': '100-continue' }, agent: false })
+    const begun = httpRequest(`${address}/classify`, {
+      method: 'POST',
+      headers: { 'content-type': 'image/jpeg', 'content-length': '900000', expect: '100-continue' },
+      agent: false,
+    })
     begun.on('error', () => {}).flushHeaders()
     await once(begun, 'continue') // it waits for the file
     begun.write('a part of it')
@@ -158,7 +230,10 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
 
   it('says what it needs, where it is not told', async () => {
     const running = startExample(folder, 'main.js', { PORT: '0' })
-    expect(await running.ended()).toMatchObject({ code: 1, text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier') })
+    expect(await running.ended()).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier'),
+    })
   })
 
   it('tells when to come back in whole seconds, as the engine knows it, and nothing of its own faults', async () => {
@@ -172,37 +247,64 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     const path = join(folder, 'told.mjs')
     writeFileSync(path, script)
     const { text } = await startExample(folder, path, {}).ended()
-    expect(JSON.parse(/^told (.*)$/m.exec(text)![1]!)).toEqual([[429, '2', 'what was wrong'], [503, '1', 'what was wrong'], [413, null, 'what was wrong'], [415, null, 'what was wrong'], [500, null, 'This was our fault.']])
+    expect(JSON.parse(/^told (.*)$/m.exec(text)![1]!)).toEqual([
+      [429, '2', 'what was wrong'],
+      [503, '1', 'what was wrong'],
+      [413, null, 'what was wrong'],
+      [415, null, 'what was wrong'],
+      [500, null, 'This was our fault.'],
+    ])
     expect(text).not.toContain('a secret')
   })
 
   describe.skipIf(!hasChromium)('in Chromium', () => {
-    const pictures = ['goldfish.jpg', 'mug.jpg', 'wolves.jpg', 'kitten.jpg', 'bus.jpg'].map((name) => sharedPath(`images/${name}`))
-    const classified = (page: Page, count: number) => page.locator('#pictures [data-state=done]').nth(count - 1).waitFor()
+    const pictures = ['goldfish.jpg', 'mug.jpg', 'wolves.jpg', 'kitten.jpg', 'bus.jpg'].map((name) =>
+      sharedPath(`images/${name}`),
+    )
+    const classified = (page: Page, count: number) =>
+      page
+        .locator('#pictures [data-state=done]')
+        .nth(count - 1)
+        .waitFor()
     const labels = (page: Page) => page.locator('#pictures .classes li:first-child span').allInnerTexts()
     const picture = async (page: Page, name: string) => {
       if (screenshots === undefined) return
       mkdirSync(screenshots, { recursive: true })
-      await page.screenshot({ path: `${screenshots}/service-${name}.png`, fullPage: !name.startsWith('phone') })
+      await page.screenshot({
+        path: `${screenshots}/service-${name}.png`,
+        fullPage: !name.startsWith('phone'),
+      })
     }
 
     it.each([
       ['desktop', { viewport: { width: 1280, height: 800 } }],
-      ['phone', { viewport: { width: 360, height: 780 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 }],
-    ] as const)('classifies several pictures on a %s, in light and dark, without a complaint', async (what, options) => {
-      const { page, complaints } = await openAt(browser!, `${url}/`, options)
-      onTestFinished(() => page.context().close())
-      await page.locator('#choose').setInputFiles(pictures)
-      await classified(page, 5)
-      expect((await labels(page)).map((label) => label.split(',')[0])).toEqual(['minibus', expect.stringMatching(/cat/), 'white wolf', 'coffee mug', 'goldfish'])
-      expect(await page.locator('#summary').innerText()).toBe('5 of 5 done')
-      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
-      expect(await page.locator('.camera').isVisible()).toBe(what === 'phone')
-      await picture(page, `${what}-light`)
-      await page.emulateMedia({ colorScheme: 'dark' })
-      await picture(page, `${what}-dark`)
-      expect(complaints).toEqual([])
-    })
+      [
+        'phone',
+        { viewport: { width: 360, height: 780 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
+      ],
+    ] as const)(
+      'classifies several pictures on a %s, in light and dark, without a complaint',
+      async (what, options) => {
+        const { page, complaints } = await openAt(browser!, `${url}/`, options)
+        onTestFinished(() => page.context().close())
+        await page.locator('#choose').setInputFiles(pictures)
+        await classified(page, 5)
+        expect((await labels(page)).map((label) => label.split(',')[0])).toEqual([
+          'minibus',
+          expect.stringMatching(/cat/),
+          'white wolf',
+          'coffee mug',
+          'goldfish',
+        ])
+        expect(await page.locator('#summary').innerText()).toBe('5 of 5 done')
+        expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+        expect(await page.locator('.camera').isVisible()).toBe(what === 'phone')
+        await picture(page, `${what}-light`)
+        await page.emulateMedia({ colorScheme: 'dark' })
+        await picture(page, `${what}-dark`)
+        expect(complaints).toEqual([])
+      },
+    )
 
     it('takes pictures that are dropped on it, one that is none, and one from the camera', async () => {
       const { page } = await openAt(browser!, `${url}/`)

@@ -9,9 +9,14 @@ const { version } = openNativeOrt()
 const mebibyte = 2 ** 20
 
 async function loaded(memory: MemoryOptions, executor: 'native' | 'binding' = 'native') {
-  const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.matmulSlow(512, 10), { memory, maxBatchSize: 0, checkRows: false })
+  const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.matmulSlow(512, 10), {
+    memory,
+    maxBatchSize: 0,
+    checkRows: false,
+  })
   // Each of its ten intermediate values has 16 MiB.
-  const run = () => model.infer({ x: new Tensor('float32', new Float32Array(8192 * 512).fill(1), [8192, 512]) })
+  const run = () =>
+    model.infer({ x: new Tensor('float32', new Float32Array(8192 * 512).fill(1), [8192, 512]) })
   return { model, run }
 }
 
@@ -58,12 +63,23 @@ it('with the binding a warning says that an arena gives nothing back', async () 
 })
 
 it.each([
-  ['arena beside enableCpuMemArena', { memory: { arena: true }, sessionOptions: { enableCpuMemArena: true } }, 'sessionOptions.enableCpuMemArena'],
+  [
+    'arena beside enableCpuMemArena',
+    { memory: { arena: true }, sessionOptions: { enableCpuMemArena: true } },
+    'sessionOptions.enableCpuMemArena',
+  ],
   ['shrink without an arena', { memory: { arena: false, shrink: 'run' } }, 'memory.shrink'],
-  ['limitBytes without an arena', { memory: { limitBytes: 1 }, sessionOptions: { enableCpuMemArena: false } }, 'memory.limitBytes'],
+  [
+    'limitBytes without an arena',
+    { memory: { limitBytes: 1 }, sessionOptions: { enableCpuMemArena: false } },
+    'memory.limitBytes',
+  ],
   ['an unknown time', { memory: { shrink: 'never' } }, 'memory.shrink'],
   ['a limit that is no number of bytes', { memory: { limitBytes: 0.5 } }, 'memory.limitBytes'],
   ['an unknown option', { memory: { size: 1 } }, 'memory.size'],
 ])('%s is refused', async (_name, config, argument) => {
-  await expect(load(ownEngine(), small.identity('float32'), config as never)).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument })
+  await expect(load(ownEngine(), small.identity('float32'), config as never)).rejects.toMatchObject({
+    code: 'ERR_MODEL_CONFIG',
+    argument,
+  })
 })

@@ -25,7 +25,11 @@ it('tells the times of runs on the clock of this thread, also where it was held 
   }
   const hub = new CompletionHub(binding as unknown as NativeBinding)
   const told: number[] = []
-  hub.add(7, { batchDone: (slotId, { startMs, inferEndMs }) => void told.push(slotId, startMs, inferEndMs), answered: () => {}, loopEnded: () => {} })
+  hub.add(7, {
+    batchDone: (slotId, { startMs, inferEndMs }) => void told.push(slotId, startMs, inferEndMs),
+    answered: () => {},
+    loopEnded: () => {},
+  })
   hub.drain()
   expect(told).toEqual([3, expect.closeTo(1010, 2), expect.closeTo(1012, 2)])
 })

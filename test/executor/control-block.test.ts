@@ -69,10 +69,20 @@ describe('ControlBlock', () => {
       application.submit(turn, turn * 2)
       expect(worker.claim(job)).toBe(true)
       expect(job).toMatchObject({ slotId: turn, layoutIndex: turn * 2 })
-      worker.complete(job, { startMs: turn, inferStartMs: turn + 0.25, inferEndMs: turn + 0.5, endMs: turn + 0.75 })
+      worker.complete(job, {
+        startMs: turn,
+        inferStartMs: turn + 0.25,
+        inferEndMs: turn + 0.5,
+        endMs: turn + 0.75,
+      })
       const read = times()
       expect(application.takeCompletion(read)).toBe(turn)
-      expect(read).toEqual({ startMs: turn, inferStartMs: turn + 0.25, inferEndMs: turn + 0.5, endMs: turn + 0.75 })
+      expect(read).toEqual({
+        startMs: turn,
+        inferStartMs: turn + 0.25,
+        inferEndMs: turn + 0.5,
+        endMs: turn + 0.75,
+      })
       expect(application.takeCompletion(read)).toBe(-1)
     }
   })

@@ -12,137 +12,186 @@ import * as small from '../models/small.ts'
 const { version, reason } = openNativeOrt()
 const native = (options = {}) => ownEngine({ cpuWorkers: 2, executor: 'native', ...options })
 
-describe.skipIf(version === undefined)(`the native executor${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`, () => {
-  it('says that it is in use, and which ONNX Runtime it calls', async () => {
-    const engine = native()
-    expect(engine.capabilities().executor).toEqual({ kind: null, reason: 'no model has been loaded', ortVersion: null })
-    await load(engine, small.identity('float32'))
-    expect(engine.capabilities()).toMatchObject({ onnxruntime: version, executor: { kind: 'native', reason: "asked for with executor: 'native'", ortVersion: version } })
-  })
-
-  it('answers as ONNX Runtime does, in batches and one by one', async () => {
-    const model = await load(native(), networks.mlp())
-    await matchesPlain(model, [1, 3, 1, 8, 1].map((rows) => ({ input: noise([rows, 64]) })))
-  })
-
-  it('opens one session for instances and engines that ask for the same, faster from the second on', async () => {
-    const path = networks.mlp()
-    const first = await load(native(), path, { instanceGroup: [{ kind: 'cpu', count: 2 }] })
-    const second = await load(native(), path)
-    await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
-  })
-
-  it('finds out once what is to be known of a session, and warms it once', async () => {
-    const runSample = vi.spyOn(NativeExecutor.prototype, 'runSample')
-    const path = networks.mlp()
-    const first = await load(native(), path, { sessionOptions: { logId: 'once' } })
-    expect(runSample).toHaveBeenCalled()
-    runSample.mockClear()
-    const second = await load(native(), path, { sessionOptions: { logId: 'once' } })
-    expect(runSample).not.toHaveBeenCalled()
-    expect(second.metadata.joining).toEqual(first.metadata.joining)
-    const warmup = [{ feeds: { input: new Float32Array(64) } }]
-    await load(native(), path, { sessionOptions: { logId: 'once' }, warmup })
-    expect(runSample).toHaveBeenCalled() // samples of the user's may show more
-    runSample.mockRestore()
-  })
-
-  it('goes on when one of two models of the same file is unloaded', async () => {
-    const engine = native()
-    const [first, second] = [await load(engine, networks.mlp()), await load(engine, networks.mlp())]
-    await first.unload()
-    await matchesPlain(second, [{ input: noise([1, 64]) }])
-  })
-
-  it('loses only what was in flight when its worker is terminated, and serves again', async () => {
-    const threads: { terminate(): Promise<number> }[] = []
-    const remember = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
-    process.on('worker', remember)
-    const model = await load(native({ cpuWorkers: 1 }), networks.mlp())
-    process.off('worker', remember)
-    const outcomes = Promise.allSettled(Array.from({ length: 200 }, () => model.infer({ input: noise([1, 64]).data as Float32Array })))
-    await Promise.all(threads.map((thread) => thread.terminate()))
-    for (const outcome of await outcomes) {
-      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
-    }
-    await matchesPlain(model, [{ input: noise([1, 64]) }])
-  })
-
-  it('stops a run that nobody wants any more, and serves the next request', async () => {
-    const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), { checkRows: false, warmup: false })
-    const long = () => ({ x: new Tensor('float32', new Float32Array(64 * 512), [64, 512]) })
-    const controller = new AbortController()
-    const abandoned = model.infer(long(), { signal: controller.signal })
-    await until(() => model.stats().pendingRequestCount === 0)
-    controller.abort('enough')
-    await expect(abandoned).rejects.toBe('enough')
-    await model.infer({ x: new Float32Array(512) })
-    // The run that was stopped is none that was executed.
-    expect(model.stats()).toMatchObject({ executionCount: 1, rejections: { cancelled: 1, execution: 0 } })
-  })
-
-  it('finishes a run that somebody else still wants', async () => {
-    const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), { maxBatchSize: 64, dynamicBatching: { holdUntilQueued: 2 } })
-    const x = Float32Array.from({ length: 512 }, (_, index) => index)
-    const controller = new AbortController()
-    const [wanted, abandoned] = [model.infer({ x }), model.infer({ x }, { signal: controller.signal })]
-    await until(() => model.stats().pendingRequestCount === 0)
-    controller.abort('enough')
-    await expect(abandoned).rejects.toBe('enough')
-    expect([...(await wanted).y!.data].sort((a, b) => Number(a) - Number(b))).toEqual([...x])
-    expect(model.stats().rerunCount).toBe(0)
-  })
-
-  it('runs what takes less than to hand it over on the thread of its caller, says so and counts it', async () => {
-    const model = await load(native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }), small.identity('float32'))
-    const reports = []
-    for (let count = 0; count < 20; count++) {
-      const x = Float32Array.of(count, 1, 2, 3)
-      const { outputs, report } = await model.infer({ x }, { report: true })
-      expect(outputs.y!.data).toEqual(x)
-      reports.push(report.inline)
-    }
-    expect(reports).toContain(true)
-    const { executionCount, inlineCount } = model.stats()
-    expect([executionCount, inlineCount]).toEqual([20, reports.filter(Boolean).length])
-    await matchesPlain(model, Array.from({ length: 50 }, (_, at) => ({ x: noise([1 + (at % 3), 4]) })))
-  })
-
-  it('leaves the event loop its turns, however fast full batches follow from answers', async () => {
-    const model = await load(native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }), small.identity('float32'), { maxBatchSize: 4 })
-    let open = true
-    const callers = Array.from({ length: 4 }, async () => {
-      while (open) await model.infer({ x: Float32Array.of(1, 2, 3, 4) })
+describe.skipIf(version === undefined)(
+  `the native executor${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`,
+  () => {
+    it('says that it is in use, and which ONNX Runtime it calls', async () => {
+      const engine = native()
+      expect(engine.capabilities().executor).toEqual({
+        kind: null,
+        reason: 'no model has been loaded',
+        ortVersion: null,
+      })
+      await load(engine, small.identity('float32'))
+      expect(engine.capabilities()).toMatchObject({
+        onnxruntime: version,
+        executor: { kind: 'native', reason: "asked for with executor: 'native'", ortVersion: version },
+      })
     })
-    for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setTimeout(resolve))
-    open = false
-    await Promise.all(callers)
-    expect(model.stats().inlineCount).toBeGreaterThan(0)
-  })
 
-  it('runs nothing there that it was told not to', async () => {
-    const model = await load(native({ cpuWorkers: 1, inline: false }), small.identity('float32'))
-    for (let count = 0; count < 10; count++) await matchesPlain(model, [{ x: noise([1, 4]) }])
-    expect(model.stats()).toMatchObject({ executionCount: 10, inlineCount: 0 })
-  })
+    it('answers as ONNX Runtime does, in batches and one by one', async () => {
+      const model = await load(native(), networks.mlp())
+      await matchesPlain(
+        model,
+        [1, 3, 1, 8, 1].map((rows) => ({ input: noise([rows, 64]) })),
+      )
+    })
 
-  it('leaves nothing behind of threads that do not start', async () => {
-    const before = process.listenerCount('exit')
-    const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1, workers: { execArgv: ['--no-such-flag'] } })
-    for (let count = 0; count < 3; count++) await expect(engine.load('m', { path: small.identity('float32') })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
-    await engine.close()
-    await until(() => process.listenerCount('exit') === before)
-  })
+    it('opens one session for instances and engines that ask for the same, faster from the second on', async () => {
+      const path = networks.mlp()
+      const first = await load(native(), path, { instanceGroup: [{ kind: 'cpu', count: 2 }] })
+      const second = await load(native(), path)
+      await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
+    })
 
-  it('is refused with a kind of memory that it does not read', async () => {
-    const engine = new InferenceEngine({ executor: 'native', staging: { kind: 'copied' } })
-    const refusal = (await engine.load('m', { path: small.identity('float32') }).catch((error: unknown) => error)) as InferenceError
-    expect(refusal).toMatchObject({ code: 'ERR_NATIVE_LOAD', message: expect.stringContaining("executor 'native' cannot be had: it cannot read staging.kind 'copied'") })
-    await engine.close()
-  })
-})
+    it('finds out once what is to be known of a session, and warms it once', async () => {
+      const runSample = vi.spyOn(NativeExecutor.prototype, 'runSample')
+      const path = networks.mlp()
+      const first = await load(native(), path, { sessionOptions: { logId: 'once' } })
+      expect(runSample).toHaveBeenCalled()
+      runSample.mockClear()
+      const second = await load(native(), path, { sessionOptions: { logId: 'once' } })
+      expect(runSample).not.toHaveBeenCalled()
+      expect(second.metadata.joining).toEqual(first.metadata.joining)
+      const warmup = [{ feeds: { input: new Float32Array(64) } }]
+      await load(native(), path, { sessionOptions: { logId: 'once' }, warmup })
+      expect(runSample).toHaveBeenCalled() // samples of the user's may show more
+      runSample.mockRestore()
+    })
 
-it.each([['binding', "asked for with executor: 'binding'"], ['auto', expect.any(String)]] as const)('executor %s serves everywhere', async (executor, why) => {
+    it('goes on when one of two models of the same file is unloaded', async () => {
+      const engine = native()
+      const [first, second] = [await load(engine, networks.mlp()), await load(engine, networks.mlp())]
+      await first.unload()
+      await matchesPlain(second, [{ input: noise([1, 64]) }])
+    })
+
+    it('loses only what was in flight when its worker is terminated, and serves again', async () => {
+      const threads: { terminate(): Promise<number> }[] = []
+      const remember = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
+      process.on('worker', remember)
+      const model = await load(native({ cpuWorkers: 1 }), networks.mlp())
+      process.off('worker', remember)
+      const outcomes = Promise.allSettled(
+        Array.from({ length: 200 }, () => model.infer({ input: noise([1, 64]).data as Float32Array })),
+      )
+      await Promise.all(threads.map((thread) => thread.terminate()))
+      for (const outcome of await outcomes) {
+        if (outcome.status === 'rejected')
+          expect(outcome.reason).toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
+      }
+      await matchesPlain(model, [{ input: noise([1, 64]) }])
+    })
+
+    it('stops a run that nobody wants any more, and serves the next request', async () => {
+      const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), {
+        checkRows: false,
+        warmup: false,
+      })
+      const long = () => ({ x: new Tensor('float32', new Float32Array(64 * 512), [64, 512]) })
+      const controller = new AbortController()
+      const abandoned = model.infer(long(), { signal: controller.signal })
+      await until(() => model.stats().pendingRequestCount === 0)
+      controller.abort('enough')
+      await expect(abandoned).rejects.toBe('enough')
+      await model.infer({ x: new Float32Array(512) })
+      // The run that was stopped is none that was executed.
+      expect(model.stats()).toMatchObject({ executionCount: 1, rejections: { cancelled: 1, execution: 0 } })
+    })
+
+    it('finishes a run that somebody else still wants', async () => {
+      const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), {
+        maxBatchSize: 64,
+        dynamicBatching: { holdUntilQueued: 2 },
+      })
+      const x = Float32Array.from({ length: 512 }, (_, index) => index)
+      const controller = new AbortController()
+      const [wanted, abandoned] = [model.infer({ x }), model.infer({ x }, { signal: controller.signal })]
+      await until(() => model.stats().pendingRequestCount === 0)
+      controller.abort('enough')
+      await expect(abandoned).rejects.toBe('enough')
+      expect([...(await wanted).y!.data].sort((a, b) => Number(a) - Number(b))).toEqual([...x])
+      expect(model.stats().rerunCount).toBe(0)
+    })
+
+    it('runs what takes less than to hand it over on the thread of its caller, says so and counts it', async () => {
+      const model = await load(
+        native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }),
+        small.identity('float32'),
+      )
+      const reports = []
+      for (let count = 0; count < 20; count++) {
+        const x = Float32Array.of(count, 1, 2, 3)
+        const { outputs, report } = await model.infer({ x }, { report: true })
+        expect(outputs.y!.data).toEqual(x)
+        reports.push(report.inline)
+      }
+      expect(reports).toContain(true)
+      const { executionCount, inlineCount } = model.stats()
+      expect([executionCount, inlineCount]).toEqual([20, reports.filter(Boolean).length])
+      await matchesPlain(
+        model,
+        Array.from({ length: 50 }, (_, at) => ({ x: noise([1 + (at % 3), 4]) })),
+      )
+    })
+
+    it('leaves the event loop its turns, however fast full batches follow from answers', async () => {
+      const model = await load(
+        native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }),
+        small.identity('float32'),
+        { maxBatchSize: 4 },
+      )
+      let open = true
+      const callers = Array.from({ length: 4 }, async () => {
+        while (open) await model.infer({ x: Float32Array.of(1, 2, 3, 4) })
+      })
+      for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setTimeout(resolve))
+      open = false
+      await Promise.all(callers)
+      expect(model.stats().inlineCount).toBeGreaterThan(0)
+    })
+
+    it('runs nothing there that it was told not to', async () => {
+      const model = await load(native({ cpuWorkers: 1, inline: false }), small.identity('float32'))
+      for (let count = 0; count < 10; count++) await matchesPlain(model, [{ x: noise([1, 4]) }])
+      expect(model.stats()).toMatchObject({ executionCount: 10, inlineCount: 0 })
+    })
+
+    it('leaves nothing behind of threads that do not start', async () => {
+      const before = process.listenerCount('exit')
+      const engine = new InferenceEngine({
+        executor: 'native',
+        cpuWorkers: 1,
+        workers: { execArgv: ['--no-such-flag'] },
+      })
+      for (let count = 0; count < 3; count++)
+        await expect(engine.load('m', { path: small.identity('float32') })).rejects.toMatchObject({
+          code: 'ERR_MODEL_LOAD',
+        })
+      await engine.close()
+      await until(() => process.listenerCount('exit') === before)
+    })
+
+    it('is refused with a kind of memory that it does not read', async () => {
+      const engine = new InferenceEngine({ executor: 'native', staging: { kind: 'copied' } })
+      const refusal = (await engine
+        .load('m', { path: small.identity('float32') })
+        .catch((error: unknown) => error)) as InferenceError
+      expect(refusal).toMatchObject({
+        code: 'ERR_NATIVE_LOAD',
+        message: expect.stringContaining(
+          "executor 'native' cannot be had: it cannot read staging.kind 'copied'",
+        ),
+      })
+      await engine.close()
+    })
+  },
+)
+
+it.each([
+  ['binding', "asked for with executor: 'binding'"],
+  ['auto', expect.any(String)],
+] as const)('executor %s serves everywhere', async (executor, why) => {
   const engine = ownEngine({ executor, staging: { kind: 'copied' } })
   const model = await load(engine, small.identity('float32'))
   await matchesPlain(model, [{ x: noise([2, 4]) }])

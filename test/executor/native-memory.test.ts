@@ -6,12 +6,19 @@ import { StagingPool } from '../../src/memory/staging-pool.ts'
 /** A pool over an addon that gives the lease that is set. */
 function pool(given: Partial<NativeLease> | null, counted: Partial<NativePoolStats> = {}) {
   const release = vi.fn()
-  const lease = given === null ? null : { id: 1, bytes: new ArrayBuffer(64), kind: 'plain', pastLimit: false, ...given }
+  const lease =
+    given === null ? null : { id: 1, bytes: new ArrayBuffer(64), kind: 'plain', pastLimit: false, ...given }
   let reservedBytes = 4096
   const stats = () => ({ limitBytes: 2 ** 20, reservedBytes, usedBytes: 0, pinnedBytes: 0, ...counted })
   const trim = vi.fn(() => void (reservedBytes = stats().usedBytes))
   const binding = { acquire: vi.fn(() => lease), acquireAsync: async () => lease, release, stats, trim }
-  return { staging: new StagingPool(new NativeMemory(binding as unknown as NativeBinding, {})), release, lease, binding, reserve: (bytes: number) => void (reservedBytes = bytes) }
+  return {
+    staging: new StagingPool(new NativeMemory(binding as unknown as NativeBinding, {})),
+    release,
+    lease,
+    binding,
+    reserve: (bytes: number) => void (reservedBytes = bytes),
+  }
 }
 
 it('a slot for which the system has no memory is an error that says how much', () => {
@@ -23,8 +30,19 @@ it('a slot for which the system has no memory is an error that says how much', (
 it('a slot is known to run loops by its lease, and given back once', () => {
   const { staging, release, lease } = pool({ id: 5 })
   const buffer = staging.acquire(64, null)
-  expect(buffer).toMatchObject({ kind: 'native', byteLength: 64, largeFromBytes: 2 ** 17, memory: { kind: 'native', leaseId: 5 } })
-  expect(staging.stats()).toMatchObject({ kind: 'native', usedBytes: 64, highWaterBytes: 64, reservedBytes: 4096, limitBytes: 2 ** 20 })
+  expect(buffer).toMatchObject({
+    kind: 'native',
+    byteLength: 64,
+    largeFromBytes: 2 ** 17,
+    memory: { kind: 'native', leaseId: 5 },
+  })
+  expect(staging.stats()).toMatchObject({
+    kind: 'native',
+    usedBytes: 64,
+    highWaterBytes: 64,
+    reservedBytes: 4096,
+    limitBytes: 2 ** 20,
+  })
   buffer.release()
   buffer.release()
   expect(release.mock.calls).toEqual([[lease!.bytes]])
@@ -38,7 +56,9 @@ it('memory that is made ahead is kept, and page-locked memory that cannot be had
   expect(await pool({ kind: 'pinned' }).staging.acquireAhead(64, 0)).toMatchObject({ kind: 'pinned' })
   expect(await pool(null).staging.acquireAhead(64, 0)).toBeNull()
   expect(staging.stats().fallbacks).toBe(1)
-  expect(warn.mock.calls.map(([message]) => message)).toEqual(['Slower staging memory: page-locked memory cannot be had: no driver'])
+  expect(warn.mock.calls.map(([message]) => message)).toEqual([
+    'Slower staging memory: page-locked memory cannot be had: no driver',
+  ])
   warn.mockRestore()
 })
 

@@ -40,7 +40,9 @@ describeNative('a session that is opened', () => {
     const { engine, model } = await serving()
     const controller = new AbortController()
     const aborted = rejectionOf(() => engine.load('slow', slow, { signal: controller.signal }))
-    const others = Promise.all([1, 2, 3].map((index) => engine.load(`other ${index}`, { path: small.addSub('float32') })))
+    const others = Promise.all(
+      [1, 2, 3].map((index) => engine.load(`other ${index}`, { path: small.addSub('float32') })),
+    )
     await until(() => engine.models().length === 5)
     setTimeout(() => controller.abort('no longer wanted'), 20)
     expect(await aborted).toBe('no longer wanted')
@@ -51,7 +53,10 @@ describeNative('a session that is opened', () => {
 
   it('fails with what ONNX Runtime says', async () => {
     const { engine, model } = await serving()
-    expect(await rejectionOf(() => engine.load('broken', { path: small.notOnnx() }))).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'broken' })
+    expect(await rejectionOf(() => engine.load('broken', { path: small.notOnnx() }))).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'broken',
+    })
     expect((await model.infer(feeds))['y']!.data).toEqual(feeds.x)
   })
 })

@@ -53,7 +53,11 @@ function standIn() {
   return { loops, open }
 }
 
-const outcomeOf = (opened: Promise<void>) => opened.then(() => 'opened', (error: Error) => error.message)
+const outcomeOf = (opened: Promise<void>) =>
+  opened.then(
+    () => 'opened',
+    (error: Error) => error.message,
+  )
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
 afterEach(() => void vi.useRealTimers())
@@ -69,7 +73,12 @@ it('an opening that is given up while it waits behind another leaves that alone'
   vi.advanceTimersByTime(60_000)
   expect(loops.some(({ stopped }) => stopped)).toBe(false)
   for (const loop of loops) loop.done()
-  expect(await Promise.all(first.map(({ opened }) => outcomeOf(opened)))).toEqual(['opened', 'opened', 'opened', 'opened'])
+  expect(await Promise.all(first.map(({ opened }) => outcomeOf(opened)))).toEqual([
+    'opened',
+    'opened',
+    'opened',
+    'opened',
+  ])
 })
 
 it('what waits behind an opening that is given up and does not end is left to those who asked for it', async () => {

@@ -11,7 +11,8 @@ import * as small from '../models/small.ts'
 const executors = ['native', 'binding'] as const
 const { version } = openNativeOrt()
 const row = (value: number) => new Float32Array(512).fill(value)
-const rows = (count: number, value: number) => new Tensor('float32', new Float32Array(count * 512).fill(value), [count, 512])
+const rows = (count: number, value: number) =>
+  new Tensor('float32', new Float32Array(count * 512).fill(value), [count, 512])
 
 /** Some tenths of a second for 64 rows, in thousands of operators. */
 const slow = () => small.matmulSlow(512, 2000)
@@ -21,7 +22,11 @@ describe.each(executors)('with the executor %s', (executor) => {
   const open = () => ownEngine({ cpuWorkers: 1, executor })
 
   it.skipIf(missing)('maxRunMs of a call rejects it, and the others of its batch are answered', async () => {
-    const model = await load(open(), slow(), { maxBatchSize: 32, warmup: false, dynamicBatching: { holdUntilQueued: 2 } })
+    const model = await load(open(), slow(), {
+      maxBatchSize: 32,
+      warmup: false,
+      dynamicBatching: { holdUntilQueued: 2 },
+    })
     const hurried = model.infer({ x: rows(31, 1) }, { maxRunMs: 20 })
     const patient = model.infer({ x: row(2) }, { report: true })
     await expect(hurried).rejects.toMatchObject({
@@ -37,7 +42,9 @@ describe.each(executors)('with the executor %s', (executor) => {
 
   it.skipIf(missing)('maxRunMs of a model has it serve on after a run that took too long', async () => {
     const model = await load(open(), slow(), { maxBatchSize: 64, warmup: false, maxRunMs: 900 })
-    await expect(model.infer({ x: rows(64, 1) }, { maxRunMs: 10 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    await expect(model.infer({ x: rows(64, 1) }, { maxRunMs: 10 })).rejects.toMatchObject({
+      code: 'ERR_TIMEOUT',
+    })
     expect((await model.infer({ x: row(3) }, { maxRunMs: 60_000 })).y!.data).toEqual(row(3))
   })
 
@@ -48,7 +55,8 @@ describe.each(executors)('with the executor %s', (executor) => {
     await until(() => model.stats().pendingRequestCount === 1)
     const destroyed = engine.destroy()
     const [running, waiting] = await outcomes
-    for (const outcome of [running, waiting]) expect(outcome).toMatchObject({ reason: { code: 'ERR_CLOSED' } })
+    for (const outcome of [running, waiting])
+      expect(outcome).toMatchObject({ reason: { code: 'ERR_CLOSED' } })
     await destroyed
     expect(model.state).toBe('closed')
   })
@@ -62,21 +70,37 @@ describe.each(executors)('with the executor %s', (executor) => {
     await closed
   })
 
-  it.skipIf(missing)('a run that does not stop is left to itself, and its worker is replaced', { timeout: 120_000 }, async () => {
-    const engine = open()
-    const events: string[] = []
-    engine.on('worker', ({ type, reason }) => void events.push(reason === undefined ? type : `${type}: ${reason}`))
-    const other = await load(engine, networks.mlp())
-    // One operator of some seconds, which has begun when the time is over: until then the run could be stopped.
-    const model = await load(engine, small.squared('float64'), { maxBatchSize: 0, warmup: false, checkRows: false, sessionOptions: { intraOpNumThreads: 1 } })
-    const long = new Tensor('float64', new Float64Array(4500 * 4500), [4500, 4500])
-    await expect(model.infer({ x: long }, { maxRunMs: 1000 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
-    await until(() => events.includes('restored'))
-    expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
-    await matchesPlain(other, [{ input: noise([2, 64]) }])
-    expect((await model.infer({ x: new Tensor('float64', Float64Array.of(3), [1, 1]) })).y!.data).toEqual(Float64Array.of(9))
-    await engine.close()
-  })
+  it.skipIf(missing)(
+    'a run that does not stop is left to itself, and its worker is replaced',
+    { timeout: 120_000 },
+    async () => {
+      const engine = open()
+      const events: string[] = []
+      engine.on(
+        'worker',
+        ({ type, reason }) => void events.push(reason === undefined ? type : `${type}: ${reason}`),
+      )
+      const other = await load(engine, networks.mlp())
+      // One operator of some seconds, which has begun when the time is over: until then the run could be stopped.
+      const model = await load(engine, small.squared('float64'), {
+        maxBatchSize: 0,
+        warmup: false,
+        checkRows: false,
+        sessionOptions: { intraOpNumThreads: 1 },
+      })
+      const long = new Tensor('float64', new Float64Array(4500 * 4500), [4500, 4500])
+      await expect(model.infer({ x: long }, { maxRunMs: 1000 })).rejects.toMatchObject({
+        code: 'ERR_TIMEOUT',
+      })
+      await until(() => events.includes('restored'))
+      expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
+      await matchesPlain(other, [{ input: noise([2, 64]) }])
+      expect((await model.infer({ x: new Tensor('float64', Float64Array.of(3), [1, 1]) })).y!.data).toEqual(
+        Float64Array.of(9),
+      )
+      await engine.close()
+    },
+  )
 })
 
 it.skipIf(version === undefined)('a load that is aborted ends the opening of its model', async () => {

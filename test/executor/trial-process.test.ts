@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { tryInProcess } from '../../src/executor/native/trial-process.ts'
 
 const program = '../test/executor/fixtures/child.mjs' // by its way from the compiled files
-const ask = (program: string, what: string, limitMs = 30_000, endsWell = false) => tryInProcess(program, [what], limitMs, endsWell)
+const ask = (program: string, what: string, limitMs = 30_000, endsWell = false) =>
+  tryInProcess(program, [what], limitMs, endsWell)
 
 describe('what is tried in a process of its own', () => {
   it('answers, and is not waited for any longer', async () => {
@@ -11,7 +12,9 @@ describe('what is tried in a process of its own', () => {
 
   it('has to end well where that is part of the trial', async () => {
     expect(await ask(program, 'answers', 30_000, true)).toEqual({ largest: Infinity })
-    expect(await ask(program, 'answers and aborts', 30_000, true)).toEqual({ reason: expect.stringContaining('SIGABRT') })
+    expect(await ask(program, 'answers and aborts', 30_000, true)).toEqual({
+      reason: expect.stringContaining('SIGABRT'),
+    })
   })
 
   it.each([
@@ -24,6 +27,8 @@ describe('what is tried in a process of its own', () => {
   })
 
   it('need not be there', async () => {
-    expect(await ask('absent.js', '')).toEqual({ reason: expect.stringMatching(/could not be started: zerohop's absent\.js is not in /) })
+    expect(await ask('absent.js', '')).toEqual({
+      reason: expect.stringMatching(/could not be started: zerohop's absent\.js is not in /),
+    })
   })
 })

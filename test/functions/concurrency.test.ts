@@ -3,7 +3,11 @@ import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { loadFunction } from './load-function.ts'
 
-const waiting = { inputs: [{ name: 'ms', type: 'int32' }], outputs: [{ name: 'running', type: 'int32' }], maxBatchSize: 1 } as const
+const waiting = {
+  inputs: [{ name: 'ms', type: 'int32' }],
+  outputs: [{ name: 'running', type: 'int32' }],
+  maxBatchSize: 1,
+} as const
 
 describe('an asynchronous function', () => {
   it('is called with one batch at a time', async () => {
@@ -14,7 +18,9 @@ describe('an asynchronous function', () => {
 
   it('is called with as many at the same time as concurrency says, and no more', async () => {
     const model = await loadFunction(ownEngine(), 'waiting.mjs', { ...waiting, concurrency: 8 })
-    const answers = await Promise.all(Array.from({ length: 40 }, () => model.infer({ ms: Int32Array.of(50) })))
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, () => model.infer({ ms: Int32Array.of(50) })),
+    )
     const running = answers.map((answer) => answer.running.data[0]!)
     expect(Math.max(...running)).toBe(8)
     const { inferenceCount, executionCount } = model.stats()
@@ -38,13 +44,19 @@ describe('an asynchronous function', () => {
     const looping = model.infer({ ms: Int32Array.of(-1) }, { maxRunMs: 200 })
     await expect(looping).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
     expect((await Promise.all(others)).map(({ running }) => running.dims)).toEqual([[1], [1], [1]])
-    expect(model.stats()).toMatchObject({ inferenceStats: { success: { count: 3 }, fail: { count: 1 } }, rejections: { crashed: 0 } })
+    expect(model.stats()).toMatchObject({
+      inferenceStats: { success: { count: 3 }, fail: { count: 1 } },
+      rejections: { crashed: 0 },
+    })
   })
 })
 
 describe('context.signal', () => {
   it('fires when the last caller of a batch has gone', async () => {
-    const model = await loadFunction(ownEngine(), 'until-unwanted.mjs', { inputs: [{ name: 'ask', type: 'int32' }], outputs: [{ name: 'unwanted', type: 'int32' }] })
+    const model = await loadFunction(ownEngine(), 'until-unwanted.mjs', {
+      inputs: [{ name: 'ask', type: 'int32' }],
+      outputs: [{ name: 'unwanted', type: 'int32' }],
+    })
     const controllers = [new AbortController(), new AbortController()]
     const answers = controllers.map(({ signal }) => model.infer({ ask: Int32Array.of(0) }, { signal }))
     const rejections = Promise.allSettled(answers)

@@ -7,8 +7,13 @@ it('a function of the application runs in the context of none of its callers, wh
   const storage = new AsyncLocalStorage<string>()
   const engine = ownEngine({ cpuWorkers: 1 })
   const seen: (string | undefined)[] = []
-  const declared = { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
-  const model = await storage.run('who loads', () =>
+  const declared = {
+    inputs: [{ name: 'x', type: 'float32', dims: [1] }],
+    outputs: [{ name: 'y', type: 'float32', dims: [1] }],
+  } as const
+  const model = await storage.run(
+    'who loads',
+    () =>
     engine.loadFunction('echo', {
       ...declared, maxBatchSize: 4,
       run: async ({ x }) => {
@@ -19,7 +24,9 @@ it('a function of the application runs in the context of none of its callers, wh
       },
     }), // prettier-ignore
   )
-  const afterwards = ['a', 'b', 'c'].map((name) => storage.run(name, async () => (await model.infer({ x: one(1) }), storage.getStore())))
+  const afterwards = ['a', 'b', 'c'].map((name) =>
+    storage.run(name, async () => (await model.infer({ x: one(1) }), storage.getStore())),
+  )
   expect(await Promise.all(afterwards)).toEqual(['a', 'b', 'c'])
   expect(new Set(seen)).toEqual(new Set([undefined]))
   expect(model.stats().executionCount).toBe(1)

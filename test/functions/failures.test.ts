@@ -20,15 +20,26 @@ async function among(badRow: number, config: Partial<FunctionOptions> = {}, plac
   const model = await loadFunction(engine, 'misbehaving.mjs', { ...declared, maxBatchSize: 64, ...config })
   await model.infer({ x: Int32Array.of(1) })
   const startedAtMs = performance.now()
-  const outcomes = await Promise.allSettled(Array.from({ length: 64 }, (_, index) => model.infer({ x: Int32Array.of(index === place ? badRow : index) })))
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 64 }, (_, index) =>
+      model.infer({ x: Int32Array.of(index === place ? badRow : index) }),
+    ),
+  )
   const tookMs = performance.now() - startedAtMs
   for (const [index, outcome] of outcomes.entries()) {
-    if (index !== place) expect(outcome, `request ${index}`).toMatchObject({ status: 'fulfilled', value: { y: { data: Int32Array.of(2 * index) } } })
+    if (index !== place)
+      expect(outcome, `request ${index}`).toMatchObject({
+        status: 'fulfilled',
+        value: { y: { data: Int32Array.of(2 * index) } },
+      })
   }
   return { engine, model, tookMs, bad: outcomes[place]! }
 }
 
-const rejected = (code: string, message: string) => ({ status: 'rejected', reason: { code, message: expect.stringContaining(message) } })
+const rejected = (code: string, message: string) => ({
+  status: 'rejected',
+  reason: { code, message: expect.stringContaining(message) },
+})
 
 describe('a bad row among 64 callers', () => {
   it.each([
@@ -37,7 +48,11 @@ describe('a bad row among 64 callers', () => {
     ['has elements of another type given for it', -8, "output 'y': expected a Int32Array, received"],
     ['has no output given for it', -9, "output 'y': expected to be given, received"],
     ['has nothing given for it', -11, 'expected an object of outputs by name, received null'],
-    ['has text given for numbers', -12, "output 'y': expected a Int32Array, or numbers, received 'two' among them"],
+    [
+      'has text given for numbers',
+      -12,
+      "output 'y': expected a Int32Array, or numbers, received 'two' among them",
+    ],
     ['throws what cannot be shown', -13, 'an instance of Object'],
     ['throws an error whose message is none', -14, '() => {}'],
     ['is refused by context.fail() with nothing given', -15, 'refused, with nothing given'],
@@ -47,7 +62,10 @@ describe('a bad row among 64 callers', () => {
     const { bad, model, tookMs } = await amongInTime(row)
     expect(bad).toMatchObject(rejected('ERR_EXECUTION', row === -7 ? "output 'y'" : message))
     expect(tookMs).toBeLessThan(1000)
-    expect(model.stats()).toMatchObject({ inferenceStats: { success: { count: 64 }, fail: { count: 1 } }, rejections: { execution: 1 } })
+    expect(model.stats()).toMatchObject({
+      inferenceStats: { success: { count: 64 }, fail: { count: 1 } },
+      rejections: { execution: 1 },
+    })
     expect(model.stats().rerunCount).toBeLessThanOrEqual(12)
   })
 
@@ -55,7 +73,12 @@ describe('a bad row among 64 callers', () => {
     const { bad, model } = await among(-2)
     expect(bad).toMatchObject(rejected('ERR_EXECUTION', 'a row that is refused'))
     const { rerunCount, inferenceStats, rejections } = model.stats()
-    expect([rerunCount, inferenceStats.success.count, inferenceStats.fail.count, rejections.execution]).toEqual([0, 64, 1, 1])
+    expect([
+      rerunCount,
+      inferenceStats.success.count,
+      inferenceStats.fail.count,
+      rejections.execution,
+    ]).toEqual([0, 64, 1, 1])
   })
 
   it.each([
@@ -65,13 +88,21 @@ describe('a bad row among 64 callers', () => {
     const { bad, model, tookMs } = await amongInTime(row, { maxRunMs: 100 })
     expect(bad).toMatchObject(rejected('ERR_TIMEOUT', '100 ms'))
     expect(tookMs).toBeLessThan(1000)
-    expect(model.stats()).toMatchObject({ inferenceStats: { success: { count: 64 }, fail: { count: 1 } }, rejections: { timeout: 1 } })
+    expect(model.stats()).toMatchObject({
+      inferenceStats: { success: { count: 64 }, fail: { count: 1 } },
+      rejections: { timeout: 1 },
+    })
   })
 
   it.each([
     ['ends the thread by process.exit()', -4, 'exit code 7', {}],
     ['has an exception thrown that nobody catches', -10, 'thrown by a timer', {}],
-    ['takes all memory that the thread may have', -5, 'memory', { workers: { resourceLimits: { maxOldGenerationSizeMb: 32 } } }],
+    [
+      'takes all memory that the thread may have',
+      -5,
+      'memory',
+      { workers: { resourceLimits: { maxOldGenerationSizeMb: 32 } } },
+    ],
   ])('that %s is run again by itself, and rejected alone', async (_, row, message, config) => {
     const { bad, model, engine, tookMs } = await amongInTime(row, config)
     expect(tookMs).toBeLessThan(1000)
@@ -82,15 +113,24 @@ describe('a bad row among 64 callers', () => {
   })
 
   it('costs all of its batch their answers with rerunAfterCrash: false', async () => {
-    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', { ...declared, rerunAfterCrash: false, maxBatchSize: 4 })
+    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', {
+      ...declared,
+      rerunAfterCrash: false,
+      maxBatchSize: 4,
+    })
     const outcomes = await Promise.allSettled([1, -4, 2, 3].map((x) => model.infer({ x: Int32Array.of(x) })))
-    expect(outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'answered'))).toEqual(Array(4).fill('ERR_INSTANCE_CRASHED'))
+    expect(
+      outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'answered')),
+    ).toEqual(Array(4).fill('ERR_INSTANCE_CRASHED'))
     expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
   })
 
   it('gives up a function that ends its thread over every batch', async () => {
     const model = await loadFunction(ownEngine(), 'misbehaving.mjs', declared)
-    for (let count = 0; count < 3; count++) await expect(model.infer({ x: Int32Array.of(-4) })).rejects.toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
+    for (let count = 0; count < 3; count++)
+      await expect(model.infer({ x: Int32Array.of(-4) })).rejects.toMatchObject({
+        code: 'ERR_INSTANCE_CRASHED',
+      })
     await until(() => model.state === 'failed')
     await expect(model.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_READY' })
   })
@@ -111,7 +151,9 @@ describe('a function whose run does not end', () => {
 
   it("answers a request's own maxRunMs", async () => {
     const model = await loadFunction(ownEngine(), 'misbehaving.mjs', declared)
-    await expect(model.infer({ x: Int32Array.of(-3) }, { maxRunMs: 50 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    await expect(model.infer({ x: Int32Array.of(-3) }, { maxRunMs: 50 })).rejects.toMatchObject({
+      code: 'ERR_TIMEOUT',
+    })
     expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
   })
 })
@@ -119,7 +161,15 @@ describe('a function whose run does not end', () => {
 describe('a function that cannot be loaded', () => {
   const load = (what: string, config: { module?: string } = {}) => {
     const engine = ownEngine()
-    return { engine, loading: engine.loadFunction('f', { module: fixture('bad-modules.mjs'), ...declared, workers: { env: { BAD_MODULE: what }, startTimeoutMs: 1000 }, ...config }) }
+    return {
+      engine,
+      loading: engine.loadFunction('f', {
+        module: fixture('bad-modules.mjs'),
+        ...declared,
+        workers: { env: { BAD_MODULE: what }, startTimeoutMs: 1000 },
+        ...config,
+      }),
+    }
   }
 
   it.each([
@@ -132,14 +182,20 @@ describe('a function that cannot be loaded', () => {
     ['exports no function', 'expected a function as the default export of the module'],
   ])('as its module %s rejects, and leaves its name free', async (what, message) => {
     const { engine, loading } = load(what)
-    await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'f', message: expect.stringContaining(message) })
+    await expect(loading).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'f',
+      message: expect.stringContaining(message),
+    })
     expect(engine.models()).toEqual([])
     const model = await engine.loadFunction('f', { module: fixture('misbehaving.mjs'), ...declared })
     expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
   })
 
   it('as there is no such module rejects', async () => {
-    await expect(load('', { module: 'no-such-module.mjs' }).loading).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
+    await expect(load('', { module: 'no-such-module.mjs' }).loading).rejects.toMatchObject({
+      code: 'ERR_MODEL_NOT_FOUND',
+    })
   })
 
   it('is released although its teardown never ends', async () => {
@@ -154,7 +210,15 @@ describe('a function that cannot be loaded', () => {
   it('ends at once when its load is aborted', async () => {
     const controller = new AbortController()
     const engine = ownEngine()
-    const loading = engine.loadFunction('f', { module: fixture('bad-modules.mjs'), ...declared, workers: { env: { BAD_MODULE: 'loops at import' } } }, { signal: controller.signal })
+    const loading = engine.loadFunction(
+      'f',
+      {
+        module: fixture('bad-modules.mjs'),
+        ...declared,
+        workers: { env: { BAD_MODULE: 'loops at import' } },
+      },
+      { signal: controller.signal },
+    )
     setTimeout(() => controller.abort(new Error('enough')), 300)
     await expect(loading).rejects.toThrow('enough')
     const startedAtMs = performance.now()
@@ -164,7 +228,8 @@ describe('a function that cannot be loaded', () => {
 })
 
 describe('a declaration that is wrong', () => {
-  const load = (config: object) => ownEngine().loadFunction('f', { module: fixture('identity.mjs'), ...declared, ...config } as never)
+  const load = (config: object) =>
+    ownEngine().loadFunction('f', { module: fixture('identity.mjs'), ...declared, ...config } as never)
 
   it.each([
     [{ module: undefined }, 'module'],

@@ -18,15 +18,30 @@ describe('what a function throws', () => {
     const run = () => { throw thrown() } // prettier-ignore
     const engine = ownEngine()
     const here = await engine.loadFunction('here', { run, ...declared })
-    await expect(here.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining(message) })
-    const refusing = await engine.loadFunction('refusing', { run: (_, { fail }) => ({ y: [fail(0, thrown())] }), ...declared })
-    await expect(refusing.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining(message) })
+    await expect(here.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({
+      code: 'ERR_EXECUTION',
+      message: expect.stringContaining(message),
+    })
+    const refusing = await engine.loadFunction('refusing', {
+      run: (_, { fail }) => ({ y: [fail(0, thrown())] }),
+      ...declared,
+    })
+    await expect(refusing.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({
+      code: 'ERR_EXECUTION',
+      message: expect.stringContaining(message),
+    })
   })
 
   it('is told with its file and line where it is an error of the language', async () => {
     const model = await loadFunction(ownEngine(), 'mistaken.mjs', declared)
-    await expect(model.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ message: expect.stringMatching(/\(reading 'length'\) \(mistaken\.mjs:4\)\.$/) })
-    await expect(model.infer({ x: Int32Array.of(2) })).rejects.toMatchObject({ message: expect.stringMatching(/of a batch that has 1 \(mistaken\.mjs:5\)\.$/) })
-    await expect(model.infer({ x: Int32Array.of(3) })).rejects.toMatchObject({ message: expect.stringMatching(/: the third\.$/) })
+    await expect(model.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({
+      message: expect.stringMatching(/\(reading 'length'\) \(mistaken\.mjs:4\)\.$/),
+    })
+    await expect(model.infer({ x: Int32Array.of(2) })).rejects.toMatchObject({
+      message: expect.stringMatching(/of a batch that has 1 \(mistaken\.mjs:5\)\.$/),
+    })
+    await expect(model.infer({ x: Int32Array.of(3) })).rejects.toMatchObject({
+      message: expect.stringMatching(/: the third\.$/),
+    })
   })
 })

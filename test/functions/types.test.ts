@@ -4,8 +4,14 @@ import { defineFunction } from '../../src/config/function-module.ts'
 import { Tensor, type BatchInput, type InferenceEngine, type Model } from '../../src/index.ts'
 
 const declared = {
-  inputs: [{ name: 'text', type: 'string' }, { name: 'bias', type: 'float32', dims: [3], optional: true }],
-  outputs: [{ name: 'ids', type: 'int64', dims: [-1] }, { name: 'scores', type: 'float32', dims: [3] }],
+  inputs: [
+    { name: 'text', type: 'string' },
+    { name: 'bias', type: 'float32', dims: [3], optional: true },
+  ],
+  outputs: [
+    { name: 'ids', type: 'int64', dims: [-1] },
+    { name: 'scores', type: 'float32', dims: [3] },
+  ],
 } as const
 const text = new Tensor('string', ['a'], [1])
 
@@ -14,7 +20,10 @@ describe('a function in TypeScript', () => {
     const load = (engine: InferenceEngine) => engine.loadFunction('f', { module: 'f.js', ...declared })
     type Loaded = Awaited<ReturnType<typeof load>>
     const use = (model: Loaded) => {
-      expectTypeOf(model.infer({ text: ['a text'] })).resolves.toEqualTypeOf<{ ids: TypedTensor<'int64'>; scores: TypedTensor<'float32'> }>()
+      expectTypeOf(model.infer({ text: ['a text'] })).resolves.toEqualTypeOf<{
+        ids: TypedTensor<'int64'>
+        scores: TypedTensor<'float32'>
+      }>()
       void model.infer({ text, bias: Float32Array.of(1, 2, 3) })
       // @ts-expect-error an input that is not optional
       void model.infer({ bias: Float32Array.of(1, 2, 3) })
@@ -24,7 +33,9 @@ describe('a function in TypeScript', () => {
       void model.infer({ text: ['a text'], bias: Float64Array.of(1, 2, 3) })
       // @ts-expect-error no input
       void model.infer({ text: ['a text'], words: ['a'] })
-      expectTypeOf(model.infer({ text: ['a text'] }, { outputs: ['ids'] })).resolves.toEqualTypeOf<{ ids: TypedTensor<'int64'> }>()
+      expectTypeOf(model.infer({ text: ['a text'] }, { outputs: ['ids'] })).resolves.toEqualTypeOf<{
+        ids: TypedTensor<'int64'>
+      }>()
       const any: Model = model // where any model may be given
       return any
     }
@@ -40,7 +51,10 @@ describe('a function in TypeScript', () => {
       expectTypeOf(state).toEqualTypeOf<unknown>()
       return { ids: Array.from({ length: rows }, () => [1n, 2]), scores: new Float32Array(3 * rows) }
     })
-    defineFunction(declared, async () => ({ ids: { dims: [1, 1], data: BigInt64Array.of(1n) }, scores: [[1, 2, 3]] }))
+    defineFunction(declared, async () => ({
+      ids: { dims: [1, 1], data: BigInt64Array.of(1n) },
+      scores: [[1, 2, 3]],
+    }))
     // @ts-expect-error an output is missing
     defineFunction(declared, () => ({ ids: [[1n]] }))
     // @ts-expect-error of another type

@@ -11,12 +11,18 @@ export interface Outcome {
 
 const outcomeOf = async (source: ImageSource, options: ImageOptions): Promise<Outcome> => {
   watch.decoded = []
-  const pixels = await decodeImage(source, { dtype: 'uint8', layout: 'nhwc', ...options }).then(({ data }) => data as Uint8Array, (error: Error) => error)
+  const pixels = await decodeImage(source, { dtype: 'uint8', layout: 'nhwc', ...options }).then(
+    ({ data }) => data as Uint8Array,
+    (error: Error) => error,
+  )
   return { pixels, decoded: watch.decoded }
 }
 
 /** What becomes of an image with the decoder, and what with sharp alone. */
-export async function byBoth(source: ImageSource, options: ImageOptions): Promise<{ ours: Outcome; sharps: Outcome }> {
+export async function byBoth(
+  source: ImageSource,
+  options: ImageOptions,
+): Promise<{ ours: Outcome; sharps: Outcome }> {
   const ours = await outcomeOf(source, options)
   watch.isOn = false
   try {
@@ -27,8 +33,14 @@ export async function byBoth(source: ImageSource, options: ImageOptions): Promis
 }
 
 /** How far two pictures are apart, in levels of 255. */
-export function difference(one: Uint8Array | Error, other: Uint8Array | Error): { mean: number; most: number } {
+export function difference(
+  one: Uint8Array | Error,
+  other: Uint8Array | Error,
+): { mean: number; most: number } {
   if (one instanceof Error || other instanceof Error) throw one instanceof Error ? one : other
   const levels = Array.from(one, (value, at) => Math.abs(value - other[at]!))
-  return { mean: levels.reduce((sum, level) => sum + level, 0) / levels.length, most: levels.reduce((most, level) => Math.max(most, level), 0) }
+  return {
+    mean: levels.reduce((sum, level) => sum + level, 0) / levels.length,
+    most: levels.reduce((most, level) => Math.max(most, level), 0),
+  }
 }

@@ -7,7 +7,8 @@ import { exifOf, exifSegment, jpegOf, pictureOf, segment, segmentsOf, withSegmen
 
 const size = { width: 40, height: 30 }
 const plain = await jpegOf(size.width, size.height)
-const adobe = (transform: number) => segment(0xffee, Buffer.from([...Buffer.from('Adobe'), 0, 100, 0, 0, 0, 0, transform]))
+const adobe = (transform: number) =>
+  segment(0xffee, Buffer.from([...Buffer.from('Adobe'), 0, 100, 0, 0, 0, 0, transform]))
 const comment = segment(0xfffe, Buffer.from('a comment'))
 
 /** The file with bytes of the segment that describes the image written over. */
@@ -24,7 +25,10 @@ describe('the header of a JPEG', () => {
     ['is progressive', () => jpegOf(size.width, size.height, { progressive: true })],
     ['is not subsampled', () => jpegOf(size.width, size.height, { chromaSubsampling: '4:4:4' })],
     ['has comments', () => withSegments(plain, comment, comment)],
-    ['has XMP', () => withSegments(plain, segment(0xffe1, Buffer.from('http://ns.adobe.com/xap/1.0/\0<x:xmpmeta/>')))],
+    [
+      'has XMP',
+      () => withSegments(plain, segment(0xffe1, Buffer.from('http://ns.adobe.com/xap/1.0/\0<x:xmpmeta/>'))),
+    ],
     ['has what Photoshop adds', () => withSegments(plain, segment(0xffed, Buffer.from('Photoshop 3.0\0')))],
     ['has EXIF data, the right way up', () => withSegments(plain, exifSegment(exifOf(1)))],
     ['has EXIF data in the other byte order', () => withSegments(plain, exifSegment(exifOf(1, false)))],
@@ -34,7 +38,9 @@ describe('the header of a JPEG', () => {
   })
 
   it('tells whether it is grey', async () => {
-    const grey = sharp(pictureOf(size.width, size.height), { raw: { ...size, channels: 3 } }).toColourspace('b-w').jpeg()
+    const grey = sharp(pictureOf(size.width, size.height), { raw: { ...size, channels: 3 } })
+      .toColourspace('b-w')
+      .jpeg()
     expect(readPlainJpeg(await grey.toBuffer())).toEqual({ ...size, isGrey: true })
   })
 
@@ -46,8 +52,17 @@ describe('the header of a JPEG', () => {
     ['has EXIF data that cannot be read', () => withSegments(plain, exifSegment(exifOf(1).subarray(0, 20)))],
     ['is CMYK', () => sharp(plain).toColourspace('cmyk').jpeg().toBuffer()],
     ['is RGB by its Adobe segment', () => withSegments(plain, adobe(0))],
-    ['has an Adobe segment that is cut short', () => withSegments(plain, segment(0xffee, Buffer.from('Adobe')))],
-    ['is RGB by its names of channels', () => withFrame(plain, (frame) => [0, 1, 2].forEach((channel) => (frame[10 + 3 * channel] = 'RGB'.charCodeAt(channel))))],
+    [
+      'has an Adobe segment that is cut short',
+      () => withSegments(plain, segment(0xffee, Buffer.from('Adobe'))),
+    ],
+    [
+      'is RGB by its names of channels',
+      () =>
+        withFrame(plain, (frame) =>
+          [0, 1, 2].forEach((channel) => (frame[10 + 3 * channel] = 'RGB'.charCodeAt(channel))),
+        ),
+    ],
     ['has 12 bits', () => withFrame(plain, (frame) => (frame[4] = 12))],
     ['has two channels', () => withFrame(plain, (frame) => (frame[9] = 2))],
     ['has no width', () => withFrame(plain, (frame) => frame.writeUInt16BE(0, 7))],
@@ -57,7 +72,10 @@ describe('the header of a JPEG', () => {
     ['describes the image twice', () => twice(plain)],
     ['has a hundred segments', () => withSegments(plain, ...Array.from({ length: 100 }, () => comment))],
     ['has bytes between segments', () => withSegments(plain, Buffer.from([0xff]))],
-    ['begins with pixels', () => Buffer.concat([plain.subarray(0, 2), plain.subarray(segmentsOf(plain).at(-1))])],
+    [
+      'begins with pixels',
+      () => Buffer.concat([plain.subarray(0, 2), plain.subarray(segmentsOf(plain).at(-1))]),
+    ],
     ['is that of a PNG', () => sharp(plain).png().toBuffer()],
   ])('is not plain where it %s', async (_, made) => {
     expect(readPlainJpeg(await made())).toBeNull()
@@ -65,7 +83,8 @@ describe('the header of a JPEG', () => {
 
   it('is not plain where it ends early, wherever that is', () => {
     const pixels = segmentsOf(plain).at(-1)!
-    for (let length = 0; length < pixels + 4; length++) expect(readPlainJpeg(plain.subarray(0, length))).toBeNull()
+    for (let length = 0; length < pixels + 4; length++)
+      expect(readPlainJpeg(plain.subarray(0, length))).toBeNull()
   })
 
   it('is read in bytes of any kind, also where they are part of a larger buffer', () => {
@@ -102,7 +121,15 @@ describe('the orientation by EXIF data', () => {
     far.writeUInt32LE(0xffffffff, 4)
     const many = exifOf(6)
     many.writeUInt16LE(0xffff, 8)
-    for (const data of [long, two, far, many, exifOf(6).subarray(0, 21), Buffer.alloc(0), Buffer.from('II*')]) {
+    for (const data of [
+      long,
+      two,
+      far,
+      many,
+      exifOf(6).subarray(0, 21),
+      Buffer.alloc(0),
+      Buffer.from('II*'),
+    ]) {
       expect(exifOrientation(data)).toBeUndefined()
     }
   })
@@ -111,7 +138,8 @@ describe('the orientation by EXIF data', () => {
     const random = mulberry32(5)
     for (let round = 0; round < 2000; round++) {
       const data = exifOf(6, round % 2 === 0)
-      for (let change = 0; change < 3; change++) data[Math.floor(random() * data.length)] = Math.floor(random() * 256)
+      for (let change = 0; change < 3; change++)
+        data[Math.floor(random() * data.length)] = Math.floor(random() * 256)
       expect(() => exifOrientation(data.subarray(0, Math.ceil(random() * data.length)))).not.toThrow()
     }
   })

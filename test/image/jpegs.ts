@@ -9,7 +9,9 @@ export function pictureOf(width: number, height: number, seed = 1): Buffer {
   for (let at = 0; at < rgb.length; at++) {
     const pixel = Math.floor(at / 3)
     const [x, y] = [pixel % width, Math.floor(pixel / width)]
-    const soft = waves.slice(3 * (at % 3), 3 * (at % 3) + 3).reduce((sum, wave) => sum + Math.sin(wave.x * x + wave.y * y + wave.phase), 0)
+    const soft = waves
+      .slice(3 * (at % 3), 3 * (at % 3) + 3)
+      .reduce((sum, wave) => sum + Math.sin(wave.x * x + wave.y * y + wave.phase), 0)
     const edge = (x - width / 2) ** 2 + (y - height / 3) ** 2 < (width * height) / 25 ? 60 : 0
     rgb[at] = Math.min(255, Math.max(0, 110 + 35 * soft + edge + 6 * random()))
   }
@@ -17,7 +19,9 @@ export function pictureOf(width: number, height: number, seed = 1): Buffer {
 }
 
 export function jpegOf(width: number, height: number, options: JpegOptions = {}): Promise<Buffer> {
-  return sharp(pictureOf(width, height), { raw: { width, height, channels: 3 } }).jpeg({ quality: 90, ...options }).toBuffer()
+  return sharp(pictureOf(width, height), { raw: { width, height, channels: 3 } })
+    .jpeg({ quality: 90, ...options })
+    .toBuffer()
 }
 
 /** A segment of a JPEG: marker, length, data. */
@@ -36,7 +40,8 @@ export function withSegments(jpeg: Uint8Array, ...segments: Uint8Array[]): Buffe
 /** Where each segment up to the pixels begins. */
 export function segmentsOf(jpeg: Buffer): number[] {
   const found = [2]
-  while (jpeg.readUInt16BE(found.at(-1)!) !== 0xffda) found.push(found.at(-1)! + 2 + jpeg.readUInt16BE(found.at(-1)! + 2))
+  while (jpeg.readUInt16BE(found.at(-1)!) !== 0xffda)
+    found.push(found.at(-1)! + 2 + jpeg.readUInt16BE(found.at(-1)! + 2))
   return found
 }
 
@@ -54,4 +59,5 @@ export function exifOf(orientation: number, littleEndian = true): Buffer {
   return Buffer.from(tiff.buffer)
 }
 
-export const exifSegment = (tiff: Uint8Array): Buffer => segment(0xffe1, Buffer.concat([Buffer.from('Exif\0\0'), tiff]))
+export const exifSegment = (tiff: Uint8Array): Buffer =>
+  segment(0xffe1, Buffer.concat([Buffer.from('Exif\0\0'), tiff]))

@@ -1,7 +1,26 @@
 /** A grey JPEG without loss (SOF3): each pixel as its difference to the one before it. */
-export function losslessJpeg(width: number, height: number, valueAt: (x: number, y: number) => number): Buffer {
-  const segment = (marker: number, ...data: number[]) => [0xff, marker, (data.length + 2) >> 8, (data.length + 2) & 0xff, ...data]
-  const codes = segment(0xc4, 0x00, 0, 0, 0, 10, ...Array.from({ length: 12 }, () => 0), ...Array.from({ length: 10 }, (_, size) => size)) // of 4 bits each
+export function losslessJpeg(
+  width: number,
+  height: number,
+  valueAt: (x: number, y: number) => number,
+): Buffer {
+  const segment = (marker: number, ...data: number[]) => [
+    0xff,
+    marker,
+    (data.length + 2) >> 8,
+    (data.length + 2) & 0xff,
+    ...data,
+  ]
+  const codes = segment(
+    0xc4,
+    0x00,
+    0,
+    0,
+    0,
+    10,
+    ...Array.from({ length: 12 }, () => 0),
+    ...Array.from({ length: 10 }, (_, size) => size),
+  ) // of 4 bits each
   const frame = segment(0xc3, 8, height >> 8, height & 0xff, width >> 8, width & 0xff, 1, 1, 0x11, 0)
   const scan = segment(0xda, 1, 1, 0x00, 1, 0, 0)
   const bits: number[] = []

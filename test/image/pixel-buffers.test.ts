@@ -35,6 +35,8 @@ describe('memory for pixels', () => {
   it('is kept for few images, however many small ones have been decoded', () => {
     const pixels = Array.from({ length: 1000 }, () => takePixels(12))
     for (const each of pixels) reusePixels(each)
-    expect(Array.from({ length: 1000 }, () => takePixels(12)).filter((each) => pixels.includes(each))).toHaveLength(64)
+    expect(
+      Array.from({ length: 1000 }, () => takePixels(12)).filter((each) => pixels.includes(each)),
+    ).toHaveLength(64)
   })
 })

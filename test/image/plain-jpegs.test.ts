@@ -11,11 +11,18 @@ import { byBoth, difference } from './both-decoders.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
 import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder }))
+vi.mock('../../src/image/jpeg-decoder.ts', async () => ({
+  jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder,
+}))
 
 const kernels = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
 const shapes: Partial<ImageOptions>[] = [
-  {}, { fit: 'contain', background: [200, 10, 90] }, { fit: 'fill' }, { crop: { shorterSide: 230 } }, { width: 150 }, { height: 97, fit: 'contain' },
+  {},
+  { fit: 'contain', background: [200, 10, 90] },
+  { fit: 'fill' },
+  { crop: { shorterSide: 230 } },
+  { width: 150 },
+  { height: 97, fit: 'contain' },
 ]
 const size = { width: 224, height: 224 }
 
@@ -27,30 +34,49 @@ const small = { mean: 0.05, most: 2 }
 
 describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
   describe.skipIf(!hasShared)(`of ../shared${missingShared}`, () => {
-    it.each(['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'dog_torchserve.jpg', 'kitten.jpg', 'mug.jpg'])('becomes the picture that sharp makes of it: %s', async (name) => {
-      const bytes = readFileSync(sharedPath(`images/${name}`))
-      for (const shape of shapes) {
-        for (const kernel of name === 'mug.jpg' ? (['lanczos3'] as const) : kernels) {
-          const { ours, sharps } = await byBoth(bytes, { ...size, kernel, ...shape })
-          const { mean, most } = difference(ours.pixels, sharps.pixels)
-          const what = `${kernel} ${JSON.stringify(shape)}`
-          expect(ours.decoded, what).toEqual([true])
-          expect(mean, what).toBeLessThanOrEqual(photograph.mean)
-          expect(most, what).toBeLessThanOrEqual(photograph.most)
+    it.each(['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'dog_torchserve.jpg', 'kitten.jpg', 'mug.jpg'])(
+      'becomes the picture that sharp makes of it: %s',
+      async (name) => {
+        const bytes = readFileSync(sharedPath(`images/${name}`))
+        for (const shape of shapes) {
+          for (const kernel of name === 'mug.jpg' ? (['lanczos3'] as const) : kernels) {
+            const { ours, sharps } = await byBoth(bytes, { ...size, kernel, ...shape })
+            const { mean, most } = difference(ours.pixels, sharps.pixels)
+            const what = `${kernel} ${JSON.stringify(shape)}`
+            expect(ours.decoded, what).toEqual([true])
+            expect(mean, what).toBeLessThanOrEqual(photograph.mean)
+            expect(most, what).toBeLessThanOrEqual(photograph.most)
+          }
         }
-      }
-    })
+      },
+    )
 
     it('is taken for the same by SqueezeNet: the first five labels', async () => {
       const session = await InferenceSession.create(sharedPath('models/squeezenet/model.onnx'))
       const labels = async (pixels: Uint8Array): Promise<number[]> => {
-        const data_0 = new (await import('onnxruntime-node')).Tensor('float32', planesOf(pixels), [1, 3, 224, 224])
+        const data_0 = new (await import('onnxruntime-node')).Tensor(
+          'float32',
+          planesOf(pixels),
+          [1, 3, 224, 224],
+        )
         const scores = (await session.run({ data_0 }))['softmaxout_1']!.data as Float32Array
         return [...scores.keys()].sort((a, b) => scores[b]! - scores[a]!).slice(0, 5)
       }
-      for (const name of ['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'dog_torchserve.jpg', 'kitten.jpg', 'mug.jpg']) {
-        const { ours, sharps } = await byBoth(readFileSync(sharedPath(`images/${name}`)), { ...size, channels: 'bgr' })
-        expect(await labels(ours.pixels as Uint8Array), name).toEqual(await labels(sharps.pixels as Uint8Array))
+      for (const name of [
+        'goldfish.jpg',
+        'wolves.jpg',
+        'daisy.jpg',
+        'dog_torchserve.jpg',
+        'kitten.jpg',
+        'mug.jpg',
+      ]) {
+        const { ours, sharps } = await byBoth(readFileSync(sharedPath(`images/${name}`)), {
+          ...size,
+          channels: 'bgr',
+        })
+        expect(await labels(ours.pixels as Uint8Array), name).toEqual(
+          await labels(sharps.pixels as Uint8Array),
+        )
       }
     })
   })
@@ -75,14 +101,28 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
     }
   })
 
-  it.each([[205, 29, 7, 23], [8, 135, 2, 60], [268, 37, 185, 2]])('of %i x %i, of which few lines are left, becomes that picture: %i x %i', async (width, height, ...[columns, rows]) => {
-    const { ours, sharps } = await byBoth(await jpegOf(width, height), { width: columns!, height: rows!, fit: 'contain' })
-    expect(ours.decoded).toEqual([true])
-    expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(small.most)
-  })
+  it.each([
+    [205, 29, 7, 23],
+    [8, 135, 2, 60],
+    [268, 37, 185, 2],
+  ])(
+    'of %i x %i, of which few lines are left, becomes that picture: %i x %i',
+    async (width, height, ...[columns, rows]) => {
+      const { ours, sharps } = await byBoth(await jpegOf(width, height), {
+        width: columns!,
+        height: rows!,
+        fit: 'contain',
+      })
+      expect(ours.decoded).toEqual([true])
+      expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(small.most)
+    },
+  )
 
   it('becomes grey where it is', async () => {
-    const bytes = await sharp(pictureOf(300, 240), { raw: { width: 300, height: 240, channels: 3 } }).toColourspace('b-w').jpeg().toBuffer()
+    const bytes = await sharp(pictureOf(300, 240), { raw: { width: 300, height: 240, channels: 3 } })
+      .toColourspace('b-w')
+      .jpeg()
+      .toBuffer()
     const { ours, sharps } = await byBoth(bytes, { ...size, fit: 'contain', background: [50, 50, 50] })
     expect(ours.decoded).toEqual([true])
     expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(photograph.most)
@@ -97,7 +137,11 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
     ['is enlarged in one direction', (jpeg) => jpeg, { height: 900, fit: 'fill' }],
     ['is shrunk far more in one direction', (jpeg) => jpeg, { width: 30, height: 299, fit: 'fill' }],
     ['is to have the nearest pixels', (jpeg) => jpeg, { kernel: 'nearest' }],
-    ['is grey, beside a colour', (jpeg) => sharp(jpeg).toColourspace('b-w').jpeg().toBuffer(), { width: 60, height: 44, fit: 'contain', background: [162, 179, 109] }],
+    [
+      'is grey, beside a colour',
+      (jpeg) => sharp(jpeg).toColourspace('b-w').jpeg().toBuffer(),
+      { width: 60, height: 44, fit: 'contain', background: [162, 179, 109] },
+    ],
   ])('is left to sharp where it %s', async (_, made, options) => {
     const { ours, sharps } = await byBoth(await made(await jpegOf(320, 300)), { ...size, ...options })
     expect(ours.decoded).toEqual([])
@@ -107,7 +151,11 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
   it('is left to sharp, which refuses it, where it is over a limit', async () => {
     const { ours } = await byBoth(await jpegOf(320, 300), { ...size, limitInputPixels: 320 * 300 - 1 })
     expect(ours.decoded).toEqual([])
-    expect(ours.pixels).toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'limitInputPixels', received: '96000 pixels (320 x 300)' })
+    expect(ours.pixels).toMatchObject({
+      code: 'ERR_IMAGE_DECODE',
+      argument: 'limitInputPixels',
+      received: '96000 pixels (320 x 300)',
+    })
   })
 
   it('is decoded in rows of a batch, in every type and layout', async () => {
@@ -165,7 +213,9 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
     })
     const { data } = await decodeImage(given, { ...size, dtype: 'uint8' })
     decodeBy()
-    expect(difference(data, (await decodeImage(jpeg, { ...size, dtype: 'uint8' })).data).most).toBeLessThanOrEqual(photograph.most)
+    expect(
+      difference(data, (await decodeImage(jpeg, { ...size, dtype: 'uint8' })).data).most,
+    ).toBeLessThanOrEqual(photograph.most)
   })
 
   it('nobody else has its pixels, however long that takes after its caller has withdrawn; those that were written serve the next', async () => {
@@ -197,7 +247,9 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
   })
 })
 
-const { jpegLibrary } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')
+const { jpegLibrary } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
+  '../../src/image/jpeg-decoder.ts',
+)
 
 describe('the decoder of plain JPEGs', () => {
   afterEach(() => {
@@ -219,11 +271,18 @@ describe('the decoder of plain JPEGs', () => {
 
   /** How other packages are found from then on. */
   const findsBy = (resolve: () => string) =>
-    vi.doMock('../../src/own-files.ts', async (original) => ({ ...(await original<object>()), requireFromPackage: { resolve } }))
+    vi.doMock('../../src/own-files.ts', async (original) => ({
+      ...(await original<object>()),
+      requireFromPackage: { resolve },
+    }))
 
   const freshDecoder = async () => {
     vi.resetModules()
-    return (await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')).jpegDecoder()
+    return (
+      await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
+        '../../src/image/jpeg-decoder.ts',
+      )
+    ).jpegDecoder()
   }
 
   it('is not there without the addon', async () => {
@@ -232,7 +291,9 @@ describe('the decoder of plain JPEGs', () => {
   })
 
   it('is not there where its package is not installed', async () => {
-    findsBy(() => { throw new Error('Cannot find module') })
+    findsBy(() => {
+      throw new Error('Cannot find module')
+    })
     expect(await freshDecoder()).toBeNull()
   })
 })
@@ -240,5 +301,8 @@ describe('the decoder of plain JPEGs', () => {
 /** As models are given pixels: plane by plane. */
 function planesOf(pixels: Uint8Array): Float32Array {
   const plane = pixels.length / 3
-  return Float32Array.from({ length: pixels.length }, (_, at) => pixels[3 * (at % plane) + Math.floor(at / plane)]!)
+  return Float32Array.from(
+    { length: pixels.length },
+    (_, at) => pixels[3 * (at % plane) + Math.floor(at / plane)]!,
+  )
 }

@@ -3,14 +3,18 @@ import type { NativeJpeg } from '../../src/memory/native-jpeg.ts'
 
 type Decode = NativeJpeg['decodeJpeg']
 
-const { jpegDecoder: real } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')
+const { jpegDecoder: real } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
+  '../../src/image/jpeg-decoder.ts',
+)
 const decoder = real()
 
 /** Whether there is a decoder beside sharp on this machine. */
 export const hasJpegDecoder = decoder !== null
 
 /** For the name of a suite that needs it. */
-export const missingJpegDecoder = hasJpegDecoder ? '' : ' (skipped: no addon, or no libjpeg-turbo for this platform)'
+export const missingJpegDecoder = hasJpegDecoder
+  ? ''
+  : ' (skipped: no addon, or no libjpeg-turbo for this platform)'
 
 /** What the decoder has said each time that it was asked. */
 export const watch: { isOn: boolean; decoded: boolean[] } = { isOn: true, decoded: [] }

@@ -15,7 +15,10 @@ export function windowOf(answered: number, changes: Partial<WindowFigures> = {})
     inputUs: 20,
     inferUs: 560,
     outputUs: 12,
-    batchSizes: [{ batchSize: 2, count: answered / 10 }, { batchSize: 8, count: answered / 10 }],
+    batchSizes: [
+      { batchSize: 2, count: answered / 10 },
+      { batchSize: 8, count: answered / 10 },
+    ],
     batchReasons: { idle: answered / 10, full: answered / 10 },
     failures: { queueFull: 3 },
     ...changes,
@@ -30,7 +33,15 @@ export function modelOf(name: string, changes: Partial<ModelFrame> = {}): ModelF
 }
 
 export function frameOf(atMs: number, models: readonly ModelFrame[], changes: Partial<Frame> = {}): Frame {
-  const batch = { model: models[0]?.name ?? 'none', version: 1, rows: 8, requests: 8, reason: 'full', isRerun: false, instance: 'digits_0' }
+  const batch = {
+    model: models[0]?.name ?? 'none',
+    version: 1,
+    rows: 8,
+    requests: 8,
+    reason: 'full',
+    isRerun: false,
+    instance: 'digits_0',
+  }
   return {
     atMs,
     intervalMs: 1000,
@@ -39,10 +50,23 @@ export function frameOf(atMs: number, models: readonly ModelFrame[], changes: Pa
     models,
     modelsLeftOut: 0,
     running: [{ ...batch, id: 103 }],
-    ended: [{ ...batch, id: 101, inline: false, endedAtMs: atMs, inferUs: 560, wholeUs: 640 }, { ...batch, id: 102, inline: false, endedAtMs: null, inferUs: null, wholeUs: null }],
+    ended: [
+      { ...batch, id: 101, inline: false, endedAtMs: atMs, inferUs: 560, wholeUs: 640 },
+      { ...batch, id: 102, inline: false, endedAtMs: null, inferUs: null, wholeUs: null },
+    ],
     endedLeftOut: 40,
     workers: [{ name: 'cpu-1', instances: 1, busyShare: 0.7, restarts: 0 }],
-    staging: [{ pool: 'models', kind: 'native', usedBytes: 2_000_000, highWaterBytes: 3_000_000, reservedBytes: 4_000_000, limitBytes: 256 * 2 ** 20, fallbacks: 0 }],
+    staging: [
+      {
+        pool: 'models',
+        kind: 'native',
+        usedBytes: 2_000_000,
+        highWaterBytes: 3_000_000,
+        reservedBytes: 4_000_000,
+        limitBytes: 256 * 2 ** 20,
+        fallbacks: 0,
+      },
+    ],
     eventLoopDelay: { p50Us: 200, p90Us: 900, p99Us: 2000, maxUs: 4000 },
     residentBytes: 141e6,
     uptimeSeconds: 3700,

@@ -21,8 +21,12 @@ describe('latencies of a window', () => {
     one.record(1, 90)
     other.record(10, 9)
     other.record(100)
-    const window = latencyWindow([{ before: before[0], after: one.distribution() }, { before: before[1], after: other.distribution() }])!
-    const within = (us: number, expected: number) => expect(us / expected).toSatisfy((ratio: number) => ratio >= 1 && ratio <= 1.016)
+    const window = latencyWindow([
+      { before: before[0], after: one.distribution() },
+      { before: before[1], after: other.distribution() },
+    ])!
+    const within = (us: number, expected: number) =>
+      expect(us / expected).toSatisfy((ratio: number) => ratio >= 1 && ratio <= 1.016)
     within(window.p50Us, 1000)
     within(window.p90Us, 1000)
     within(window.p99Us, 10_000)
@@ -39,7 +43,20 @@ describe('latencies of a window', () => {
 
 describe('what is kept of batches', () => {
   const model = { name: 'm', version: 2 } as ObservedModel
-  const batchOf = (id: number, changes: Partial<ObservedBatch> = {}): ObservedBatch => ({ model, id, rows: 3, requestCount: 2, reason: 'idle', isRerun: false, instance: 'm_0', worker: 'cpu-1', inline: false, moments: null, error: null, ...changes })
+  const batchOf = (id: number, changes: Partial<ObservedBatch> = {}): ObservedBatch => ({
+    model,
+    id,
+    rows: 3,
+    requestCount: 2,
+    reason: 'idle',
+    isRerun: false,
+    instance: 'm_0',
+    worker: 'cpu-1',
+    inline: false,
+    moments: null,
+    error: null,
+    ...changes,
+  })
 
   it('are those that run, and the last that ended', () => {
     const watch = new BatchWatch()
@@ -49,7 +66,12 @@ describe('what is kept of batches', () => {
     }
     expect(watch.running().map(({ id }) => id)).toEqual([98, 99])
     const { ended, leftOut } = watch.takeEnded()
-    expect({ first: ended[0]!.id, last: ended.at(-1)!.id, count: ended.length, leftOut }).toEqual({ first: 58, last: 97, count: 40, leftOut: 58 })
+    expect({ first: ended[0]!.id, last: ended.at(-1)!.id, count: ended.length, leftOut }).toEqual({
+      first: 58,
+      last: 97,
+      count: 40,
+      leftOut: 58,
+    })
     expect(watch.takeEnded()).toEqual({ ended: [], leftOut: 0 })
   })
 
@@ -117,13 +139,23 @@ describe('what a page keeps of frames', () => {
     const history = new FrameHistory()
     for (let second = 0; second < 200; second++) history.add(frameOf(second * 1000, [model]))
     const moments = history.moments(null)
-    expect({ count: moments.length, first: moments[0]!.frame.atMs, last: history.last!.atMs }).toEqual({ count: 120, first: 80_000, last: 199_000 })
+    expect({ count: moments.length, first: moments[0]!.frame.atMs, last: history.last!.atMs }).toEqual({
+      count: 120,
+      first: 80_000,
+      last: 199_000,
+    })
   })
 
   it('has a gap where frames are missing, and begins anew when the clock is set back', () => {
     const history = new FrameHistory()
     for (const at of [0, 1000, 2000, 9000]) history.add(frameOf(at, [model]))
-    expect(history.moments(null).map((moment) => moment?.frame.atMs ?? null)).toEqual([0, 1000, 2000, null, 9000])
+    expect(history.moments(null).map((moment) => moment?.frame.atMs ?? null)).toEqual([
+      0,
+      1000,
+      2000,
+      null,
+      9000,
+    ])
     history.add(frameOf(5000, [model]))
     expect(history.moments(null)).toHaveLength(1)
   })

@@ -25,7 +25,9 @@ export async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 /** Server-sent events of an inspector, frame by frame. */
-export async function openEvents(url: string): Promise<{ next(): Promise<Frame>; end(): void; readonly response: IncomingMessage }> {
+export async function openEvents(
+  url: string,
+): Promise<{ next(): Promise<Frame>; end(): void; readonly response: IncomingMessage }> {
   const response = await ask(url, { headers: { accept: 'text/event-stream' } })
   const frames = framesOf(response)
   return {

@@ -19,7 +19,11 @@ const hostile = `</script><script>alert(1)</script><img src="http://127.0.0.1:9/
 const pictures = process.env['ZEROHOP_SCREENSHOTS']
 
 /** A page whose frames are given by hand. */
-async function shown(browser: Browser, frames: readonly Frame[], options: Parameters<typeof openAt>[2] = {}): Promise<OpenPage & { send(frame: Frame): void; readonly streams: Set<ServerResponse> }> {
+async function shown(
+  browser: Browser,
+  frames: readonly Frame[],
+  options: Parameters<typeof openAt>[2] = {},
+): Promise<OpenPage & { send(frame: Frame): void; readonly streams: Set<ServerResponse> }> {
   const page = inspectorPage(`Engine of ${hostile}`)
   const streams = new Set<ServerResponse>()
   const tell = (stream: ServerResponse, frame: Frame) => stream.write(`data: ${JSON.stringify(frame)}\n\n`)
@@ -40,10 +44,24 @@ async function shown(browser: Browser, frames: readonly Frame[], options: Parame
 function minutes(name = 'squeezenet'): Frame[] {
   return Array.from({ length: 110 }, (_, second) => {
     const answered = 900 + 300 * Math.sin(second / 12)
-    const window = windowOf(answered, { queueUs: 300 + 2 * second, latency: { p50Us: 900 + 3 * second, p90Us: 1800 + 4 * second, p99Us: 4200 + 900 * Math.sin(second / 5), maxUs: 9000 } })
+    const window = windowOf(answered, {
+      queueUs: 300 + 2 * second,
+      latency: {
+        p50Us: 900 + 3 * second,
+        p90Us: 1800 + 4 * second,
+        p99Us: 4200 + 900 * Math.sin(second / 5),
+        maxUs: 9000,
+      },
+    })
     const [waiting, running] = [Math.round(20 + 15 * Math.sin(second / 9)), 1 + (second % 2)]
-    const models = [modelOf(name, { window, waiting, running }), modelOf('resnet', { state: 'loading', serves: false, window: null, instances: [], instanceCount: 0 })]
-    return frameOf(1_700_000_000_000 + 1000 * (second + (second > 60 ? 8 : 0)), models, { all: { waiting, running, window }, residentBytes: 141e6 + 2e5 * second })
+    const models = [
+      modelOf(name, { window, waiting, running }),
+      modelOf('resnet', { state: 'loading', serves: false, window: null, instances: [], instanceCount: 0 }),
+    ]
+    return frameOf(1_700_000_000_000 + 1000 * (second + (second > 60 ? 8 : 0)), models, {
+      all: { waiting, running, window },
+      residentBytes: 141e6 + 2e5 * second,
+    })
   })
 }
 
@@ -69,34 +87,77 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
     ['two models', minutes()],
     ['names that are HTML', minutes(hostile)],
     ['names without a space', minutes('m'.repeat(120))],
-    ['an engine without models', [frameOf(0, [], { all: idle, running: [], ended: [], workers: [], staging: [], eventLoopDelay: null })]],
-    ['100 models', [frameOf(0, Array.from({ length: 100 }, (_, index) => modelOf(`model-${index}`)), { modelsLeftOut: 7 })]],
-  ] as [string, Frame[]][])('shows %s at every width, in light and dark, and complains of nothing', async (what, frames) => {
-    const { page, complaints, requests } = await shown(browser, frames, { viewport: { width: 1280, height: 900 } })
-    expect({ overflow: await overflow(page), charts: await drawnCanvases(page) }).toEqual({ overflow: 0, charts: 7 })
-    await picture(page, `${what}-desktop-light`)
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await picture(page, `${what}-desktop-dark`)
-    await page.setViewportSize({ width: 360, height: 800 })
-    await expect.poll(() => page.evaluate("[...document.querySelectorAll('canvas')].every((canvas) => canvas.clientWidth < 360)")).toBe(true)
-    expect({ overflow: await overflow(page), charts: await drawnCanvases(page) }).toEqual({ overflow: 0, charts: 7 })
-    await picture(page, `${what}-phone-dark`)
-    await page.emulateMedia({ colorScheme: 'light' })
-    await picture(page, `${what}-phone-light`)
-    expect({ complaints, requests }).toEqual({ complaints: [], requests: [] })
-    expect(await page.locator('img').count()).toBe(0)
-  })
+    [
+      'an engine without models',
+      [frameOf(0, [], { all: idle, running: [], ended: [], workers: [], staging: [], eventLoopDelay: null })],
+    ],
+    [
+      '100 models',
+      [
+        frameOf(
+          0,
+          Array.from({ length: 100 }, (_, index) => modelOf(`model-${index}`)),
+          { modelsLeftOut: 7 },
+        ),
+      ],
+    ],
+  ] as [string, Frame[]][])(
+    'shows %s at every width, in light and dark, and complains of nothing',
+    async (what, frames) => {
+      const { page, complaints, requests } = await shown(browser, frames, {
+        viewport: { width: 1280, height: 900 },
+      })
+      expect({ overflow: await overflow(page), charts: await drawnCanvases(page) }).toEqual({
+        overflow: 0,
+        charts: 7,
+      })
+      await picture(page, `${what}-desktop-light`)
+      await page.emulateMedia({ colorScheme: 'dark' })
+      await picture(page, `${what}-desktop-dark`)
+      await page.setViewportSize({ width: 360, height: 800 })
+      await expect
+        .poll(() =>
+          page.evaluate(
+            "[...document.querySelectorAll('canvas')].every((canvas) => canvas.clientWidth < 360)",
+          ),
+        )
+        .toBe(true)
+      expect({ overflow: await overflow(page), charts: await drawnCanvases(page) }).toEqual({
+        overflow: 0,
+        charts: 7,
+      })
+      await picture(page, `${what}-phone-dark`)
+      await page.emulateMedia({ colorScheme: 'light' })
+      await picture(page, `${what}-phone-light`)
+      expect({ complaints, requests }).toEqual({ complaints: [], requests: [] })
+      expect(await page.locator('img').count()).toBe(0)
+    },
+  )
 
   it('tells of models, batches, reasons, failures and memory', async () => {
     const { page } = await shown(browser, minutes())
-    expect(await rowsOf(page, 'models')).toEqual([expect.stringMatching(/^squeezenet version 1\s+1\s+\d+\s+\d+\s+[\d,]+\s+5 of 8\s+1\.23 ms\s+[\d.]+ ms\s+12,000\s+9$/), expect.stringMatching(/^resnet version 1, not asked by name loading\s+0\s/)])
+    expect(await rowsOf(page, 'models')).toEqual([
+      expect.stringMatching(
+        /^squeezenet version 1\s+1\s+\d+\s+\d+\s+[\d,]+\s+5 of 8\s+1\.23 ms\s+[\d.]+ ms\s+12,000\s+9$/,
+      ),
+      expect.stringMatching(/^resnet version 1, not asked by name loading\s+0\s/),
+    ])
     const batches = await rowsOf(page, 'batches')
-    expect(batches.slice(0, 3)).toEqual([expect.stringMatching(/#103\s+8\s+8\s+full\s+digits_0\s+running\s+–\s+–$/), expect.stringMatching(/#102\s.*failed\s+–\s+–$/), expect.stringMatching(/#101\s.*done\s+560 µs\s+640 µs$/)])
+    expect(batches.slice(0, 3)).toEqual([
+      expect.stringMatching(/#103\s+8\s+8\s+full\s+digits_0\s+running\s+–\s+–$/),
+      expect.stringMatching(/#102\s.*failed\s+–\s+–$/),
+      expect.stringMatching(/#101\s.*done\s+560 µs\s+640 µs$/),
+    ])
     expect(batches).toHaveLength(20)
     expect((await rowsOf(page, 'sizes')).map((row) => row.split(/\s+/)[0])).toEqual(['2', '8'])
-    expect(await rowsOf(page, 'reasons')).toEqual([expect.stringMatching(/^idle\s+an instance[^]*50 %$/), expect.stringMatching(/^full\s+no further[^]*50 %$/)])
+    expect(await rowsOf(page, 'reasons')).toEqual([
+      expect.stringMatching(/^idle\s+an instance[^]*50 %$/),
+      expect.stringMatching(/^full\s+no further[^]*50 %$/),
+    ])
     expect(await rowsOf(page, 'failures')).toEqual([expect.stringMatching(/^queueFull\s+330\s+100 %$/)])
-    expect(await rowsOf(page, 'staging')).toEqual([expect.stringMatching(/^of models\s+native\s+2\.00 MB\s+3\.00 MB\s+4\.00 MB\s+268 MB\s+0$/)])
+    expect(await rowsOf(page, 'staging')).toEqual([
+      expect.stringMatching(/^of models\s+native\s+2\.00 MB\s+3\.00 MB\s+4\.00 MB\s+268 MB\s+0$/),
+    ])
     expect(await page.locator('#uptime-figure').innerText()).toBe('61.7 min')
   })
 
@@ -106,11 +167,21 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
     await page.getByLabel('Figures of').selectOption('squeezenet · version 1')
     const answered = page.locator('#answered-figure')
     const before = await answered.innerText()
-    send({ ...last, atMs: last.atMs + 1000, all: idle, models: [modelOf('newcomer'), modelOf('squeezenet', { window: windowOf(50) })] })
+    send({
+      ...last,
+      atMs: last.atMs + 1000,
+      all: idle,
+      models: [modelOf('newcomer'), modelOf('squeezenet', { window: windowOf(50) })],
+    })
     await answered.and(page.getByText('50', { exact: true })).waitFor()
     expect(before).not.toBe('50')
     expect(await page.locator('#model').inputValue()).toBe('squeezenet · version 1')
-    send({ ...last, atMs: last.atMs + 2000, all: { ...idle, window: windowOf(70) }, models: [modelOf('newcomer')] })
+    send({
+      ...last,
+      atMs: last.atMs + 2000,
+      all: { ...idle, window: windowOf(70) },
+      models: [modelOf('newcomer')],
+    })
     await answered.and(page.getByText('70', { exact: true })).waitFor() // of all, as it is gone
   })
 
@@ -139,16 +210,23 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
 
   it('asks for nothing while it is not seen', async () => {
     const { page, streams } = await shown(browser, minutes())
-    await page.evaluate("Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))")
+    await page.evaluate(
+      "Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))",
+    )
     await until(() => streams.size === 0)
     expect(await page.locator('#status').innerText()).toBe('Paused while it is not seen')
-    await page.evaluate("delete document.visibilityState; document.dispatchEvent(new Event('visibilitychange'))")
+    await page.evaluate(
+      "delete document.visibilityState; document.dispatchEvent(new Event('visibilitychange'))",
+    )
     await stateIs(page, 'live')
   })
 
   it('would not run a script that got into it all the same, and cannot be framed', async () => {
     const { text, policy } = inspectorPage('Engine')
-    const taken = text.replace('<main>', '<main><script>document.title = "taken"</script><img src="x" onerror="document.title = \'taken\'">')
+    const taken = text.replace(
+      '<main>',
+      '<main><script>document.title = "taken"</script><img src="x" onerror="document.title = \'taken\'">',
+    )
     const url = await listening((request, response) => {
       if (request.url !== '/outer') return sendPage(response, { text: taken, policy }, false)
       response.setHeader('content-type', 'text/html')
@@ -157,7 +235,10 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
     const { page } = await openAt(browser, `${url}/inspector`)
     expect(await page.title()).toBe('Engine')
     await page.goto(`${url}/outer`)
-    expect(page.frames().map((frame) => frame.url())).toEqual([`${url}/outer`, 'chrome-error://chromewebdata/'])
+    expect(page.frames().map((frame) => frame.url())).toEqual([
+      `${url}/outer`,
+      'chrome-error://chromewebdata/',
+    ])
     await page.context().close()
   })
 

@@ -19,11 +19,16 @@ const hostile = `</script><script>alert(1)</script>'"&`
 
 async function served(name = 'pairs'): Promise<InferenceEngine> {
   const engine = ownEngine({ cpuWorkers: 1 })
-  await engine.load(name, { path: identity('float32'), maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 4 } })
+  await engine.load(name, {
+    path: identity('float32'),
+    maxBatchSize: 4,
+    dynamicBatching: { holdUntilQueued: 4 },
+  })
   return engine
 }
 
-const askFour = (engine: InferenceEngine, name = 'pairs') => Promise.all(Array.from({ length: 4 }, () => engine.infer(name, row)))
+const askFour = (engine: InferenceEngine, name = 'pairs') =>
+  Promise.all(Array.from({ length: 4 }, () => engine.infer(name, row)))
 
 describe('an inspector', () => {
   it('answers with its page on whatever path it is mounted, and lets nobody frame, keep or read it from elsewhere', async () => {
@@ -37,10 +42,19 @@ describe('an inspector', () => {
       const text = await textOf(response)
       expect(response.statusCode).toBe(200)
       expect(text).toContain('&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&#39;&quot;&amp;')
-      expect(response.headers).toMatchObject({ 'content-type': 'text/html; charset=utf-8', 'cache-control': expect.stringContaining('no-store'), 'x-frame-options': 'DENY', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'cross-origin-resource-policy': 'same-origin' })
+      expect(response.headers).toMatchObject({
+        'content-type': 'text/html; charset=utf-8',
+        'cache-control': expect.stringContaining('no-store'),
+        'x-frame-options': 'DENY',
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-resource-policy': 'same-origin',
+      })
       expect(response.headers).not.toHaveProperty('access-control-allow-origin')
       const policy = String(response.headers['content-security-policy'])
-      expect(policy).toMatch(/^default-src 'none'; script-src 'sha256-\S+' 'sha256-\S+'; style-src 'sha256-\S+' 'sha256-\S+'; connect-src 'self'; .*frame-ancestors 'none'$/)
+      expect(policy).toMatch(
+        /^default-src 'none'; script-src 'sha256-\S+' 'sha256-\S+'; style-src 'sha256-\S+' 'sha256-\S+'; connect-src 'self'; .*frame-ancestors 'none'$/,
+      )
       expect(policy).not.toContain('unsafe')
     }
   })
@@ -50,20 +64,51 @@ describe('an inspector', () => {
     const url = await listening(inspector(engine, { intervalMs: 100 }))
     await askFour(engine)
     const { next, response } = await openEvents(url)
-    expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': expect.stringContaining('no-transform'), connection: 'close' })
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': expect.stringContaining('no-transform'),
+      connection: 'close',
+    })
     const first = await next()
-    expect(first).toMatchObject({ windowMs: null, all: { waiting: 0, window: null }, modelsLeftOut: 0, ended: [] })
-    expect(first.models).toMatchObject([{ name: 'pairs', version: 1, state: 'ready', serves: true, isPipeline: false, answeredCount: 4, failures: {}, maxBatchSize: 4, instanceCount: 1 }])
+    expect(first).toMatchObject({
+      windowMs: null,
+      all: { waiting: 0, window: null },
+      modelsLeftOut: 0,
+      ended: [],
+    })
+    expect(first.models).toMatchObject([
+      {
+        name: 'pairs',
+        version: 1,
+        state: 'ready',
+        serves: true,
+        isPipeline: false,
+        answeredCount: 4,
+        failures: {},
+        maxBatchSize: 4,
+        instanceCount: 1,
+      },
+    ])
     await askFour(engine)
     await engine.infer('pairs', { x: new Float32Array(3) }).catch(() => {})
     let frame = await next()
     while (frame.all.window!.answered === 0) frame = await next()
-    expect(frame.all.window).toMatchObject({ answered: 4, failed: 1, rows: 4, runs: 1, batchSizes: [{ batchSize: 4, count: 1 }], batchReasons: { full: 1 }, failures: { invalid: 1 } })
+    expect(frame.all.window).toMatchObject({
+      answered: 4,
+      failed: 1,
+      rows: 4,
+      runs: 1,
+      batchSizes: [{ batchSize: 4, count: 1 }],
+      batchReasons: { full: 1 },
+      failures: { invalid: 1 },
+    })
     expect(frame.models[0]!.window).toEqual(frame.all.window)
     const { latency } = frame.all.window!
     expect(latency!.p50Us).toBeGreaterThan(0)
     expect(latency!.p99Us).toBeGreaterThanOrEqual(latency!.p50Us)
-    expect(frame.ended).toMatchObject([{ model: 'pairs', rows: 4, requests: 4, reason: 'full', isRerun: false }])
+    expect(frame.ended).toMatchObject([
+      { model: 'pairs', rows: 4, requests: 4, reason: 'full', isRerun: false },
+    ])
     expect(frame.ended[0]!.inferUs).toBeGreaterThan(0)
     expect((await next()).all.window).toMatchObject({ answered: 0, latency: null, queueUs: null })
   })
@@ -117,7 +162,11 @@ describe('an inspector', () => {
     const url = await listening(inspector(await served(), { maxClients: 1 }))
     const one = await openEvents(url)
     const refused = await ask(url, { headers: events })
-    expect({ status: refused.statusCode, after: refused.headers['retry-after'], text: await textOf(refused) }).toEqual({ status: 503, after: '5', text: '1 pages are open, which is the limit.\n' })
+    expect({
+      status: refused.statusCode,
+      after: refused.headers['retry-after'],
+      text: await textOf(refused),
+    }).toEqual({ status: 503, after: '5', text: '1 pages are open, which is the limit.\n' })
     one.end()
     let again = await ask(url, { headers: events })
     while (again.statusCode === 503) {
@@ -139,7 +188,9 @@ describe('an inspector', () => {
       })
       asked.destroy()
     })
-    const asked = httpRequest(`${url}/slow`, { headers: events, agent: false }).on('error', () => {}).end()
+    const asked = httpRequest(`${url}/slow`, { headers: events, agent: false })
+      .on('error', () => {})
+      .end()
     await gone.promise
     expect(observersOf(engine).observer).toBeNull()
     const { next } = await openEvents(url)
@@ -156,12 +207,16 @@ describe('an inspector', () => {
       if (++streams === 2) asked.resolve()
     })
     const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
-    const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n`
+    const head = (path: string) =>
+      `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n`
     socket.write(head('/first') + head('/').repeat(2))
     await asked.promise
     expect((await ask(url, { headers: events })).statusCode).toBe(503)
     socket.resetAndDestroy()
-    await vi.waitFor(async () => expect((await ask(url, { headers: events })).resume().statusCode).toBe(200), 10_000)
+    await vi.waitFor(
+      async () => expect((await ask(url, { headers: events })).resume().statusCode).toBe(200),
+      10_000,
+    )
   })
 
   it('ends open pages when it is closed, so that a server can close, and takes no others', async () => {
@@ -184,14 +239,23 @@ describe('an inspector', () => {
     ['somebody who asks which methods there are', {}, 'OPTIONS', 405],
     ['a page of another site that has a link', { 'sec-fetch-site': 'cross-site' }, 'GET', 200],
     ['somebody who wants the head alone', events, 'HEAD', 200],
-  ] as [string, OutgoingHttpHeaders, string, number][])('answers %s as it should', async (_, headers, method, status) => {
-    const url = await listening(inspector(await served()))
-    const [response] = (await once(httpRequest(url, { method, headers, agent: false }).end(), 'response')) as [IncomingMessage]
-    expect(response.statusCode).toBe(status)
-    expect(response.headers).toMatchObject({ 'x-frame-options': 'DENY', 'cache-control': expect.stringContaining('no-store') })
-    if (status === 405) expect(response.headers.allow).toBe('GET, HEAD')
-    response.destroy()
-  })
+  ] as [string, OutgoingHttpHeaders, string, number][])(
+    'answers %s as it should',
+    async (_, headers, method, status) => {
+      const url = await listening(inspector(await served()))
+      const [response] = (await once(
+        httpRequest(url, { method, headers, agent: false }).end(),
+        'response',
+      )) as [IncomingMessage]
+      expect(response.statusCode).toBe(status)
+      expect(response.headers).toMatchObject({
+        'x-frame-options': 'DENY',
+        'cache-control': expect.stringContaining('no-store'),
+      })
+      if (status === 405) expect(response.headers.allow).toBe('GET, HEAD')
+      response.destroy()
+    },
+  )
 
   it('tells nothing of what is in requests, nor what errors say of it', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
@@ -203,7 +267,10 @@ describe('an inspector', () => {
     const { next } = await openEvents(url)
     await next()
     await engine.infer('pairs', { x: Float32Array.of(424242, 0, 0, 0) }, { requestId: '424242' })
-    await expect(engine.infer('failing', { x: one(424242) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining('424242') })
+    await expect(engine.infer('failing', { x: one(424242) })).rejects.toMatchObject({
+      code: 'ERR_EXECUTION',
+      message: expect.stringContaining('424242'),
+    })
     const frames = [await next()]
     while (frames.flatMap(({ ended }) => ended).length < 2) frames.push(await next())
     const frame = frames.at(-1)!
@@ -222,10 +289,17 @@ describe('an inspector', () => {
         response.writeHead(201).end('next')
       })
     })
-    for (const path of ['/', '/?token=1', '/route']) expect(await textOf(await ask(url + path))).toContain('zerohop inspector')
+    for (const path of ['/', '/?token=1', '/route'])
+      expect(await textOf(await ask(url + path))).toContain('zerohop inspector')
     expect(passed).toEqual([])
     expect((await openEvents(url)).response.statusCode).toBe(200)
-    for (const [method, path] of [['GET', '/metrics'], ['GET', '/a?b'], ['POST', '/'], ['DELETE', '/route']] as const) expect([(await fetch(url + path, { method })).status, passed.pop()]).toEqual([201, `${method} ${path}`])
+    for (const [method, path] of [
+      ['GET', '/metrics'],
+      ['GET', '/a?b'],
+      ['POST', '/'],
+      ['DELETE', '/route'],
+    ] as const)
+      expect([(await fetch(url + path, { method })).status, passed.pop()]).toEqual([201, `${method} ${path}`])
   })
 
   it('without next refuses what is not to be looked at', async () => {
@@ -272,6 +346,8 @@ describe('an inspector', () => {
     ['options.control', undefined, { control: true }],
     ['options', undefined, []],
   ])('refuses a wrong %s', (argument, engine, options) => {
-    expect(() => inspector((engine === undefined ? ownEngine() : engine) as never, options as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument }))
+    expect(() => inspector((engine === undefined ? ownEngine() : engine) as never, options as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument }),
+    )
   })
 })

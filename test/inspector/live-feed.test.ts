@@ -48,7 +48,11 @@ describe('the feed of an inspector', () => {
     const one = connect()
     const other = connect()
     clock.advanceBy(3000)
-    expect({ timers: clock.timers, looks: frames.next.mock.calls.length, begun: frames.begin.mock.calls.length }).toEqual({ timers: 1, looks: 4, begun: 1 })
+    expect({
+      timers: clock.timers,
+      looks: frames.next.mock.calls.length,
+      begun: frames.begin.mock.calls.length,
+    }).toEqual({ timers: 1, looks: 4, begun: 1 })
     one.destroy()
     clock.advanceBy(1000)
     expect(other.written).toHaveLength(5)
@@ -101,7 +105,10 @@ describe('the feed of an inspector', () => {
     })
     const one = connect()
     expect({ ended: one.ended, timers: clock.timers }).toEqual({ ended: true, timers: 0 })
-    expect(warned).toHaveBeenCalledExactlyOnceWith(expect.stringContaining('no statistics'), expect.objectContaining({ code: 'ZEROHOP_INSPECTOR' }))
+    expect(warned).toHaveBeenCalledExactlyOnceWith(
+      expect.stringContaining('no statistics'),
+      expect.objectContaining({ code: 'ZEROHOP_INSPECTOR' }),
+    )
     warned.mockRestore()
   })
 })

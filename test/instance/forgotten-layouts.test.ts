@@ -8,18 +8,39 @@ import type { InferRequest } from '../../src/request/infer-request.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 1] }) as unknown as TensorMetadata
 const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
-const metadata: ModelMetadata = { name: 'm', path: 'm.onnx', inputs: [tensor('x')], outputs: [tensor('y')], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 2 ** 31 - 1, joining }
-const request = { bucketKey: '', whole: false, data: [new Float32Array(1)], dims: null } as unknown as InferRequest
+const metadata: ModelMetadata = {
+  name: 'm',
+  path: 'm.onnx',
+  inputs: [tensor('x')],
+  outputs: [tensor('y')],
+  properties: null,
+  unservableOutputs: [],
+  executionProviders: [],
+  maxBatchSize: 2 ** 31 - 1,
+  joining,
+}
+const request = {
+  bucketKey: '',
+  whole: false,
+  data: [new Float32Array(1)],
+  dims: null,
+} as unknown as InferRequest
 const largest = 5000
 
 /** A slot with room for the largest batch, and the worker's side of its layouts, by their indices. */
 function slot() {
-  const acquire = (byteLength: number) => ({ bytes: new SharedArrayBuffer(byteLength), byteLength, release: () => {} }) as unknown as StagingBuffer
-  const own = new StagingSlot({ nextSlotId: () => 7, acquire, trim: () => {}, movesFromBytes: 65_536 }, metadata, null)
+  const acquire = (byteLength: number) =>
+    ({ bytes: new SharedArrayBuffer(byteLength), byteLength, release: () => {} }) as unknown as StagingBuffer
+  const own = new StagingSlot(
+    { nextSlotId: () => 7, acquire, trim: () => {}, movesFromBytes: 65_536 },
+    metadata,
+    null,
+  )
   const known: number[] = []
   const executor = {
     defineSlot: () => {},
-    defineLayout: (_: number, index: number, { inputs }: Pick<ViewedLayout, 'inputs'>) => void (known[index] = inputs[0]!.dims[0]!),
+    defineLayout: (_: number, index: number, { inputs }: Pick<ViewedLayout, 'inputs'>) =>
+      void (known[index] = inputs[0]!.dims[0]!),
   } as unknown as Executor
   const batch = (rows: number): ViewedLayout => {
     const layout = own.layoutFor([request], rows, -1, new Set())

@@ -10,11 +10,18 @@ import { mulberry32 } from '../models/random.ts'
 const released: StagingBuffer[] = []
 const bufferOf = (): StagingBuffer => {
   const bytes = new ArrayBuffer(64)
-  const buffer = { kind: 'native', bytes, byteLength: 64, largeFromBytes: Infinity, memory: { kind: 'native', leaseId: 1 } } as const
+  const buffer = {
+    kind: 'native',
+    bytes,
+    byteLength: 64,
+    largeFromBytes: Infinity,
+    memory: { kind: 'native', leaseId: 1 },
+  } as const
   const own: StagingBuffer = { ...buffer, release: () => void released.push(own) }
   return own
 }
-const blockOf = (rows: number, device: number | null = null) => new RowBlock({ rows, byteLength: 64, inputs: [], outputs: [] }, bufferOf(), device)
+const blockOf = (rows: number, device: number | null = null) =>
+  new RowBlock({ rows, byteLength: 64, inputs: [], outputs: [] }, bufferOf(), device)
 
 /** A request of rows of a block that it has taken, or of other data. */
 function requestOf(rows: number, block: RowBlock | null, whole = false): InferRequest {
@@ -38,7 +45,11 @@ describe('a batch is run in a block', () => {
     const [a, gap, b] = [requestOf(1, block), requestOf(1, block), requestOf(1, block)]
     block.drop(gap.leased!.first, 1)
     const other = requestOf(1, null)
-    expect(place(other, b, a)).toMatchObject({ first: 0, requests: [a, other, b], moved: [{ request: other, row: 1 }] })
+    expect(place(other, b, a)).toMatchObject({
+      first: 0,
+      requests: [a, other, b],
+      moved: [{ request: other, row: 1 }],
+    })
     expect(place(a, other)).toMatchObject({ rows: 2, moved: [{ request: other }] })
     expect(place(a, other, requestOf(1, null))).toBeNull()
   })
@@ -74,18 +85,24 @@ describe('a batch is run in a block', () => {
         if (request.leased?.first === -1) continue
         const what = random()
         if (what < 0.7) batch.push(request)
-        else if (what < 0.85 && request.leased !== null) request.leased.block!.drop(request.leased.first, request.rows) // others are held
+        else if (what < 0.85 && request.leased !== null)
+          request.leased.block!.drop(request.leased.first, request.rows) // others are held
       }
       const found = placeInBlock(batch, rowsOf(batch), null)
       if (found === null) continue
       placed++
       const { block, first, rows, requests, moved } = found
-      expect([rows, new Set(requests).size, first + rows <= block.layout.rows]).toEqual([rowsOf(batch), batch.length, true])
+      expect([rows, new Set(requests).size, first + rows <= block.layout.rows]).toEqual([
+        rowsOf(batch),
+        batch.length,
+        true,
+      ])
       let row = first
       for (const request of requests) {
         const there = moved.find((each) => each.request === request)
         expect(there === undefined ? request.leased!.first : there.row).toBe(row)
-        for (const own of Array.from({ length: request.rows }, (_, at) => row + at)) expect(block.holdersOf(own)).toBe(there === undefined ? 1 : 0)
+        for (const own of Array.from({ length: request.rows }, (_, at) => row + at))
+          expect(block.holdersOf(own)).toBe(there === undefined ? 1 : 0)
         row += request.rows
       }
     }
@@ -94,11 +111,20 @@ describe('a batch is run in a block', () => {
 })
 
 describe('the blocks of a model', () => {
-  const blocksOf = (needed: number, { clock = new FakeClock(), most = 0, isShort = (): boolean => false } = {}) => {
+  const blocksOf = (
+    needed: number,
+    { clock = new FakeClock(), most = 0, isShort = (): boolean => false } = {},
+  ) => {
     const forgotten: RowBlock[] = []
     const made: RowBlock[] = []
     const make = (spare: boolean) => (spare && isShort() ? null : (made.push(blockOf(4)), made.at(-1)!))
-    const blocks = new RowBlocks(clock, make, () => needed, most, (block) => void forgotten.push(block))
+    const blocks = new RowBlocks(
+      clock,
+      make,
+      () => needed,
+      most,
+      (block) => void forgotten.push(block),
+    )
     return { blocks, made, forgotten, clock }
   }
 
@@ -116,7 +142,11 @@ describe('the blocks of a model', () => {
   it('are filled one after the other, and used again when nobody holds anything of them', () => {
     const { blocks, made } = blocksOf(2)
     const taken = [3, 2, 2].map((rows) => blocks.take(rows)!)
-    expect(taken.map(({ block, first }) => [made.indexOf(block), first])).toEqual([[0, 0], [1, 0], [1, 2]])
+    expect(taken.map(({ block, first }) => [made.indexOf(block), first])).toEqual([
+      [0, 0],
+      [1, 0],
+      [1, 2],
+    ])
     expect(blocks.take(1)).toBeNull() // each has memory of its own now
     taken[0]!.block.drop(0, 3)
     expect(blocks.take(4)).toMatchObject({ block: made[0], first: 0 })

@@ -2,25 +2,59 @@ import { describe, expect, it } from 'vitest'
 import { layOut } from '../../src/instance/layout.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 
-function metadata(maxBatchSize: number, inputs: Partial<TensorMetadata>[], outputs: Partial<TensorMetadata>[]): ModelMetadata {
+function metadata(
+  maxBatchSize: number,
+  inputs: Partial<TensorMetadata>[],
+  outputs: Partial<TensorMetadata>[],
+): ModelMetadata {
   const complete = (values: Partial<TensorMetadata>[], prefix: string) =>
-    values.map((value, index) => ({ name: `${prefix}${index}`, type: 'float32', shape: [], ...value }) as TensorMetadata)
+    values.map(
+      (value, index) =>
+        ({ name: `${prefix}${index}`, type: 'float32', shape: [], ...value }) as TensorMetadata,
+    )
   const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
-  return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize, joining }
+  return {
+    name: 'm',
+    path: 'm.onnx',
+    inputs: complete(inputs, 'x'),
+    outputs: complete(outputs, 'y'),
+    properties: null,
+    unservableOutputs: [],
+    executionProviders: [],
+    maxBatchSize,
+    joining,
+  }
 }
 
 const none = new Set<number>()
 
 describe('layOut', () => {
   it('puts tensors one after the other, each on a cache line', () => {
-    const layout = layOut(metadata(8, [{ shape: ['N', 3] }, { shape: ['N'] }], [{ shape: ['N', 2] }]), 5, [], null, -1, none)
-    expect(layout.inputs).toEqual([{ offset: 0, dims: [5, 3] }, { offset: 64, dims: [5] }])
+    const layout = layOut(
+      metadata(8, [{ shape: ['N', 3] }, { shape: ['N'] }], [{ shape: ['N', 2] }]),
+      5,
+      [],
+      null,
+      -1,
+      none,
+    )
+    expect(layout.inputs).toEqual([
+      { offset: 0, dims: [5, 3] },
+      { offset: 64, dims: [5] },
+    ])
     expect(layout.outputs).toEqual([{ offset: 128, dims: [5, 2] }])
     expect(layout.byteLength).toBe(128 + 40)
   })
 
   it('puts large tensors on a page', () => {
-    const layout = layOut(metadata(8, [{ shape: ['N'] }, { shape: ['N', 16384] }], [{ shape: ['N'] }]), 1, [], null, -1, none)
+    const layout = layOut(
+      metadata(8, [{ shape: ['N'] }, { shape: ['N', 16384] }], [{ shape: ['N'] }]),
+      1,
+      [],
+      null,
+      -1,
+      none,
+    )
     expect(layout.inputs[1]).toEqual({ offset: 4096, dims: [1, 16384] })
   })
 
@@ -31,7 +65,11 @@ describe('layOut', () => {
   })
 
   it('leaves strings, and outputs that surprised before, to messages', () => {
-    const model = metadata(4, [{ type: 'string', shape: ['N'] }], [{ type: 'string', shape: ['N'] }, { shape: ['N'] }])
+    const model = metadata(
+      4,
+      [{ type: 'string', shape: ['N'] }],
+      [{ type: 'string', shape: ['N'] }, { shape: ['N'] }],
+    )
     const layout = layOut(model, 2, [], null, -1, new Set([1]))
     expect(layout.inputs).toEqual([null])
     expect(layout.outputs).toEqual([null, null])
@@ -41,7 +79,9 @@ describe('layOut', () => {
   it('moves a large output of one row, and stages that of several', () => {
     const model = metadata(4, [{ shape: ['N'] }], [{ shape: ['N', 16384] }])
     expect(layOut(model, 1, [], null, -1, none, false, 65_536).outputs).toEqual([null])
-    expect(layOut(model, 2, [], null, -1, none, false, 65_536).outputs).toEqual([{ offset: 4096, dims: [2, 16384] }])
+    expect(layOut(model, 2, [], null, -1, none, false, 65_536).outputs).toEqual([
+      { offset: 4096, dims: [2, 16384] },
+    ])
   })
 
   it('leaves out what nobody asked for', () => {

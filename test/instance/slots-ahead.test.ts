@@ -4,9 +4,24 @@ import { roomFor } from '../../src/instance/staging-slot.ts'
 import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 
-function metadata(maxBatchSize: number, inputShape: (string | number)[], outputShape = inputShape): ModelMetadata {
-  const tensor = (name: string, shape: (string | number)[]) => ({ name, type: 'float32', shape }) as TensorMetadata
-  return { name: 'm', path: 'm.onnx', inputs: [tensor('x', inputShape)], outputs: [tensor('y', outputShape)], properties: null, unservableOutputs: [], executionProviders: [], joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' }, maxBatchSize }
+function metadata(
+  maxBatchSize: number,
+  inputShape: (string | number)[],
+  outputShape = inputShape,
+): ModelMetadata {
+  const tensor = (name: string, shape: (string | number)[]) =>
+    ({ name, type: 'float32', shape }) as TensorMetadata
+  return {
+    name: 'm',
+    path: 'm.onnx',
+    inputs: [tensor('x', inputShape)],
+    outputs: [tensor('y', outputShape)],
+    properties: null,
+    unservableOutputs: [],
+    executionProviders: [],
+    joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' },
+    maxBatchSize,
+  }
 }
 
 describe('the size of a slot made ahead', () => {
@@ -51,9 +66,19 @@ describe('slots made ahead', () => {
         return asked.length === 4 ? null : ({ release: () => released++ } as unknown as StagingBuffer)
       },
     }
-    const ahead = await SlotsAhead.acquire(pool, metadata(4, ['N', 1024]), [place('cuda', 1), place('cpu', 0), place('cuda', 0)], 2)
+    const ahead = await SlotsAhead.acquire(
+      pool,
+      metadata(4, ['N', 1024]),
+      [place('cuda', 1), place('cpu', 0), place('cuda', 0)],
+      2,
+    )
     const bytes = largestSlotBytes(metadata(4, ['N', 1024]))
-    expect(asked).toEqual([[bytes, 1], [bytes, 1], [bytes, 0], [bytes, 0]])
+    expect(asked).toEqual([
+      [bytes, 1],
+      [bytes, 1],
+      [bytes, 0],
+      [bytes, 0],
+    ])
     // Past the limit there is none: that slot gets its memory with its first batch.
     expect(ahead.byInstance.map(({ length }) => length)).toEqual([2, 0, 1])
     ahead.release()
@@ -69,7 +94,12 @@ describe('slots made ahead', () => {
         return { release: () => released++ } as unknown as StagingBuffer
       },
     }
-    const acquiring = SlotsAhead.acquire(pool, metadata(4, ['N', 1024]), [place('cuda', 0), place('cuda', 1)], 2)
+    const acquiring = SlotsAhead.acquire(
+      pool,
+      metadata(4, ['N', 1024]),
+      [place('cuda', 0), place('cuda', 1)],
+      2,
+    )
     await expect(acquiring).rejects.toThrow('the device is gone')
     expect([acquired, released]).toEqual([3, 3])
   })

@@ -11,13 +11,24 @@ import type { MailedTensor } from '../../src/tensor.ts'
 
 type Feeds = readonly (MailedTensor | null)[]
 
-const input = (name: string, type: string, shape: (string | number)[]) => ({ name, type, shape }) as ValueMetadata
+const input = (name: string, type: string, shape: (string | number)[]) =>
+  ({ name, type, shape }) as ValueMetadata
 
 /** Warms sessions of a model with these inputs, whose runs fail as `fails` says. */
-function warming(inputs: ValueMetadata[], options: ModelOptions, fails: (feeds: Feeds) => boolean = () => false) {
+function warming(
+  inputs: ValueMetadata[],
+  options: ModelOptions,
+  fails: (feeds: Feeds) => boolean = () => false,
+) {
   const config = resolveConfig('m', { path: 'm.onnx', ...options })
-  const outputs = [input('y', 'float32', inputs.some(({ shape }) => typeof shape[0] === 'number') ? [1] : ['N'])]
-  const joining = new Joining('m', { ...config, checkRows: true }, { inputs, outputs, properties: null, unservableOutputs: [], executionProviders: [] })
+  const outputs = [
+    input('y', 'float32', inputs.some(({ shape }) => typeof shape[0] === 'number') ? [1] : ['N']),
+  ]
+  const joining = new Joining(
+    'm',
+    { ...config, checkRows: true },
+    { inputs, outputs, properties: null, unservableOutputs: [], executionProviders: [] },
+  )
   const padding = Padding.of(joining.stacked, config.padding)
   const parser = new FeedParser(joining.stacked, { optionalInputs: config.optionalInputs, padding })
   const warmUp = new WarmUp(joining.stacked, config, parser, padding, joining)
@@ -32,13 +43,21 @@ function warming(inputs: ValueMetadata[], options: ModelOptions, fails: (feeds: 
     setNote: (key: string, value: string) => void notes.set(key, value),
   }
   const dims = () => runs.map((feeds) => feeds.map((feed) => feed?.dims ?? null))
-  const values = (feed: MailedTensor) => [...(feed.type === 'int64' ? new BigInt64Array(feed.data as ArrayBuffer) : new Float32Array(feed.data as ArrayBuffer))].map(Number)
+  const values = (feed: MailedTensor) =>
+    [
+      ...(feed.type === 'int64'
+        ? new BigInt64Array(feed.data as ArrayBuffer)
+        : new Float32Array(feed.data as ArrayBuffer)),
+    ].map(Number)
   return { warmUp, session: session as never, runs, dims, values, joining }
 }
 
 const image = [input('x', 'float32', ['N', 3])]
 const tokens = [input('ids', 'int64', ['N', 'L']), input('mask', 'int64', ['N', 'L'])]
-const lengths = (sizes: readonly number[] | 'longest' = [4, 16]) => [{ input: 'ids', dim: 1, sizes }, { input: 'mask', dim: 1, sizes }]
+const lengths = (sizes: readonly number[] | 'longest' = [4, 16]) => [
+  { input: 'ids', dim: 1, sizes },
+  { input: 'mask', dim: 1, sizes },
+]
 
 describe('warming up by default', () => {
   it('is one row of zeros where that can do no harm', async () => {
@@ -59,7 +78,9 @@ describe('warming up by default', () => {
   })
 
   it('is one run for each length that inputs are padded to', async () => {
-    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 'L', 2])], { padding: { input: 'x', dim: 1, sizes: [8, 2, 32] } })
+    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 'L', 2])], {
+      padding: { input: 'x', dim: 1, sizes: [8, 2, 32] },
+    })
     await warmUp.run(session, 'cpu')
     expect(dims()).toEqual([[[1, 2, 2]], [[1, 8, 2]], [[1, 32, 2]]])
   })
@@ -74,7 +95,11 @@ describe('warming up by default', () => {
   it('is done by each that is another session, of like ones after the first', async () => {
     const { warmUp, session, runs } = warming(image, {})
     const gate = deferred<void>()
-    const first = { runSample: () => gate.promise.then(() => ({ error: null })), note: () => '', setNote: () => {} }
+    const first = {
+      runSample: () => gate.promise.then(() => ({ error: null })),
+      note: () => '',
+      setNote: () => {},
+    }
     const warmed = [warmUp.run(first as never, 'cpu'), warmUp.run(session, 'cpu')]
     const other = warming(image, {})
     await warmUp.run(other.session, 'cuda')
@@ -93,13 +118,28 @@ describe('warming up by default', () => {
 
 describe('warming up with what is made up', () => {
   it('runs each batch size of each padded length, dimensions of one name together', async () => {
-    const { warmUp, session, dims } = warming(tokens, { maxBatchSize: 8, padding: lengths(), warmup: { data: 'random', batchSizes: [8, 1], count: 1 } })
+    const { warmUp, session, dims } = warming(tokens, {
+      maxBatchSize: 8,
+      padding: lengths(),
+      warmup: { data: 'random', batchSizes: [8, 1], count: 1 },
+    })
     await warmUp.run(session, 'cpu')
-    expect(dims()).toEqual([[1, 4], [8, 4], [1, 16], [8, 16]].map((dims) => [dims, dims]))
+    expect(dims()).toEqual(
+      [
+        [1, 4],
+        [8, 4],
+        [1, 16],
+        [8, 16],
+      ].map((dims) => [dims, dims]),
+    )
   })
 
   it('runs 1, 2, 4 ... rows, the preferred sizes and the largest for all', async () => {
-    const { warmUp, session, dims } = warming(image, { maxBatchSize: 12, dynamicBatching: { preferredBatchSize: [6] }, warmup: { batchSizes: 'all', count: 1 } })
+    const { warmUp, session, dims } = warming(image, {
+      maxBatchSize: 12,
+      dynamicBatching: { preferredBatchSize: [6] },
+      warmup: { batchSizes: 'all', count: 1 },
+    })
     await warmUp.run(session, 'cpu')
     expect(dims().map(([own]) => own![0])).toEqual([1, 2, 4, 6, 8, 12])
   })
@@ -116,7 +156,11 @@ describe('warming up with what is made up', () => {
   })
 
   it('tries other lengths and values until the model takes some, and leaves out what it does not take', async () => {
-    const onlyLength64 = warming([input('x', 'float32', ['N', 'L'])], { warmup: { data: 'zeros' } }, ([x]) => x!.dims[1] !== 64)
+    const onlyLength64 = warming(
+      [input('x', 'float32', ['N', 'L'])],
+      { warmup: { data: 'zeros' } },
+      ([x]) => x!.dims[1] !== 64,
+    )
     await onlyLength64.warmUp.run(onlyLength64.session, 'cpu')
     expect(onlyLength64.dims().at(-1)).toEqual([[1, 64]])
     const none = warming(image, { warmup: { data: 'random', batchSizes: [2] }, maxBatchSize: 4 }, () => true)
@@ -124,13 +168,18 @@ describe('warming up with what is made up', () => {
   })
 
   it('gives a model without a batch dimension its dims as they are', async () => {
-    const { warmUp, session, dims } = warming([input('x', 'float32', [4, 3]), input('n', 'int64', [])], { warmup: { data: 'random', batchSizes: [1] } })
+    const { warmUp, session, dims } = warming([input('x', 'float32', [4, 3]), input('n', 'int64', [])], {
+      warmup: { data: 'random', batchSizes: [1] },
+    })
     await warmUp.run(session, 'cpu')
     expect(dims()[0]).toEqual([[4, 3], []])
   })
 
   it('leaves out sizes that need too much memory, or that batches do not have', async () => {
-    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 2 ** 22])], { maxBatchSize: 64, warmup: { batchSizes: [1, 8, 64], count: 1 } })
+    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 2 ** 22])], {
+      maxBatchSize: 64,
+      warmup: { batchSizes: [1, 8, 64], count: 1 },
+    })
     await warmUp.run(session, 'cpu')
     expect(dims()).toEqual([[[1, 2 ** 22]], [[8, 2 ** 22]]])
     const unknown = warming(image, { warmup: { batchSizes: [1, 32, 64], count: 1 } })
@@ -140,7 +189,9 @@ describe('warming up with what is made up', () => {
 
   it('measures with what it made up', () => {
     expect(warming(tokens, { warmup: { data: 'random' } }).warmUp.calibrationSample).toBeUndefined() // of no certain length
-    expect(warming([input('x', 'int64', ['N', 2])], { warmup: { data: 'random' } }).warmUp.calibrationSample).toMatchObject({ bucketKey: '', feeds: [{ dims: [1, 2] }] })
+    expect(
+      warming([input('x', 'int64', ['N', 2])], { warmup: { data: 'random' } }).warmUp.calibrationSample,
+    ).toMatchObject({ bucketKey: '', feeds: [{ dims: [1, 2] }] })
   })
 })
 
@@ -156,9 +207,15 @@ describe('warming up with samples', () => {
 
   it('repeats its first row in each batch size', async () => {
     const rows = { x: { type: 'float32', dims: [2, 3], data: Float32Array.of(1, 2, 3, 4, 5, 6) } } as never
-    const { warmUp, session, runs, values } = warming(image, { maxBatchSize: 4, warmup: { data: [{ feeds: rows }], batchSizes: [1, 3] } })
+    const { warmUp, session, runs, values } = warming(image, {
+      maxBatchSize: 4,
+      warmup: { data: [{ feeds: rows }], batchSizes: [1, 3] },
+    })
     await warmUp.run(session, 'cpu')
-    expect(runs.map(([x]) => values(x!))).toEqual([[1, 2, 3], [1, 2, 3, 1, 2, 3, 1, 2, 3]])
+    expect(runs.map(([x]) => values(x!))).toEqual([
+      [1, 2, 3],
+      [1, 2, 3, 1, 2, 3, 1, 2, 3],
+    ])
   })
 
   it('fails with the first that fails', async () => {
@@ -169,7 +226,11 @@ describe('warming up with samples', () => {
 
 describe('a configuration of warming up is refused', () => {
   it.each<[string, object, string]>([
-    ['with sizes that no batch has', { maxBatchSize: 8, warmup: { batchSizes: [4, 9] } }, 'warmup.batchSizes'],
+    [
+      'with sizes that no batch has',
+      { maxBatchSize: 8, warmup: { batchSizes: [4, 9] } },
+      'warmup.batchSizes',
+    ],
     ['without sizes', { warmup: { batchSizes: [] } }, 'warmup.batchSizes'],
     ['with other data', { warmup: { data: 'ones' } }, 'warmup.data'],
     ['with an unknown option', { warmup: { batchSize: 4 } }, 'warmup.batchSize'],
@@ -177,6 +238,8 @@ describe('a configuration of warming up is refused', () => {
     ['with a count of 0', { warmup: { count: 0 } }, 'warmup.count'],
     ['as text', { warmup: 'zeros' }, 'warmup'],
   ])('%s', (_, options, argument) => {
-    expect(() => resolveConfig('m', { path: 'm.onnx', ...options })).toThrow(expect.objectContaining({ code: 'ERR_MODEL_CONFIG', argument }))
+    expect(() => resolveConfig('m', { path: 'm.onnx', ...options })).toThrow(
+      expect.objectContaining({ code: 'ERR_MODEL_CONFIG', argument }),
+    )
   })
 })

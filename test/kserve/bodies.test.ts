@@ -21,20 +21,37 @@ beforeAll(async () => {
 const good = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] })
 
 describe('a compressed body', () => {
-  const limits = { maxBodyBytes: 2 ** 24, maxDecompressedBytes: 2 ** 22, bodyTimeoutMs: 60_000, signal: new AbortController().signal }
-  const requestOf = (bytes: Uint8Array, encoding: string) => Object.assign(Readable.from([bytes]), { headers: { 'content-encoding': encoding }, complete: true }) as unknown as IncomingMessage
+  const limits = {
+    maxBodyBytes: 2 ** 24,
+    maxDecompressedBytes: 2 ** 22,
+    bodyTimeoutMs: 60_000,
+    signal: new AbortController().signal,
+  }
+  const requestOf = (bytes: Uint8Array, encoding: string) =>
+    Object.assign(Readable.from([bytes]), {
+      headers: { 'content-encoding': encoding },
+      complete: true,
+    }) as unknown as IncomingMessage
 
-  it.each([['gzip', gzipSync], ['deflate', deflateSync]] as const)('of %s is counted while it comes out, not after', async (encoding, compress) => {
+  it.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+  ] as const)('of %s is counted while it comes out, not after', async (encoding, compress) => {
     const bytes = Buffer.alloc(2 ** 22, 'abcdefg')
     let held = 0
-    const read = await readBody(requestOf(compress(bytes), encoding), { ...limits, hold: (count) => void (held += count) })
+    const read = await readBody(requestOf(compress(bytes), encoding), {
+      ...limits,
+      hold: (count) => void (held += count),
+    })
     expect(bytes.equals(read)).toBe(true)
     expect(held).toBe(bytes.length)
     let taken = 0
     const full = (count: number) => {
       if ((taken += count) > 300_000) throw new Error('there is no more room')
     }
-    await expect(readBody(requestOf(compress(bytes), encoding), { ...limits, hold: full })).rejects.toThrow('there is no more room')
+    await expect(readBody(requestOf(compress(bytes), encoding), { ...limits, hold: full })).rejects.toThrow(
+      'there is no more room',
+    )
     expect(taken).toBeLessThan(400_000)
   })
 
@@ -42,34 +59,62 @@ describe('a compressed body', () => {
     const { port } = await Serving.of(engine)
     const whole = gzipSync(good)
     for (let length = 1; length < whole.length; length++) {
-      const response = await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body: whole.subarray(0, length), headers: { 'content-encoding': 'gzip' } })
-      expect([length, response.status, Object.keys((await response.json()) as object)]).toEqual([length, 400, ['error']])
+      const response = await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, {
+        method: 'POST',
+        body: whole.subarray(0, length),
+        headers: { 'content-encoding': 'gzip' },
+      })
+      expect([length, response.status, Object.keys((await response.json()) as object)]).toEqual([
+        length,
+        400,
+        ['error'],
+      ])
     }
-    expect((await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body: whole, headers: { 'content-encoding': 'gzip' } })).status).toBe(200)
+    expect(
+      (
+        await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, {
+          method: 'POST',
+          body: whole,
+          headers: { 'content-encoding': 'gzip' },
+        })
+      ).status,
+    ).toBe(200)
   })
 
   it('may be far shorter, decompressed, than one that came as it is', async () => {
     const padded = `${good.slice(0, -1)},"padding":"${'x'.repeat(10_000)}"}`
     const serving = await Serving.of(engine, { maxDecompressedBytes: 9000 })
     const send = async (body: Uint8Array | string, encoding: string) => {
-      const { status, body: answer } = await serving.call('POST', '/v2/models/m/infer', body, { 'content-encoding': encoding })
+      const { status, body: answer } = await serving.call('POST', '/v2/models/m/infer', body, {
+        'content-encoding': encoding,
+      })
       return [status, answer.toString()]
     }
     expect(await send(padded, 'identity')).toEqual([200, expect.stringContaining('outputs')])
-    expect(await send(gzipSync(padded), 'gzip')).toEqual([413, expect.stringContaining('9000 bytes at most (maxDecompressedBytes)')])
+    expect(await send(gzipSync(padded), 'gzip')).toEqual([
+      413,
+      expect.stringContaining('9000 bytes at most (maxDecompressedBytes)'),
+    ])
     expect(await send(deflateSync(good), 'deflate')).toEqual([200, expect.stringContaining('outputs')])
   })
 
   it('that is all brackets is refused before it is parsed', async () => {
     const serving = await Serving.of(engine)
     const brackets = 2 ** 21 - 100
-    const { status, body } = await serving.call('POST', '/v2/models/m/infer', gzipSync(`{"x":${'['.repeat(brackets)}${']'.repeat(brackets)}}`), { 'content-encoding': 'gzip' })
+    const { status, body } = await serving.call(
+      'POST',
+      '/v2/models/m/infer',
+      gzipSync(`{"x":${'['.repeat(brackets)}${']'.repeat(brackets)}}`),
+      { 'content-encoding': 'gzip' },
+    )
     expect([status, body.toString()]).toEqual([400, expect.stringContaining('within 64 others at most')])
   })
 
   it('of nothing is an empty body', async () => {
     const serving = await Serving.of(engine)
-    expect((await serving.call('POST', '/v2/repository/index', '', { 'content-encoding': 'gzip' })).status).toBe(200)
+    expect(
+      (await serving.call('POST', '/v2/repository/index', '', { 'content-encoding': 'gzip' })).status,
+    ).toBe(200)
   })
 })
 
@@ -79,13 +124,18 @@ describe('a client that is refused while it sends', () => {
     const body = Buffer.alloc(4_000_000, ' ')
     for (let round = 0; round < 10; round++) {
       const response = await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body })
-      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([413, expect.stringContaining('maxBodyBytes')])
+      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([
+        413,
+        expect.stringContaining('maxBodyBytes'),
+      ])
     }
   })
 
   it('and sends no more is let go when a body would have had to be there', async () => {
     const serving = await Serving.of(engine, { maxBodyBytes: 1000, bodyTimeoutMs: 200 })
-    expect(await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n{')).toMatch(/^HTTP\/1.1 413 /)
+    expect(
+      await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n{'),
+    ).toMatch(/^HTTP\/1.1 413 /)
   })
 })
 
@@ -93,10 +143,17 @@ describe('a client that has gone before its request was handed over', () => {
   it('is not waited for, and nothing is run for it', async () => {
     const handle = kserve(engine)
     const handled = deferred<Promise<boolean>>()
-    const server = createServer((request, response) => void once(response, 'close').then(() => handled.resolve(handle(request, response))))
+    const server = createServer(
+      (request, response) =>
+        void once(response, 'close').then(() => handled.resolve(handle(request, response))),
+    )
     const { port } = await Serving.by(server)
     const before = engine.model('m').stats().inferenceCount
-    const socket = connect(port, '127.0.0.1', () => socket.write(`POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${good.length}\r\n\r\n${good}`))
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write(
+        `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${good.length}\r\n\r\n${good}`,
+      ),
+    )
     await once(server, 'request')
     socket.destroy()
     expect(await handled.promise).toBe(true)
@@ -110,7 +167,9 @@ describe('JSON of a large tensor', () => {
     const rows = Array.from({ length: 30_000 }, (_, at) => [at, -1 - at / 4, 1 / (at + 1), 1e-30])
     const expected = Float32Array.from(rows.flat())
     for (const data of [rows, rows.flat()]) {
-      const { status, json } = await serving.post('/v2/models/m/infer', { inputs: [{ name: 'x', datatype: 'FP32', shape: [30_000, 4], data }] })
+      const { status, json } = await serving.post('/v2/models/m/infer', {
+        inputs: [{ name: 'x', datatype: 'FP32', shape: [30_000, 4], data }],
+      })
       expect([status, json.outputs[0].shape]).toEqual([200, [30_000, 4]])
       expect(Float32Array.from(json.outputs[0].data)).toEqual(expected)
     }
@@ -119,33 +178,56 @@ describe('JSON of a large tensor', () => {
   it('of text is as it was, and a wrong element is named', async () => {
     const serving = await Serving.of(engine)
     const data = Array.from({ length: 12_000 }, (_, at) => (at === 5 ? 'é'.repeat(40_000) : `"${at}\n`))
-    const send = (text: unknown[]) => serving.post('/v2/models/text/infer', { inputs: [{ name: 'x', datatype: 'BYTES', shape: [3000, 4], data: text }] })
+    const send = (text: unknown[]) =>
+      serving.post('/v2/models/text/infer', {
+        inputs: [{ name: 'x', datatype: 'BYTES', shape: [3000, 4], data: text }],
+      })
     expect((await send(data)).json.outputs[0].data).toEqual(data)
-    expect(await send(data.with(11_999, 7 as never))).toMatchObject({ status: 400, json: { error: expect.stringContaining("data[11999]: expected a string") as string } })
+    expect(await send(data.with(11_999, 7 as never))).toMatchObject({
+      status: 400,
+      json: { error: expect.stringContaining('data[11999]: expected a string') as string },
+    })
   })
 })
 
 describe('text in BYTES', () => {
   const send = async (elements: Buffer, options = {}) => {
     const serving = await Serving.of(engine, options)
-    const value = { inputs: [{ name: 'x', datatype: 'BYTES', shape: [1, 4], parameters: { binary_data_size: elements.length } }], parameters: { binary_data_output: true } }
+    const value = {
+      inputs: [
+        { name: 'x', datatype: 'BYTES', shape: [1, 4], parameters: { binary_data_size: elements.length } },
+      ],
+      parameters: { binary_data_output: true },
+    }
     return serving.binary('text', value, [elements])
   }
 
   it('may have the character that stands for what is none, and nothing that is none', async () => {
     const elements = byteElements('a\ufffdb', '', 'ü', '\u{1f41f}')
     expect((await send(elements)).tensors).toEqual(elements)
-    expect((await send(byteElements('a', Uint8Array.of(0x61, 0xc3), Uint8Array.of(0xa4), 'd'))).json.error).toMatch(/element 1: expected text in UTF-8/)
+    expect(
+      (await send(byteElements('a', Uint8Array.of(0x61, 0xc3), Uint8Array.of(0xa4), 'd'))).json.error,
+    ).toMatch(/element 1: expected text in UTF-8/)
   })
 
   it('is read in pieces where it is long, and may have so many elements', async () => {
-    const elements = byteElements('é\u{1f41f}'.repeat(100_000), `a${'\u{1f41f}'.repeat(100_000)}`, 'b', `${'x'.repeat(2 ** 18 - 1)}é`)
+    const elements = byteElements(
+      'é\u{1f41f}'.repeat(100_000),
+      `a${'\u{1f41f}'.repeat(100_000)}`,
+      'b',
+      `${'x'.repeat(2 ** 18 - 1)}é`,
+    )
     expect((await send(elements)).tensors.equals(elements)).toBe(true)
-    expect((await send(byteElements('a', 'b', 'c', 'd'), { maxJsonValues: 3 })).json.error).toMatch(/maxJsonValues/)
+    expect((await send(byteElements('a', 'b', 'c', 'd'), { maxJsonValues: 3 })).json.error).toMatch(
+      /maxJsonValues/,
+    )
   })
 
   it('is limited as JSON is, as it holds up the thread as long', async () => {
     const { status, json } = await send(byteElements('a'.repeat(600), '', '', ''), { maxJsonBytes: 500 })
-    expect([status, json.error]).toEqual([400, expect.stringContaining('500 at most for text (maxJsonBytes)')])
+    expect([status, json.error]).toEqual([
+      400,
+      expect.stringContaining('500 at most for text (maxJsonBytes)'),
+    ])
   })
 })

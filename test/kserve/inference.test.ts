@@ -8,7 +8,12 @@ import { ownEngine } from '../support/open.ts'
 import { byteElements, bytesOf, Serving } from './serving.ts'
 
 const firstNumbers = Int32Array.from({ length: 16 }, (_, at) => at)
-const tensor = (name: string, data: readonly unknown[] = [...firstNumbers]) => ({ name, datatype: 'INT32', shape: [1, 16], data })
+const tensor = (name: string, data: readonly unknown[] = [...firstNumbers]) => ({
+  name,
+  datatype: 'INT32',
+  shape: [1, 16],
+  data,
+})
 const sums = firstNumbers.map((value) => 2 * value)
 
 async function serve(path = simple(), name = 'simple'): Promise<Serving> {
@@ -20,7 +25,10 @@ async function serve(path = simple(), name = 'simple'): Promise<Serving> {
 describe('an inference in JSON', () => {
   it('is answered with all outputs, its id, the model and its version', async () => {
     const serving = await serve()
-    const { status, json, headers } = await serving.post('/v2/models/simple/infer', { id: 'a-1', inputs: [tensor('INPUT0'), tensor('INPUT1')] })
+    const { status, json, headers } = await serving.post('/v2/models/simple/infer', {
+      id: 'a-1',
+      inputs: [tensor('INPUT0'), tensor('INPUT1')],
+    })
     expect(status).toBe(200)
     expect(headers['content-type']).toBe('application/json')
     expect(json).toEqual({
@@ -34,7 +42,11 @@ describe('an inference in JSON', () => {
 
   it('may have nested data, and ask for some outputs', async () => {
     const serving = await serve()
-    const { json } = await serving.post('/v2/models/simple/versions/1/infer', { inputs: [tensor('INPUT0', [[...firstNumbers]]), tensor('INPUT1')], outputs: [{ name: 'OUTPUT0' }], parameters: null })
+    const { json } = await serving.post('/v2/models/simple/versions/1/infer', {
+      inputs: [tensor('INPUT0', [[...firstNumbers]]), tensor('INPUT1')],
+      outputs: [{ name: 'OUTPUT0' }],
+      parameters: null,
+    })
     expect(json.outputs).toEqual([{ name: 'OUTPUT0', datatype: 'INT32', shape: [1, 16], data: [...sums] }])
   })
 
@@ -54,13 +66,17 @@ describe('an inference in JSON', () => {
   ]
   it.each(elements)('carries %s as it is', async (datatype, type, data) => {
     const serving = await serve(small.identity(type), 'm')
-    const { status, json } = await serving.post('/v2/models/m/infer', { inputs: [{ name: 'x', datatype, shape: [1, 4], data }] })
+    const { status, json } = await serving.post('/v2/models/m/infer', {
+      inputs: [{ name: 'x', datatype, shape: [1, 4], data }],
+    })
     expect([status, json.outputs]).toEqual([200, [{ name: 'y', datatype, shape: [1, 4], data }]])
   })
 
   it.each(['FP16', 'BF16'])('says that %s takes binary data', async (datatype) => {
     const serving = await serve(small.identity('float16'), 'm')
-    const { status, json } = await serving.post('/v2/models/m/infer', { inputs: [{ name: 'x', datatype, shape: [1, 4], data: [1, 2, 3, 4] }] })
+    const { status, json } = await serving.post('/v2/models/m/infer', {
+      inputs: [{ name: 'x', datatype, shape: [1, 4], data: [1, 2, 3, 4] }],
+    })
     expect([status, json.error]).toEqual([400, expect.stringContaining(`${datatype} as binary data`)])
     const inputs = [{ name: 'x', datatype: 'FP16', shape: [1, 4], parameters: { binary_data_size: 8 } }]
     const asked = await serving.binary('m', { inputs }, [Buffer.alloc(8)])
@@ -79,29 +95,60 @@ describe('an inference in JSON', () => {
     const infer = vi.spyOn(model, 'infer')
     const serving = await Serving.of(engine)
     const ask = async (text: string) => {
-      const { status, body } = await serving.call('POST', '/v2/models/m/infer', `{"id":"NaN 9007199254740993 \\" Infinity","inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[${text}]}]}`)
-      expect([status, /"data":\[(.*?)\]/.exec(body.toString())?.[1], (JSON.parse(body.toString()) as { id: string }).id]).toEqual([200, data, 'NaN 9007199254740993 " Infinity'])
+      const { status, body } = await serving.call(
+        'POST',
+        '/v2/models/m/infer',
+        `{"id":"NaN 9007199254740993 \\" Infinity","inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[${text}]}]}`,
+      )
+      expect([
+        status,
+        /"data":\[(.*?)\]/.exec(body.toString())?.[1],
+        (JSON.parse(body.toString()) as { id: string }).id,
+      ]).toEqual([200, data, 'NaN 9007199254740993 " Infinity'])
     }
     await ask(data)
     await ask(data.replaceAll('"', '')) // as Python's clients write them
     await ask(`[${data}]`)
     const [{ x }] = infer.mock.calls[0] as unknown as [{ x: Tensor }]
-    expect(Array.from(x.data as Float64Array | BigInt64Array, String)).toEqual(data.replaceAll('"', '').split(','))
+    expect(Array.from(x.data as Float64Array | BigInt64Array, String)).toEqual(
+      data.replaceAll('"', '').split(','),
+    )
   })
 
   it.each([
-    ['INT64', 'int64', '9223372036854775808'], ['INT64', 'int64', '-9223372036854775809'], ['UINT64', 'uint64', '18446744073709551616'], ['UINT64', 'uint64', '-1'], ['INT64', 'int64', '1e17'], ['INT64', 'int64', 'NaN'], ['INT64', 'int64', '"1"'],
-    ['INT32', 'int32', '9007199254740993'], ['BOOL', 'bool', '9007199254740993'], ['FP32', 'float32', `1${'0'.repeat(39)}`],
+    ['INT64', 'int64', '9223372036854775808'],
+    ['INT64', 'int64', '-9223372036854775809'],
+    ['UINT64', 'uint64', '18446744073709551616'],
+    ['UINT64', 'uint64', '-1'],
+    ['INT64', 'int64', '1e17'],
+    ['INT64', 'int64', 'NaN'],
+    ['INT64', 'int64', '"1"'],
+    ['INT32', 'int32', '9007199254740993'],
+    ['BOOL', 'bool', '9007199254740993'],
+    ['FP32', 'float32', `1${'0'.repeat(39)}`],
   ] as const)('refuses %s of %s where it would become another: %s', async (datatype, type, element) => {
     const serving = await serve(small.identity(type), 'm')
-    const { status, json } = await serving.post('/v2/models/m/infer', `{"inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[0,0,0,${element}]}]}`)
-    expect([status, json.error]).toEqual([400, expect.stringMatching(datatype === 'BOOL' ? /data\[0\]/ : /data\[3\]: expected a/)])
+    const { status, json } = await serving.post(
+      '/v2/models/m/infer',
+      `{"inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[0,0,0,${element}]}]}`,
+    )
+    expect([status, json.error]).toEqual([
+      400,
+      expect.stringMatching(datatype === 'BOOL' ? /data\[0\]/ : /data\[3\]: expected a/),
+    ])
   })
 
   it('of floats may be whole numbers of any length, and a field that is given twice is the last of them', async () => {
     const serving = await serve(small.identity('float64'), 'm')
-    const { status, json } = await serving.post('/v2/models/m/infer', '{"id":"a","id":"b","inputs":[{"name":"x","datatype":"FP64","shape":[1,4],"data":[12345678901234567890,9007199254740993,-1,0]}]}')
-    expect([status, json.id, json.outputs?.[0].data]).toEqual([200, 'b', [12345678901234567000, 9007199254740992, -1, 0]])
+    const { status, json } = await serving.post(
+      '/v2/models/m/infer',
+      '{"id":"a","id":"b","inputs":[{"name":"x","datatype":"FP64","shape":[1,4],"data":[12345678901234567890,9007199254740993,-1,0]}]}',
+    )
+    expect([status, json.id, json.outputs?.[0].data]).toEqual([
+      200,
+      'b',
+      [12345678901234567000, 9007199254740992, -1, 0],
+    ])
   })
 })
 
@@ -120,16 +167,48 @@ describe('binary tensors', () => {
     expect(tensors).toEqual(Buffer.alloc(64))
   })
 
-  const binaryTypes = ['bool', 'uint8', 'uint16', 'uint32', 'uint64', 'int8', 'int16', 'int32', 'int64', 'float16', 'float32', 'float64'] as const
+  const binaryTypes = [
+    'bool',
+    'uint8',
+    'uint16',
+    'uint32',
+    'uint64',
+    'int8',
+    'int16',
+    'int32',
+    'int64',
+    'float16',
+    'float32',
+    'float64',
+  ] as const
   it.each(binaryTypes)('of %s are right wherever they lie in the body', async (type) => {
     const serving = await serve(small.identity(type), 'm')
     const datatype = type.replace('float', 'fp').toUpperCase()
-    const size = { bool: 1, uint8: 1, int8: 1, uint16: 2, int16: 2, float16: 2, uint32: 4, int32: 4, float32: 4, uint64: 8, int64: 8, float64: 8 }[type]
+    const size = {
+      bool: 1,
+      uint8: 1,
+      int8: 1,
+      uint16: 2,
+      int16: 2,
+      float16: 2,
+      uint32: 4,
+      int32: 4,
+      float32: 4,
+      uint64: 8,
+      int64: 8,
+      float64: 8,
+    }[type]
     const bytes = Buffer.alloc(4 * size).map((_, at) => (type === 'bool' ? at % 2 : (at * 7) % 60))
     for (let shift = 0; shift < 8; shift++) {
-      const request = { id: 'x'.repeat(shift), inputs: [{ name: 'x', datatype, shape: [1, 4], parameters: { binary_data_size: bytes.length } }], parameters: { binary_data_output: true } }
+      const request = {
+        id: 'x'.repeat(shift),
+        inputs: [{ name: 'x', datatype, shape: [1, 4], parameters: { binary_data_size: bytes.length } }],
+        parameters: { binary_data_output: true },
+      }
       const { json, tensors } = await serving.binary('m', request, [bytes])
-      expect(json.outputs).toEqual([{ name: 'y', datatype, shape: [1, 4], parameters: { binary_data_size: bytes.length } }])
+      expect(json.outputs).toEqual([
+        { name: 'y', datatype, shape: [1, 4], parameters: { binary_data_size: bytes.length } },
+      ])
       expect(tensors).toEqual(bytes)
     }
   })
@@ -141,46 +220,75 @@ describe('binary tensors', () => {
     const serving = await Serving.of(engine)
     const floats = { name: 'a', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }
     const integers = { name: 'b', datatype: 'INT64', shape: [1, 1], parameters: { binary_data_size: 8 } }
-    for (const inputs of [[floats, integers], [integers, floats]]) {
-      const tensors = inputs.map((input) => (input === floats ? bytesOf(Float32Array.of(1, 2, 3, 4)) : bytesOf(BigInt64Array.of(5n))))
-      expect((await serving.binary('m', { id: 'of odd length', inputs }, tensors)).json.outputs[0].data).toEqual([6, 7, 8, 9])
+    for (const inputs of [
+      [floats, integers],
+      [integers, floats],
+    ]) {
+      const tensors = inputs.map((input) =>
+        input === floats ? bytesOf(Float32Array.of(1, 2, 3, 4)) : bytesOf(BigInt64Array.of(5n)),
+      )
+      expect(
+        (await serving.binary('m', { id: 'of odd length', inputs }, tensors)).json.outputs[0].data,
+      ).toEqual([6, 7, 8, 9])
     }
     const moved = { name: 'a', datatype: 'FP32', shape: [1, 3], parameters: { binary_data_size: 12 } }
     await serving.binary('m', { inputs: [moved, integers] }, [Buffer.alloc(12), Buffer.alloc(8)]) // refused for its shape, after it was read
-    const buffers = infer.mock.calls.map(([feeds]) => Object.values(feeds as Record<string, { data: Float32Array }>).map(({ data }) => data.buffer))
+    const buffers = infer.mock.calls.map(([feeds]) =>
+      Object.values(feeds as Record<string, { data: Float32Array }>).map(({ data }) => data.buffer),
+    )
     expect(buffers.map(([first, second]) => first === second)).toEqual([true, true, false])
   })
 
   it('of strings are elements after their lengths', async () => {
     const serving = await serve(simpleIdentity(), 'm')
     const bytes = byteElements('', 'ü', '😀', ...Array.from({ length: 13 }, (_, at) => `element ${at}`))
-    const inputs = [{ name: 'INPUT0', datatype: 'BYTES', shape: [1, 16], parameters: { binary_data_size: bytes.length } }]
-    const { json, tensors } = await serving.binary('m', { inputs, outputs: [{ name: 'OUTPUT0', parameters: { binary_data: true } }] }, [bytes])
-    expect(json.outputs).toEqual([{ name: 'OUTPUT0', datatype: 'BYTES', shape: [1, 16], parameters: { binary_data_size: bytes.length } }])
+    const inputs = [
+      { name: 'INPUT0', datatype: 'BYTES', shape: [1, 16], parameters: { binary_data_size: bytes.length } },
+    ]
+    const { json, tensors } = await serving.binary(
+      'm',
+      { inputs, outputs: [{ name: 'OUTPUT0', parameters: { binary_data: true } }] },
+      [bytes],
+    )
+    expect(json.outputs).toEqual([
+      { name: 'OUTPUT0', datatype: 'BYTES', shape: [1, 16], parameters: { binary_data_size: bytes.length } },
+    ])
     expect(tensors).toEqual(bytes)
   })
 
   it('may be all that a body has, for a model with one input', async () => {
     const serving = await serve(small.identityVariable('float32'), 'm')
     const bytes = bytesOf(Float32Array.of(1, 2, 3))
-    const raw = (body: Uint8Array) => serving.call('POST', '/v2/models/m/infer', body, { 'inference-header-content-length': '0' })
+    const raw = (body: Uint8Array) =>
+      serving.call('POST', '/v2/models/m/infer', body, { 'inference-header-content-length': '0' })
     const { status, headers, body } = await raw(bytes)
     const length = Number(headers['inference-header-content-length'])
     expect(status).toBe(200)
-    expect(JSON.parse(body.subarray(0, length).toString()).outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [1, 3], parameters: { binary_data_size: 12 } }])
+    expect(JSON.parse(body.subarray(0, length).toString()).outputs).toEqual([
+      { name: 'y', datatype: 'FP32', shape: [1, 3], parameters: { binary_data_size: 12 } },
+    ])
     expect(body.subarray(length)).toEqual(bytes)
     expect((await raw(bytes.subarray(1))).status).toBe(400)
   })
 
   it('of an encoded image are decoded where the model says how', async () => {
     const engine = ownEngine()
-    const model = await engine.load('m', { path: small.identity('float32', [1, 8, 8]), maxBatchSize: 4, inputs: [{ name: 'x', image: {} }] })
+    const model = await engine.load('m', {
+      path: small.identity('float32', [1, 8, 8]),
+      maxBatchSize: 4,
+      inputs: [{ name: 'x', image: {} }],
+    })
     const serving = await Serving.of(engine)
     const image = readFileSync('examples/digits/images/3-0003.png')
     const bytes = byteElements(image)
-    const request = (shape: number[], size = bytes.length) => ({ inputs: [{ name: 'x', datatype: 'BYTES', shape, parameters: { binary_data_size: size } }], parameters: { binary_data_output: true } })
+    const request = (shape: number[], size = bytes.length) => ({
+      inputs: [{ name: 'x', datatype: 'BYTES', shape, parameters: { binary_data_size: size } }],
+      parameters: { binary_data_output: true },
+    })
     const { json, tensors } = await serving.binary('m', request([1, 1]), [bytes])
-    expect(json.outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [1, 1, 8, 8], parameters: { binary_data_size: 256 } }])
+    expect(json.outputs).toEqual([
+      { name: 'y', datatype: 'FP32', shape: [1, 1, 8, 8], parameters: { binary_data_size: 256 } },
+    ])
     expect(tensors).toEqual(bytesOf((await model.infer({ x: image })).y!.data as Float32Array))
     expect((await serving.binary('m', request([2]), [bytes])).status).toBe(400)
     expect((await serving.binary('m', request([1], 0), [])).status).toBe(400)
@@ -191,14 +299,19 @@ describe('binary tensors', () => {
 describe('a request', () => {
   it('may ask for the classes with the highest scores, with their labels', async () => {
     const engine = ownEngine()
-    await engine.load('m', { path: small.identity('float32'), outputs: [{ name: 'y', labels: ['a', 'b', 'c', 'd'] }] })
+    await engine.load('m', {
+      path: small.identity('float32'),
+      outputs: [{ name: 'y', labels: ['a', 'b', 'c', 'd'] }],
+    })
     const serving = await Serving.of(engine)
     const request = (count: number, binary: boolean) => ({
       inputs: [{ name: 'x', datatype: 'FP32', shape: [2, 4], data: [0.5, 4, 2, 3, 8, 0, 0, 9] }],
       outputs: [{ name: 'y', parameters: { classification: count, binary_data: binary } }],
     })
     const { json } = await serving.post('/v2/models/m/infer', request(2, false))
-    expect(json.outputs).toEqual([{ name: 'y', datatype: 'BYTES', shape: [2, 2], data: ['4:1:b', '3:3:d', '9:3:d', '8:0:a'] }])
+    expect(json.outputs).toEqual([
+      { name: 'y', datatype: 'BYTES', shape: [2, 2], data: ['4:1:b', '3:3:d', '9:3:d', '8:0:a'] },
+    ])
     expect((await serving.binary('m', request(1, true), [])).tensors).toEqual(byteElements('4:1:b', '9:3:d'))
     expect((await serving.post('/v2/models/m/infer', request(-1, false))).status).toBe(400)
   })
@@ -206,34 +319,94 @@ describe('a request', () => {
   it("has Triton's parameters, as options of the call", async () => {
     const engine = ownEngine()
     await engine.load('m', { path: small.identity('float32') })
-    const infer = vi.spyOn(engine.model('m'), 'infer').mockResolvedValue({ y: new Tensor('float32', new Float32Array(4), [1, 4]) } as never)
+    const infer = vi
+      .spyOn(engine.model('m'), 'infer')
+      .mockResolvedValue({ y: new Tensor('float32', new Float32Array(4), [1, 4]) } as never)
     const serving = await Serving.of(engine)
-    const parameters = { priority: 2, timeout: 1500, sequence_id: 'lane', sequence_start: true, sequence_end: false, mine: 'a', number: 1.5 }
-    expect((await serving.post('/v2/models/m/infer', { id: 'one', inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }], parameters })).status).toBe(200)
-    const options = { requestId: 'one', priority: 2, timeoutMs: 1.5, sequenceId: 'lane', sequenceStart: true, outputs: ['y'], signal: expect.any(AbortSignal) as AbortSignal }
+    const parameters = {
+      priority: 2,
+      timeout: 1500,
+      sequence_id: 'lane',
+      sequence_start: true,
+      sequence_end: false,
+      mine: 'a',
+      number: 1.5,
+    }
+    expect(
+      (
+        await serving.post('/v2/models/m/infer', {
+          id: 'one',
+          inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }],
+          parameters,
+        })
+      ).status,
+    ).toBe(200)
+    const options = {
+      requestId: 'one',
+      priority: 2,
+      timeoutMs: 1.5,
+      sequenceId: 'lane',
+      sequenceStart: true,
+      outputs: ['y'],
+      signal: expect.any(AbortSignal) as AbortSignal,
+    }
     expect(infer.mock.calls.map(([, given]) => given)).toEqual([options])
   })
 
   it('goes on from others of its sequence', async () => {
     const engine = ownEngine()
-    await engine.load('m', { path: simpleSequence(), maxBatchSize: 4, sequence: { controls: [{ input: 'START', kind: 'start' }] } })
+    await engine.load('m', {
+      path: simpleSequence(),
+      maxBatchSize: 4,
+      sequence: { controls: [{ input: 'START', kind: 'start' }] },
+    })
     const serving = await Serving.of(engine)
-    const step = async (value: number, parameters: object) => serving.post('/v2/models/m/infer', { inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1, 1], data: [value] }], parameters })
-    expect((await step(10, { sequence_id: 7, sequence_start: true, sequence_end: false })).json.outputs[0].data).toEqual([11])
-    expect((await step(10, { sequence_id: 7, sequence_start: false, sequence_end: true })).json.outputs[0].data).toEqual([10])
-    expect(await step(10, { sequence_id: 7 })).toMatchObject({ status: 400, json: { error: expect.stringContaining('7') as string } })
+    const step = async (value: number, parameters: object) =>
+      serving.post('/v2/models/m/infer', {
+        inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1, 1], data: [value] }],
+        parameters,
+      })
+    expect(
+      (await step(10, { sequence_id: 7, sequence_start: true, sequence_end: false })).json.outputs[0].data,
+    ).toEqual([11])
+    expect(
+      (await step(10, { sequence_id: 7, sequence_start: false, sequence_end: true })).json.outputs[0].data,
+    ).toEqual([10])
+    expect(await step(10, { sequence_id: 7 })).toMatchObject({
+      status: 400,
+      json: { error: expect.stringContaining('7') as string },
+    })
     expect((await step(10, { sequence_id: 2 ** 60 })).status).toBe(400)
   })
 
-  it.each([['gzip', gzipSync, gunzipSync], ['deflate', deflateSync, inflateSync]] as const)('may be compressed with %s, and its answer as well', async (encoding, compress, decompress) => {
+  it.each([
+    ['gzip', gzipSync, gunzipSync],
+    ['deflate', deflateSync, inflateSync],
+  ] as const)('may be compressed with %s, and its answer as well', async (encoding, compress, decompress) => {
     const serving = await serve(small.identityVariable('float32'), 'm')
     const numbers = bytesOf(new Float32Array(4096).fill(0.5))
-    const json = Buffer.from(JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4096], parameters: { binary_data_size: numbers.length } }], parameters: { binary_data_output: true } }))
-    const headers = { 'inference-header-content-length': String(json.length), 'content-encoding': encoding, 'accept-encoding': `br, ${encoding};q=0.5` }
+    const json = Buffer.from(
+      JSON.stringify({
+        inputs: [
+          { name: 'x', datatype: 'FP32', shape: [1, 4096], parameters: { binary_data_size: numbers.length } },
+        ],
+        parameters: { binary_data_output: true },
+      }),
+    )
+    const headers = {
+      'inference-header-content-length': String(json.length),
+      'content-encoding': encoding,
+      'accept-encoding': `br, ${encoding};q=0.5`,
+    }
     const compressed = compress(Buffer.concat([json, numbers]))
-    const answer = await serving.call('POST', '/v2/models/m/infer', compressed, { ...headers, 'content-length': String(compressed.length) })
+    const answer = await serving.call('POST', '/v2/models/m/infer', compressed, {
+      ...headers,
+      'content-length': String(compressed.length),
+    })
     expect([answer.status, answer.headers['content-encoding']]).toEqual([200, encoding])
     expect(answer.body.length).toBeLessThan(1000)
-    expect(decompress(answer.body).subarray(Number(answer.headers['inference-header-content-length']))).toEqual(numbers)
+    expect(
+      decompress(answer.body).subarray(Number(answer.headers['inference-header-content-length'])),
+    ).toEqual(numbers)
   })
 })

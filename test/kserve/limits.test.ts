@@ -32,14 +32,19 @@ describe('time', () => {
   it('for a body is limited', async () => {
     const { engine } = await waiting()
     const serving = await Serving.of(engine, { bodyTimeoutMs: 50 })
-    const answer = await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{"inputs"')
+    const answer = await serving.raw(
+      'POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{"inputs"',
+    )
     expect(answer).toMatch(/^HTTP\/1.1 408 [^]*bodyTimeoutMs/)
   })
 
   it('for an answer is limited, and the request is withdrawn', async () => {
     const { engine, model } = await waiting()
     const serving = await Serving.of(engine, { timeoutMs: 1000 }) // in which it has begun, on a slow machine as well
-    expect(await infer(serving)).toMatchObject({ status: 504, json: { error: expect.stringContaining('timeoutMs') as string } })
+    expect(await infer(serving)).toMatchObject({
+      status: 504,
+      json: { error: expect.stringContaining('timeoutMs') as string },
+    })
     expect(model.stats().rejections.cancelled).toBe(1)
   })
 
@@ -55,7 +60,8 @@ describe('time', () => {
 })
 
 describe('a client that goes', () => {
-  const head = (length: number) => `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`
+  const head = (length: number) =>
+    `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`
 
   it('takes its request along, whether it runs or waits', async () => {
     const { engine, model, begun, go } = await waiting()
@@ -93,14 +99,23 @@ describe('a connection', () => {
   it('is cut off where an answer is not read in time', async () => {
     const engine = ownEngine()
     const length = 8_000_000 // more than the system keeps for a connection
-    await engine.loadFunction('m', { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [length] }], maxBatchSize: 1, run: () => ({ y: new Float32Array(length) }) })
+    await engine.loadFunction('m', {
+      inputs: [{ name: 'x', type: 'float32', dims: [1] }],
+      outputs: [{ name: 'y', type: 'float32', dims: [length] }],
+      maxBatchSize: 1,
+      run: () => ({ y: new Float32Array(length) }),
+    })
     const handle = kserve(engine, { timeoutMs: 1000 })
     const handled = deferred<Promise<boolean>>()
-    const { port } = await Serving.by(createServer((incoming, response) => handled.resolve(handle(incoming, response))))
+    const { port } = await Serving.by(
+      createServer((incoming, response) => handled.resolve(handle(incoming, response))),
+    )
     const socket = connect(port, '127.0.0.1').on('error', () => {})
     onTestFinished(() => void socket.destroy())
     const json = JSON.stringify({ ...request, parameters: { binary_data_output: true } })
-    socket.write(`POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`)
+    socket.write(
+      `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`,
+    )
     expect(await handled.promise).toBe(true)
   })
 
@@ -110,14 +125,17 @@ describe('a connection', () => {
     const serving = await Serving.of(engine)
     const json = JSON.stringify({ ...request, id: 'first' })
     const post = `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
-    const text = await serving.raw(`${post}GET /v2/nothing HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    const text = await serving.raw(
+      `${post}GET /v2/nothing HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    )
     expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
     expect(text).toContain('"id":"first"')
   })
 })
 
 describe('a connection that is reset', () => {
-  const post = (json: string) => `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
+  const post = (json: string) =>
+    `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
   const json = JSON.stringify(request)
   const live = 'GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n'
 
@@ -130,13 +148,19 @@ describe('a connection that is reset', () => {
     ['half a body', post(json).slice(0, -5), 2],
   ])('ends all that came on it: behind an inference %s', async (_, behind, count) => {
     const { engine, model, begun, go } = await waiting()
-    const handle = kserve(engine, { maxBodyBytes: 2 * json.length, maxHeldBytes: 22 * json.length, compressFromBytes: 0 })
+    const handle = kserve(engine, {
+      maxBodyBytes: 2 * json.length,
+      maxHeldBytes: 22 * json.length,
+      compressFromBytes: 0,
+    })
     const handled: Promise<boolean>[] = []
     const all = deferred<void>()
-    const { port } = await Serving.by(createServer((incoming, response) => {
-      handled.push(handle(incoming, response))
-      if (handled.length === count) all.resolve()
-    }))
+    const { port } = await Serving.by(
+      createServer((incoming, response) => {
+        handled.push(handle(incoming, response))
+        if (handled.length === count) all.resolve()
+      }),
+    )
     const socket = connect(port, '127.0.0.1').on('error', () => {})
     socket.write(post(json) + behind)
     await Promise.all([begun, all.promise])
@@ -146,7 +170,9 @@ describe('a connection that is reset', () => {
     await vi.waitFor(() => expect(model.stats().pendingRequestCount).toBe(0))
     const serving = await Serving.by(createServer((incoming, response) => void handle(incoming, response)))
     const padded = `${json}${' '.repeat(json.length)}`
-    const answers = await Promise.all(Array.from({ length: 10 }, () => serving.post('/v2/models/m/infer', padded))) // 20 of 22 are held again
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => serving.post('/v2/models/m/infer', padded)),
+    ) // 20 of 22 are held again
     expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
   })
 })
@@ -168,7 +194,9 @@ describe('what is held of all requests', () => {
 
 describe('an error', () => {
   it('of a full queue says when to come again', async () => {
-    const { engine, begun, go, model } = await waiting({ dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const { engine, begun, go, model } = await waiting({
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
+    })
     const serving = await Serving.of(engine)
     const first = infer(serving)
     await begun
@@ -183,15 +211,24 @@ describe('an error', () => {
 
   it('of each code has a status, and its message', () => {
     for (const code of Object.keys(statusOfCode) as (keyof typeof statusOfCode)[]) {
-      expect(failureOf(new InferenceError(code, 'told'))).toMatchObject({ status: statusOfCode[code], message: 'told', headers: {} })
+      expect(failureOf(new InferenceError(code, 'told'))).toMatchObject({
+        status: statusOfCode[code],
+        message: 'told',
+        headers: {},
+      })
     }
-    expect(failureOf(new InferenceError('ERR_QUEUE_FULL', 'told', { retryAfterMs: 1200 })).headers).toEqual({ 'retry-after': '2' })
+    expect(failureOf(new InferenceError('ERR_QUEUE_FULL', 'told', { retryAfterMs: 1200 })).headers).toEqual({
+      'retry-after': '2',
+    })
   })
 
   it('of the application itself is told without its message', async () => {
     const { engine } = await waiting()
     vi.spyOn(engine.model('m'), 'infer').mockRejectedValue(new Error('a secret'))
     const serving = await Serving.of(engine)
-    expect(await infer(serving)).toMatchObject({ status: 500, json: { error: 'The server failed in an unexpected way.' } })
+    expect(await infer(serving)).toMatchObject({
+      status: 500,
+      json: { error: 'The server failed in an unexpected way.' },
+    })
   })
 })

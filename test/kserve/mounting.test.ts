@@ -26,18 +26,28 @@ describe('the handler', () => {
     onTestFinished(() => app.close())
     await app.listen({ port: 0, host: '127.0.0.1' })
     const { port } = app.server.address() as { port: number }
-    const post = (path: string, value: unknown) => fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: JSON.stringify(value), headers: { 'content-type': 'application/json' } })
-    expect(await (await post('/v2/models/m/infer', request)).json()).toMatchObject({ model_name: 'm', outputs: [{ data: [1, 2, 3, 4] }] })
+    const post = (path: string, value: unknown) =>
+      fetch(`http://127.0.0.1:${port}${path}`, {
+        method: 'POST',
+        body: JSON.stringify(value),
+        headers: { 'content-type': 'application/json' },
+      })
+    expect(await (await post('/v2/models/m/infer', request)).json()).toMatchObject({
+      model_name: 'm',
+      outputs: [{ data: [1, 2, 3, 4] }],
+    })
     expect((await post('/v2/models/absent/infer', request)).status).toBe(404)
     expect(await (await post('/own', [7])).json()).toEqual({ got: [7] })
   })
 
   it('is middleware of Connect and Express, below a path of its own as well', async () => {
     const handle = kserve(await loaded())
-    const serving = await Serving.by(createServer((incoming, response) => {
-      incoming.url = incoming.url!.replace(/^\/triton/, '') // as app.use('/triton', ...) does
-      void handle(incoming, response, () => response.end('next'))
-    }))
+    const serving = await Serving.by(
+      createServer((incoming, response) => {
+        incoming.url = incoming.url!.replace(/^\/triton/, '') // as app.use('/triton', ...) does
+        void handle(incoming, response, () => response.end('next'))
+      }),
+    )
     expect((await serving.post('/triton/v2/models/m/infer', request)).status).toBe(200)
     expect((await serving.call('GET', '/triton/own')).body.toString()).toBe('next')
   })
@@ -45,11 +55,18 @@ describe('the handler', () => {
   it('is a whole server, which answers what is not of the protocol with 404', async () => {
     const handle = kserve(await loaded())
     const handled: boolean[] = []
-    const serving = await Serving.by(createServer((incoming, response) => void handle(incoming, response).then((each) => handled.push(each))))
+    const serving = await Serving.by(
+      createServer(
+        (incoming, response) => void handle(incoming, response).then((each) => handled.push(each)),
+      ),
+    )
     const own = await Serving.by(createServer(handle))
     for (const each of [serving, own]) {
       expect((await each.post('/v2/models/m/infer', request)).status).toBe(200)
-      expect(await each.get('/metrics')).toEqual({ status: 404, json: { error: expect.stringContaining('/v2 and below') as string } })
+      expect(await each.get('/metrics')).toEqual({
+        status: 404,
+        json: { error: expect.stringContaining('/v2 and below') as string },
+      })
       expect(await each.post('/v3/models/m/infer', request)).toMatchObject({ status: 404 })
       expect((await each.call('HEAD', '/')).status).toBe(404)
     }
@@ -60,13 +77,15 @@ describe('the handler', () => {
     const handle = kserve(await loaded())
     const passed: unknown[][] = []
     const handled: boolean[] = []
-    const serving = await Serving.by(createServer((incoming, response) => {
-      const next = (...given: unknown[]) => {
-        passed.push([incoming.url, ...given])
-        void json(incoming).then((body) => response.end(JSON.stringify(body)))
-      }
-      void handle(incoming, response, next).then((each) => handled.push(each))
-    }))
+    const serving = await Serving.by(
+      createServer((incoming, response) => {
+        const next = (...given: unknown[]) => {
+          passed.push([incoming.url, ...given])
+          void json(incoming).then((body) => response.end(JSON.stringify(body)))
+        }
+        void handle(incoming, response, next).then((each) => handled.push(each))
+      }),
+    )
     expect(await serving.post('/own', [7])).toMatchObject({ status: 200, json: [7] })
     expect((await serving.get('/v2/nothing')).status).toBe(404)
     expect([passed, handled]).toEqual([[['/own']], [false, true]])
@@ -74,15 +93,29 @@ describe('the handler', () => {
 
   it('says where to be mounted when the body has been read before', async () => {
     const handle = kserve(await loaded())
-    const serving = await Serving.by(createServer((incoming, response) => void json(incoming).then(() => handle(incoming, response))))
-    expect(await serving.post('/v2/models/m/infer', request)).toMatchObject({ status: 500, json: { error: expect.stringContaining('before any middleware') as string } })
+    const serving = await Serving.by(
+      createServer((incoming, response) => void json(incoming).then(() => handle(incoming, response))),
+    )
+    expect(await serving.post('/v2/models/m/infer', request)).toMatchObject({
+      status: 500,
+      json: { error: expect.stringContaining('before any middleware') as string },
+    })
   })
 
   it('answers many at once through one connection each, and batches them', async () => {
     const engine = await loaded()
     const serving = await Serving.of(engine)
-    const answers = await Promise.all(Array.from({ length: 64 }, (_, at) => serving.post('/v2/models/m/infer', { id: String(at), inputs: [{ ...request.inputs[0], data: [at, 0, 0, 0] }] })))
-    expect(answers.map(({ json: { id, outputs } }) => [id, outputs[0].data[0]])).toEqual(answers.map((_, at) => [String(at), at]))
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, (_, at) =>
+        serving.post('/v2/models/m/infer', {
+          id: String(at),
+          inputs: [{ ...request.inputs[0], data: [at, 0, 0, 0] }],
+        }),
+      ),
+    )
+    expect(answers.map(({ json: { id, outputs } }) => [id, outputs[0].data[0]])).toEqual(
+      answers.map((_, at) => [String(at), at]),
+    )
     expect(engine.model('m').stats().inferenceCount).toBe(64)
   })
 })
@@ -94,12 +127,18 @@ describe('options', () => {
   ] // prettier-ignore
   it.each(wrong)('refuse %s %s', (name, value) => {
     const engine = ownEngine()
-    expect(() => kserve(engine, { [name]: value })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: `options.${name}` }))
+    expect(() => kserve(engine, { [name]: value })).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: `options.${name}` }),
+    )
   })
 
   it('are refused with what is no engine', () => {
-    expect(() => kserve({} as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }))
-    expect(() => kserve(ownEngine(), null as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG' }))
+    expect(() => kserve({} as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }),
+    )
+    expect(() => kserve(ownEngine(), null as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG' }),
+    )
   })
 
   it('are by default what the documentation says', () => {
@@ -107,10 +146,14 @@ describe('options', () => {
     const bytes: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 }
     const valueOf = (text: string) => {
       const [, digits, unit] = /^([\d ]+?)(?: (MiB|GiB))?$/.exec(text) ?? []
-      return digits === undefined ? text.replaceAll(/[`']/g, '') : String(Number(digits.replaceAll(' ', '')) * (unit === undefined ? 1 : bytes[unit]!))
+      return digits === undefined
+        ? text.replaceAll(/[`']/g, '')
+        : String(Number(digits.replaceAll(' ', '')) * (unit === undefined ? 1 : bytes[unit]!))
     }
     const defaults = Object.entries(checkKserveOptions({})).map(([name, value]) => [name, String(value)])
-    expect(Object.fromEntries([...rows].map(([, name, text]) => [name!, valueOf(text!)]))).toEqual(Object.fromEntries(defaults))
+    expect(Object.fromEntries([...rows].map(([, name, text]) => [name!, valueOf(text!)]))).toEqual(
+      Object.fromEntries(defaults),
+    )
   })
 
   it('are all in the documentation, with every status', () => {
@@ -121,8 +164,16 @@ describe('options', () => {
     expect(names.length).toBe(12)
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
     const failures = readFileSync('src/kserve/http-failure.ts', 'utf8')
-    const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({ code: code!, status: status! }))
+    const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({
+      code: code!,
+      status: status!,
+    }))
     const rows = page.split('\n').filter((line) => /^\| \d{3} \|/.test(line))
-    expect(codes.filter(({ code, status }) => !rows.some((row) => row.startsWith(`| ${status} |`) && row.includes(`\`${code}\``)))).toEqual([])
+    expect(
+      codes.filter(
+        ({ code, status }) =>
+          !rows.some((row) => row.startsWith(`| ${status} |`) && row.includes(`\`${code}\``)),
+      ),
+    ).toEqual([])
   })
 })

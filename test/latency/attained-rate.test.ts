@@ -20,7 +20,9 @@ describe('the rate that a load attains', () => {
   })
 
   it('is that of the second best of them: neither what was slow at first nor what met something else', () => {
-    const windows = [4, 2, 1, 0.5, 3, 1].flatMap((ms) => Array<number>(Math.max(4, Math.ceil(10 / ms))).fill(ms))
+    const windows = [4, 2, 1, 0.5, 3, 1].flatMap((ms) =>
+      Array<number>(Math.max(4, Math.ceil(10 / ms))).fill(ms),
+    )
     expect(said(windows)![1]).toBeCloseTo(10, 6)
   })
 

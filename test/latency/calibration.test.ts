@@ -3,10 +3,19 @@ import { calibrate, type RunSample } from '../../src/latency/calibration.ts'
 import { RunTimes } from '../../src/latency/run-times.ts'
 import type { MailedTensor } from '../../src/tensor.ts'
 
-const floats = (row: number): MailedTensor => ({ type: 'float32', dims: [1, row], data: new Float32Array(row).buffer })
+const floats = (row: number): MailedTensor => ({
+  type: 'float32',
+  dims: [1, row],
+  data: new Float32Array(row).buffer,
+})
 
 /** The batch sizes that are measured, with runs of `runMs`, and how often each is run. */
-async function measured(feeds: readonly (MailedTensor | null)[], maxBatchSize: number, preferred: readonly number[] = [], runMs = (_rows: number) => 1) {
+async function measured(
+  feeds: readonly (MailedTensor | null)[],
+  maxBatchSize: number,
+  preferred: readonly number[] = [],
+  runMs = (_rows: number) => 1,
+) {
   const runs = new Map<number, number>()
   const run: RunSample = async (given) => {
     const rows = (given.find((feed) => feed !== null) as MailedTensor).dims[0]!
@@ -33,13 +42,22 @@ describe('calibration', () => {
     ['rows of no byte', [floats(0)], 2 ** 17],
     ['rows of 600 KB', [null, floats(150_000)], 128],
     ['rows of 300 MB', [{ type: 'uint8', dims: [1, 3e8], data: new ArrayBuffer(3e8) } as const], 1],
-    ['rows of many strings', [{ type: 'string', dims: [1, 2048], data: Array.from({ length: 2048 }, () => 'a') } as const], 256],
-  ])('ends where inputs would need much memory, however many rows are allowed: %s', async (_, feeds, largest) => {
-    expect((await measured(feeds, 2 ** 31 - 1)).at(-1)).toBe(largest)
-  })
+    [
+      'rows of many strings',
+      [{ type: 'string', dims: [1, 2048], data: Array.from({ length: 2048 }, () => 'a') } as const],
+      256,
+    ],
+  ])(
+    'ends where inputs would need much memory, however many rows are allowed: %s',
+    async (_, feeds, largest) => {
+      expect((await measured(feeds, 2 ** 31 - 1)).at(-1)).toBe(largest)
+    },
+  )
 
   it('does not measure each of many preferred sizes', async () => {
     const preferred = Array.from({ length: 1000 }, (_, index) => index + 1)
-    expect(await measured([floats(4)], 1000, preferred)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000])
+    expect(await measured([floats(4)], 1000, preferred)).toEqual([
+      1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000,
+    ])
   })
 })

@@ -25,7 +25,12 @@ export class ClosedLoop {
   /** When each request was answered, and how long that took. */
   readonly answers: [atMs: number, tookMs: number][] = []
   readonly #queue: RequestQueue<WaitingRequest>
-  readonly #level = new PriorityLevels({ priorityLevels: 0, defaultPriorityLevel: 0, defaultPolicy: noPolicy, policies: new Map() }).of(undefined)
+  readonly #level = new PriorityLevels({
+    priorityLevels: 0,
+    defaultPriorityLevel: 0,
+    defaultPolicy: noPolicy,
+    policies: new Map(),
+  }).of(undefined)
   /** The one that runs, and the one that was handed ahead. */
   #handed: Handed[] = []
 
@@ -34,7 +39,13 @@ export class ClosedLoop {
     this.callers = callers
     this.runMs = runMs
     const owner = { dropped: () => {}, takeBack: () => false, wake: () => this.#offer() }
-    this.#queue = new RequestQueue<WaitingRequest>({ ...limits, holdUntilQueued: 0 }, this.clock, owner, null, this.division)
+    this.#queue = new RequestQueue<WaitingRequest>(
+      { ...limits, holdUntilQueued: 0 },
+      this.clock,
+      owner,
+      null,
+      this.division,
+    )
     this.#call(callers)
   }
 
@@ -48,8 +59,14 @@ export class ClosedLoop {
 
   /** Requests per millisecond, and what 99 of 100 of them took at most, and all, between two moments. */
   figures(fromMs: number, toMs: number): { perMs: number; p99Ms: number; longestMs: number } {
-    const tookMs = this.answers.flatMap(([atMs, took]) => (atMs >= fromMs && atMs < toMs ? took : [])).sort((a, b) => a - b)
-    return { perMs: tookMs.length / (toMs - fromMs), p99Ms: tookMs[Math.floor(0.99 * tookMs.length)]!, longestMs: tookMs.at(-1)! }
+    const tookMs = this.answers
+      .flatMap(([atMs, took]) => (atMs >= fromMs && atMs < toMs ? took : []))
+      .sort((a, b) => a - b)
+    return {
+      perMs: tookMs.length / (toMs - fromMs),
+      p99Ms: tookMs[Math.floor(0.99 * tookMs.length)]!,
+      longestMs: tookMs.at(-1)!,
+    }
   }
 
   #finish(): void {
@@ -59,7 +76,17 @@ export class ClosedLoop {
     this.#offer()
     this.sizes.push(entries.length)
     const others = this.#queue.count + this.#handed.length
-    if (this.division?.finished(entries.length, entries.length, takenAtMs, others, this.#queue.rows, this.clock.nowMs())) this.#queue.resize()
+    if (
+      this.division?.finished(
+        entries.length,
+        entries.length,
+        takenAtMs,
+        others,
+        this.#queue.rows,
+        this.clock.nowMs(),
+      )
+    )
+      this.#queue.resize()
     for (const { enqueuedAtMs } of entries) {
       this.#passes(this.answerMs)
       this.answers.push([this.clock.nowMs(), this.clock.nowMs() - enqueuedAtMs])
@@ -84,10 +111,17 @@ export class ClosedLoop {
     while (this.#handed.length < 2) {
       const [running] = this.#handed
       const nowMs = this.clock.nowMs()
-      const formed = this.#queue.take(running === undefined, running === undefined ? 0 : Math.max(0, running.endMs - nowMs))
+      const formed = this.#queue.take(
+        running === undefined,
+        running === undefined ? 0 : Math.max(0, running.endMs - nowMs),
+      )
       if (formed === null) return
       const startMs = Math.max(nowMs, running?.endMs ?? 0)
-      this.#handed.push({ entries: formed.entries, takenAtMs: nowMs, endMs: startMs + this.runMs(formed.entries.length) })
+      this.#handed.push({
+        entries: formed.entries,
+        takenAtMs: nowMs,
+        endMs: startMs + this.runMs(formed.entries.length),
+      })
     }
   }
 }

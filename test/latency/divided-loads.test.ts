@@ -3,10 +3,20 @@ import { describe, expect, it } from 'vitest'
 import type { BatchLimits } from '../../src/config/batching.ts'
 import { ClosedLoop } from './closed-loop.ts'
 
-const limits: BatchLimits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+const limits: BatchLimits = {
+  maxBatchSize: 64,
+  preferredBatchSizes: [],
+  maxQueueDelayMs: 0,
+  joinRequests: true,
+}
 
 /** What loads give where they may be divided, by what they give where not, from the first second to the fifth. */
-function compared(callers: number, runMs: (rows: number) => number, change: (loop: ClosedLoop, ms: number) => void = () => {}, [fromMs, endMs]: readonly [number, number] = [1000, 5000]) {
+function compared(
+  callers: number,
+  runMs: (rows: number) => number,
+  change: (loop: ClosedLoop, ms: number) => void = () => {},
+  [fromMs, endMs]: readonly [number, number] = [1000, 5000],
+) {
   const [divided, whole] = [true, false].map((divides) => {
     const loop = new ClosedLoop(limits, callers, runMs, divides)
     for (let ms = 0; ms < endMs; ms += 50) {
@@ -15,7 +25,11 @@ function compared(callers: number, runMs: (rows: number) => number, change: (loo
     }
     return loop.figures(fromMs, endMs)
   }) as [ReturnType<ClosedLoop['figures']>, ReturnType<ClosedLoop['figures']>]
-  return { rate: divided.perMs / whole.perMs, p99: divided.p99Ms / whole.p99Ms, longest: divided.longestMs / whole.longestMs }
+  return {
+    rate: divided.perMs / whole.perMs,
+    p99: divided.p99Ms / whole.p99Ms,
+    longest: divided.longestMs / whole.longestMs,
+  }
 }
 
 describe('callers in turn before the queue and a worker', () => {
@@ -29,9 +43,12 @@ describe('callers in turn before the queue and a worker', () => {
     expect(compared(64, (rows) => 0.02 + 0.002 * rows).rate).toBeGreaterThan(1.5)
   })
 
-  it.each([33, 64, 90])('lose nothing by it where a run takes as long however few rows it has (%d callers)', (callers) => {
-    expect(compared(callers, () => 0.2).rate).toBeGreaterThan(0.98)
-  })
+  it.each([33, 64, 90])(
+    'lose nothing by it where a run takes as long however few rows it has (%d callers)',
+    (callers) => {
+      expect(compared(callers, () => 0.2).rate).toBeGreaterThan(0.98)
+    },
+  )
 
   it('lose hardly anything though their number changes all the time, and soon nothing', () => {
     const change = (loop: ClosedLoop, ms: number) => void (loop.callers = ms % 300 < 150 ? 64 : 30)
@@ -41,12 +58,15 @@ describe('callers in turn before the queue and a worker', () => {
     expect(p99).toBeLessThan(1.1)
   })
 
-  it.each(Array.from({ length: 12 }, (_, index) => 20 + 10 * index))('are served as a whole again where fewer are left in the middle of a trial (%d ms)', (changedAtMs) => {
-    const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
-    loop.callers = 40
-    loop.until(3000)
-    expect(loop.sizes.slice(-1000).filter((rows) => rows < 40).length).toBeLessThan(300)
-  })
+  it.each(Array.from({ length: 12 }, (_, index) => 20 + 10 * index))(
+    'are served as a whole again where fewer are left in the middle of a trial (%d ms)',
+    (changedAtMs) => {
+      const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
+      loop.callers = 40
+      loop.until(3000)
+      expect(loop.sizes.slice(-1000).filter((rows) => rows < 40).length).toBeLessThan(300)
+    },
+  )
 
   it('are served as a whole again where fewer are left in a trial, none of which is waited for in vain', () => {
     for (let changedAtMs = 10; changedAtMs < 60; changedAtMs++) {
@@ -57,8 +77,15 @@ describe('callers in turn before the queue and a worker', () => {
   })
 
   it('lose little whatever their numbers and runs are, and none waits for long', () => {
-    const phase = fc.record({ callers: fc.integer({ min: 1, max: 100 }), ms: fc.integer({ min: 1, max: 20 }) })
-    const history = fc.record({ phases: fc.array(phase, { minLength: 1, maxLength: 4 }), fixedMs: fc.double({ min: 0.02, max: 0.5, noNaN: true }), rowMs: fc.double({ min: 0, max: 0.01, noNaN: true }) })
+    const phase = fc.record({
+      callers: fc.integer({ min: 1, max: 100 }),
+      ms: fc.integer({ min: 1, max: 20 }),
+    })
+    const history = fc.record({
+      phases: fc.array(phase, { minLength: 1, maxLength: 4 }),
+      fixedMs: fc.double({ min: 0.02, max: 0.5, noNaN: true }),
+      rowMs: fc.double({ min: 0, max: 0.01, noNaN: true }),
+    })
     const rates = fc.sample(history, 30).map(({ phases, fixedMs, rowMs }) => {
       const turns = phases.flatMap(({ callers, ms }) => Array.from({ length: ms }, () => callers))
       const runMs = (rows: number) => fixedMs + rowMs * rows
@@ -67,7 +94,9 @@ describe('callers in turn before the queue and a worker', () => {
       expect(longest).toBeLessThan(3)
       return rate
     })
-    expect(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length).toBeGreaterThan(Math.log(0.97))
+    expect(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length).toBeGreaterThan(
+      Math.log(0.97),
+    )
     // Fewer callers than before may come to be in two batches that follow each other, with or without parts: that is chance.
     expect(rates.filter((rate) => rate < 0.93).length).toBeLessThanOrEqual(3)
   }, 30_000)

@@ -9,7 +9,9 @@ it('a request is estimated at 0 ms, which says that nobody can tell, when no ins
   const times = new Estimator(runTimes, limits, 0, 1, 1)
   expect(times.estimatedAnswerMs('', 1, 0, [], 0)).toBe(0)
   expect(times.estimatedAnswerMs('', 1, 100, [], 0)).toBe(0)
-  expect(times.estimatedAnswerMs('', 1, 0, [{ worker: { freeInMs: 0, sharing: () => 1 } }], 0)).toBeGreaterThan(5)
+  expect(
+    times.estimatedAnswerMs('', 1, 0, [{ worker: { freeInMs: 0, sharing: () => 1 } }], 0),
+  ).toBeGreaterThan(5)
 })
 
 describe('where all that is under way fits one batch', () => {
@@ -20,7 +22,15 @@ describe('where all that is under way fits one batch', () => {
   function ran(times: Estimator, requests = [request, request]): boolean {
     for (let run = 0; run < 100; run++) {
       const startMs = run + 0.5
-      if (times.observe({ requests, rows: 64, timeline: { takenAtMs: startMs, startMs, inferEndMs: run + 1 } }, 0, 0, run + 1)) return true
+      if (
+        times.observe(
+          { requests, rows: 64, timeline: { takenAtMs: startMs, startMs, inferEndMs: run + 1 } },
+          0,
+          0,
+          run + 1,
+        )
+      )
+        return true
     }
     return false
   }
@@ -41,7 +51,10 @@ describe('where all that is under way fits one batch', () => {
   })
 
   it('batches have the size that a latency target, or a search for the best one, gives them', () => {
-    const [targeted, searched] = [new Estimator(new RunTimes(), limits, 1000, 1, 1), new Estimator(new RunTimes(), limits, 0, 1, 1, true)]
+    const [targeted, searched] = [
+      new Estimator(new RunTimes(), limits, 1000, 1, 1),
+      new Estimator(new RunTimes(), limits, 0, 1, 1, true),
+    ]
     ran(targeted)
     expect(targeted.sizer).toBe(targeted.target)
     expect(ran(searched)).toBe(false)

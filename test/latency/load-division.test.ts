@@ -3,7 +3,12 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { BatchLimits } from '../../src/config/batching.ts'
 import { LoadDivision } from '../../src/latency/load-division.ts'
 
-const limits: BatchLimits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+const limits: BatchLimits = {
+  maxBatchSize: 64,
+  preferredBatchSizes: [],
+  maxQueueDelayMs: 0,
+  joinRequests: true,
+}
 
 /** What callers in turn do: as long as they fit one batch, that runs and is answered; else runs and answers overlap. */
 class Callers {
@@ -27,7 +32,14 @@ class Callers {
     const tookMs = this.runMs(rows)
     const takenAtMs = isAll ? this.nowMs + answersMs : this.nowMs
     this.nowMs += isAll ? answersMs + tookMs : Math.max(answersMs, tookMs / this.instances)
-    return this.division.finished(rows, rows, takenAtMs, isAll ? 0 : 1, Math.max(0, this.callers - (this.instances + 1) * rows), this.nowMs)
+    return this.division.finished(
+      rows,
+      rows,
+      takenAtMs,
+      isAll ? 0 : 1,
+      Math.max(0, this.callers - (this.instances + 1) * rows),
+      this.nowMs,
+    )
   }
 
   /** Sizes of batches until then, each counted once where it follows itself. */
@@ -243,7 +255,12 @@ describe('a load that fits one batch', () => {
   })
 
   it('of bursts, however they follow each other, is never kept in parts: these cannot give more', () => {
-    const bursts = fc.record({ instances: fc.integer({ min: 1, max: 5 }), rows: fc.integer({ min: 24, max: 64 }), everyMs: fc.double({ min: 0.5, max: 600, noNaN: true }), runShare: fc.double({ min: 0.01, max: 0.8, noNaN: true }) })
+    const bursts = fc.record({
+      instances: fc.integer({ min: 1, max: 5 }),
+      rows: fc.integer({ min: 24, max: 64 }),
+      everyMs: fc.double({ min: 0.5, max: 600, noNaN: true }),
+      runShare: fc.double({ min: 0.01, max: 0.8, noNaN: true }),
+    })
     fc.assert(
       fc.property(bursts, ({ instances, rows, everyMs, runShare }) => {
         const division = new LoadDivision(limits)
@@ -251,13 +268,21 @@ describe('a load that fits one batch', () => {
         let runsInParts = 0
         for (let burst = 1; burst < 3000; burst++) {
           const parts: number[] = []
-          for (let left = rows; left > 0; left -= parts.at(-1)!) parts.push(Math.min(left, division.limits().preferredBatchSizes[0] ?? 64))
+          for (let left = rows; left > 0; left -= parts.at(-1)!)
+            parts.push(Math.min(left, division.limits().preferredBatchSizes[0] ?? 64))
           const [atMs, runMs] = [burst * everyMs, (runShare * everyMs) / parts.length]
           if (parts.length > 1) runsInParts++
           for (const [index, part] of parts.entries()) {
             const takenAtMs = atMs + (instances > 1 ? 0 : Math.max(0, index - 1) * runMs)
             const leftRows = parts.slice(index + 2).reduce((sum, each) => sum + each, 0)
-            division.finished(part, part, takenAtMs, parts.length - 1 - index, instances > 1 ? 0 : leftRows, atMs + (index + 1) * runMs)
+            division.finished(
+              part,
+              part,
+              takenAtMs,
+              parts.length - 1 - index,
+              instances > 1 ? 0 : leftRows,
+              atMs + (index + 1) * runMs,
+            )
           }
         }
         expect(runsInParts).toBeLessThan(600)

@@ -7,7 +7,11 @@ import { seen } from './seen.ts'
 describe('RunTimes', () => {
   it('knows nothing of a bucket that was not run', () => {
     const runTimes = seen({ 1: 5 })
-    expect([runTimes.knows(''), runTimes.knows('other'), runTimes.p99Ms('other', 1)]).toEqual([true, false, 0])
+    expect([runTimes.knows(''), runTimes.knows('other'), runTimes.p99Ms('other', 1)]).toEqual([
+      true,
+      false,
+      0,
+    ])
   })
 
   it('lies between measured sizes, and above the largest grows in proportion', () => {
@@ -68,7 +72,15 @@ describe('RunTimes', () => {
 describe('estimatedAnswerMs', () => {
   const runTimes = seen({ 1: 10, 4: 20 })
   const estimate = (rows: number, backlog: Partial<Backlog>, of = runTimes) =>
-    estimatedAnswerMs(of, '', rows, { rowsAhead: 0, batchRows: 4, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1, ...backlog }) - admissionMarginMs
+    estimatedAnswerMs(of, '', rows, {
+      rowsAhead: 0,
+      batchRows: 4,
+      joiningRowsPerMs: 0,
+      instances: 1,
+      freeInMs: 0,
+      sharing: 1,
+      ...backlog,
+    }) - admissionMarginMs
 
   /** What is kept free of runs that never differed. */
   const reserveMs = (runMs: number, runs: number) => 0.05 * runMs * Math.sqrt(runs)
@@ -80,16 +92,22 @@ describe('estimatedAnswerMs', () => {
   it('adds what runs and the full batches ahead, divided among the instances', () => {
     expect(estimate(1, { freeInMs: 7 })).toBeCloseTo(17 + reserveMs(10, 2))
     expect(estimate(1, { freeInMs: 7, rowsAhead: 8 })).toBeCloseTo(7 + 40 + 10 + reserveMs(10, 4))
-    expect(estimate(1, { freeInMs: 7, rowsAhead: 8, instances: 2 })).toBeCloseTo(7 + 20 + 10 + reserveMs(10, 3))
+    expect(estimate(1, { freeInMs: 7, rowsAhead: 8, instances: 2 })).toBeCloseTo(
+      7 + 20 + 10 + reserveMs(10, 3),
+    )
   })
 
   it('reckons with those who join its own batch while it waits', () => {
     expect(estimate(1, { freeInMs: 7, joiningRowsPerMs: 1 })).toBeCloseTo(27 + reserveMs(20, 2))
-    expect(estimate(1, { freeInMs: 10, joiningRowsPerMs: 0.1 })).toBeCloseTo(10 + 10 + 10 / 3 + reserveMs(10 + 10 / 3, 2))
+    expect(estimate(1, { freeInMs: 10, joiningRowsPerMs: 0.1 })).toBeCloseTo(
+      10 + 10 + 10 / 3 + reserveMs(10 + 10 / 3, 2),
+    )
   })
 
   it('reckons with the turns of others on a shared worker', () => {
-    expect(estimate(1, { freeInMs: 1, rowsAhead: 8, sharing: 2 })).toBeCloseTo(1 + 80 + 10 + 10 + reserveMs(10, 6))
+    expect(estimate(1, { freeInMs: 1, rowsAhead: 8, sharing: 2 })).toBeCloseTo(
+      1 + 80 + 10 + 10 + reserveMs(10, 6),
+    )
   })
 
   it('is 0 when nothing is known', () => {
@@ -99,8 +117,12 @@ describe('estimatedAnswerMs', () => {
 
 describe('a latency target', () => {
   const sizes = [1, 2, 3, 4, 5, 6, 7, 8]
-  const choose = (table: Record<number, number>, targetMs: number, present?: number, arrivingRowsPerMs: number | null = null) =>
-    chooseBatchSize(sizes, '', seen(table), targetMs, 1, arrivingRowsPerMs, present)
+  const choose = (
+    table: Record<number, number>,
+    targetMs: number,
+    present?: number,
+    arrivingRowsPerMs: number | null = null,
+  ) => chooseBatchSize(sizes, '', seen(table), targetMs, 1, arrivingRowsPerMs, present)
 
   it('takes the smallest size where larger ones serve no more rows', () => {
     expect(choose({ 1: 10, 2: 20, 4: 40, 8: 80 }, 1000)).toBe(1)
@@ -119,7 +141,9 @@ describe('a latency target', () => {
 
   it('takes a larger size than that only while so many come that enough are left whom it can serve', () => {
     const table = { 1: 10, 8: 24 } // 40 ms allow 5 rows, in 18 ms; of what comes while 8 run, half can wait for them
-    expect([null, 0.1, 0.4, 1].map((arrivingRowsPerMs) => choose(table, 40, undefined, arrivingRowsPerMs))).toEqual([5, 5, 6, 8])
+    expect(
+      [null, 0.1, 0.4, 1].map((arrivingRowsPerMs) => choose(table, 40, undefined, arrivingRowsPerMs)),
+    ).toEqual([5, 5, 6, 8])
   })
 
   it('stays with a size that is good enough', () => {
@@ -129,7 +153,12 @@ describe('a latency target', () => {
 
   it('chooses among preferred sizes only, and again when runs change', () => {
     const runTimes = seen({ 1: 10, 2: 12, 8: 20 })
-    const target = new LatencyTarget({ maxBatchSize: 8, preferredBatchSizes: [2, 8], maxQueueDelayMs: 0, joinRequests: true }, 100, runTimes, 1)
+    const target = new LatencyTarget(
+      { maxBatchSize: 8, preferredBatchSizes: [2, 8], maxQueueDelayMs: 0, joinRequests: true },
+      100,
+      runTimes,
+      1,
+    )
     expect(target.limits('').preferredBatchSizes).toEqual([8])
     expect(target.review('', 1)).toBe(false)
     for (let run = 0; run < 50; run++) runTimes.observe('', 8, 90)

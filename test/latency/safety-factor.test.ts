@@ -10,7 +10,9 @@ const nowMs = 1000
 
 /** Requests answered at {@link nowMs} with these deadlines. */
 const batch = (...deadlinesMs: readonly (number | null)[]) =>
-  deadlinesMs.map((deadlineMs) => Object.assign(new WaitingRequest(1, '', level), { deadlineAtMs: deadlineMs }))
+  deadlinesMs.map((deadlineMs) =>
+    Object.assign(new WaitingRequest(1, '', level), { deadlineAtMs: deadlineMs }),
+  )
 
 describe('SafetyFactor', () => {
   it('grows with requests that are late or dropped, and shrinks a little with those in time', () => {

@@ -3,6 +3,7 @@ import { RunTimes } from '../../src/latency/run-times.ts'
 /** Run times seen so often, by rows. */
 export function seen(table: Record<number, number>, times = 20): RunTimes {
   const runTimes = new RunTimes()
-  for (const [rows, ms] of Object.entries(table)) for (let run = 0; run < times; run++) runTimes.observe('', Number(rows), ms)
+  for (const [rows, ms] of Object.entries(table))
+    for (let run = 0; run < times; run++) runTimes.observe('', Number(rows), ms)
   return runTimes
 }

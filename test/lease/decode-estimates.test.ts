@@ -35,21 +35,36 @@ function png(width: number, height: number): Buffer {
   return bytes
 }
 
-const [urgent, usual] = [1, 2].map((level) => new PriorityLevel(level, noPolicy)) as [PriorityLevel, PriorityLevel]
+const [urgent, usual] = [1, 2].map((level) => new PriorityLevel(level, noPolicy)) as [
+  PriorityLevel,
+  PriorityLevel,
+]
 
 function decoding(clock: FakeClock): ImageDecoding {
   const images = new Map([['x', resolveImageOptions({ width: 2, height: 2 })]])
   const parser = { check: (_: number, { data }: { data: unknown }) => data as never }
-  return new ImageDecoding({ model: 'm', inputs: [{ name: 'x', shape: [1, 3, 2, 2] }], images, optionalInputs: [], parser, stats: new ModelStats(), clock, leases: () => null })
+  return new ImageDecoding({
+    model: 'm',
+    inputs: [{ name: 'x', shape: [1, 3, 2, 2] }],
+    images,
+    optionalInputs: [],
+    parser,
+    stats: new ModelStats(),
+    clock,
+    leases: () => null,
+  })
 }
 
 const nobody: Prepared = { begins: () => true, ready: () => {}, failed: () => {} }
-const begin = (preparation: Preparation, level = usual) => preparation.begin({ level, settled: false, data: [] }, nobody)
+const begin = (preparation: Preparation, level = usual) =>
+  preparation.begin({ level, settled: false, data: [] }, nobody)
 const ask = (of: ImageDecoding, bytes: Buffer) => of.read({ x: bytes })!.preparation
 
 /** Has one image decoded, in so long. */
 async function learn(of: ImageDecoding, clock: FakeClock, bytes: Buffer, ms: number): Promise<void> {
-  const ready = new Promise<void>((resolve) => ask(of, bytes).begin({ level: usual, settled: false, data: [] }, { ...nobody, ready: () => resolve() }))
+  const ready = new Promise<void>((resolve) =>
+    ask(of, bytes).begin({ level: usual, settled: false, data: [] }, { ...nobody, ready: () => resolve() }),
+  )
   await until(() => decoder.waiting.length === 1)
   clock.advanceBy(ms)
   decoder.waiting.pop()!()
@@ -64,7 +79,9 @@ describe('when an image would be decoded', () => {
     expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe(0)
     await learn(model, clock, png(100, 100), 10)
     await learn(model, clock, png(400, 400), 40)
-    expect([png(100, 100), png(400, 400), png(50, 100)].map((each) => ask(model, each).estimate(usual).inMs)).toEqual([10, 40, 5])
+    expect(
+      [png(100, 100), png(400, 400), png(50, 100)].map((each) => ask(model, each).estimate(usual).inMs),
+    ).toEqual([10, 40, 5])
     for (let count = 0; count < 3; count++) begin(ask(model, png(400, 400)))
     await until(() => decoder.waiting.length === 1)
     clock.advanceBy(15) // of the 40 of the first
@@ -87,15 +104,27 @@ describe('when an image would be decoded', () => {
     expect(ask(model, png(100, 100)).estimate(usual)).toMatchObject({ inMs: 800, isNext: false })
     const runTimes = seen({ 1: 5 })
     const backlog = { rowsAhead: 0, batchRows: 8, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1 }
-    expect(estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 10, spreadMs: 4, isNext: true } })).toBe(15 + admissionMarginMs)
-    expect(estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 800, spreadMs: 4, isNext: false } })).toBeGreaterThan(805)
+    expect(
+      estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 10, spreadMs: 4, isNext: true } }),
+    ).toBe(15 + admissionMarginMs)
+    expect(
+      estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 800, spreadMs: 4, isNext: false } }),
+    ).toBeGreaterThan(805)
     await drain()
   })
 
   it('waits for what is slower, the decoder or the model, and not for both', () => {
     const runTimes = seen({ 1: 5, 8: 20 })
-    const backlog = { rowsAhead: 80, batchRows: 8, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1 }
-    const readyIn = (inMs: number) => estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs, spreadMs: 0, isNext: false } })
+    const backlog = {
+      rowsAhead: 80,
+      batchRows: 8,
+      joiningRowsPerMs: 0,
+      instances: 1,
+      freeInMs: 0,
+      sharing: 1,
+    }
+    const readyIn = (inMs: number) =>
+      estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs, spreadMs: 0, isNext: false } })
     expect(readyIn(100)).toBe(estimatedAnswerMs(runTimes, '', 1, backlog)) // behind ten batches of 20 ms
     expect(readyIn(1000)).toBeGreaterThan(1005)
     expect(readyIn(1000)).toBeLessThan(1020)

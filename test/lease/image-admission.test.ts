@@ -8,7 +8,11 @@ import { until } from '../support/until.ts'
 import { outcomeOf } from '../scheduling/outcome.ts'
 
 /** Which images were decoded, in that order, and what lets them through. */
-const decoder = vi.hoisted(() => ({ begun: [] as number[], gates: new Map<number, () => void>(), isHeld: false }))
+const decoder = vi.hoisted(() => ({
+  begun: [] as number[],
+  gates: new Map<number, () => void>(),
+  isHeld: false,
+}))
 vi.mock('../../src/image/rgb-pipeline.ts', () => ({
   decodeRgb: async ([, , , which]: Uint8Array, { width, height }: { width: number; height: number }) => {
     decoder.begun.push(which!)
@@ -23,7 +27,12 @@ vi.mock('../../src/image/warm-decoder.ts', () => ({ warmDecoder: async () => {} 
 const engine = sharedEngine()
 const image = (which: number) => ({ x: Buffer.from([0xff, 0xd8, 0xff, which]) })
 const pixels = (value: number) => ({ x: new Float32Array(12).fill(value) })
-const declared = (config: ModelOptions = {}, of = engine) => load(of, small.identity('float32', [3, 2, 2]), { maxBatchSize: 4, inputs: [{ name: 'x', image: {} }], ...config })
+const declared = (config: ModelOptions = {}, of = engine) =>
+  load(of, small.identity('float32', [3, 2, 2]), {
+    maxBatchSize: 4,
+    inputs: [{ name: 'x', image: {} }],
+    ...config,
+  })
 const release = (...which: number[]) => {
   for (const each of which) decoder.gates.get(each)!()
 }
@@ -32,7 +41,8 @@ const releaseAll = () => {
   decoder.isHeld = false
   for (const open of decoder.gates.values()) open()
 }
-const first = async (answer: Promise<{ [name: string]: unknown }>) => ((await answer)['y'] as { data: Float32Array }).data[0]
+const first = async (answer: Promise<{ [name: string]: unknown }>) =>
+  ((await answer)['y'] as { data: Float32Array }).data[0]
 
 beforeEach(() => {
   decoder.begun.length = 0
@@ -77,7 +87,9 @@ describe('a request with an encoded image', () => {
     const model = await declared({}, own)
     const controller = new AbortController()
     const held = outcomeOf(model.infer(image(1)))
-    const gone = [{ signal: controller.signal }, { timeoutMs: 1 }, { deadlineMs: 1 }].map((options, at) => outcomeOf(model.infer(image(2 + at), options)))
+    const gone = [{ signal: controller.signal }, { timeoutMs: 1 }, { deadlineMs: 1 }].map((options, at) =>
+      outcomeOf(model.infer(image(2 + at), options)),
+    )
     controller.abort('withdrawn')
     expect(await Promise.all(gone)).toEqual(['withdrawn', 'ERR_TIMEOUT', 'ERR_DEADLINE'])
     const left = outcomeOf(model.infer(image(5)))
@@ -99,7 +111,13 @@ describe('a request with an encoded image', () => {
 
   it('is decoded before those of less urgent levels, and after those that came before it', async () => {
     const model = await declared({ dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 } })
-    const answers = [[1, 2], [2, 2], [3, 1], [4, 2], [5, 1]].map(([which, priority]) => model.infer(image(which!), { priority: priority! }))
+    const answers = [
+      [1, 2],
+      [2, 2],
+      [3, 1],
+      [4, 2],
+      [5, 1],
+    ].map(([which, priority]) => model.infer(image(which!), { priority: priority! }))
     releaseAll()
     await Promise.all(answers)
     expect(decoder.begun).toEqual([1, 3, 5, 2, 4])
@@ -126,7 +144,9 @@ describe('a request with an encoded image', () => {
   it('has those answered after it that came after it where answers are in order', async () => {
     const model = await declared({ dynamicBatching: { preserveOrdering: true } })
     const ends: number[] = []
-    const answers = [model.infer(image(1)), model.infer(pixels(5))].map(async (answer) => void ends.push((await first(answer))!))
+    const answers = [model.infer(image(1)), model.infer(pixels(5))].map(
+      async (answer) => void ends.push((await first(answer))!),
+    )
     await until(() => model.stats().executionCount === 1)
     expect(ends).toEqual([])
     releaseAll()
@@ -150,11 +170,18 @@ describe('a request with an encoded image', () => {
     await expect(model.infer(image(99))).rejects.toThrow('no image')
     expect(await outcomeOf(model.infer({ x: Buffer.from('no image') }))).toBe('ERR_IMAGE_DECODE')
     expect(await first(model.infer(image(1)))).toBe(1)
-    expect([model.stats().pendingRequestCount, model.stats().refusals.imageDecode, decoder.begun]).toEqual([0, 1, [99, 1]])
+    expect([model.stats().pendingRequestCount, model.stats().refusals.imageDecode, decoder.begun]).toEqual([
+      0,
+      1,
+      [99, 1],
+    ])
   })
 
   it('of several images leaves the line when one of them is none', async () => {
-    const model = await load(engine, small.raised([3, 2, 2]), { maxBatchSize: 4, inputs: [{ name: 'x', image: {} }, { name: 'by' }] })
+    const model = await load(engine, small.raised([3, 2, 2]), {
+      maxBatchSize: 4,
+      inputs: [{ name: 'x', image: {} }, { name: 'by' }],
+    })
     const by = Float32Array.of(2)
     const refused = model.infer({ ...image(99), by })
     const answer = first(model.infer({ ...image(3), by }))
@@ -175,7 +202,11 @@ describe('a request with an encoded image', () => {
 
   it('is another request than pixels of the same bytes', async () => {
     decoder.isHeld = false
-    const model = await load(engine, small.identity('uint8', [3, 1, 4]), { maxBatchSize: 4, responseCache: true, inputs: [{ name: 'x', image: {} }] })
+    const model = await load(engine, small.identity('uint8', [3, 1, 4]), {
+      maxBatchSize: 4,
+      responseCache: true,
+      inputs: [{ name: 'x', image: {} }],
+    })
     const x = new Uint8Array(12).fill(1)
     x.set([0xff, 0xd8, 0xff, 9])
     const { y } = await model.infer({ x })

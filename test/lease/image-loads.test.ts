@@ -8,21 +8,35 @@ import { ownEngine } from '../support/open.ts'
 vi.mock('../../src/image/rgb-pipeline.ts', { spy: true })
 vi.mock('../../src/image/sharp-loader.ts', { spy: true })
 
-const config = (image?: object) => ({ path: small.identity('float32', [3, 4, 4]), maxBatchSize: 4, inputs: [{ name: 'x', ...(image && { image }) }] })
+const config = (image?: object) => ({
+  path: small.identity('float32', [3, 4, 4]),
+  maxBatchSize: 4,
+  inputs: [{ name: 'x', ...(image && { image }) }],
+})
 
 it('a model that takes images is not loaded where sharp is missing, and any other is', async () => {
   const engine = ownEngine()
-  const missing = new InferenceError('ERR_NATIVE_LOAD', 'sharp, which decodes the images, cannot be loaded. Install it: npm install sharp', { name: 'sharp' })
+  const missing = new InferenceError(
+    'ERR_NATIVE_LOAD',
+    'sharp, which decodes the images, cannot be loaded. Install it: npm install sharp',
+    { name: 'sharp' },
+  )
   vi.mocked(loadSharp).mockImplementation(() => Promise.reject(missing))
   onTestFinished(() => void vi.mocked(loadSharp).mockRestore())
-  await expect(engine.load('m', config({}))).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', model: 'm', argument: 'sharp', message: expect.stringMatching(/^inputs\[0\]\.image of model 'm'.*npm install sharp/) })
+  await expect(engine.load('m', config({}))).rejects.toMatchObject({
+    code: 'ERR_NATIVE_LOAD',
+    model: 'm',
+    argument: 'sharp',
+    message: expect.stringMatching(/^inputs\[0\]\.image of model 'm'.*npm install sharp/),
+  })
   expect(engine.models().map(({ name, state }) => [name, state])).not.toContainEqual(['m', 'ready'])
   await engine.load('other', config())
 })
 
 it('a model that takes images has had some decoded when it is ready, of the formats that it lets in', async () => {
   const engine = ownEngine()
-  const formats = () => vi.mocked(decodeRgb).mock.calls.map(([bytes]) => ((bytes as Uint8Array)[0] === 0xff ? 'jpeg' : 'png'))
+  const formats = () =>
+    vi.mocked(decodeRgb).mock.calls.map(([bytes]) => ((bytes as Uint8Array)[0] === 0xff ? 'jpeg' : 'png'))
   await engine.load('both', config({}))
   expect(new Set(formats())).toEqual(new Set(['jpeg', 'png']))
   vi.mocked(decodeRgb).mockClear()

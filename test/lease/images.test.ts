@@ -12,12 +12,15 @@ import { outcomeOf } from '../scheduling/outcome.ts'
 
 const engine = sharedEngine()
 const folder = fileURLToPath(new URL('../../examples/digits/images/', import.meta.url))
-const files = readdirSync(folder).slice(0, 40).map((file) => folder + file)
+const files = readdirSync(folder)
+  .slice(0, 40)
+  .map((file) => folder + file)
 const normalised = { scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
 const size = { width: 40, height: 30 }
 const rowDims = [3, 30, 40]
 
-const images = (type: 'float32' | 'float16' | 'uint8' = 'float32', config: ModelOptions = {}) => load(engine, small.identity(type, rowDims), { maxBatchSize: 8, ...config })
+const images = (type: 'float32' | 'float16' | 'uint8' = 'float32', config: ModelOptions = {}) =>
+  load(engine, small.identity(type, rowDims), { maxBatchSize: 8, ...config })
 /** Keeps all places of the decoder until it is called. */
 function holdDecoder(): () => void {
   const { promise, resolve } = deferred<void>()
@@ -26,22 +29,30 @@ function holdDecoder(): () => void {
   return resolve
 }
 
-const bytesOf = ({ data }: { data: unknown }) => Buffer.from((data as Float32Array).buffer, (data as Float32Array).byteOffset, (data as Float32Array).byteLength)
+const bytesOf = ({ data }: { data: unknown }) =>
+  Buffer.from(
+    (data as Float32Array).buffer,
+    (data as Float32Array).byteOffset,
+    (data as Float32Array).byteLength,
+  )
 
 describe('an image that is decoded into a lease', () => {
-  it.each(['float32', 'float16', 'uint8'] as const)('is what decodeImage() gives, in every bit, as %s', async (dtype) => {
-    const model = await images(dtype)
-    const options = dtype === 'uint8' ? { ...size, dtype } : { ...size, ...normalised, dtype }
-    await Promise.all(
-      files.map(async (file) => {
-        const lease = model.lease()
-        await decodeImage(file, options, { into: lease })
-        const { y } = await lease.infer()
-        expect(bytesOf(y!).equals(bytesOf(await decodeImage(file, options)))).toBe(true)
-      }),
-    )
-    expect(model.stats().leases).toMatchObject({ taken: files.length, inferred: files.length })
-  })
+  it.each(['float32', 'float16', 'uint8'] as const)(
+    'is what decodeImage() gives, in every bit, as %s',
+    async (dtype) => {
+      const model = await images(dtype)
+      const options = dtype === 'uint8' ? { ...size, dtype } : { ...size, ...normalised, dtype }
+      await Promise.all(
+        files.map(async (file) => {
+          const lease = model.lease()
+          await decodeImage(file, options, { into: lease })
+          const { y } = await lease.infer()
+          expect(bytesOf(y!).equals(bytesOf(await decodeImage(file, options)))).toBe(true)
+        }),
+      )
+      expect(model.stats().leases).toMatchObject({ taken: files.length, inferred: files.length })
+    },
+  )
 
   it('is one row of several; the others are zeros', async () => {
     const model = await images()
@@ -49,9 +60,13 @@ describe('an image that is decoded into a lease', () => {
     await decodeImage(files[0]!, { ...size, ...normalised }, { into: lease, row: 1, input: 'x' })
     const { y } = await lease.infer()
     const elements = 3 * 30 * 40
-    const [first, second, third] = [0, 1, 2].map((row) => (y!.data as Float32Array).subarray(row * elements, (row + 1) * elements))
+    const [first, second, third] = [0, 1, 2].map((row) =>
+      (y!.data as Float32Array).subarray(row * elements, (row + 1) * elements),
+    )
     expect([...new Set([...first!, ...third!])]).toEqual([0])
-    expect(bytesOf({ data: second }).equals(bytesOf(await decodeImage(files[0]!, { ...size, ...normalised })))).toBe(true)
+    expect(
+      bytesOf({ data: second }).equals(bytesOf(await decodeImage(files[0]!, { ...size, ...normalised }))),
+    ).toBe(true)
   })
 
   it('has to have memory still, which its holder may have moved away', async () => {
@@ -59,7 +74,11 @@ describe('an image that is decoded into a lease', () => {
     const lease = model.lease(1, { dims: { x: rowDims } })
     const { buffer } = lease.inputs['x']!
     structuredClone(buffer, { transfer: [buffer as ArrayBuffer] })
-    await expect(decodeImage(files[0]!, size, { into: lease })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'", received: 'an empty or detached buffer' })
+    await expect(decodeImage(files[0]!, size, { into: lease })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'x'",
+      received: 'an empty or detached buffer',
+    })
   })
 
   it('has to fit, and the lease to be held', async () => {
@@ -74,7 +93,9 @@ describe('an image that is decoded into a lease', () => {
       [size, { offset: 1 }, 'offset'],
     ] as const
     for (const [options, target, argument] of refused) {
-      await expect(decodeImage(files[0]!, options, { into: lease, ...target } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument })
+      await expect(
+        decodeImage(files[0]!, options, { into: lease, ...target } as never),
+      ).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument })
     }
     const decoding = outcomeOf(decodeImage(files[0]!, size, { into: lease }) as never)
     lease.release()
@@ -83,12 +104,17 @@ describe('an image that is decoded into a lease', () => {
 })
 
 describe('a model that declares an image input', () => {
-  const declared = (image: object = {}, config: ModelOptions = {}) => images('float32', { inputs: [{ name: 'x', image: { ...normalised, ...image } }], ...config })
+  const declared = (image: object = {}, config: ModelOptions = {}) =>
+    images('float32', { inputs: [{ name: 'x', image: { ...normalised, ...image } }], ...config })
 
   it.runIf(runsInPlace)('has the rows of all images that wait where they will be run', async () => {
     const model = await declared({}, { dynamicBatching: { holdUntilQueued: files.length }, maxBatchSize: 1 })
     await Promise.all(files.map((file) => model.infer({ x: readFileSync(file) })))
-    expect(model.stats().leases).toMatchObject({ taken: files.length, rowsInPlace: files.length, rowsCopied: 0 })
+    expect(model.stats().leases).toMatchObject({
+      taken: files.length,
+      rowsInPlace: files.length,
+      rowsCopied: 0,
+    })
   })
 
   it('takes encoded images, as Buffer and as Uint8Array, of many callers at once', async () => {
@@ -96,7 +122,10 @@ describe('a model that declares an image input', () => {
     await Promise.all(
       files.map(async (file, index) => {
         const encoded = readFileSync(file)
-        const { y } = await model.infer({ x: index % 2 === 0 ? encoded : new Uint8Array(encoded) }, { requestId: file })
+        const { y } = await model.infer(
+          { x: index % 2 === 0 ? encoded : new Uint8Array(encoded) },
+          { requestId: file },
+        )
         expect(bytesOf(y!).equals(bytesOf(await decodeImage(file, { ...size, ...normalised })))).toBe(true)
       }),
     )
@@ -113,18 +142,29 @@ describe('a model that declares an image input', () => {
     const { outputs, report } = await model.infer({ x: readFileSync(files[0]!) }, { report: true })
     expect([bytesOf(outputs['y']!).equals(bytesOf(pixels)), report.batchSize]).toEqual([true, 1])
     const sources = files.slice(0, 5).map((file) => ({ x: readFileSync(file) }))
-    for await (const { outputs: each } of model.inferMany(sources)) expect(each!['y']!.dims).toEqual([1, ...rowDims])
+    for await (const { outputs: each } of model.inferMany(sources))
+      expect(each!['y']!.dims).toEqual([1, ...rowDims])
   })
 
   it('refuses what is no image for its own caller alone', async () => {
     const model = await declared({ limitInputBytes: 100_000 })
-    const bad = [new Uint8Array(0), Buffer.from('no image'), new Uint8Array(200_000)].map((x) => outcomeOf(model.infer({ x })))
+    const bad = [new Uint8Array(0), Buffer.from('no image'), new Uint8Array(200_000)].map((x) =>
+      outcomeOf(model.infer({ x })),
+    )
     const good = model.infer({ x: readFileSync(files[0]!) })
     expect(await Promise.all(bad)).toEqual(['ERR_IMAGE_DECODE', 'ERR_IMAGE_DECODE', 'ERR_IMAGE_DECODE'])
     await good
-    expect(await outcomeOf(model.infer({ x: readFileSync(files[0]!) }, { signal: AbortSignal.abort('withdrawn') }))).toBe('withdrawn')
-    expect(await outcomeOf(model.infer({ x: readFileSync(files[0]!) }, { timeoutMs: -1 }))).toBe('ERR_INVALID_ARG')
-    expect(await outcomeOf(model.infer({ x: readFileSync(files[0]!) }, { deadlineMs: 1e-6 }))).toBe('ERR_DEADLINE')
+    expect(
+      await outcomeOf(
+        model.infer({ x: readFileSync(files[0]!) }, { signal: AbortSignal.abort('withdrawn') }),
+      ),
+    ).toBe('withdrawn')
+    expect(await outcomeOf(model.infer({ x: readFileSync(files[0]!) }, { timeoutMs: -1 }))).toBe(
+      'ERR_INVALID_ARG',
+    )
+    expect(await outcomeOf(model.infer({ x: readFileSync(files[0]!) }, { deadlineMs: 1e-6 }))).toBe(
+      'ERR_DEADLINE',
+    )
   })
 
   it('refuses feeds that cannot be read', async () => {
@@ -134,36 +174,65 @@ describe('a model that declares an image input', () => {
     const thrower = () => {
       throw mine
     }
-    const strange = [Object.defineProperty({}, 'x', { get: thrower, enumerable: true }), Object.defineProperty({ x }, 'y', { get: thrower, enumerable: true }), new Proxy({ x }, { ownKeys: thrower })]
-    for (const feeds of strange) await expect(model.infer(feeds as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds', cause: mine })
+    const strange = [
+      Object.defineProperty({}, 'x', { get: thrower, enumerable: true }),
+      Object.defineProperty({ x }, 'y', { get: thrower, enumerable: true }),
+      new Proxy({ x }, { ownKeys: thrower }),
+    ]
+    for (const feeds of strange)
+      await expect(model.infer(feeds as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'feeds',
+        cause: mine,
+      })
   })
 
   it('says what it takes where it is given a path, a promise or an ArrayBuffer', async () => {
     const model = await declared()
     for (const x of [files[0], Promise.resolve(Buffer.alloc(1)), new ArrayBuffer(8)]) {
-      await expect(model.infer({ x } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'", expected: 'an encoded image as a Buffer or Uint8Array, or a Tensor' })
+      await expect(model.infer({ x } as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: "input 'x'",
+        expected: 'an encoded image as a Buffer or Uint8Array, or a Tensor',
+      })
     }
   })
 
   it('takes them beside other inputs, which are to be given as ever, and are read by the call', async () => {
-    const model = await load(engine, small.raised(rowDims), { maxBatchSize: 4, inputs: [{ name: 'x', image: {} }, { name: 'by' }] })
+    const model = await load(engine, small.raised(rowDims), {
+      maxBatchSize: 4,
+      inputs: [{ name: 'x', image: {} }, { name: 'by' }],
+    })
     const x = readFileSync(files[0]!)
     const feeds = { x, by: Float32Array.of(3) }
     const answer = model.infer(feeds)
     feeds.by = Float32Array.of(5)
     const { data } = await decodeImage(x, size)
     expect((await answer)['y']!.data).toEqual(data.map((value) => value + 3))
-    await expect(model.infer({ x })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'by'" })
-    await expect(model.infer({ x, by: feeds.by, z: feeds.by })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'z'" })
+    await expect(model.infer({ x })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'by'",
+    })
+    await expect(model.infer({ x, by: feeds.by, z: feeds.by })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'z'",
+    })
     const strange = { get x(): never { throw new Error('not today') } } // prettier-ignore
-    await expect(model.infer(strange as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds' })
+    await expect(model.infer(strange as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'feeds',
+    })
   })
 
   it('waits for the decoder no longer than its request may', async () => {
     const model = await declared()
     const release = holdDecoder()
     const x = readFileSync(files[0]!)
-    const late = [{ timeoutMs: 5 }, { deadlineMs: 5, timeoutMs: 1000 }, { timeoutMs: 1000, signal: AbortSignal.abort('withdrawn') }].map((options) => outcomeOf(model.infer({ x }, options)))
+    const late = [
+      { timeoutMs: 5 },
+      { deadlineMs: 5, timeoutMs: 1000 },
+      { timeoutMs: 1000, signal: AbortSignal.abort('withdrawn') },
+    ].map((options) => outcomeOf(model.infer({ x }, options)))
     expect(await Promise.all(late)).toEqual(['ERR_TIMEOUT', 'ERR_DEADLINE', 'withdrawn'])
     const controller = new AbortController()
     const withdrawn = outcomeOf(model.infer({ x }, { timeoutMs: 1000, signal: controller.signal }))
@@ -191,26 +260,42 @@ describe('a model that declares an image input', () => {
   })
 
   it('of any length, unbatched, or with kept answers takes them as well', async () => {
-    const variable = await load(engine, small.identity('float32', [3, 'H', 'W']), { maxBatchSize: 4, inputs: [{ name: 'x', image: size }] })
+    const variable = await load(engine, small.identity('float32', [3, 'H', 'W']), {
+      maxBatchSize: 4,
+      inputs: [{ name: 'x', image: size }],
+    })
     expect((await variable.infer({ x: readFileSync(files[0]!) }))['y']!.dims).toEqual([1, ...rowDims])
     const kept = await declared({}, { responseCache: true })
     for (let count = 0; count < 2; count++) await kept.infer({ x: readFileSync(files[0]!) })
     expect(kept.stats().responseCache).toMatchObject({ hits: 1, misses: 1 })
-    const whole = await load(engine, small.identityUnbatched('float32', [1, ...rowDims]), { inputs: [{ name: 'x', image: {} }] })
+    const whole = await load(engine, small.identityUnbatched('float32', [1, ...rowDims]), {
+      inputs: [{ name: 'x', image: {} }],
+    })
     expect((await whole.infer({ x: readFileSync(files[0]!) }))['y']!.dims).toEqual([1, ...rowDims])
   })
 
   it('is refused where rows do not lie one behind the other, and where they have an order', async () => {
     const refused = { code: 'ERR_MODEL_CONFIG', argument: 'inputs[0].image' }
-    const along = load(engine, small.identity('float32', ['M', 30, 40]), { maxBatchSize: 4, inputs: [{ name: 'x', batchAxis: 1, image: size }] })
+    const along = load(engine, small.identity('float32', ['M', 30, 40]), {
+      maxBatchSize: 4,
+      inputs: [{ name: 'x', batchAxis: 1, image: size }],
+    })
     await expect(along).rejects.toMatchObject(refused)
-    const sequences = load(engine, small.identity('float32', rowDims), { maxBatchSize: 4, sequence: {}, inputs: [{ name: 'x', image: size }] })
+    const sequences = load(engine, small.identity('float32', rowDims), {
+      maxBatchSize: 4,
+      sequence: {},
+      inputs: [{ name: 'x', image: size }],
+    })
     await expect(sequences).rejects.toMatchObject(refused)
   })
 
   it('goes on over a replacement while images are decoded', async () => {
     const own = ownEngine()
-    const config = { path: small.identity('float32', rowDims), maxBatchSize: 8, inputs: [{ name: 'x', image: normalised }] }
+    const config = {
+      path: small.identity('float32', rowDims),
+      maxBatchSize: 8,
+      inputs: [{ name: 'x', image: normalised }],
+    }
     const model = await own.load('m', config)
     const answers = files.map((file) => model.infer({ x: readFileSync(file) }))
     await own.load('m', config)
@@ -219,15 +304,25 @@ describe('a model that declares an image input', () => {
 
   it('has them decoded as the model says that answers', async () => {
     const own = ownEngine()
-    const config = (scale: number) => ({ path: small.identity('float32', rowDims), maxBatchSize: 8, inputs: [{ name: 'x', image: { scale } }] })
+    const config = (scale: number) => ({
+      path: small.identity('float32', rowDims),
+      maxBatchSize: 8,
+      inputs: [{ name: 'x', image: { scale } }],
+    })
     const model = await own.load('m', config(1))
     const release = holdDecoder()
     const x = readFileSync(files[0]!)
     const answer = model.infer({ x })
     await own.load('m', config(2))
     release()
-    expect(bytesOf((await answer)['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 1 })))).toBe(true) // by the one that had accepted it
-    expect(bytesOf((await own.infer('m', { x }))['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 2 })))).toBe(true)
+    expect(bytesOf((await answer)['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 1 })))).toBe(
+      true,
+    ) // by the one that had accepted it
+    expect(
+      bytesOf((await own.infer('m', { x }))['y']!).equals(
+        bytesOf(await decodeImage(x, { ...size, scale: 2 })),
+      ),
+    ).toBe(true)
   })
 
   it.each([
@@ -243,7 +338,10 @@ describe('a model that declares an image input', () => {
 
 describe('the type of a lease', () => {
   it('has the arrays that a signature names', async () => {
-    const model = await engine.load<{ inputs: { x: Float32Array | Tensor }; outputs: { y: Tensor } }>('typed', { path: small.identity('float32', rowDims), maxBatchSize: 2 })
+    const model = await engine.load<{ inputs: { x: Float32Array | Tensor }; outputs: { y: Tensor } }>(
+      'typed',
+      { path: small.identity('float32', rowDims), maxBatchSize: 2 },
+    )
     const lease = model.lease()
     const x: Float32Array = lease.inputs.x
     // @ts-expect-error: there is no such input

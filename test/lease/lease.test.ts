@@ -20,11 +20,15 @@ function filled(model: Model, value: number, rows = 1): Lease {
 }
 
 /** Asserts that an answer is rows of nothing but these values. */
-async function expectValues(answer: Promise<{ [name: string]: { dims: readonly number[]; data: unknown } }>, ...values: number[]): Promise<void> {
+async function expectValues(
+  answer: Promise<{ [name: string]: { dims: readonly number[]; data: unknown } }>,
+  ...values: number[]
+): Promise<void> {
   const { y } = await answer
   expect(y!.dims).toEqual([values.length, elements])
   const data = y!.data as Float32Array
-  for (const [row, value] of values.entries()) expect(new Set(data.subarray(row * elements, (row + 1) * elements))).toEqual(new Set([value]))
+  for (const [row, value] of values.entries())
+    expect(new Set(data.subarray(row * elements, (row + 1) * elements))).toEqual(new Set([value]))
 }
 
 function expectSum(model: Model): void {
@@ -53,7 +57,8 @@ describe('leased rows', () => {
     for (let round = 0; round < 20; round++) {
       const answers = Array.from({ length: 24 }, (_, caller) => {
         const value = 100 * round + caller
-        if (caller % 5 === 4) return expectValues(model.infer({ x: new Float32Array(elements).fill(value) }), value)
+        if (caller % 5 === 4)
+          return expectValues(model.infer({ x: new Float32Array(elements).fill(value) }), value)
         return expectValues(filled(model, value).infer(), value)
       })
       await Promise.all(answers)
@@ -67,48 +72,67 @@ describe('leased rows', () => {
 
   it.runIf(runsInPlace)('run where they were written, a whole batch of them and parts of one', async () => {
     const model = await bigRows({ dynamicBatching: { holdUntilQueued: 8 } })
-    await Promise.all(Array.from({ length: 8 }, (_, caller) => expectValues(filled(model, caller).infer(), caller)))
+    await Promise.all(
+      Array.from({ length: 8 }, (_, caller) => expectValues(filled(model, caller).infer(), caller)),
+    )
     expect(model.stats().leases).toMatchObject({ inferred: 8, rowsInPlace: 8, rowsCopied: 0 })
     expect(model.stats().executionCount).toBe(1)
     await expectValues(filled(model, 9, 2).infer(), 9, 9)
     expect(model.stats().leases).toMatchObject({ rowsInPlace: 10, rowsCopied: 0 })
   })
 
-  it.runIf(runsInPlace)('close the holes that released ones leave with the rows of others, which alone are copied', async () => {
-    const model = await bigRows({ dynamicBatching: { holdUntilQueued: 8 } })
-    const leases = Array.from({ length: 8 }, (_, caller) => filled(model, caller))
-    leases[2]!.release()
-    leases[5]!.release()
-    const others = [20, 50].map((value) => expectValues(model.infer({ x: new Float32Array(elements).fill(value) }), value))
-    const answers = leases.flatMap((lease, caller) => (lease.held ? [expectValues(lease.infer(), caller)] : []))
-    await Promise.all([...answers, ...others])
-    expect(model.stats()).toMatchObject({ executionCount: 1, leases: { released: 2, inferred: 6, rowsInPlace: 6, rowsCopied: 0 } })
-  })
+  it.runIf(runsInPlace)(
+    'close the holes that released ones leave with the rows of others, which alone are copied',
+    async () => {
+      const model = await bigRows({ dynamicBatching: { holdUntilQueued: 8 } })
+      const leases = Array.from({ length: 8 }, (_, caller) => filled(model, caller))
+      leases[2]!.release()
+      leases[5]!.release()
+      const others = [20, 50].map((value) =>
+        expectValues(model.infer({ x: new Float32Array(elements).fill(value) }), value),
+      )
+      const answers = leases.flatMap((lease, caller) =>
+        lease.held ? [expectValues(lease.infer(), caller)] : [],
+      )
+      await Promise.all([...answers, ...others])
+      expect(model.stats()).toMatchObject({
+        executionCount: 1,
+        leases: { released: 2, inferred: 6, rowsInPlace: 6, rowsCopied: 0 },
+      })
+    },
+  )
 
   it('that are held keep no other waiting', async () => {
     const model = await bigRows()
     const held = Array.from({ length: 40 }, (_, caller) => filled(model, -caller)) // more than there are blocks for
-    await Promise.all(Array.from({ length: 40 }, (_, caller) => expectValues(filled(model, caller).infer(), caller)))
+    await Promise.all(
+      Array.from({ length: 40 }, (_, caller) => expectValues(filled(model, caller).infer(), caller)),
+    )
     await Promise.all(held.map((lease, caller) => expectValues(lease.infer(), -caller)))
     expectSum(model)
   })
 
-  it.runIf(runsInPlace)('lie in no more blocks than can be looked after quickly, however many there are', async () => {
-    const own = ownEngine({ staging: { limitBytes: 2 ** 30 } })
-    const model = await own.load('m', { path: small.bigRow(elements), maxBatchSize: 1 })
-    const leases = Array.from({ length: 2000 }, (_, caller) => filled(model, caller))
-    const blockBytes = 2 * 4 * elements
-    expect(own.stats().staging!.usedBytes).toBeLessThanOrEqual(512 * blockBytes)
-    await Promise.all(leases.map((lease, caller) => expectValues(lease.infer(), caller)))
-    expect(model.stats().leases).toMatchObject({ inferred: 2000, held: 0, rowsInPlace: 512 })
-  })
+  it.runIf(runsInPlace)(
+    'lie in no more blocks than can be looked after quickly, however many there are',
+    async () => {
+      const own = ownEngine({ staging: { limitBytes: 2 ** 30 } })
+      const model = await own.load('m', { path: small.bigRow(elements), maxBatchSize: 1 })
+      const leases = Array.from({ length: 2000 }, (_, caller) => filled(model, caller))
+      const blockBytes = 2 * 4 * elements
+      expect(own.stats().staging!.usedBytes).toBeLessThanOrEqual(512 * blockBytes)
+      await Promise.all(leases.map((lease, caller) => expectValues(lease.infer(), caller)))
+      expect(model.stats().leases).toMatchObject({ inferred: 2000, held: 0, rowsInPlace: 512 })
+    },
+  )
 
   it.runIf(runsInPlace)('lie where they are run in the second burst as in the first', async () => {
     const own = ownEngine({ staging: { limitBytes: 256 * 2 ** 20 } }) // of the process: what others hold of it makes little difference
     const model = await own.load('m', { path: small.bigRow(2 ** 18), maxBatchSize: 1 })
     const burst = async () => {
       const before = model.stats().leases.rowsInPlace
-      const answers = await Promise.all(Array.from({ length: 80 }, (_, caller) => filled(model, caller).infer()))
+      const answers = await Promise.all(
+        Array.from({ length: 80 }, (_, caller) => filled(model, caller).infer()),
+      )
       expect(answers.map(({ y }) => y!.data.at(-1))).toEqual(answers.map((_, caller) => caller))
       return model.stats().leases.rowsInPlace - before
     }
@@ -143,7 +167,8 @@ describe('leased rows', () => {
     const seen = new Float32Array(moved)
     lease.release()
     const before = seen.slice()
-    for (let round = 0; round < 10; round++) await Promise.all([4, 5, 6].map((value) => expectValues(filled(model, value).infer(), value)))
+    for (let round = 0; round < 10; round++)
+      await Promise.all([4, 5, 6].map((value) => expectValues(filled(model, value).infer(), value)))
     expect(seen).toEqual(before)
   })
 
@@ -154,11 +179,18 @@ describe('leased rows', () => {
     await lease.infer()
     expect(lease.held).toBe(false)
     lease.release()
-    await expect(lease.infer()).rejects.toMatchObject({ code: 'ERR_LEASE_ENDED', model: model.name, received: 'its rows were run' })
+    await expect(lease.infer()).rejects.toMatchObject({
+      code: 'ERR_LEASE_ENDED',
+      model: model.name,
+      received: 'its rows were run',
+    })
     expect(() => lease.inputs['x']).toThrow(expect.objectContaining({ code: 'ERR_LEASE_ENDED' }))
     using disposed = model.lease()
     disposed.release()
-    await expect(disposed.infer()).rejects.toMatchObject({ code: 'ERR_LEASE_ENDED', received: 'it was released' })
+    await expect(disposed.infer()).rejects.toMatchObject({
+      code: 'ERR_LEASE_ENDED',
+      received: 'it was released',
+    })
   })
 
   it('are taken back from who holds them for too long, and only from them', async () => {
@@ -168,7 +200,10 @@ describe('leased rows', () => {
     const other = filled(model, 5)
     await until(() => model.stats().leases.expired === 1)
     expect(x!.length).toBe(0)
-    await expect(late.infer()).rejects.toMatchObject({ code: 'ERR_LEASE_ENDED', received: 'it was held for longer than maxHoldMs (20 ms)' })
+    await expect(late.infer()).rejects.toMatchObject({
+      code: 'ERR_LEASE_ENDED',
+      received: 'it was held for longer than maxHoldMs (20 ms)',
+    })
     await expectValues(other.infer(), 5)
     expect(model.stats().leases).toMatchObject({ taken: 2, held: 0, expired: 1, inferred: 1 })
   })
@@ -221,7 +256,11 @@ describe('leased rows', () => {
     await own.load('step', config)
     const run = filled(model, 3)
     const held = filled(model, 4)
-    await own.loadPipeline('m', { inputs: ['x'], steps: [{ model: 'step', inputs: { x: 'x' }, outputs: { y: 'y' } }], outputs: ['y'] })
+    await own.loadPipeline('m', {
+      inputs: ['x'],
+      steps: [{ model: 'step', inputs: { x: 'x' }, outputs: { y: 'y' } }],
+      outputs: ['y'],
+    })
     await expectValues(run.infer(), 3)
     expect(held.held).toBe(true)
     await own.unload('m')
@@ -286,16 +325,25 @@ describe('a lease of', () => {
     const lease = model.lease(2, { dims: { x: [3] } })
     lease.inputs['x']!.set([1, 2, 3, 4, 5, 6])
     const { y } = await lease.infer()
-    expect([y!.dims, [...y!.data]]).toEqual([[2, 3], [1, 2, 3, 4, 5, 6]])
+    expect([y!.dims, [...y!.data]]).toEqual([
+      [2, 3],
+      [1, 2, 3, 4, 5, 6],
+    ])
     for (const options of [{}, { dims: { x: [3, 3] } }, { dims: { x: [-1] } }]) {
-      expect(() => model.lease(1, options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "options.dims['x']" }))
+      expect(() => model.lease(1, options)).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "options.dims['x']" }),
+      )
     }
   })
 
   it('more than there is memory for is refused where it is taken', async () => {
     const model = await load(engine, small.identityVariable('float32'), { maxBatchSize: 4 })
     const lease = model.lease(1, { dims: { x: [2 ** 50] } })
-    const refused = expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'x'", expected: 'rows for which there is memory' })
+    const refused = expect.objectContaining({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'x'",
+      expected: 'rows for which there is memory',
+    })
     expect(() => lease.inputs['x']).toThrow(refused)
     await expect(lease.infer()).rejects.toEqual(refused)
     expectSum(model)
@@ -306,13 +354,20 @@ describe('a lease of', () => {
     const lease = model.lease()
     ;(lease.inputs['x'] as unknown as BigInt64Array).set([1n, 2n, 3n, 4n])
     expect([...(await lease.infer())['y']!.data]).toEqual([1n, 2n, 3n, 4n])
-    expect(() => model.lease(2)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'rows' }))
+    expect(() => model.lease(2)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'rows' }),
+    )
   })
 
   it('rows along another dimension, beside an input that they share, is copied to its batch', async () => {
     const model = await load(engine, scaledBlocks(), { dynamicBatching: { maxQueueDelayMs: 20 } })
     expect(model.metadata.inputs.map(({ batchAxis }) => batchAxis)).toEqual([1, null])
-    const answers = [[1, 2], [3, 2], [2, 2], [2, 5]].map(async ([rows, scale]) => {
+    const answers = [
+      [1, 2],
+      [3, 2],
+      [2, 2],
+      [2, 5],
+    ].map(async ([rows, scale]) => {
       const lease = model.lease(rows)
       const { x, scale: shared } = lease.inputs
       expect([x!.length, shared!.length]).toEqual([2 * rows! * 1024, 1])
@@ -323,24 +378,47 @@ describe('a lease of', () => {
       expect([y!.dims, Array.from(y!.data as Float32Array)]).toEqual([[2, rows, 1024], expected])
     })
     await Promise.all(answers)
-    expect(model.stats()).toMatchObject({ inferenceCount: 8, executionCount: 2, leases: { inferred: 4, rowsInPlace: 0, rowsCopied: 8 } })
+    expect(model.stats()).toMatchObject({
+      inferenceCount: 8,
+      executionCount: 2,
+      leases: { inferred: 4, rowsInPlace: 0, rowsCopied: 8 },
+    })
   })
 
   it('a model with sequences is refused', async () => {
-    const model = await load(engine, growing(), { maxBatchSize: 4, sequence: { state: [{ input: 'past', output: 'all' }] } })
-    expect(() => model.lease()).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'lease' }))
+    const model = await load(engine, growing(), {
+      maxBatchSize: 4,
+      sequence: { state: [{ input: 'past', output: 'all' }] },
+    })
+    expect(() => model.lease()).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'lease' }),
+    )
     expect((await model.sequence().infer({ x: Float32Array.of(3) }))['sum']!.data[0]).toBe(3)
   })
 
   it('what cannot be leased is refused', async () => {
     const strings = await load(engine, small.stringConcat())
-    expect(() => strings.lease()).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'a'" }))
+    expect(() => strings.lease()).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'a'" }),
+    )
     const model = await bigRows()
-    for (const rows of [0, 9, 1.5, '1']) expect(() => model.lease(rows as number)).toThrow(expect.objectContaining({ argument: 'rows' }))
-    for (const maxHoldMs of [0, -1, NaN, 2 ** 31]) expect(() => model.lease(1, { maxHoldMs })).toThrow(expect.objectContaining({ argument: 'options.maxHoldMs' }))
-    expect(() => model.lease(1, { hold: 1 } as never)).toThrow(expect.objectContaining({ argument: 'options.hold' }))
-    const unreadable = new Proxy([], { get: () => { throw new Error('mine') } })
-    expect(() => model.lease(1, { dims: { x: unreadable } })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "options.dims['x']" }))
+    for (const rows of [0, 9, 1.5, '1'])
+      expect(() => model.lease(rows as number)).toThrow(expect.objectContaining({ argument: 'rows' }))
+    for (const maxHoldMs of [0, -1, NaN, 2 ** 31])
+      expect(() => model.lease(1, { maxHoldMs })).toThrow(
+        expect.objectContaining({ argument: 'options.maxHoldMs' }),
+      )
+    expect(() => model.lease(1, { hold: 1 } as never)).toThrow(
+      expect.objectContaining({ argument: 'options.hold' }),
+    )
+    const unreadable = new Proxy([], {
+      get: () => {
+        throw new Error('mine')
+      },
+    })
+    expect(() => model.lease(1, { dims: { x: unreadable } })).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "options.dims['x']" }),
+    )
     expect(() => model.lease(1, { dims: { z: [1] } })).toThrow(expect.objectContaining({ argument: 'input' }))
   })
 })

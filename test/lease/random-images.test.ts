@@ -23,14 +23,27 @@ function noise(side: number, seed: number): Sharp {
   return sharp(pixels, { raw: { width: side, height: side, channels: 3 } })
 }
 
-const files = await Promise.all(Array.from({ length: 12 }, (_, at) => (at % 4 === 3 ? noise(20 + 9 * at, at).png() : noise(20 + 9 * at, at).jpeg()).toBuffer()))
-const damaged = [Buffer.from('no image'), Buffer.alloc(0), files[2]!.subarray(0, 200), files[8]!.subarray(0, files[8]!.length / 2)]
+const files = await Promise.all(
+  Array.from({ length: 12 }, (_, at) =>
+    (at % 4 === 3 ? noise(20 + 9 * at, at).png() : noise(20 + 9 * at, at).jpeg()).toBuffer(),
+  ),
+)
+const damaged = [
+  Buffer.from('no image'),
+  Buffer.alloc(0),
+  files[2]!.subarray(0, 200),
+  files[8]!.subarray(0, files[8]!.length / 2),
+]
 
 /** What plain onnxruntime-node makes of each of them alone. */
 const rows = await Promise.all(
   files.map(async (file) => {
     const { data } = await decodeImage(file, { ...image, width, height })
-    return (await runPlain(small.identity('float32', rowDims), { x: { type: 'float32', dims: [1, ...rowDims], data } }))['y']!.data as Float32Array
+    return (
+      await runPlain(small.identity('float32', rowDims), {
+        x: { type: 'float32', dims: [1, ...rowDims], data },
+      })
+    )['y']!.data as Float32Array
   }),
 )
 
@@ -52,17 +65,25 @@ class RandomCaller {
     await this.ledger.note(async () => {
       if (what < 0.45) return this.#check(await this.#model.infer({ x: files[at]! }, this.#options()), at, 1)
       if (what < 0.55) return this.#model.infer({ x: damaged[this.#below(damaged.length)]! }, this.#options())
-      if (what < 0.7) return this.#check(await this.#model.infer({ x: this.#tensor(at, count) }, this.#options()), at, count)
+      if (what < 0.7)
+        return this.#check(
+          await this.#model.infer({ x: this.#tensor(at, count) }, this.#options()),
+          at,
+          count,
+        )
       if (what < 0.72) return this.#model.infer({ x: new Float32Array(7) })
       using lease = this.#model.lease(count, this.#random() < 0.05 ? { maxHoldMs: 1 } : {})
-      await this.#fill(lease, at).catch((error: { code?: string }) => expect(error.code).toBe('ERR_LEASE_ENDED'))
+      await this.#fill(lease, at).catch((error: { code?: string }) =>
+        expect(error.code).toBe('ERR_LEASE_ENDED'),
+      )
       return this.#check(await lease.infer(this.#options()), at, count)
     })
   }
 
   async #fill(lease: Lease, at: number): Promise<void> {
     for (let row = 0; row < lease.rows; row++) {
-      if (this.#random() < 0.5) await decodeImage(files[at]!, { ...image, width, height }, { into: lease, row })
+      if (this.#random() < 0.5)
+        await decodeImage(files[at]!, { ...image, width, height }, { into: lease, row })
       else (lease.inputs['x'] as Float32Array).set(rows[at]!, row * rows[at]!.length)
     }
   }
@@ -76,7 +97,8 @@ class RandomCaller {
   #check({ y }: { [name: string]: { data: unknown } | undefined }, at: number, count: number): void {
     const { buffer, byteOffset, byteLength } = y!.data as Float32Array
     const expected = this.#tensor(at, count).data as Float32Array
-    if (!Buffer.from(buffer, byteOffset, byteLength).equals(Buffer.from(expected.buffer))) throw new Error('it was given the bytes of another')
+    if (!Buffer.from(buffer, byteOffset, byteLength).equals(Buffer.from(expected.buffer)))
+      throw new Error('it was given the bytes of another')
   }
 
   #options(): InferOptions {
@@ -88,7 +110,12 @@ class RandomCaller {
     if (how > 0.28) return { priority }
     const controller = new AbortController()
     const abort = () => controller.abort('aborted')
-    ;[abort, () => queueMicrotask(abort), () => setImmediate(abort), () => setTimeout(abort, 20 * this.#random())][this.#below(4)]!()
+    ;[
+      abort,
+      () => queueMicrotask(abort),
+      () => setImmediate(abort),
+      () => setTimeout(abort, 20 * this.#random()),
+    ][this.#below(4)]!()
     return { priority, signal: controller.signal }
   }
 
@@ -102,36 +129,67 @@ it.each([
   ['memory for less than a row', rowBytes - 1],
   ['memory for a few rows', 16 * rowBytes],
   ['memory for all', 2 ** 26],
-])('images, pixels and leases of two models that share %s are answered as alone, whatever fails or dies, and nothing stays', { timeout: 60_000 }, async (_, limitBytes) => {
-  const threads: { terminate(): Promise<number> }[] = []
-  const note = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
-  process.on('worker', note)
-  onTestFinished(() => void process.off('worker', note))
-  const warn = process.emitWarning
-  process.emitWarning = () => {} // of slower memory
-  onTestFinished(() => void (process.emitWarning = warn))
-  const engine = ownEngine({ cpuWorkers: 2, inline: false, staging: { limitBytes } })
-  const random = mulberry32(limitBytes)
-  const dynamicBatching = { priorityLevels: 2, defaultPriorityLevel: 2 }
-  const config = { path: small.identity('float32', rowDims), inputs: [{ name: 'x', image }], dynamicBatching }
-  const callers = [
-    await engine.load('joined', { ...config, maxBatchSize: 8, rerunAfterCrash: true, instanceGroup: [{ kind: 'cpu', count: 2 }] }),
-    await engine.load('alone', { ...config, maxBatchSize: 1, weight: 3, dynamicBatching: { ...dynamicBatching, defaultQueuePolicy: { maxQueueSize: 40 } } }),
-  ].map((model) => ({ model, caller: new RandomCaller(model, random) }))
-  let asked = 0
-  await inParallel(64, Array.from({ length: requests }), async () => {
-    if (++asked % 250 === 0 && runsInPlace) void threads.pop()?.terminate() // the binding's must not be ended over a run
-    await callers[Math.floor(2 * random())]!.caller.ask()
-  })
-  for (const { model, caller } of callers) {
-    const { found, expected } = expectedOf(model, caller.ledger) as Record<'found' | 'expected', Record<string, unknown>>
-    for (const each of [found, expected]) for (const figure of ['runs of instances', 'rows of instances']) delete each![figure] // some died over a run
-    expect(found).toEqual(expected)
-    expect(Object.keys(caller.ledger.seen)).toEqual(expect.arrayContaining(['answered', 'aborted', 'ERR_INVALID_ARG', 'ERR_IMAGE_DECODE', 'ERR_TIMEOUT', 'ERR_DEADLINE']))
-    const { taken, held, inferred, released, expired, dropped, closed } = model.stats().leases
-    expect([held, inferred + released + expired + dropped + closed]).toEqual([0, taken])
-  }
-  if (runsInPlace) expect(engine.stats().workers.some(({ restarts }) => restarts > 0)).toBe(true)
-  await Promise.all(callers.map(({ model }) => model.unload()))
-  await until(() => engine.stats().staging!.usedBytes === 0)
-})
+])(
+  'images, pixels and leases of two models that share %s are answered as alone, whatever fails or dies, and nothing stays',
+  { timeout: 60_000 },
+  async (_, limitBytes) => {
+    const threads: { terminate(): Promise<number> }[] = []
+    const note = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
+    process.on('worker', note)
+    onTestFinished(() => void process.off('worker', note))
+    const warn = process.emitWarning
+    process.emitWarning = () => {} // of slower memory
+    onTestFinished(() => void (process.emitWarning = warn))
+    const engine = ownEngine({ cpuWorkers: 2, inline: false, staging: { limitBytes } })
+    const random = mulberry32(limitBytes)
+    const dynamicBatching = { priorityLevels: 2, defaultPriorityLevel: 2 }
+    const config = {
+      path: small.identity('float32', rowDims),
+      inputs: [{ name: 'x', image }],
+      dynamicBatching,
+    }
+    const callers = [
+      await engine.load('joined', {
+        ...config,
+        maxBatchSize: 8,
+        rerunAfterCrash: true,
+        instanceGroup: [{ kind: 'cpu', count: 2 }],
+      }),
+      await engine.load('alone', {
+        ...config,
+        maxBatchSize: 1,
+        weight: 3,
+        dynamicBatching: { ...dynamicBatching, defaultQueuePolicy: { maxQueueSize: 40 } },
+      }),
+    ].map((model) => ({ model, caller: new RandomCaller(model, random) }))
+    let asked = 0
+    await inParallel(64, Array.from({ length: requests }), async () => {
+      if (++asked % 250 === 0 && runsInPlace) void threads.pop()?.terminate() // the binding's must not be ended over a run
+      await callers[Math.floor(2 * random())]!.caller.ask()
+    })
+    for (const { model, caller } of callers) {
+      const { found, expected } = expectedOf(model, caller.ledger) as Record<
+        'found' | 'expected',
+        Record<string, unknown>
+      >
+      for (const each of [found, expected])
+        for (const figure of ['runs of instances', 'rows of instances']) delete each![figure] // some died over a run
+      expect(found).toEqual(expected)
+      expect(Object.keys(caller.ledger.seen)).toEqual(
+        expect.arrayContaining([
+          'answered',
+          'aborted',
+          'ERR_INVALID_ARG',
+          'ERR_IMAGE_DECODE',
+          'ERR_TIMEOUT',
+          'ERR_DEADLINE',
+        ]),
+      )
+      const { taken, held, inferred, released, expired, dropped, closed } = model.stats().leases
+      expect([held, inferred + released + expired + dropped + closed]).toEqual([0, taken])
+    }
+    if (runsInPlace) expect(engine.stats().workers.some(({ restarts }) => restarts > 0)).toBe(true)
+    await Promise.all(callers.map(({ model }) => model.unload()))
+    await until(() => engine.stats().staging!.usedBytes === 0)
+  },
+)

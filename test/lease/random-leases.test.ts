@@ -65,7 +65,11 @@ class RandomHolder {
       this.answered++
     } catch (error) {
       if (error === 'withdrawn') this.aborted++
-      else expect(error).toMatchObject({ code: 'ERR_LEASE_ENDED', received: expect.stringContaining('held for longer') })
+      else
+        expect(error).toMatchObject({
+          code: 'ERR_LEASE_ENDED',
+          received: expect.stringContaining('held for longer'),
+        })
     }
   }
 
@@ -77,7 +81,8 @@ class RandomHolder {
 
   #expectValue(data: Float32Array, value: number, rows: number): void {
     const other = data.find((each) => each !== value)
-    if (other !== undefined || data.length !== rows * elements) throw new Error(`${data.length} elements, of which one is ${other}, where all were to be ${value}`)
+    if (other !== undefined || data.length !== rows * elements)
+      throw new Error(`${data.length} elements, of which one is ${other}, where all were to be ${value}`)
   }
 }
 
@@ -96,7 +101,8 @@ it('leases that are kept, dropped, aborted or released late lose no row, leak no
     collectGarbage()
     return model.stats().leases.held === 0
   })
-  const { taken, inferred, released, expired, dropped, closed, rowsInPlace, rowsCopied } = model.stats().leases
+  const { taken, inferred, released, expired, dropped, closed, rowsInPlace, rowsCopied } =
+    model.stats().leases
   expect(taken).toBe(leases)
   expect(inferred + released + expired + dropped + closed).toBe(leases)
   expect(inferred).toBe(holder.answered + holder.aborted)

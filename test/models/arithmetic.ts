@@ -6,25 +6,29 @@ import { mulberry32, uniform } from './random.ts'
 
 /** sum = a + b and difference = a - b, all ['N', 16]. */
 export function addSub(type: ElementType): string {
-  return modelPath(`add-sub-${type}`, () => graph('add-sub')
-    .input('a', type, ['N', 16])
-    .input('b', type, ['N', 16])
-    .output('sum', type, ['N', 16])
-    .output('difference', type, ['N', 16])
-    .node('Add', ['a', 'b'], ['sum'])
-    .node('Sub', ['a', 'b'], ['difference'])
-    .build())
+  return modelPath(`add-sub-${type}`, () =>
+    graph('add-sub')
+      .input('a', type, ['N', 16])
+      .input('b', type, ['N', 16])
+      .output('sum', type, ['N', 16])
+      .output('difference', type, ['N', 16])
+      .node('Add', ['a', 'b'], ['sum'])
+      .node('Sub', ['a', 'b'], ['difference'])
+      .build(),
+  )
 }
 
 /** y = a + b where a is float32 ['N', 4], b is int64 ['N', 1] and y is float32 ['N', 4]. */
 export function twoInputsDifferentTypes(): string {
-  return modelPath('two-inputs-different-types', () => graph('two-inputs-different-types')
-    .input('a', 'float32', ['N', 4])
-    .input('b', 'int64', ['N', 1])
-    .output('y', 'float32', ['N', 4])
-    .node('Cast', ['b'], ['b_float'], { to: elementTypeCode.float32 })
-    .node('Add', ['a', 'b_float'], ['y'])
-    .build())
+  return modelPath('two-inputs-different-types', () =>
+    graph('two-inputs-different-types')
+      .input('a', 'float32', ['N', 4])
+      .input('b', 'int64', ['N', 1])
+      .output('y', 'float32', ['N', 4])
+      .node('Cast', ['b'], ['b_float'], { to: elementTypeCode.float32 })
+      .node('Add', ['a', 'b_float'], ['y'])
+      .build(),
+  )
 }
 
 /**
@@ -32,23 +36,27 @@ export function twoInputsDifferentTypes(): string {
  * weights; x and y are ['N', 4].
  */
 export function defaultedInput(): string {
-  return modelPath('defaulted-input', () => graph('defaulted-input')
-    .input('x', 'float32', ['N', 4])
-    .input('w', 'float32', [4])
-    .output('y', 'float32', ['N', 4])
-    .initializer('w', 'float32', [4], [1, 2, 3, 4])
-    .node('Add', ['x', 'w'], ['y'])
-    .build())
+  return modelPath('defaulted-input', () =>
+    graph('defaulted-input')
+      .input('x', 'float32', ['N', 4])
+      .input('w', 'float32', [4])
+      .output('y', 'float32', ['N', 4])
+      .initializer('w', 'float32', [4], [1, 2, 3, 4])
+      .node('Add', ['x', 'w'], ['y'])
+      .build(),
+  )
 }
 
 /** y = a followed by b, string by string; all ['N', 2]. */
 export function stringConcat(): string {
-  return modelPath('string-concat', () => graph('string-concat')
-    .input('a', 'string', ['N', 2])
-    .input('b', 'string', ['N', 2])
-    .output('y', 'string', ['N', 2])
-    .node('StringConcat', ['a', 'b'], ['y'])
-    .build({ opset: 20, irVersion: 9 }))
+  return modelPath('string-concat', () =>
+    graph('string-concat')
+      .input('a', 'string', ['N', 2])
+      .input('b', 'string', ['N', 2])
+      .output('y', 'string', ['N', 2])
+      .node('StringConcat', ['a', 'b'], ['y'])
+      .build({ opset: 20, irVersion: 9 }),
+  )
 }
 
 /**
@@ -56,27 +64,42 @@ export function stringConcat(): string {
  * outside -8..7 makes the run fail, with every other row of its batch. The table may have other rows than 8.
  */
 export function gatherRow(rows = 8): string {
-  return modelPath(`gather-row-${rows}`, () => graph('gather-row')
-    .input('index', 'int64', ['N', 1])
-    .output('y', 'float32', ['N', 1, 4])
-    .initializer('table', 'float32', [rows, 4], Array.from({ length: 4 * rows }, (_, i) => i))
-    .node('Gather', ['table', 'index'], ['y'], { axis: 0 })
-    .build())
+  return modelPath(`gather-row-${rows}`, () =>
+    graph('gather-row')
+      .input('index', 'int64', ['N', 1])
+      .output('y', 'float32', ['N', 1, 4])
+      .initializer(
+        'table',
+        'float32',
+        [rows, 4],
+        Array.from({ length: 4 * rows }, (_, i) => i),
+      )
+      .node('Gather', ['table', 'index'], ['y'], { axis: 0 })
+      .build(),
+  )
 }
 
 /** y = x * x, element by element; both are float32 ['N', 4]. */
 export function elementSquares(): string {
-  return modelPath('element-squares', () => graph('element-squares')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['N', 4])
-    .node('Mul', ['x', 'x'], ['y'])
-    .build())
+  return modelPath('element-squares', () =>
+    graph('element-squares')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 4])
+      .node('Mul', ['x', 'x'], ['y'])
+      .build(),
+  )
 }
 
 /** y = x x, both ['A', 'A']: one operator, which takes some seconds of one core for 4500 by 4500 float64. */
 export function squared(type: 'float32' | 'float64' = 'float32'): string {
   const name = type === 'float32' ? 'squared' : `squared-${type}`
-  return modelPath(name, () => graph(name).input('x', type, ['A', 'A']).output('y', type, ['A', 'A']).node('MatMul', ['x', 'x'], ['y']).build())
+  return modelPath(name, () =>
+    graph(name)
+      .input('x', type, ['A', 'A'])
+      .output('y', type, ['A', 'A'])
+      .node('MatMul', ['x', 'x'], ['y'])
+      .build(),
+  )
 }
 
 /**
@@ -88,7 +111,7 @@ export function matmulSlow(size: number, repeats: number): string {
   const name = `matmul-slow-${size}-${repeats}`
   return modelPath(name, () => {
     const weights = new Float32Array(size * size)
-    for (let row = 0; row < size; row++) weights[row * size + (row + 1) % size] = 1
+    for (let row = 0; row < size; row++) weights[row * size + ((row + 1) % size)] = 1
     const value = (step: number) => (step === 0 ? 'x' : step === repeats ? 'y' : `x${step}`)
     const model = graph(name)
       .input('x', 'float32', ['N', size])
@@ -133,9 +156,12 @@ function externalData(name: string, present: boolean): string {
 }
 
 /** y = x + by, element by element of each row: x and y ['N', ...dims], by ['N', 1, ...]. */
-export const raised = (dims: readonly number[]): string => modelPath(`raised-${dims.join('-')}`, () => graph('raised')
-  .input('x', 'float32', ['N', ...dims])
-  .input('by', 'float32', ['N', ...dims.map(() => 1)])
-  .output('y', 'float32', ['N', ...dims])
-  .node('Add', ['x', 'by'], ['y'])
-  .build())
+export const raised = (dims: readonly number[]): string =>
+  modelPath(`raised-${dims.join('-')}`, () =>
+    graph('raised')
+      .input('x', 'float32', ['N', ...dims])
+      .input('by', 'float32', ['N', ...dims.map(() => 1)])
+      .output('y', 'float32', ['N', ...dims])
+      .node('Add', ['x', 'by'], ['y'])
+      .build(),
+  )

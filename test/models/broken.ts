@@ -9,12 +9,14 @@ export const unknownDomain = (): string => withOperator('unknown-domain', 'com.e
 
 /** A valid model of an operator, Conv of float64, for which ONNX Runtime has no kernel on the CPU; `name` is that of its file. */
 export function missingKernel(name = 'missing-kernel'): string {
-  return modelPath(name, () => graph('missing-kernel')
-    .input('x', 'float64', ['N', 1, 4, 4])
-    .output('y', 'float64', ['N', 1, 4, 4])
-    .initializer('w', 'float64', [1, 1, 1, 1], new Float64Array(1))
-    .node('Conv', ['x', 'w'], ['y'])
-    .build())
+  return modelPath(name, () =>
+    graph('missing-kernel')
+      .input('x', 'float64', ['N', 1, 4, 4])
+      .output('y', 'float64', ['N', 1, 4, 4])
+      .initializer('w', 'float64', [1, 1, 1, 1], new Float64Array(1))
+      .node('Conv', ['x', 'w'], ['y'])
+      .build(),
+  )
 }
 
 /** The first half of a valid model. */
@@ -37,9 +39,11 @@ export const notOnnx = (): string => modelPath('not-onnx', () => Buffer.from('Th
 export const emptyFile = (): string => modelPath('empty-file', () => new Uint8Array())
 
 function withOperator(name: string, op: string): string {
-  return modelPath(name, () => graph(name)
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['N', 4])
-    .node(op, ['x'], ['y'])
-    .build({ domains: { 'com.example.absent': 1 } }))
+  return modelPath(name, () =>
+    graph(name)
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 4])
+      .node(op, ['x'], ['y'])
+      .build({ domains: { 'com.example.absent': 1 } }),
+  )
 }

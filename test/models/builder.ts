@@ -39,10 +39,15 @@ export interface ModelFiles {
 }
 
 /** A constant tensor, for initializers and for tensor attributes. */
-export function constant(name: string, type: ElementType, dims: readonly number[], data: ElementData): TensorProto {
+export function constant(
+  name: string,
+  type: ElementType,
+  dims: readonly number[],
+  data: ElementData,
+): TensorProto {
   const head = { name, dims: [...dims], dataType: elementTypeCode[type] }
   if (type !== 'string') return { ...head, rawData: elementBytes(type, data) }
-  return { ...head, stringData: Array.from(data as readonly string[], text => Buffer.from(text)) }
+  return { ...head, stringData: Array.from(data as readonly string[], (text) => Buffer.from(text)) }
 }
 
 /** Builds an ONNX model step by step. Nothing is checked: wrong models are wanted too. */
@@ -112,7 +117,10 @@ export class GraphBuilder {
       irVersion,
       producerName: 'zerohop-test',
       graph: this.#graph,
-      opsetImport: Object.entries({ '': opset, ...domains }).map(([domain, version]) => ({ domain, version })),
+      opsetImport: Object.entries({ '': opset, ...domains }).map(([domain, version]) => ({
+        domain,
+        version,
+      })),
       metadataProps: Object.entries(metadata).map(([key, value]) => ({ key, value })),
     })
   }

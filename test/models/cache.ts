@@ -42,7 +42,8 @@ function isOurTurn(path: string): boolean {
     return true
   } catch {
     const limitMs = performance.now() + 20_000 // it may have been killed over it
-    while (!existsSync(path) && performance.now() < limitMs) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+    while (!existsSync(path) && performance.now() < limitMs)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
     return !existsSync(path)
   }
 }

@@ -29,14 +29,28 @@ export class EncoderBuilder {
   }
 
   /** The result of one operator. */
-  op(op: string, inputs: readonly string[], attributes: Parameters<GraphBuilder['node']>[3] = {}, output = this.#next(op)): string {
+  op(
+    op: string,
+    inputs: readonly string[],
+    attributes: Parameters<GraphBuilder['node']>[3] = {},
+    output = this.#next(op),
+  ): string {
     this.model.node(op, inputs, [output], attributes)
     return output
   }
 
   weights(dims: readonly number[], limit: number): string {
     const name = this.#next('weights')
-    this.model.initializer(name, 'float32', dims, uniform(this.#random, dims.reduce((product, dim) => product * dim, 1), limit))
+    this.model.initializer(
+      name,
+      'float32',
+      dims,
+      uniform(
+        this.#random,
+        dims.reduce((product, dim) => product * dim, 1),
+        limit,
+      ),
+    )
     return name
   }
 
@@ -59,7 +73,12 @@ export class EncoderBuilder {
 
   normalised(input: string, output?: string): string {
     const { hidden } = this.size
-    return this.op('LayerNormalization', [input, this.floats(...Array.from({ length: hidden }, () => 1)), this.weights([hidden], 0.1)], { axis: -1, epsilon: float(1e-5) }, output)
+    return this.op(
+      'LayerNormalization',
+      [input, this.floats(...Array.from({ length: hidden }, () => 1)), this.weights([hidden], 0.1)],
+      { axis: -1, epsilon: float(1e-5) },
+      output,
+    )
   }
 
   /**
@@ -69,7 +88,10 @@ export class EncoderBuilder {
    */
   layers(input: string, bias: string | null, output?: string): string {
     const { layers } = this.size
-    return Array.from({ length: layers }).reduce<string>((value, _, layer) => this.#layer(value, bias, layer === layers - 1 ? output : undefined), input)
+    return Array.from({ length: layers }).reduce<string>(
+      (value, _, layer) => this.#layer(value, bias, layer === layers - 1 ? output : undefined),
+      input,
+    )
   }
 
   #layer(input: string, bias: string | null, output?: string): string {
@@ -82,10 +104,20 @@ export class EncoderBuilder {
   #attention(input: string, bias: string | null): string {
     const { hidden, heads } = this.size
     const width = hidden / heads
-    const part = (perm: readonly number[]) => this.op('Transpose', [this.op('Reshape', [this.dense(input, hidden, hidden), this.whole(0, 0, heads, width)])], { perm: [...perm] })
-    const scores = this.op('Mul', [this.op('MatMul', [part([0, 2, 1, 3]), part([0, 2, 3, 1])]), this.floats(1 / Math.sqrt(width))])
+    const part = (perm: readonly number[]) =>
+      this.op(
+        'Transpose',
+        [this.op('Reshape', [this.dense(input, hidden, hidden), this.whole(0, 0, heads, width)])],
+        { perm: [...perm] },
+      )
+    const scores = this.op('Mul', [
+      this.op('MatMul', [part([0, 2, 1, 3]), part([0, 2, 3, 1])]),
+      this.floats(1 / Math.sqrt(width)),
+    ])
     const shares = this.op('Softmax', [bias === null ? scores : this.op('Add', [scores, bias])], { axis: -1 })
-    const mixed = this.op('Transpose', [this.op('MatMul', [shares, part([0, 2, 1, 3])])], { perm: [0, 2, 1, 3] })
+    const mixed = this.op('Transpose', [this.op('MatMul', [shares, part([0, 2, 1, 3])])], {
+      perm: [0, 2, 1, 3],
+    })
     return this.dense(this.op('Reshape', [mixed, this.whole(0, 0, hidden)]), hidden, hidden)
   }
 

@@ -20,7 +20,9 @@ export async function fetchInChild(path: string, outputs: readonly string[]): Pr
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   })
   let stderr = ''
-  child.stderr?.on('data', chunk => { stderr += chunk })
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk
+  })
   const [code, signal] = await once(child, 'close')
   return { code, signal, stderr }
 }

@@ -11,7 +11,8 @@ export function identity(type: ElementType, rowDims: Dims = [4]): string {
 export const identityScalar = (type: ElementType): string => write(`identity-scalar-${type}`, type, [])
 
 /** y = x with a variable inner dimension: x and y are ['N', 'L']. */
-export const identityVariable = (type: ElementType): string => write(`identity-variable-${type}`, type, ['N', 'L'])
+export const identityVariable = (type: ElementType): string =>
+  write(`identity-variable-${type}`, type, ['N', 'L'])
 
 /** y = x for any rank: nothing is declared about the shapes of x and y. */
 export const unknownRank = (type: ElementType): string => write(`unknown-rank-${type}`, type)
@@ -32,9 +33,11 @@ export const unnamedBatch = (): string => write('unnamed-batch', 'float32', [nul
 
 function write(name: string, type: ElementType, dims?: Dims): string {
   const fourBit = type === 'int4' || type === 'uint4'
-  return modelPath(name, () => graph(name)
-    .input('x', type, dims)
-    .output('y', type, dims)
-    .node('Identity', ['x'], ['y'])
-    .build(fourBit ? { opset: 21, irVersion: 10 } : {}))
+  return modelPath(name, () =>
+    graph(name)
+      .input('x', type, dims)
+      .output('y', type, dims)
+      .node('Identity', ['x'], ['y'])
+      .build(fourBit ? { opset: 21, irVersion: 10 } : {}),
+  )
 }

@@ -63,13 +63,17 @@ function before(name: string, products: number, lengths: readonly (string | numb
         .node('Unsqueeze', ['mel', 'axis1'], ['row'])
         .node('Unsqueeze', ['mel', 'axis2'], ['column'])
         .node('MatMul', ['column', 'row'], ['m0'])
-      for (let at = 0; at < products; at++) model.node('MatMul', [`m${at}`, 'w'], [`k${at}`]).node('Tanh', [`k${at}`], [`m${at + 1}`])
+      for (let at = 0; at < products; at++)
+        model.node('MatMul', [`m${at}`, 'w'], [`k${at}`]).node('Tanh', [`k${at}`], [`m${at + 1}`])
       return model
         .node('ReduceMean', [`m${products}`], ['mean_of_m'], { axes: [2], keepdims: 0 })
         .node('Mul', ['mean_of_m', 'tiny'], ['next_to_nothing'])
         .node('Add', ['mel', 'next_to_nothing'], ['y'])
     },
-    { inputs: { x: { type: 'float32', row: [width] } }, dims: { x: ['N', ...lengths], y: ['N', ...lengths] } },
+    {
+      inputs: { x: { type: 'float32', row: [width] } },
+      dims: { x: ['N', ...lengths], y: ['N', ...lengths] },
+    },
   )
 }
 

@@ -23,7 +23,10 @@ export function namelessCell(meets = false): string {
       .node('Add', ['scaled', 'both'], ['output'])
     if (meets) model.node('ReduceMean', ['input'], ['added'], { axes: [0], keepdims: 1 })
     else model.node('Identity', ['input'], ['added'])
-    return model.node('Unsqueeze', ['added', 'first'], ['layer']).node('Add', ['state', 'layer'], ['stateN']).build()
+    return model
+      .node('Unsqueeze', ['added', 'first'], ['layer'])
+      .node('Add', ['state', 'layer'], ['stateN'])
+      .build()
   })
 }
 
@@ -34,7 +37,10 @@ export function namelessCell(meets = false): string {
 export function cellByRate(): string {
   return modelPath('nameless-cell-by-rate', () => {
     const branch = (name: string, axis: string) =>
-      graph(name).output(`${name}-sum`, 'float32', ['', '']).node('ReduceSum', ['input', axis], [`${name}-sum`], { keepdims: 1 }).subgraph()
+      graph(name)
+        .output(`${name}-sum`, 'float32', ['', ''])
+        .node('ReduceSum', ['input', axis], [`${name}-sum`], { keepdims: 1 })
+        .subgraph()
     return graph('cell-by-rate')
       .input('input', 'float32', ['', ''])
       .input('state', 'float32', [2, '', 1])
@@ -45,7 +51,10 @@ export function cellByRate(): string {
       .initializer('first', 'int64', [1], [0])
       .initializer('second', 'int64', [1], [1])
       .node('Equal', ['rate', 'three'], ['is-three'])
-      .node('If', ['is-three'], ['chosen'], { then_branch: branch('then', 'second'), else_branch: branch('else', 'first') })
+      .node('If', ['is-three'], ['chosen'], {
+        then_branch: branch('then', 'second'),
+        else_branch: branch('else', 'first'),
+      })
       .node('ReduceSum', ['chosen', 'second'], ['sum'], { keepdims: 1 })
       .node('ReduceSum', ['state', 'first'], ['both'], { keepdims: 0 })
       .node('Add', ['sum', 'both'], ['output'])

@@ -70,7 +70,14 @@ function bottleneck(
   return net.relu(net.add(branch, shortcut))
 }
 
-function dense(model: GraphBuilder, random: Random, input: string, output: string, from: number, to: number): void {
+function dense(
+  model: GraphBuilder,
+  random: Random,
+  input: string,
+  output: string,
+  from: number,
+  to: number,
+): void {
   model
     .initializer(`${output}.weight`, 'float32', [to, from], heWeights(random, to, from))
     .initializer(`${output}.bias`, 'float32', [to], uniform(random, to, 0.1))
@@ -92,12 +99,16 @@ class ConvolutionalNetwork {
   conv(input: string, from: number, to: number, { kernel = 1, stride = 1, gain = 1 } = {}): string {
     const name = `conv${++this.#layers}`
     const pad = (kernel - 1) / 2
-    const normalisation = ['scale', 'shift', 'mean', 'variance'].map(part => `${name}.${part}`)
+    const normalisation = ['scale', 'shift', 'mean', 'variance'].map((part) => `${name}.${part}`)
     const [scale, shift, mean, variance] = normalisation as [string, string, string, string]
-    const around = (centre: number) => uniform(this.random, to, 0.1).map(value => centre * (1 + value))
+    const around = (centre: number) => uniform(this.random, to, 0.1).map((value) => centre * (1 + value))
     this.model
-      .initializer(`${name}.weight`, 'float32', [to, from, kernel, kernel],
-        heWeights(this.random, to, from * kernel * kernel))
+      .initializer(
+        `${name}.weight`,
+        'float32',
+        [to, from, kernel, kernel],
+        heWeights(this.random, to, from * kernel * kernel),
+      )
       .initializer(scale, 'float32', [to], around(gain))
       .initializer(shift, 'float32', [to], uniform(this.random, to, 0.1 * gain))
       .initializer(mean, 'float32', [to], uniform(this.random, to, 0.1))

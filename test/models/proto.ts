@@ -9,9 +9,9 @@ export interface DimensionProto {
 
 /** The declared type of a graph input, output or intermediate value. Exactly one member is set. */
 export interface TypeProto {
-  tensorType?: { elemType: number, shape?: { dim: DimensionProto[] } }
+  tensorType?: { elemType: number; shape?: { dim: DimensionProto[] } }
   sequenceType?: { elemType: TypeProto }
-  mapType?: { keyType: number, valueType: TypeProto }
+  mapType?: { keyType: number; valueType: TypeProto }
   optionalType?: { elemType: TypeProto }
 }
 
@@ -28,7 +28,7 @@ export interface TensorProto {
   dataType: number
   stringData?: Uint8Array[]
   rawData?: Uint8Array
-  externalData?: { key: string, value: string }[]
+  externalData?: { key: string; value: string }[]
   dataLocation?: number
 }
 
@@ -76,7 +76,7 @@ export interface FunctionProto {
   output: string[]
   attribute: string[]
   node: NodeProto[]
-  opsetImport: { domain: string, version: number }[]
+  opsetImport: { domain: string; version: number }[]
 }
 
 /** A whole model. */
@@ -84,8 +84,8 @@ export interface ModelProto {
   irVersion: number
   producerName: string
   graph: GraphProto
-  opsetImport: { domain: string, version: number }[]
-  metadataProps: { key: string, value: string }[]
+  opsetImport: { domain: string; version: number }[]
+  metadataProps: { key: string; value: string }[]
   functions?: FunctionProto[]
 }
 

@@ -12,11 +12,20 @@ const width = 96
  * direction of its own, the longer the fewer sentences have the word, so texts are near each other that share rare words. It takes and gives what a BERT does.
  */
 export function sentenceEncoder(): ReadonlyMap<string, Uint8Array | string> {
-  const texts = readFileSync(sentences, 'utf8').trimEnd().split('\n').map((text) => new Set(text.toLowerCase().match(/[a-z]+/g)))
+  const texts = readFileSync(sentences, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((text) => new Set(text.toLowerCase().match(/[a-z]+/g)))
   const vocabulary = vocabularyOf([...new Set(texts.flatMap((words) => [...words]))].toSorted())
-  const rarity = (token: string) => Math.log(texts.length / Math.max(1, texts.filter((words) => words.has(token)).length))
-  const files = Object.entries(bertTokenizer(longestText, vocabulary)).map(([name, content]) => [name, `${JSON.stringify(content)}\n`] as const)
-  return new Map<string, Uint8Array | string>([...files, ['onnx/model.onnx', encoder(vocabulary.map((token) => (isOfWords(token) ? rarity(token) : 0)))]])
+  const rarity = (token: string) =>
+    Math.log(texts.length / Math.max(1, texts.filter((words) => words.has(token)).length))
+  const files = Object.entries(bertTokenizer(longestText, vocabulary)).map(
+    ([name, content]) => [name, `${JSON.stringify(content)}\n`] as const,
+  )
+  return new Map<string, Uint8Array | string>([
+    ...files,
+    ['onnx/model.onnx', encoder(vocabulary.map((token) => (isOfWords(token) ? rarity(token) : 0)))],
+  ])
 }
 
 /** Neither `[CLS]` nor a full stop means anything by itself. */

@@ -5,11 +5,13 @@ import { mulberry32, uniform } from './random.ts'
 
 /** The indices of the elements of x (float32 ['N', 4]) that are not 0, as int64 [2, 'nnz']: known by running. */
 export function nonZero(): string {
-  return modelPath('non-zero', () => graph('non-zero')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'int64', [2, 'nnz'])
-    .node('NonZero', ['x'], ['y'])
-    .build())
+  return modelPath('non-zero', () =>
+    graph('non-zero')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'int64', [2, 'nnz'])
+      .node('NonZero', ['x'], ['y'])
+      .build(),
+  )
 }
 
 /**
@@ -17,30 +19,36 @@ export function nonZero(): string {
  * `rows`: 'K' is the honest declaration, 'N' promises one output row per input row and does not keep that promise.
  */
 export function compress(rows: 'K' | 'N' = 'K'): string {
-  return modelPath(`compress-${rows}`, () => graph('compress')
-    .input('x', 'float32', ['N', 4])
-    .input('keep', 'bool', ['N'])
-    .output('y', 'float32', [rows, 4])
-    .node('Compress', ['x', 'keep'], ['y'], { axis: 0 })
-    .build())
+  return modelPath(`compress-${rows}`, () =>
+    graph('compress')
+      .input('x', 'float32', ['N', 4])
+      .input('keep', 'bool', ['N'])
+      .output('y', 'float32', [rows, 4])
+      .node('Compress', ['x', 'keep'], ['y'], { axis: 0 })
+      .build(),
+  )
 }
 
 /** The distinct values of x (float32 [12], no batch dimension) in ascending order, as y ['U']. */
 export function unique(): string {
-  return modelPath('unique', () => graph('unique')
-    .input('x', 'float32', [12])
-    .output('y', 'float32', ['U'])
-    .node('Unique', ['x'], ['y'])
-    .build())
+  return modelPath('unique', () =>
+    graph('unique')
+      .input('x', 'float32', [12])
+      .output('y', 'float32', ['U'])
+      .node('Unique', ['x'], ['y'])
+      .build(),
+  )
 }
 
 /** The distinct rows of x (float32 ['N', 4]), as y ['U', 4]. */
 export function uniqueRows(): string {
-  return modelPath('unique-rows', () => graph('unique')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['U', 4])
-    .node('Unique', ['x'], ['y'], { axis: 0 })
-    .build())
+  return modelPath('unique-rows', () =>
+    graph('unique')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['U', 4])
+      .node('Unique', ['x'], ['y'], { axis: 0 })
+      .build(),
+  )
 }
 
 /**
@@ -49,9 +57,7 @@ export function uniqueRows(): string {
  */
 export function lyingShape(how: 'plain' | 'hidden' = 'plain'): string {
   return modelPath(`lying-shape-${how}`, () => {
-    const model = graph('lying-shape')
-      .input('x', 'float32', ['N', 4])
-      .output('y', 'float32', ['N', 4])
+    const model = graph('lying-shape').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4])
     if (how === 'plain') return model.node('Concat', ['x', 'x'], ['y'], { axis: 1 }).build()
     return model
       .initializer('one_and_two', 'int64', [2], [1, 2])
@@ -66,15 +72,17 @@ export function lyingShape(how: 'plain' | 'hidden' = 'plain'): string {
 
 /** Every second element of each row: x is float32 ['N', 'L'], y ['N', 'H'] half as long, though nothing says so. */
 export function everySecond(): string {
-  return modelPath('every-second', () => graph('every-second')
-    .input('x', 'float32', ['N', 'L'])
-    .output('y', 'float32', ['N', 'H'])
-    .initializer('start', 'int64', [1], [0])
-    .initializer('end', 'int64', [1], [2 ** 31])
-    .initializer('axis', 'int64', [1], [1])
-    .initializer('step', 'int64', [1], [2])
-    .node('Slice', ['x', 'start', 'end', 'axis', 'step'], ['y'])
-    .build())
+  return modelPath('every-second', () =>
+    graph('every-second')
+      .input('x', 'float32', ['N', 'L'])
+      .output('y', 'float32', ['N', 'H'])
+      .initializer('start', 'int64', [1], [0])
+      .initializer('end', 'int64', [1], [2 ** 31])
+      .initializer('axis', 'int64', [1], [1])
+      .initializer('step', 'int64', [1], [2])
+      .node('Slice', ['x', 'start', 'end', 'axis', 'step'], ['y'])
+      .build(),
+  )
 }
 
 /**
@@ -105,31 +113,37 @@ export function softmaxState(): string {
 
 /** y ['M', 'N'] = a · bᵀ for a ['M', 4] and b ['N', 4]: variable first dimensions that are not a batch. */
 export function pairwise(): string {
-  return modelPath('pairwise', () => graph('pairwise')
-    .input('a', 'float32', ['M', 4])
-    .input('b', 'float32', ['N', 4])
-    .output('y', 'float32', ['M', 'N'])
-    .node('Transpose', ['b'], ['bT'], { perm: [1, 0] })
-    .node('MatMul', ['a', 'bT'], ['y'])
-    .build())
+  return modelPath('pairwise', () =>
+    graph('pairwise')
+      .input('a', 'float32', ['M', 4])
+      .input('b', 'float32', ['N', 4])
+      .output('y', 'float32', ['M', 'N'])
+      .node('Transpose', ['b'], ['bT'], { perm: [1, 0] })
+      .node('MatMul', ['a', 'bT'], ['y'])
+      .build(),
+  )
 }
 
 /** y ['N', 'N'] = x · xᵀ for x ['N', 4]: every row of y depends on all rows of x. */
 export function gram(): string {
-  return modelPath('gram', () => graph('gram')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['N', 'N'])
-    .node('Transpose', ['x'], ['xT'], { perm: [1, 0] })
-    .node('MatMul', ['x', 'xT'], ['y'])
-    .build())
+  return modelPath('gram', () =>
+    graph('gram')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 'N'])
+      .node('Transpose', ['x'], ['xT'], { perm: [1, 0] })
+      .node('MatMul', ['x', 'xT'], ['y'])
+      .build(),
+  )
 }
 
 /** y = x minus the mean over the batch, x and y ['N', 4]: looks batchable, but rows change each other. */
 export function mixesRows(): string {
-  return modelPath('mixes-rows', () => graph('mixes-rows')
-    .input('x', 'float32', ['N', 4])
-    .output('y', 'float32', ['N', 4])
-    .node('ReduceMean', ['x'], ['mean'], { axes: [0], keepdims: 1 })
-    .node('Sub', ['x', 'mean'], ['y'])
-    .build())
+  return modelPath('mixes-rows', () =>
+    graph('mixes-rows')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 4])
+      .node('ReduceMean', ['x'], ['mean'], { axes: [0], keepdims: 1 })
+      .node('Sub', ['x', 'mean'], ['y'])
+      .build(),
+  )
 }

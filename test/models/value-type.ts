@@ -9,7 +9,7 @@ export type Dims = readonly (number | string | null)[]
 export function tensor(type: ElementType, dims?: Dims): TypeProto {
   const elemType = elementTypeCode[type]
   if (dims === undefined) return { tensorType: { elemType } }
-  const dim = dims.map(size => {
+  const dim = dims.map((size) => {
     if (size === null) return {}
     return typeof size === 'number' ? { dimValue: size } : { dimParam: size }
   })
@@ -20,8 +20,9 @@ export function tensor(type: ElementType, dims?: Dims): TypeProto {
 export const sequence = (element: TypeProto): TypeProto => ({ sequenceType: { elemType: element } })
 
 /** The type of a map from a scalar key to a value. */
-export const map = (key: ElementType, value: TypeProto): TypeProto =>
-  ({ mapType: { keyType: elementTypeCode[key], valueType: value } })
+export const map = (key: ElementType, value: TypeProto): TypeProto => ({
+  mapType: { keyType: elementTypeCode[key], valueType: value },
+})
 
 /** The type of a value that may be absent. */
 export const optional = (element: TypeProto): TypeProto => ({ optionalType: { elemType: element } })

@@ -13,7 +13,9 @@ const folders = [
 ]
 
 /** Every binary that is built, by its path in the checkout. */
-export const binaries = folders.map((folder) => `${folder}/zerohop.node`).filter((path) => existsSync(join(root, path)))
+export const binaries = folders
+  .map((folder) => `${folder}/zerohop.node`)
+  .filter((path) => existsSync(join(root, path)))
 
 /** A place for `describe.each`; where nothing is built it says so in the name of the skipped suite. */
 export const suites = binaries.length > 0 ? binaries : ['no binary: npm run build:native makes one']
@@ -33,7 +35,12 @@ export interface ChildResult {
 }
 
 /** Runs a fixture in a process of its own, since what is tested here may end a process. */
-export function runChild(file: string, args: string[], env: NodeJS.ProcessEnv = {}, flags: string[] = []): ChildResult {
+export function runChild(
+  file: string,
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+  flags: string[] = [],
+): ChildResult {
   const fixture = fileURLToPath(new URL(`fixtures/${file}`, import.meta.url))
   const { status, signal, stdout, stderr } = spawnSync(process.execPath, [...flags, fixture, ...args], {
     encoding: 'utf8',
@@ -44,7 +51,12 @@ export function runChild(file: string, args: string[], env: NodeJS.ProcessEnv = 
 }
 
 /** Runs a fixture over one binary and returns its answer; the process must end with status 0. */
-export function runOver(binary: string, file: string, args: string[] = [], env: NodeJS.ProcessEnv = {}): unknown {
+export function runOver(
+  binary: string,
+  file: string,
+  args: string[] = [],
+  env: NodeJS.ProcessEnv = {},
+): unknown {
   const environment = { ZEROHOP_TEST_BINARY: join(root, binary), ...sanitizer(binary), ...env }
   const { status, signal, answer, stderr } = runChild(file, args, environment, ['--expose-gc'])
   if (status !== 0) throw new Error(`${file} ${args.join(' ')} ended with ${signal ?? status}\n${stderr}`)

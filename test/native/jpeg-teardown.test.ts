@@ -4,13 +4,16 @@ import { jpegOf } from '../image/jpegs.ts'
 import { jpegLibrary } from '../../src/image/jpeg-decoder.ts'
 import { nothingBuilt, runOver, suites } from './binaries.ts'
 
-describe.skipIf(nothingBuilt || !hasJpegDecoder).each(suites)(`while JPEGs are decoded with %s${missingJpegDecoder}`, (binary) => {
-  it.each([
-    ['all are waited for', [true]],
-    ['the process exits', 'exits'],
-    ['a worker is terminated', [true]],
-  ])('the process ends well when: %s', async (order, answer) => {
-    const jpeg = await jpegOf(40, 30)
-    expect(runOver(binary, 'jpeg.mjs', [order, jpegLibrary(), jpeg.toString('base64')])).toEqual(answer)
-  })
-})
+describe.skipIf(nothingBuilt || !hasJpegDecoder).each(suites)(
+  `while JPEGs are decoded with %s${missingJpegDecoder}`,
+  (binary) => {
+    it.each([
+      ['all are waited for', [true]],
+      ['the process exits', 'exits'],
+      ['a worker is terminated', [true]],
+    ])('the process ends well when: %s', async (order, answer) => {
+      const jpeg = await jpegOf(40, 30)
+      expect(runOver(binary, 'jpeg.mjs', [order, jpegLibrary(), jpeg.toString('base64')])).toEqual(answer)
+    })
+  },
+)

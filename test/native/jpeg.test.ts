@@ -46,7 +46,13 @@ describe.skipIf(binding === null)('the decoder of JPEGs in the addon', () => {
   describe.skipIf(jpegDecoder() === null)('that has a library', () => {
     const decoder = jpegDecoder()!
     const whole: ResizeAxis = { shrink: 1, start: 0, count: 40 }
-    const unchanged: JpegResize = { columns: whole, rows: { ...whole, count: 30 }, filter: 0, offset: 0, stride: 120 }
+    const unchanged: JpegResize = {
+      columns: whole,
+      rows: { ...whole, count: 30 },
+      filter: 0,
+      offset: 0,
+      stride: 120,
+    }
 
     it('writes the pixels of a file', async () => {
       const pixels = new Uint8Array(120 * 30)
@@ -67,7 +73,9 @@ describe.skipIf(binding === null)('the decoder of JPEGs in the addon', () => {
 
     it('keeps a copy of the file, whoever writes to it meanwhile', async () => {
       const jpeg = await jpegOf(40, 30)
-      const rounds = Array.from({ length: 50 }, () => decoder.decodeJpeg(jpeg, new Uint8Array(120 * 30), frame, unchanged))
+      const rounds = Array.from({ length: 50 }, () =>
+        decoder.decodeJpeg(jpeg, new Uint8Array(120 * 30), frame, unchanged),
+      )
       jpeg.fill(0xff, 2)
       for (const done of await Promise.all(rounds)) expect(typeof done).toBe('boolean')
     })

@@ -16,7 +16,12 @@ describe.skipIf(binding === null)('kernels of the addon', () => {
     const planes = new Float32Array(3 * 300)
     const rgb = Uint8Array.from({ length: 900 }, (_, at) => at % 256)
     kernels.writePlanes(rgb, planes, table, new Float64Array(6), false)
-    expect([...planes]).toEqual(Array.from({ length: 900 }, (_, at) => 256 * Math.floor(at / 300) + rgb[3 * (at % 300) + Math.floor(at / 300)]!))
+    expect([...planes]).toEqual(
+      Array.from(
+        { length: 900 },
+        (_, at) => 256 * Math.floor(at / 300) + rgb[3 * (at % 300) + Math.floor(at / 300)]!,
+      ),
+    )
   })
 
   it('refuse what does not fit, and touch nothing then', () => {

@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -26,8 +35,12 @@ let home: string
 
 beforeEach(() => {
   home = realpathSync(mkdtempSync(join(tmpdir(), 'zerohop-loader-')))
-  put('package.json', '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }')
-  for (const source of [loader, 'src/own-files.ts', 'src/platform.ts']) put(source, readFileSync(join(root, source), 'utf8'))
+  put(
+    'package.json',
+    '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }',
+  )
+  for (const source of [loader, 'src/own-files.ts', 'src/platform.ts'])
+    put(source, readFileSync(join(root, source), 'utf8'))
 })
 
 afterEach(() => rmSync(home, { recursive: true }))
@@ -53,7 +66,10 @@ const putBinary = (path: string): void => copyFileSync(built, place(path))
 
 function load(native?: string): Loaded {
   const url = pathToFileURL(join(home, loader)).href
-  const { status, answer, stderr } = runChild('load.mjs', [url], { ZEROHOP_NATIVE: native }, ['--import', 'tsx'])
+  const { status, answer, stderr } = runChild('load.mjs', [url], { ZEROHOP_NATIVE: native }, [
+    '--import',
+    'tsx',
+  ])
   expect(status, stderr).toBe(0)
   return answer as Loaded
 }
@@ -106,35 +122,41 @@ describe('without a binary the loader gives the reason', () => {
   })
 })
 
-describe.skipIf(nothingBuilt)(`the loader${nothingBuilt ? ' (no binary: npm run build:native makes one)' : ''}`, () => {
-  test('takes the binary that ZEROHOP_NATIVE names', () => {
-    putBinary('elsewhere/some.node')
-    const path = join(home, 'elsewhere/some.node')
-    expect(load(path)).toEqual({ path, version: BINDING_VERSION, kept: true })
-  })
+describe.skipIf(nothingBuilt)(
+  `the loader${nothingBuilt ? ' (no binary: npm run build:native makes one)' : ''}`,
+  () => {
+    test('takes the binary that ZEROHOP_NATIVE names', () => {
+      putBinary('elsewhere/some.node')
+      const path = join(home, 'elsewhere/some.node')
+      expect(load(path)).toEqual({ path, version: BINDING_VERSION, kept: true })
+    })
 
-  test('takes the prebuild before local builds', () => {
-    for (const path of [prebuilt, 'build/cmake/Release/zerohop.node', 'native/build/Release/zerohop.node']) putBinary(path)
-    expect(load().path).toBe(join(home, prebuilt))
-  })
+    test('takes the prebuild before local builds', () => {
+      for (const path of [prebuilt, 'build/cmake/Release/zerohop.node', 'native/build/Release/zerohop.node'])
+        putBinary(path)
+      expect(load().path).toBe(join(home, prebuilt))
+    })
 
-  test('goes past broken binaries to one that works', () => {
-    put(prebuilt, 'not a library')
-    putBinary('build/cmake/Release/zerohop.node')
-    truncateSync(join(home, 'build/cmake/Release/zerohop.node'), 10_000)
-    putBinary('native/build/Release/zerohop.node')
-    expect(load().path).toBe(join(home, 'native/build/Release/zerohop.node'))
-  })
+    test('goes past broken binaries to one that works', () => {
+      put(prebuilt, 'not a library')
+      putBinary('build/cmake/Release/zerohop.node')
+      truncateSync(join(home, 'build/cmake/Release/zerohop.node'), 10_000)
+      putBinary('native/build/Release/zerohop.node')
+      expect(load().path).toBe(join(home, 'native/build/Release/zerohop.node'))
+    })
 
-  test('refuses a binary of another version and says which', () => {
-    const source = readFileSync(join(root, loader), 'utf8')
-    put(loader, source.replace(`BINDING_VERSION = '${BINDING_VERSION}'`, "BINDING_VERSION = 'next'"))
-    putBinary(prebuilt)
-    expect(load().reason).toContain(`made for another version of zerohop (binding ${BINDING_VERSION}, wanted next)`)
-  })
-})
+    test('refuses a binary of another version and says which', () => {
+      const source = readFileSync(join(root, loader), 'utf8')
+      put(loader, source.replace(`BINDING_VERSION = '${BINDING_VERSION}'`, "BINDING_VERSION = 'next'"))
+      putBinary(prebuilt)
+      expect(load().reason).toContain(
+        `made for another version of zerohop (binding ${BINDING_VERSION}, wanted next)`,
+      )
+    })
+  },
+)
 
-test('the scripts and the loader agree on the name of this platform\'s prebuild', async () => {
+test("the scripts and the loader agree on the name of this platform's prebuild", async () => {
   const scripts = await import(pathToFileURL(join(root, 'scripts/native/toolchain.mjs')).href)
   expect(scripts.prebuildName()).toBe(prebuildName())
 })

@@ -10,19 +10,28 @@ interface CudaAnswer {
 }
 
 describe.skipIf(nothingBuilt).each(suites)('staging memory of %s', (binary) => {
-  const lifetime = (scenario: string, env?: NodeJS.ProcessEnv) => runOver(binary, 'lifetime.mjs', [scenario], env)
+  const lifetime = (scenario: string, env?: NodeJS.ProcessEnv) =>
+    runOver(binary, 'lifetime.mjs', [scenario], env)
 
   test('what was released is empty and holds nothing, without a garbage collection, and a second release does nothing', () => {
-    expect(lifetime('released')).toEqual({ before: [2 ** 20, 2 ** 20], after: [0, 0], next: 2 ** 20, held: 2 ** 20 })
+    expect(lifetime('released')).toEqual({
+      before: [2 ** 20, 2 ** 20],
+      after: [0, 0],
+      next: 2 ** 20,
+      held: 2 ** 20,
+    })
   })
 
   test('a lease that nobody has any more returns to the pool after garbage collection, and to the system when trimmed', () => {
     expect(lifetime('collected')).toEqual({ leases: 0, usedBytes: 0, grew: true, trimmed: true, left: 0 })
   })
 
-  test.skipIf(!('transfer' in ArrayBuffer.prototype))('bytes that somebody has moved elsewhere are held until they are collected (Node 22 and later)', () => {
-    expect(lifetime('moved bytes')).toEqual({ kept: true, leases: 1, next: true })
-  })
+  test.skipIf(!('transfer' in ArrayBuffer.prototype))(
+    'bytes that somebody has moved elsewhere are held until they are collected (Node 22 and later)',
+    () => {
+      expect(lifetime('moved bytes')).toEqual({ kept: true, leases: 1, next: true })
+    },
+  )
 
   test('acquire returns null at the limit, which may be raised', () => {
     expect(lifetime('limit')).toEqual({ leases: 2, refused: null, allowed: true, failures: 1 })
@@ -30,7 +39,12 @@ describe.skipIf(nothingBuilt).each(suites)('staging memory of %s', (binary) => {
 
   test('memory past the limit goes back to the system when it is released', () => {
     const held = 8 * 2 ** 20
-    expect(lifetime('past the limit')).toEqual({ pastLimit: true, reservedBytes: held, pastLimitBytes: held, left: 0 })
+    expect(lifetime('past the limit')).toEqual({
+      pastLimit: true,
+      reservedBytes: held,
+      pastLimitBytes: held,
+      left: 0,
+    })
   })
 
   test('the largest limit that is claimed counts, and the default when none is', () => {
@@ -44,26 +58,39 @@ describe.skipIf(nothingBuilt).each(suites)('staging memory of %s', (binary) => {
   test('memory asked for as page-locked says which kind it is', () => {
     const { probe, kind, reason, pinnedBytes } = lifetime('cuda') as CudaAnswer
     if (probe.available && reason === undefined) expect([kind, pinnedBytes > 0]).toEqual(['pinned', true])
-    else expect([kind, pinnedBytes, reason]).toEqual(['plain', 0, expect.stringMatching(/driver|libcuda|cuMemHostAlloc/)])
+    else
+      expect([kind, pinnedBytes, reason]).toEqual([
+        'plain',
+        0,
+        expect.stringMatching(/driver|libcuda|cuMemHostAlloc/),
+      ])
   })
 
-  test.skipIf(fakeCudaFolder === undefined)('it is plain where the driver cannot be used, with the reason', () => {
-    const reason = 'cuInit failed: CUDA_ERROR_NO_DEVICE (100)'
-    expect(lifetime('cuda', { LD_LIBRARY_PATH: fakeCudaFolder!, FAKE_CUDA_INIT: '100' })).toEqual({
-      probe: { available: false, reason, driverVersion: 0, devices: [] },
-      kind: 'plain',
-      reason,
-      pinnedBytes: 0,
-      trimmed: 2 ** 24,
-    })
-  })
+  test.skipIf(fakeCudaFolder === undefined)(
+    'it is plain where the driver cannot be used, with the reason',
+    () => {
+      const reason = 'cuInit failed: CUDA_ERROR_NO_DEVICE (100)'
+      expect(lifetime('cuda', { LD_LIBRARY_PATH: fakeCudaFolder!, FAKE_CUDA_INIT: '100' })).toEqual({
+        probe: { available: false, reason, driverVersion: 0, devices: [] },
+        kind: 'plain',
+        reason,
+        pinnedBytes: 0,
+        trimmed: 2 ** 24,
+      })
+    },
+  )
 
-  test.skipIf(fakeCudaFolder === undefined)('with (fake) devices it is page-locked for each of them off the thread, within the limit', () => {
-    expect(lifetime('off the thread', { LD_LIBRARY_PATH: fakeCudaFolder!, FAKE_CUDA_DEVICES: '2' })).toEqual({
-      kinds: ['pinned', 'pinned', null],
-      pinnedBytes: 2 * 2 ** 24,
-    })
-  })
+  test.skipIf(fakeCudaFolder === undefined)(
+    'with (fake) devices it is page-locked for each of them off the thread, within the limit',
+    () => {
+      expect(
+        lifetime('off the thread', { LD_LIBRARY_PATH: fakeCudaFolder!, FAKE_CUDA_DEVICES: '2' }),
+      ).toEqual({
+        kinds: ['pinned', 'pinned', null],
+        pinnedBytes: 2 * 2 ** 24,
+      })
+    },
+  )
 
   test.skipIf(fakeCudaFolder === undefined)('with a (fake) driver it is page-locked, until trimmed', () => {
     expect(lifetime('cuda', { LD_LIBRARY_PATH: fakeCudaFolder! })).toEqual({

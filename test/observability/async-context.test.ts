@@ -29,14 +29,21 @@ describe('a listener runs in the context that it was added in', () => {
   })
 
   it('of a channel, whoever asks, and whoever else is in the batch', async () => {
-    const model = await storage.run('load', () => load(ownEngine(), small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 } }))
+    const model = await storage.run('load', () =>
+      load(ownEngine(), small.identity('float32'), {
+        maxBatchSize: 4,
+        dynamicBatching: { holdUntilQueued: 2 },
+      }),
+    )
     const seen = new Set<string>()
     const listener = () => void seen.add(`${storage.getStore()}`)
     for (const name of ['zerohop:request', 'zerohop:batch']) {
       storage.run(`who listens to ${name}`, () => subscribe(name, listener))
       onTestFinished(() => void unsubscribe(name, listener))
     }
-    const afterwards = ['a', 'b'].map((caller) => storage.run(caller, async () => (await model.infer(row()), storage.getStore())))
+    const afterwards = ['a', 'b'].map((caller) =>
+      storage.run(caller, async () => (await model.infer(row()), storage.getStore())),
+    )
     expect(await Promise.all(afterwards)).toEqual(['a', 'b'])
     expect(seen).toEqual(new Set(['who listens to zerohop:request', 'who listens to zerohop:batch']))
   })
@@ -50,15 +57,28 @@ describe('a listener runs in the context that it was added in', () => {
     channel(name).publish({})
     expect([calls, unsubscribe(name, listener)]).toEqual([2, true])
     channel(name).publish({})
-    expect([calls, unsubscribe(name, listener), unsubscribe(name, listener), channel(name).hasSubscribers]).toEqual([3, true, false, false])
+    expect([
+      calls,
+      unsubscribe(name, listener),
+      unsubscribe(name, listener),
+      channel(name).hasSubscribers,
+    ]).toEqual([3, true, false, false])
     expect(() => subscribe(name, 7 as never)).toThrow(TypeError)
   })
 })
 
-it('nothing that an engine keeps holds the store of who has made it, loaded, scaled or asked, nor runs in that of who has imported it', { timeout: 60_000 }, () => {
-  const fixture = fileURLToPath(new URL('./fixtures/stores.mjs', import.meta.url))
-  const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', fixture], { encoding: 'utf8' })
-  expect(stderr).toBe('')
-  const { seen, kept, dropped } = JSON.parse(stdout) as { seen: string[]; kept: string[]; dropped: string[] }
-  expect([seen, kept, dropped.length]).toEqual([['nobody'], [], 13])
-})
+it(
+  'nothing that an engine keeps holds the store of who has made it, loaded, scaled or asked, nor runs in that of who has imported it',
+  { timeout: 60_000 },
+  () => {
+    const fixture = fileURLToPath(new URL('./fixtures/stores.mjs', import.meta.url))
+    const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', fixture], { encoding: 'utf8' })
+    expect(stderr).toBe('')
+    const { seen, kept, dropped } = JSON.parse(stdout) as {
+      seen: string[]
+      kept: string[]
+      dropped: string[]
+    }
+    expect([seen, kept, dropped.length]).toEqual([['nobody'], [], 13])
+  },
+)

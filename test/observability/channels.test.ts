@@ -17,13 +17,22 @@ function heard<T>(name: string): T[] {
 
 describe('the channels of requests and batches', () => {
   it('tell of each request and of its batch, which know each other by number', async () => {
-    const model = await load(ownEngine(), small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 } })
-    const [requests, batches] = [heard<RequestMessage>('zerohop:request'), heard<BatchMessage>('zerohop:batch')]
+    const model = await load(ownEngine(), small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 2 },
+    })
+    const [requests, batches] = [
+      heard<RequestMessage>('zerohop:request'),
+      heard<BatchMessage>('zerohop:batch'),
+    ]
     await Promise.all([model.infer(row(), { requestId: 'one' }), model.infer(row())])
     expect(requests.map(({ type, requestId, model: name }) => [type, requestId, name])).toEqual([
       ['begun', 'one', model.name], ['begun', undefined, model.name], ['ended', 'one', model.name], ['ended', undefined, model.name],
     ]) // prettier-ignore
-    expect(batches.map(({ type, rows, model: name }) => [type, rows, name])).toEqual([['began', 2, model.name], ['ended', 2, model.name]])
+    expect(batches.map(({ type, rows, model: name }) => [type, rows, name])).toEqual([
+      ['began', 2, model.name],
+      ['ended', 2, model.name],
+    ])
     const ended = requests.slice(2)
     expect(ended.every(({ succeeded, batchIds }) => succeeded && batchIds![0] === batches[1]!.id)).toBe(true)
     expect(ended.map(({ id }) => id)).toEqual(requests.slice(0, 2).map(({ id }) => id))
@@ -43,7 +52,10 @@ describe('the channels of requests and batches', () => {
     await rejectionOf(() => model.infer({ x: new Float32Array(3) }))
     expect(requests).toEqual([])
     await rejectionOf(() => model.infer(row(), { signal: AbortSignal.abort() }))
-    expect(requests.map(({ type, succeeded }) => [type, succeeded])).toEqual([['begun', undefined], ['ended', false]])
+    expect(requests.map(({ type, succeeded }) => [type, succeeded])).toEqual([
+      ['begun', undefined],
+      ['ended', false],
+    ])
     expect(model.stats().refusals).toMatchObject({ invalid: 1, cancelled: 1 })
   })
 

@@ -30,9 +30,15 @@ describe('an engine tells of its models', () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     const events = eventsOf(engine)
     const model = await engine.load('m', config)
-    expect(events).toEqual([{ type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm', version: 1 }])
+    expect(events).toEqual([
+      { type: 'started', worker: 'cpu_0' },
+      { type: 'ready', model: 'm', version: 1 },
+    ])
     await model.unload()
-    expect(events.slice(2)).toEqual([{ type: 'draining', model: 'm', version: 1 }, { type: 'closed', model: 'm', version: 1 }])
+    expect(events.slice(2)).toEqual([
+      { type: 'draining', model: 'm', version: 1 },
+      { type: 'closed', model: 'm', version: 1 },
+    ])
   })
 
   it('that one could not be loaded, and why', async () => {
@@ -49,7 +55,12 @@ describe('an engine tells of its models', () => {
     const loading = outcomeOf(engine.load('m', config, { signal: controller.signal }))
     controller.abort(new Error('no longer wanted'))
     await loading
-    expect(events).toContainEqual({ type: 'failed', model: 'm', version: 1, reason: 'its load was aborted: no longer wanted' })
+    expect(events).toContainEqual({
+      type: 'failed',
+      model: 'm',
+      version: 1,
+      reason: 'its load was aborted: no longer wanted',
+    })
     await engine.close()
     expect(events.filter((event) => 'model' in event)).toHaveLength(1)
   })
@@ -64,8 +75,10 @@ describe('an engine tells of its workers', () => {
     await model.infer(row)
     await until(() => events.length === 4)
     expect(events).toEqual([
-      { type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm', version: 1 },
-      { type: 'lost', worker: 'cpu_0', reason: exited }, { type: 'restored', worker: 'cpu_0' },
+      { type: 'started', worker: 'cpu_0' },
+      { type: 'ready', model: 'm', version: 1 },
+      { type: 'lost', worker: 'cpu_0', reason: exited },
+      { type: 'restored', worker: 'cpu_0' },
     ])
   })
 
@@ -74,10 +87,19 @@ describe('an engine tells of its workers', () => {
     const model = await engine.load('m', config)
     const events = eventsOf(engine)
     for (let deaths = 0; deaths < 3; deaths++) await outcomeOf(model.infer(deadly))
-    expect(events).toContainEqual({ type: 'failed', model: 'm', version: 1, reason: `its worker died 3 times in a row, last of: ${exited}` })
+    expect(events).toContainEqual({
+      type: 'failed',
+      model: 'm',
+      version: 1,
+      reason: `its worker died 3 times in a row, last of: ${exited}`,
+    })
     expect(events.filter(({ type }) => type === 'lost')).toHaveLength(3)
     await engine.load('m', config) // which releases the failed one first
-    expect(events.filter((event) => 'model' in event).map(({ type }) => type)).toEqual(['failed', 'closed', 'ready'])
+    expect(events.filter((event) => 'model' in event).map(({ type }) => type)).toEqual([
+      'failed',
+      'closed',
+      'ready',
+    ])
   })
 
   it('that no thread could be had', async () => {
@@ -87,7 +109,8 @@ describe('an engine tells of its workers', () => {
     const events = eventsOf(engine)
     expect(await outcomeOf(engine.load('m', config))).toBe('ERR_MODEL_LOAD')
     expect(events).toMatchObject([
-      { type: 'failed', worker: 'cpu_0', reason: 'died at start on purpose' }, { type: 'failed', model: 'm' },
+      { type: 'failed', worker: 'cpu_0', reason: 'died at start on purpose' },
+      { type: 'failed', model: 'm' },
     ])
   })
 })
@@ -109,7 +132,11 @@ describe('the diagnostics channels', () => {
       [1, 2].map(() => ['zerohop:worker', { type: 'started', worker: 'cpu_0' }]),
     )
     const types = seen.flatMap(([channel, message]) => (channel === 'zerohop:model' ? [message] : []))
-    expect(types).toEqual(['a', 'b'].flatMap((model) => ['ready', 'draining', 'closed'].map((type) => ({ type, model, version: 1 }))))
+    expect(types).toEqual(
+      ['a', 'b'].flatMap((model) =>
+        ['ready', 'draining', 'closed'].map((type) => ({ type, model, version: 1 })),
+      ),
+    )
   })
 })
 
@@ -134,21 +161,36 @@ describe('a listener', () => {
     expect(engine.model('m').state).toBe('ready')
   })
 
-  it('that throws is an uncaught exception, and disturbs neither requests nor other listeners', { timeout: testTimeoutMs }, () =>
-    endsEachTime('throwing-listener.mjs', 'all events', {
-      answer: { answered: true, others: ['ready', 'draining', 'closed'], uncaught: ['ready', 'draining', 'closed'] },
-    }))
+  it(
+    'that throws is an uncaught exception, and disturbs neither requests nor other listeners',
+    { timeout: testTimeoutMs },
+    () =>
+      endsEachTime('throwing-listener.mjs', 'all events', {
+        answer: {
+          answered: true,
+          others: ['ready', 'draining', 'closed'],
+          uncaught: ['ready', 'draining', 'closed'],
+        },
+      }),
+  )
 
   it('gets events of known names only, and is a function', async () => {
     const engine = ownEngine()
     for (const method of ['on', 'once', 'off'] as const) {
-      expectRefusal(await rejectionOf(async () => engine[method]('ready' as never, () => {})), { argument: 'event', expected: /model or worker or repository/ })
-      expectRefusal(await rejectionOf(async () => engine[method]('model', null as never)), { argument: 'listener', received: null })
+      expectRefusal(await rejectionOf(async () => engine[method]('ready' as never, () => {})), {
+        argument: 'event',
+        expected: /model or worker or repository/,
+      })
+      expectRefusal(await rejectionOf(async () => engine[method]('model', null as never)), {
+        argument: 'listener',
+        received: null,
+      })
     }
   })
 
   it('knows its event by type', () => {
-    const listen = (engine: InferenceEngine) => engine.on('worker', (event) => expectTypeOf(event).toEqualTypeOf<WorkerEvent>())
+    const listen = (engine: InferenceEngine) =>
+      engine.on('worker', (event) => expectTypeOf(event).toEqualTypeOf<WorkerEvent>())
     expectTypeOf(listen).returns.toEqualTypeOf<InferenceEngine>()
   })
 })

@@ -10,20 +10,36 @@ const of = (...latenciesMs: number[]) => {
 
 describe('a latency histogram', () => {
   it('is all 0 before the first', () => {
-    expect(of()).toEqual({ count: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, p999Ms: 0, maxMs: 0, buckets: [] })
+    expect(of()).toEqual({
+      count: 0,
+      p50Ms: 0,
+      p90Ms: 0,
+      p95Ms: 0,
+      p99Ms: 0,
+      p999Ms: 0,
+      maxMs: 0,
+      buckets: [],
+    })
   })
 
   it('has each percentile within 1 % of what was measured, whatever that was', () => {
     fc.assert(
-      fc.property(fc.array(fc.double({ min: 0.001, max: 4e6, noNaN: true }), { minLength: 1, maxLength: 300 }), (values) => {
-        const sorted = values.toSorted((a, b) => a - b)
-        const exact = (share: number) => sorted[Math.ceil(values.length * share) - 1]!
-        const { count, p50Ms, p90Ms, p99Ms, maxMs } = of(...values)
-        expect([count, maxMs]).toEqual([values.length, sorted.at(-1)])
-        for (const [found, share] of [[p50Ms, 0.5], [p90Ms, 0.9], [p99Ms, 0.99]] as const) {
-          expect(Math.abs(found - exact(share)) / exact(share)).toBeLessThan(0.01)
-        }
-      }),
+      fc.property(
+        fc.array(fc.double({ min: 0.001, max: 4e6, noNaN: true }), { minLength: 1, maxLength: 300 }),
+        (values) => {
+          const sorted = values.toSorted((a, b) => a - b)
+          const exact = (share: number) => sorted[Math.ceil(values.length * share) - 1]!
+          const { count, p50Ms, p90Ms, p99Ms, maxMs } = of(...values)
+          expect([count, maxMs]).toEqual([values.length, sorted.at(-1)])
+          for (const [found, share] of [
+            [p50Ms, 0.5],
+            [p90Ms, 0.9],
+            [p99Ms, 0.99],
+          ] as const) {
+            expect(Math.abs(found - exact(share)) / exact(share)).toBeLessThan(0.01)
+          }
+        },
+      ),
     )
   })
 

@@ -8,7 +8,10 @@ const engine = sharedEngine()
 
 it('stats() have percentiles of how long answered requests waited, computed and took', async () => {
   const delayMs = 20
-  const model = await load(engine, small.matmulSlow(256, 50), { maxBatchSize: 64, dynamicBatching: { maxQueueDelayMs: delayMs } })
+  const model = await load(engine, small.matmulSlow(256, 50), {
+    maxBatchSize: 64,
+    dynamicBatching: { maxQueueDelayMs: delayMs },
+  })
   const startMs = performance.now()
   const rows = { x: new Tensor('float32', new Float32Array(256), [1, 256]) }
   await Promise.all(Array.from({ length: 10 }, () => model.infer(rows)))
@@ -28,7 +31,9 @@ it('stats() have percentiles of how long answered requests waited, computed and 
 
 it('requests that were not answered are not among them', async () => {
   const model = await load(engine, small.gatherRow(), { sessionOptions: { logSeverityLevel: 4 } })
-  const [bad] = await Promise.all([99n, 1n, 2n].map((index) => outcomeOf(model.infer({ index: BigInt64Array.of(index) }))))
+  const [bad] = await Promise.all(
+    [99n, 1n, 2n].map((index) => outcomeOf(model.infer({ index: BigInt64Array.of(index) }))),
+  )
   expect(bad).toBe('ERR_EXECUTION')
   const { queue, compute, total } = model.stats().latency
   expect([queue.count, compute.count, total.count]).toEqual([2, 2, 2])

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { ModelConfig } from '../../src/index.ts'
-import type { ObservedBatch, ObservedModel, RequestFacts, RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+} from '../../src/observability/request-observer.ts'
 import { fate, fates, House, Served, settled } from '../workers/serving.ts'
 
 /** Writes down what it is told, requests by the order in which they came. */
@@ -14,10 +20,15 @@ class Recorder implements RequestObserver {
     return {
       child: () => null,
       ran: ({ batch, position, part, isLast, begunAtMs, queuedAtMs }) =>
-        void this.told.push(`${name} ran in ${batch.id} at ${position} after ${begunAtMs - queuedAtMs} ms${part === null ? '' : `, part ${part}`}${batch.error === null ? '' : `: ${batch.error}`}${isLast ? '' : ', and goes on'}`),
+        void this.told.push(
+          `${name} ran in ${batch.id} at ${position} after ${begunAtMs - queuedAtMs} ms${part === null ? '' : `, part ${part}`}${batch.error === null ? '' : `: ${batch.error}`}${isLast ? '' : ', and goes on'}`,
+        ),
       shared: () => {},
       passed: () => {},
-      ended: (succeeded, reason) => void this.told.push(`${name} ${succeeded ? 'succeeded' : `failed: ${(reason as { code?: string } | undefined)?.code}`}`),
+      ended: (succeeded, reason) =>
+        void this.told.push(
+          `${name} ${succeeded ? 'succeeded' : `failed: ${(reason as { code?: string } | undefined)?.code}`}`,
+        ),
     }
   }
 
@@ -102,7 +113,9 @@ describe('who looks on at a model', () => {
   })
 
   it('is told of what is refused, and that answers wait for their turn', async () => {
-    const { model, recorder, current } = await served({ dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const { model, recorder, current } = await served({
+      dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 1 } },
+    })
     const sent = [model.send(1), model.send(2)]
     await settled()
     current().finish()
@@ -122,7 +135,11 @@ describe('who looks on at a model', () => {
     await settled()
     current().finish()
     expect(await fates([before, after])).toEqual([2, 4])
-    expect(recorder.told).toEqual(['request 1: 1 rows', 'request 1 ran in 1 at 0 after 0 ms', 'request 1 succeeded'])
+    expect(recorder.told).toEqual([
+      'request 1: 1 rows',
+      'request 1 ran in 1 at 0 after 0 ms',
+      'request 1 succeeded',
+    ])
     expect(other.told).toHaveLength(8)
     model.observers.remove(other)
     expect(model.observers.observer).toBeNull()

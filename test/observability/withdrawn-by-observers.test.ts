@@ -24,19 +24,29 @@ const kinds: Record<string, ModelOptions> = {
 }
 
 describe.each(Object.entries(kinds))('requests %s', (_, config) => {
-  it.each(['zerohop:batch', 'zerohop:request'])('that are withdrawn by who is told on %s of their batch or of each other are counted once, as what their callers saw', async (channel) => {
-    const engine = ownEngine({ cpuWorkers: 1 })
-    const model = await engine.load('withdrawn', { path: small.identity('float32', [1]), maxBatchSize: 8, ...config })
-    const ledger = new Ledger()
-    const controllers = Array.from({ length: 64 }, () => new AbortController())
-    let told = 0
-    listen(channel, (message) => {
-      if ((message as BatchMessage | RequestMessage).type === 'ended') controllers[(7 * told++ + 3) % controllers.length]!.abort('aborted')
-    })
-    await Promise.all(controllers.map(({ signal }, value) => ledger.note(() => model.infer({ x: one(value) }, { signal }))))
-    expect(ledger.seen['aborted']).toBeGreaterThan(0)
-    expect(ledger.seen['answered']).toBeGreaterThan(0)
-    const { found, expected } = expectedOf(model, ledger)
-    expect(found).toEqual(expected)
-  })
+  it.each(['zerohop:batch', 'zerohop:request'])(
+    'that are withdrawn by who is told on %s of their batch or of each other are counted once, as what their callers saw',
+    async (channel) => {
+      const engine = ownEngine({ cpuWorkers: 1 })
+      const model = await engine.load('withdrawn', {
+        path: small.identity('float32', [1]),
+        maxBatchSize: 8,
+        ...config,
+      })
+      const ledger = new Ledger()
+      const controllers = Array.from({ length: 64 }, () => new AbortController())
+      let told = 0
+      listen(channel, (message) => {
+        if ((message as BatchMessage | RequestMessage).type === 'ended')
+          controllers[(7 * told++ + 3) % controllers.length]!.abort('aborted')
+      })
+      await Promise.all(
+        controllers.map(({ signal }, value) => ledger.note(() => model.infer({ x: one(value) }, { signal }))),
+      )
+      expect(ledger.seen['aborted']).toBeGreaterThan(0)
+      expect(ledger.seen['answered']).toBeGreaterThan(0)
+      const { found, expected } = expectedOf(model, ledger)
+      expect(found).toEqual(expected)
+    },
+  )
 })

@@ -50,13 +50,33 @@ describe('a file that is no ONNX model', () => {
     ['without a graph', message(field(1, 8), field(2, 'maker')), /it has no graph/],
     ['that is cut short', whole.subarray(0, whole.length - 10), /it is cut short/],
     ['that ends within a number', Uint8Array.of(8, 0x80), /goes on beyond byte 2, where the file ends/],
-    ['whose field is longer than the file', message(head(7, 1000)), /ends at byte 1003, and what it is part of at byte 3/],
+    [
+      'whose field is longer than the file',
+      message(head(7, 1000)),
+      /ends at byte 1003, and what it is part of at byte 3/,
+    ],
     ['whose field is longer than can be', message(head(7, 2 ** 53)), /it is cut short/],
-    ['whose field is longer than what it is part of', message(field(7, message(head(1, 100))), new Uint8Array(200)), /what it is part of at byte 4/],
+    [
+      'whose field is longer than what it is part of',
+      message(field(7, message(head(1, 100))), new Uint8Array(200)),
+      /what it is part of at byte 4/,
+    ],
     ['with a number of 11 bytes', Uint8Array.of(8, ...Array<number>(10).fill(0x80), 1), /more than 10 bytes/],
-    ['with a number of more bytes than it needs', Uint8Array.of(8, 0x88, 0), /the number at byte 1 is not written as protobuf writes it/],
-    ['with a tag of more bytes than it needs', Uint8Array.of(0x88, 0, 8), /the number at byte 0 is not written as protobuf writes it/],
-    ['with a number of 70 bits', Uint8Array.of(8, ...Array<number>(9).fill(0xff), 2), /the number at byte 1 is not written/],
+    [
+      'with a number of more bytes than it needs',
+      Uint8Array.of(8, 0x88, 0),
+      /the number at byte 1 is not written as protobuf writes it/,
+    ],
+    [
+      'with a tag of more bytes than it needs',
+      Uint8Array.of(0x88, 0, 8),
+      /the number at byte 0 is not written as protobuf writes it/,
+    ],
+    [
+      'with a number of 70 bits',
+      Uint8Array.of(8, ...Array<number>(9).fill(0xff), 2),
+      /the number at byte 1 is not written/,
+    ],
     ['with field 0', Uint8Array.of(0, 1), /begins no field/],
     ['with a tag of 36 bits', Uint8Array.of(0x88, 0x80, 0x80, 0x80, 0x80, 1, 1), /begins no field/],
     ['with a group', Uint8Array.of(7 * 8 + 3, 7 * 8 + 4), /a group/],
@@ -66,24 +86,51 @@ describe('a file that is no ONNX model', () => {
     ['with branches 1000 deep', model(branches(1000)), /more than 100 deep/],
     ['with sequences 1000 deep', model(field(12, value('y', sequences(500)))), /max depth/],
     ['with a negative dimension', model(field(5, field(1, -1))), /has the shape \[-1\]/],
-    ['with more elements than there can be', model(field(5, message(field(1, 2 ** 40), field(1, 2 ** 40)))), /has the shape/],
-    ['with a shape of a million dimensions', model(field(5, field(1, new Uint8Array(2_000_000).fill(1)))), /more than 65536 bytes/],
-    ['with a name of 2 MB', model(field(11, value('x'.repeat(2_000_000), tensorType(1, [])))), /more than 65536 bytes/],
+    [
+      'with more elements than there can be',
+      model(field(5, message(field(1, 2 ** 40), field(1, 2 ** 40)))),
+      /has the shape/,
+    ],
+    [
+      'with a shape of a million dimensions',
+      model(field(5, field(1, new Uint8Array(2_000_000).fill(1)))),
+      /more than 65536 bytes/,
+    ],
+    [
+      'with a name of 2 MB',
+      model(field(11, value('x'.repeat(2_000_000), tensorType(1, [])))),
+      /more than 65536 bytes/,
+    ],
   ])('is refused with a typed error: one %s', async (_, bytes, reason) => {
     const error = await errorOf(readOnnxFile(written(bytes)))
     expect(error).toBeInstanceOf(InferenceError)
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'm.onnx', argument: 'path', message: expect.stringMatching(reason) })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      model: 'm.onnx',
+      argument: 'path',
+      message: expect.stringMatching(reason),
+    })
   })
 
   it('is refused when it asks for more than can be kept', async () => {
     const node = field(1, field(4, 'x'.repeat(60_000)))
     const error = await errorOf(readOnnxFile(written(model(...Array<Uint8Array>(300).fill(node)))))
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('more than 16777216 bytes to be read') })
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      message: expect.stringContaining('more than 16777216 bytes to be read'),
+    })
   })
 
   it('is refused when it has more fields than can be walked through', async () => {
-    const error = await errorOf(readOnnxFile(written(model(new Uint8Array(21_000_000).fill(8).map((_, at) => (at % 2 === 0 ? 8 * 13 : 1))))))
-    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('more than 10000000 fields') })
+    const error = await errorOf(
+      readOnnxFile(
+        written(model(new Uint8Array(21_000_000).fill(8).map((_, at) => (at % 2 === 0 ? 8 * 13 : 1)))),
+      ),
+    )
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      message: expect.stringContaining('more than 10000000 fields'),
+    })
   })
 
   it('is refused, or read, with any of its bytes changed or left out', async () => {
@@ -120,8 +167,13 @@ describe('a file of 3 GB', () => {
   function huge(tensors: number): string {
     const gigabyte = 2 ** 30
     const front = (name: string) => message(field(1, 2 ** 28), field(2, 1), field(8, name), head(9, gigabyte))
-    const parts = Array.from({ length: tensors }, (_, index) => front(`w${index}`)).map((bytes) => message(head(5, bytes.length + gigabyte), bytes))
-    const back = message(field(11, value('x', tensorType(1, ['N']))), field(12, value('y', tensorType(1, ['N']))))
+    const parts = Array.from({ length: tensors }, (_, index) => front(`w${index}`)).map((bytes) =>
+      message(head(5, bytes.length + gigabyte), bytes),
+    )
+    const back = message(
+      field(11, value('x', tensorType(1, ['N']))),
+      field(12, value('y', tensorType(1, ['N']))),
+    )
     const length = parts.reduce((sum, part) => sum + part.length + gigabyte, back.length)
     const path = written(message(field(1, 8), head(7, length)))
     let at = message(field(1, 8), head(7, length)).length
@@ -135,7 +187,11 @@ describe('a file of 3 GB', () => {
 
   it('is read without its weights', async () => {
     const file = await readOnnxFile(huge(3))
-    expect(file).toMatchObject({ inputs: [{ name: 'x' }], outputs: [{ name: 'y' }], parameters: { tensors: 3, elements: 3 * 2 ** 28, byteLength: 3 * 2 ** 30 } })
+    expect(file).toMatchObject({
+      inputs: [{ name: 'x' }],
+      outputs: [{ name: 'y' }],
+      parameters: { tensors: 3, elements: 3 * 2 ** 28, byteLength: 3 * 2 ** 30 },
+    })
     expect(file!.byteLength).toBeGreaterThan(3 * 2 ** 30)
     expect(reads.calls).toBeLessThan(20)
     expect(reads.bytes).toBeLessThan(100_000)

@@ -1,4 +1,9 @@
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { instrument } from '../../src/opentelemetry/instrument.ts'
@@ -17,7 +22,10 @@ function measured(engine: InferenceEngine) {
   const collect = async () => {
     exporter.reset()
     await reader.forceFlush()
-    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics).flatMap((scope) => scope.metrics)
+    const metrics = exporter
+      .getMetrics()
+      .flatMap(({ scopeMetrics }) => scopeMetrics)
+      .flatMap((scope) => scope.metrics)
     return new Map(metrics.map(({ descriptor, dataPoints }) => [descriptor.name, dataPoints]))
   }
   return { collect, instrumentation }
@@ -27,16 +35,24 @@ describe('metrics of an engine', () => {
   it('count requests by how they ended, and runs by their rows', async () => {
     const engine = ownEngine()
     const { collect } = measured(engine)
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 4 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 4 },
+    })
     const withdrawn = AbortSignal.abort(new Error('no more'))
     await rejectionOf(() => model.infer(row(), { signal: withdrawn }))
     await Promise.all(Array.from({ length: 4 }, () => model.infer(row())))
     const metrics = await collect()
     const own = { 'zerohop.model.name': model.name, 'zerohop.model.version': 1 }
     const durations = metrics.get('zerohop.request.duration')!
-    expect(durations.map(({ attributes, value }) => [attributes, (value as { count: number }).count])).toContainEqual([own, 4])
+    expect(
+      durations.map(({ attributes, value }) => [attributes, (value as { count: number }).count]),
+    ).toContainEqual([own, 4])
     const [size] = metrics.get('zerohop.batch.size')!
-    expect(size).toMatchObject({ attributes: { ...own, 'zerohop.batch.reason': 'full' }, value: { count: 1, sum: 4 } })
+    expect(size).toMatchObject({
+      attributes: { ...own, 'zerohop.batch.reason': 'full' },
+      value: { count: 1, sum: 4 },
+    })
     expect(metrics.get('zerohop.queue.duration')).toMatchObject([{ attributes: own, value: { count: 4 } }])
     expect(metrics.get('zerohop.batch.duration')).toMatchObject([{ value: { count: 1 } }])
     expect(metrics.get('zerohop.instances')).toMatchObject([{ attributes: own, value: 1 }])
@@ -51,13 +67,26 @@ describe('metrics of an engine', () => {
     onTestFinished(() => meterProvider.shutdown())
     for (const instances of [1, 2]) {
       const engine = ownEngine()
-      instrument(engine, { meterProvider, tracerProvider: false, attributes: { 'zerohop.engine': `of ${instances}` } })
-      const model = await engine.load('same', { path: small.identity('float32'), instanceGroup: [{ kind: 'cpu', count: instances }] })
+      instrument(engine, {
+        meterProvider,
+        tracerProvider: false,
+        attributes: { 'zerohop.engine': `of ${instances}` },
+      })
+      const model = await engine.load('same', {
+        path: small.identity('float32'),
+        instanceGroup: [{ kind: 'cpu', count: instances }],
+      })
       await model.infer(row())
     }
     await reader.forceFlush()
-    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics).flatMap((scope) => scope.metrics)
-    for (const [name, values] of [['zerohop.instances', [1, 2]], ['zerohop.request.duration', [1, 1]]] as const) {
+    const metrics = exporter
+      .getMetrics()
+      .flatMap(({ scopeMetrics }) => scopeMetrics)
+      .flatMap((scope) => scope.metrics)
+    for (const [name, values] of [
+      ['zerohop.instances', [1, 2]],
+      ['zerohop.request.duration', [1, 1]],
+    ] as const) {
       const points = metrics.find(({ descriptor }) => descriptor.name === name)!.dataPoints
       expect(points.map(({ attributes }) => attributes['zerohop.engine'])).toEqual(['of 1', 'of 2'])
       expect(points.map(({ value }) => (typeof value === 'number' ? value : value.count))).toEqual(values)
@@ -89,8 +118,10 @@ describe('metrics of an engine', () => {
   })
 
   it.each([
-    ['tracerProvider', 3, /a TracerProvider of OpenTelemetry, or false/], ['meterProvider', {}, /a MeterProvider of OpenTelemetry, or false/],
-    ['attributes', 5, /an object/], ['metrics', true, /one of tracerProvider, meterProvider, attributes/],
+    ['tracerProvider', 3, /a TracerProvider of OpenTelemetry, or false/],
+    ['meterProvider', {}, /a MeterProvider of OpenTelemetry, or false/],
+    ['attributes', 5, /an object/],
+    ['metrics', true, /one of tracerProvider, meterProvider, attributes/],
   ])('are refused for %s: %j, and nothing is reported', (option, value, expected) => {
     try {
       instrument(ownEngine(), { [option]: value } as never)

@@ -1,6 +1,15 @@
 import { context, ROOT_CONTEXT, SpanStatusCode, trace, type Span } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
-import { AlwaysOffSampler, BasicTracerProvider, InMemorySpanExporter, ParentBasedSampler, SamplingDecision, SimpleSpanProcessor, type ReadableSpan, type Sampler } from '@opentelemetry/sdk-trace-base'
+import {
+  AlwaysOffSampler,
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  ParentBasedSampler,
+  SamplingDecision,
+  SimpleSpanProcessor,
+  type ReadableSpan,
+  type Sampler,
+} from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { instrument } from '../../src/opentelemetry/instrument.ts'
@@ -17,35 +26,62 @@ const linked = (span: ReadableSpan) => span.links.map((link) => link.context.spa
 
 function instrumented(engine: InferenceEngine, sampler?: Sampler) {
   const exporter = new InMemorySpanExporter()
-  const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)], ...(sampler && { sampler }) })
+  const tracerProvider = new BasicTracerProvider({
+    spanProcessors: [new SimpleSpanProcessor(exporter)],
+    ...(sampler && { sampler }),
+  })
   const instrumentation = instrument(engine, { tracerProvider, meterProvider: false })
   const named = (name: string) => exporter.getFinishedSpans().filter((span) => span.name === name)
-  return { named, tracer: tracerProvider.getTracer('test'), all: () => exporter.getFinishedSpans(), instrumentation }
+  return {
+    named,
+    tracer: tracerProvider.getTracer('test'),
+    all: () => exporter.getFinishedSpans(),
+    instrumentation,
+  }
 }
 
 describe('spans of an engine', () => {
   it('of requests are children of their callers and linked with the batch that they share, as that is with them', async () => {
     const engine = ownEngine()
     const { named, tracer } = instrumented(engine)
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 3 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 3 },
+    })
     const callers = ['a', 'b', 'c'].map((name) => tracer.startSpan(name))
-    await Promise.all(callers.map((caller, index) => context.with(trace.setSpan(ROOT_CONTEXT, caller), () => model.infer(row(), { requestId: `request ${index}` }))))
+    await Promise.all(
+      callers.map((caller, index) =>
+        context.with(trace.setSpan(ROOT_CONTEXT, caller), () =>
+          model.infer(row(), { requestId: `request ${index}` }),
+        ),
+      ),
+    )
     const requests = named(`infer ${model.name}`)
     const [batch, ...others] = named(`batch ${model.name}`)
     expect(others).toEqual([])
     expect(requests.map((span) => span.parentSpanContext?.spanId).sort()).toEqual(callers.map(idOf).sort())
-    expect(requests.map((span) => span.attributes['zerohop.request.id']).sort()).toEqual(['request 0', 'request 1', 'request 2'])
+    expect(requests.map((span) => span.attributes['zerohop.request.id']).sort()).toEqual([
+      'request 0',
+      'request 1',
+      'request 2',
+    ])
     expect(batch!.parentSpanContext).toBeUndefined()
     expect(linked(batch!)).toEqual(requests.map(idOf).sort())
     for (const request of requests) expect(linked(request)).toEqual([idOf(batch!)])
-    expect(batch!.attributes).toMatchObject({ 'zerohop.rows': 3, 'zerohop.batch.requests': 3, 'zerohop.model.name': model.name, 'zerohop.model.version': 1 })
+    expect(batch!.attributes).toMatchObject({
+      'zerohop.rows': 3,
+      'zerohop.batch.requests': 3,
+      'zerohop.model.name': model.name,
+      'zerohop.model.version': 1,
+    })
     expect(batch!.events.map(({ name }) => name)).toEqual(['gathered', 'run began', 'run ended'])
     const ms = (time: [number, number]) => time[0] * 1000 + time[1] / 1e6
-    for (const request of requests) expect(ms(batch!.startTime)).toBeGreaterThanOrEqual(ms(request.startTime) - 0.01)
+    for (const request of requests)
+      expect(ms(batch!.startTime)).toBeGreaterThanOrEqual(ms(request.startTime) - 0.01)
     expect(Math.abs(ms(batch!.startTime) - Date.now())).toBeLessThan(60_000)
   })
 
-  it('of a batch of one request is that one\'s child', async () => {
+  it("of a batch of one request is that one's child", async () => {
     const engine = ownEngine()
     const { named } = instrumented(engine)
     const model = await load(engine, small.identity('float32'))
@@ -86,14 +122,18 @@ describe('spans of an engine', () => {
     }
     const seconds = (name: string) => named(name).map(({ startTime }) => startTime[0])
     for (const name of [`infer ${model.name}`, `batch ${model.name}`]) {
-      for (const [index, startedAt] of seconds(name).entries()) expect(Math.abs(startedAt - seconds('caller')[index]!)).toBeLessThan(60)
+      for (const [index, startedAt] of seconds(name).entries())
+        expect(Math.abs(startedAt - seconds('caller')[index]!)).toBeLessThan(60)
     }
   })
 
   it('of batches are begun only while somebody will tell of their end', async () => {
     const engine = ownEngine()
     const [left, kept] = [instrumented(engine), instrumented(engine)]
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 2 },
+    })
     const first = model.infer(row())
     left.instrumentation.disable()
     await Promise.all([first, model.infer(row())])
@@ -105,9 +145,14 @@ describe('spans of an engine', () => {
     const engine = ownEngine()
     const { named } = instrumented(engine)
     const model = await load(engine, small.gatherRow(), { warmup: false })
-    await rejectionOf(() => model.infer({ index: new BigInt64Array([99n]) }).catch(async (error: unknown) => Promise.reject(error)))
+    await rejectionOf(() =>
+      model.infer({ index: new BigInt64Array([99n]) }).catch(async (error: unknown) => Promise.reject(error)),
+    )
     const withdrawn = new AbortController()
-    const held = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 4 } })
+    const held = await load(engine, small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 4 },
+    })
     const waiting = rejectionOf(() => held.infer(row(), { signal: withdrawn.signal }))
     withdrawn.abort(new Error('no more'))
     await waiting
@@ -123,7 +168,10 @@ describe('spans of an engine', () => {
   it('of a pipeline have those of its steps below them', async () => {
     const engine = ownEngine()
     const { named } = instrumented(engine)
-    const [first, second] = [await load(engine, small.identity('float32')), await load(engine, small.identity('float32'))]
+    const [first, second] = [
+      await load(engine, small.identity('float32')),
+      await load(engine, small.identity('float32')),
+    ]
     const pipeline = await engine.loadPipeline('two', {
       inputs: [{ name: 'x', type: 'float32', dims: [4] }],
       outputs: [{ name: 'y', type: 'float32', dims: [4] }],
@@ -134,14 +182,25 @@ describe('spans of an engine', () => {
     })
     await pipeline.infer(row())
     const [whole] = named('infer two')
-    for (const { name } of [first, second]) expect(named(`infer ${name}`).map((span) => span.parentSpanContext?.spanId)).toEqual([idOf(whole!)])
+    for (const { name } of [first, second])
+      expect(named(`infer ${name}`).map((span) => span.parentSpanContext?.spanId)).toEqual([idOf(whole!)])
   })
 
   it('of batches are there for each request that is sampled, however few traces are', async () => {
     const engine = ownEngine()
-    const few = { shouldSample: (_: unknown, __: string, name: string) => ({ decision: name.startsWith('batch') ? SamplingDecision.NOT_RECORD : SamplingDecision.RECORD_AND_SAMPLED }), toString: () => 'few' }
+    const few = {
+      shouldSample: (_: unknown, __: string, name: string) => ({
+        decision: name.startsWith('batch')
+          ? SamplingDecision.NOT_RECORD
+          : SamplingDecision.RECORD_AND_SAMPLED,
+      }),
+      toString: () => 'few',
+    }
     const { named } = instrumented(engine, new ParentBasedSampler({ root: few }))
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 3 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 4,
+      dynamicBatching: { holdUntilQueued: 3 },
+    })
     await Promise.all([model.infer(row()), model.infer(row()), model.infer(row())])
     const [batch, ...others] = named(`batch ${model.name}`)
     const requests = named(`infer ${model.name}`)

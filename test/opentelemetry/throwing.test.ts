@@ -14,12 +14,26 @@ function throwing(place: (typeof places)[number]) {
   const may = (here: (typeof places)[number]) => {
     if (state.armed && here === place) throw new Error(`thrown by ${here}`)
   }
-  const processor: SpanProcessor = { onStart: () => may('onStart'), onEnd: () => may('onEnd'), forceFlush: async () => {}, shutdown: async () => {} }
+  const processor: SpanProcessor = {
+    onStart: () => may('onStart'),
+    onEnd: () => may('onEnd'),
+    forceFlush: async () => {},
+    shutdown: async () => {},
+  }
   const sampler = { shouldSample: () => (may('sampler'), { decision: 2 }), toString: () => 'all' } as Sampler
   const histogram = { record: () => may('record') }
-  const meter = { createHistogram: () => histogram, createObservableGauge: () => ({}), addBatchObservableCallback() {}, removeBatchObservableCallback() {} }
+  const meter = {
+    createHistogram: () => histogram,
+    createObservableGauge: () => ({}),
+    addBatchObservableCallback() {},
+    removeBatchObservableCallback() {},
+  }
   const meterProvider = { getMeter: () => meter } as unknown as MeterProvider
-  return { state, tracerProvider: new BasicTracerProvider({ spanProcessors: [processor], sampler }), meterProvider }
+  return {
+    state,
+    tracerProvider: new BasicTracerProvider({ spanProcessors: [processor], sampler }),
+    meterProvider,
+  }
 }
 
 afterEach(() => diag.disable())
@@ -33,17 +47,26 @@ describe.each(places)('what throws in OpenTelemetry: %s', (place) => {
     instrument(engine, providers)
     const model = await engine.load('identity', { path: small.identity('float32'), maxBatchSize: 4 })
     await loadNumber(engine, 'twice', (x) => 2 * x)
-    const line = await engine.loadPipeline('line', { inputs: ['x'], steps: [step('twice', 'x', 'y')], outputs: ['y'] })
+    const line = await engine.loadPipeline('line', {
+      inputs: ['x'],
+      steps: [step('twice', 'x', 'y')],
+      outputs: ['y'],
+    })
     state.armed = true
     const row = () => ({ x: Float32Array.of(1, 2, 3, 4) })
     const answers = await Promise.all([model.infer(row()), model.infer(row()), model.infer(row())])
     expect(answers.map(({ y }) => (y as { data: unknown }).data)).toEqual(Array(3).fill(row().x))
     await line.infer({ x: one(1) })
-    const withdrawn = await model.infer(row(), { signal: AbortSignal.abort('no more') }).catch((reason: unknown) => reason)
+    const withdrawn = await model
+      .infer(row(), { signal: AbortSignal.abort('no more') })
+      .catch((reason: unknown) => reason)
     expect(withdrawn).toBe('no more')
     const { inferenceStats, refusals } = model.stats()
     expect([inferenceStats.success.count, inferenceStats.fail.count, refusals.cancelled]).toEqual([3, 0, 1])
-    expect(error).toHaveBeenCalledWith(expect.stringContaining('zerohop'), expect.objectContaining({ message: `thrown by ${place}` }))
+    expect(error).toHaveBeenCalledWith(
+      expect.stringContaining('zerohop'),
+      expect.objectContaining({ message: `thrown by ${place}` }),
+    )
     await engine.close()
   })
 })

@@ -16,28 +16,64 @@ interface Library {
 
 const own = createOrt(sharedEngine())
 const libraries = {
-  'onnxruntime-node': { create: (...args) => plain.InferenceSession.create(...(args as [string])), tensor: (type, data, dims) => new plain.Tensor(type as 'float32', data as Float32Array, dims) },
-  zerohop: { create: (...args) => own.InferenceSession.create(...(args as [string])), tensor: (type, data, dims) => new Tensor(type as 'float32', data as Float32Array, dims) },
+  'onnxruntime-node': {
+    create: (...args) => plain.InferenceSession.create(...(args as [string])),
+    tensor: (type, data, dims) => new plain.Tensor(type as 'float32', data as Float32Array, dims),
+  },
+  zerohop: {
+    create: (...args) => own.InferenceSession.create(...(args as [string])),
+    tensor: (type, data, dims) => new Tensor(type as 'float32', data as Float32Array, dims),
+  },
 } satisfies Record<string, Library>
 
 const path = identity('float32')
 const file = readFileSync(path)
 const buffer = file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength)
-const x = ({ tensor }: Library, rows = 1) => tensor('float32', Float32Array.from({ length: 4 * rows }, (_, index) => index), [rows, 4])
+const x = ({ tensor }: Library, rows = 1) =>
+  tensor(
+    'float32',
+    Float32Array.from({ length: 4 * rows }, (_, index) => index),
+    [rows, 4],
+  )
 
 /** y = |x|, whose shape is told or not. */
 const absolute = (dims: readonly (number | string)[] | null): Uint8Array =>
-  message(field(1, 9), field(7, message(field(1, message(field(1, 'x'), field(2, 'y'), field(4, 'Abs'))), field(2, 'abs'), field(11, value('x', tensorType(1, dims))), field(12, value('y', tensorType(1, null))))), field(8, field(2, 21)))
+  message(
+    field(1, 9),
+    field(
+      7,
+      message(
+        field(1, message(field(1, 'x'), field(2, 'y'), field(4, 'Abs'))),
+        field(2, 'abs'),
+        field(11, value('x', tensorType(1, dims))),
+        field(12, value('y', tensorType(1, null))),
+      ),
+    ),
+    field(8, field(2, 21)),
+  )
 
 type Kind = 'fine' | 'TypeError' | 'RangeError' | 'Error'
 type Call = readonly [kind: Kind, says: RegExp, call: (library: Library) => Promise<unknown>]
 const fine = /^/
 
-const created = (kind: Kind, says: RegExp, ...args: unknown[]): Call => [kind, says, async ({ create }) => (await create(...args)).inputNames]
-const withOptions = (kind: Kind, options: Record<string, unknown>): Call => created(kind, kind === 'fine' ? fine : new RegExp(Object.keys(options)[0]!), path, options)
-const run = (kind: Kind, says: RegExp, ask: (session: Session, library: Library) => Promise<unknown>): Call => [kind, says, async (library) => ask(await library.create(path), library)]
-const shown = async (answer: Promise<plain.InferenceSession.ReturnType>) => Object.fromEntries(Object.entries(await answer).map(([name, { type, dims, data }]) => [name, { type, dims, data }]))
-const anything = (session: Session) => session as unknown as { run(...args: unknown[]): Promise<plain.InferenceSession.ReturnType> }
+const created = (kind: Kind, says: RegExp, ...args: unknown[]): Call => [
+  kind,
+  says,
+  async ({ create }) => (await create(...args)).inputNames,
+]
+const withOptions = (kind: Kind, options: Record<string, unknown>): Call =>
+  created(kind, kind === 'fine' ? fine : new RegExp(Object.keys(options)[0]!), path, options)
+const run = (
+  kind: Kind,
+  says: RegExp,
+  ask: (session: Session, library: Library) => Promise<unknown>,
+): Call => [kind, says, async (library) => ask(await library.create(path), library)]
+const shown = async (answer: Promise<plain.InferenceSession.ReturnType>) =>
+  Object.fromEntries(
+    Object.entries(await answer).map(([name, { type, dims, data }]) => [name, { type, dims, data }]),
+  )
+const anything = (session: Session) =>
+  session as unknown as { run(...args: unknown[]): Promise<plain.InferenceSession.ReturnType> }
 
 const threads = (name: string): Record<string, Call> => ({
   [`${name}: another type`]: withOptions('TypeError', { [name]: 'bad-value' }),
@@ -148,7 +184,8 @@ async function outcomeOf(library: Library, [, , call]: Call): Promise<Outcome> {
 }
 
 describe('sessions do what those of onnxruntime-node do', () => {
-  it('in as many cases as its own unit tests have, and more', () => expect(Object.keys(calls).length).toBeGreaterThanOrEqual(63))
+  it('in as many cases as its own unit tests have, and more', () =>
+    expect(Object.keys(calls).length).toBeGreaterThanOrEqual(63))
 
   it.each(Object.entries(calls))('%s', async (_, call) => {
     vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
@@ -159,7 +196,10 @@ describe('sessions do what those of onnxruntime-node do', () => {
     if ('answer' in theirs) return expect(ours).toEqual(theirs)
     for (const { error } of [theirs, ours as { error: Error }]) {
       expect(error.message).toMatch(says)
-      expect([error instanceof TypeError, error instanceof RangeError]).toEqual([kind === 'TypeError', kind === 'RangeError'])
+      expect([error instanceof TypeError, error instanceof RangeError]).toEqual([
+        kind === 'TypeError',
+        kind === 'RangeError',
+      ])
     }
   })
 })

@@ -55,20 +55,40 @@ describe('session options', () => {
   })
 
   it('that are null are as good as not given', async () => {
-    const options = { executionProviders: null, freeDimensionOverrides: null, externalData: null, preferredOutputLocation: null } as never
+    const options = {
+      executionProviders: null,
+      freeDimensionOverrides: null,
+      externalData: null,
+      preferredOutputLocation: null,
+    } as never
     expect((await (await opened(options)).session.run({ x: row() }))['y']!.data[3]).toBe(4)
     expect(await told()).toEqual([])
   })
 
   it('that are wrong are refused by the load', async () => {
-    await expect(opened({ externalData: {} as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'externalData' })
-    await expect(opened({ intraOpNumThreads: -1 })).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'sessionOptions.intraOpNumThreads' })
-    await expect(opened({ executionProviders: ['nonsense'] })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
-    await expect(opened({ externalData: [{ path: 'a', data: 1 as never }] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'externalData' })
+    await expect(opened({ externalData: {} as never })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'externalData',
+    })
+    await expect(opened({ intraOpNumThreads: -1 })).rejects.toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      argument: 'sessionOptions.intraOpNumThreads',
+    })
+    await expect(opened({ executionProviders: ['nonsense'] })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+    })
+    await expect(opened({ externalData: [{ path: 'a', data: 1 as never }] })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'externalData',
+    })
   })
 
   it('that mean nothing here are ignored with one warning', async () => {
-    const options = { enableGraphCapture: true, preferredOutputLocation: 'gpu-buffer', unheardOf: 1 } as Options
+    const options = {
+      enableGraphCapture: true,
+      preferredOutputLocation: 'gpu-buffer',
+      unheardOf: 1,
+    } as Options
     await opened(options)
     await opened(options)
     expect(await told()).toEqual([
@@ -83,8 +103,14 @@ describe('session options', () => {
   it('of a run are ignored with one warning, and one is refused', async () => {
     const { session } = await opened({})
     for (let run = 0; run < 2; run++) await session.run({ x: row() }, { tag: 'mine', logSeverityLevel: 4 })
-    expect(await told()).toEqual([expect.stringContaining("run option 'tag'"), expect.stringContaining("run option 'logSeverityLevel'")])
-    await expect(session.run({ x: row() }, { terminate: true })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'terminate' })
+    expect(await told()).toEqual([
+      expect.stringContaining("run option 'tag'"),
+      expect.stringContaining("run option 'logSeverityLevel'"),
+    ])
+    await expect(session.run({ x: row() }, { terminate: true })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'terminate',
+    })
   })
 
   it('fix free dimensions', async () => {

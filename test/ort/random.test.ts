@@ -46,11 +46,21 @@ function shapesFor(inputs: readonly InferenceSession.TensorValueMetadata[]): num
 /** What a run gives, in words that can be compared: one that fails just fails. */
 async function outcome(running: Promise<InferenceSession.ReturnType>): Promise<unknown> {
   const outputs = await running.catch(() => null)
-  return outputs === null ? 'failed' : Object.entries(outputs).map(([name, { type, dims, data }]) => [name, type, [...dims], Array.from(data as ArrayLike<unknown>)])
+  return outputs === null
+    ? 'failed'
+    : Object.entries(outputs).map(([name, { type, dims, data }]) => [
+        name,
+        type,
+        [...dims],
+        Array.from(data as ArrayLike<unknown>),
+      ])
 }
 
 const models: [string, () => string][] = [
-  ...Object.keys(elements).map((type): [string, () => string] => [`two variable dimensions of ${type}`, () => identityVariable(type as 'float32')]),
+  ...Object.keys(elements).map((type): [string, () => string] => [
+    `two variable dimensions of ${type}`,
+    () => identityVariable(type as 'float32'),
+  ]),
   ['no dimensions', () => identityScalar('float32')],
   ['any number of dimensions', () => unknownRank('int64')],
   ['two inputs and outputs', () => addSub('float32')],
@@ -60,18 +70,40 @@ const models: [string, () => string][] = [
   ['an output of any number of rows', nonZero],
 ]
 
-it.each(models)('runs at once of a model with %s give what they give with onnxruntime-node', async (_, path) => {
-  const [own, expected] = [await OwnSession.create(path()), await plain.InferenceSession.create(path(), { logSeverityLevel: 4 })]
-  const inputs = own.inputMetadata as InferenceSession.TensorValueMetadata[]
-  const runs = Array.from({ length: 12 }, () => {
-    const shapes = shapesFor(inputs)
-    const data = inputs.map(({ type }, index) => elements[type]!(shapes[index]!.reduce((product, dim) => product * dim, 1)))
-    const feeds = (Of: typeof Tensor) => Object.fromEntries(inputs.map(({ name, type }, index) => [name, new Of(type as 'float32', data[index] as Float32Array, shapes[index])]))
-    const names = own.outputNames.filter(() => below(2) === 0)
-    const fetches = oneOf([undefined, names.length === 0 ? undefined : names, Object.fromEntries(names.map((name) => [name, null]))])
-    const run = (session: InferenceSession, Of: typeof Tensor) => outcome(fetches === undefined ? session.run(feeds(Of)) : session.run(feeds(Of), fetches as string[]))
-    return { own: run(own, Tensor), expected: run(expected as InferenceSession, plain.Tensor as typeof Tensor) }
-  })
-  for (const run of runs) expect(await run.own).toEqual(await run.expected)
-  await Promise.all([own.release(), expected.release()])
-})
+it.each(models)(
+  'runs at once of a model with %s give what they give with onnxruntime-node',
+  async (_, path) => {
+    const [own, expected] = [
+      await OwnSession.create(path()),
+      await plain.InferenceSession.create(path(), { logSeverityLevel: 4 }),
+    ]
+    const inputs = own.inputMetadata as InferenceSession.TensorValueMetadata[]
+    const runs = Array.from({ length: 12 }, () => {
+      const shapes = shapesFor(inputs)
+      const data = inputs.map(({ type }, index) =>
+        elements[type]!(shapes[index]!.reduce((product, dim) => product * dim, 1)),
+      )
+      const feeds = (Of: typeof Tensor) =>
+        Object.fromEntries(
+          inputs.map(({ name, type }, index) => [
+            name,
+            new Of(type as 'float32', data[index] as Float32Array, shapes[index]),
+          ]),
+        )
+      const names = own.outputNames.filter(() => below(2) === 0)
+      const fetches = oneOf([
+        undefined,
+        names.length === 0 ? undefined : names,
+        Object.fromEntries(names.map((name) => [name, null])),
+      ])
+      const run = (session: InferenceSession, Of: typeof Tensor) =>
+        outcome(fetches === undefined ? session.run(feeds(Of)) : session.run(feeds(Of), fetches as string[]))
+      return {
+        own: run(own, Tensor),
+        expected: run(expected as InferenceSession, plain.Tensor as typeof Tensor),
+      }
+    })
+    for (const run of runs) expect(await run.own).toEqual(await run.expected)
+    await Promise.all([own.release(), expected.release()])
+  },
+)

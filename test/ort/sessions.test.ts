@@ -20,7 +20,10 @@ const { InferenceSession } = createOrt(engine)
 const row = (value: number) => new Tensor('float32', new Float32Array(4).fill(value), [1, 4])
 
 /** A session for one test. */
-async function opened(path: string, options?: ort.InferenceSession.SessionOptions): Promise<ort.InferenceSession> {
+async function opened(
+  path: string,
+  options?: ort.InferenceSession.SessionOptions,
+): Promise<ort.InferenceSession> {
   const session = await InferenceSession.create(path, options)
   onTestFinished(() => session.release())
   return session
@@ -29,7 +32,11 @@ async function opened(path: string, options?: ort.InferenceSession.SessionOption
 describe('what code of onnxruntime-node imports', () => {
   it('is there by name and by default', () => {
     expect(Object.keys(ort).sort()).toEqual(['InferenceSession', 'Tensor', 'createOrt', 'default', 'env'])
-    expect(defaultOrt).toMatchObject({ InferenceSession: ort.InferenceSession, Tensor: ort.Tensor, env: ort.env })
+    expect(defaultOrt).toMatchObject({
+      InferenceSession: ort.InferenceSession,
+      Tensor: ort.Tensor,
+      env: ort.env,
+    })
   })
 
   it('has no training sessions', () => {
@@ -43,24 +50,39 @@ describe('what code of onnxruntime-node imports', () => {
 })
 
 describe('the same program with onnxruntime-node and with zerohop', () => {
-  it.each(['path', 'bytes', 'buffer', 'part of a buffer'])('gives the same of a model that is given as its %s', async (form) => {
-    const program = async ({ InferenceSession }: Pick<ort.Ort, 'InferenceSession'>, Tensor: typeof ort.Tensor) => {
-      const bytes = new Uint8Array(readFileSync(mlp()))
-      const longer = new Uint8Array(bytes.length + 24)
-      longer.set(bytes, 8)
-      const session = await (form === 'path' ? InferenceSession.create(mlp())
+  it.each(['path', 'bytes', 'buffer', 'part of a buffer'])(
+    'gives the same of a model that is given as its %s',
+    async (form) => {
+      const program = async (
+        { InferenceSession }: Pick<ort.Ort, 'InferenceSession'>,
+        Tensor: typeof ort.Tensor,
+      ) => {
+        const bytes = new Uint8Array(readFileSync(mlp()))
+        const longer = new Uint8Array(bytes.length + 24)
+        longer.set(bytes, 8)
+        const session = await (form === 'path' ? InferenceSession.create(mlp())
         : form === 'bytes' ? InferenceSession.create(bytes)
         : form === 'buffer' ? InferenceSession.create(bytes.buffer)
         : InferenceSession.create(longer.buffer, 8, bytes.length, { intraOpNumThreads: 1 })) // prettier-ignore
-      const answers = await session.run({ input: new Tensor('float32', Float32Array.from({ length: 128 }, (_, index) => Math.sin(index)), [2, 64]) })
-      const { inputNames, outputNames, inputMetadata, outputMetadata } = session
-      await session.release()
-      return { answers, told: { inputNames, outputNames, inputMetadata, outputMetadata } }
-    }
-    const [own, expected] = [await program({ InferenceSession }, Tensor), await program(plain, plain.Tensor as typeof ort.Tensor)]
-    expectClose(own.answers, expected.answers as never)
-    expect(own.told).toEqual(expected.told)
-  })
+        const answers = await session.run({
+          input: new Tensor(
+            'float32',
+            Float32Array.from({ length: 128 }, (_, index) => Math.sin(index)),
+            [2, 64],
+          ),
+        })
+        const { inputNames, outputNames, inputMetadata, outputMetadata } = session
+        await session.release()
+        return { answers, told: { inputNames, outputNames, inputMetadata, outputMetadata } }
+      }
+      const [own, expected] = [
+        await program({ InferenceSession }, Tensor),
+        await program(plain, plain.Tensor as typeof ort.Tensor),
+      ]
+      expectClose(own.answers, expected.answers as never)
+      expect(own.told).toEqual(expected.told)
+    },
+  )
 
   it.each<[string, (tensor: unknown) => unknown[]]>([
     ['no feeds', () => [undefined]],
@@ -75,7 +97,10 @@ describe('the same program with onnxruntime-node and with zerohop', () => {
   ])('refuses %s in the same words', async (_, args) => {
     const refusal = async (session: unknown, tensor: unknown) => {
       const { run } = session as { run(...args: unknown[]): Promise<unknown> }
-      const error = await run.apply(session, args(tensor)).then(() => null, (error: Error) => error)
+      const error = await run.apply(session, args(tensor)).then(
+        () => null,
+        (error: Error) => error,
+      )
       return [error?.constructor.name, error?.message]
     }
     const other = await plain.InferenceSession.create(addSub('float32'))
@@ -97,7 +122,10 @@ describe('the same program with onnxruntime-node and with zerohop', () => {
     ['options behind the length that are no object', [new ArrayBuffer(8), 4, 4, 1]],
   ])('refuses to open %s in the same words', async (_, args) => {
     const refusal = async (factory: unknown) => {
-      const error = await (factory as { create(...args: unknown[]): Promise<unknown> }).create(...args).then(() => null, (error: Error) => error)
+      const error = await (factory as { create(...args: unknown[]): Promise<unknown> }).create(...args).then(
+        () => null,
+        (error: Error) => error,
+      )
       return [error?.constructor.name, error?.message]
     }
     expect(await refusal(InferenceSession)).toEqual(await refusal(plain.InferenceSession))
@@ -109,8 +137,20 @@ describe('a session', () => {
     const session = await opened(addSub('float32'))
     const tensor = (value: number) => new Tensor('float32', new Float32Array(16).fill(value), [1, 16])
     const feeds = { a: tensor(3), b: tensor(1), c: tensor(0) } // more than it takes
-    const asked = [session.run(feeds), session.run(feeds, {}), session.run(feeds, ['sum']), session.run(feeds, { difference: null }), session.run(feeds, ['sum'], {})]
-    expect((await Promise.all(asked)).map((outputs) => Object.keys(outputs).sort())).toEqual([['difference', 'sum'], ['difference', 'sum'], ['sum'], ['difference'], ['sum']])
+    const asked = [
+      session.run(feeds),
+      session.run(feeds, {}),
+      session.run(feeds, ['sum']),
+      session.run(feeds, { difference: null }),
+      session.run(feeds, ['sum'], {}),
+    ]
+    expect((await Promise.all(asked)).map((outputs) => Object.keys(outputs).sort())).toEqual([
+      ['difference', 'sum'],
+      ['difference', 'sum'],
+      ['sum'],
+      ['difference'],
+      ['sum'],
+    ])
   })
 
   it('writes answers into the tensors that it is given for them', async () => {
@@ -120,7 +160,10 @@ describe('a session', () => {
     expect(y).toBe(mine)
     expect([...(mine.data as Float32Array)]).toEqual([5, 5, 5, 5])
     const wrong = session.run({ x: row(5) }, { y: new Tensor('float32', new Float32Array(8), [2, 4]) })
-    await expect(wrong).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', expected: expect.stringContaining('float32[1, 4]') })
+    await expect(wrong).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      expected: expect.stringContaining('float32[1, 4]'),
+    })
   })
 
   it('fills strings into a tensor of strings', async () => {
@@ -133,7 +176,12 @@ describe('a session', () => {
   it('fills as many strings as there are', async () => {
     const session = await opened(identityVariable('string'))
     const count = 200_000
-    const strings = (text: string) => new Tensor('string', Array.from({ length: count }, () => text), [1, count])
+    const strings = (text: string) =>
+      new Tensor(
+        'string',
+        Array.from({ length: count }, () => text),
+        [1, count],
+      )
     const mine = strings('')
     await session.run({ x: strings('text') }, { y: mine })
     expect(mine.data.at(-1)).toBe('text')
@@ -150,7 +198,9 @@ describe('a session', () => {
 
   it('shares a run among concurrent calls where rows are independent', async () => {
     const own = ownEngine({ inline: false })
-    const session = await createOrt(own, { dynamicBatching: { holdUntilQueued: 8 } }).InferenceSession.create(identity('float32'))
+    const session = await createOrt(own, { dynamicBatching: { holdUntilQueued: 8 } }).InferenceSession.create(
+      identity('float32'),
+    )
     const answers = await Promise.all(Array.from({ length: 8 }, (_, value) => session.run({ x: row(value) })))
     expect(answers.map(({ y }) => y!.data[0])).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
     expect(own.models()[0]!.stats()).toMatchObject({ inferenceCount: 8, executionCount: 1 })
@@ -164,7 +214,9 @@ describe('a session', () => {
 
   it('takes and gives integers of 4 bits', async () => {
     const session = await opened(int4Output())
-    expect(session.outputMetadata).toEqual(expect.arrayContaining([expect.objectContaining({ type: 'int4' })]))
+    expect(session.outputMetadata).toEqual(
+      expect.arrayContaining([expect.objectContaining({ type: 'int4' })]),
+    )
     const { q } = await session.run({ x: row(3) })
     expect(q).toMatchObject({ type: 'int4', dims: [1, 4] })
   })
@@ -188,10 +240,21 @@ describe('a session', () => {
 
   it('rejects what does not fit, and what cannot be opened, with an InferenceError', async () => {
     const session = await opened(addSub('float32'))
-    const feeds = { a: new Tensor('float32', new Float32Array(16), [1, 16]), b: new Tensor('float32', new Float32Array(8), [1, 8]) }
-    await expect(session.run(feeds)).rejects.toMatchObject({ name: 'InferenceError', code: 'ERR_INVALID_ARG', argument: "input 'b'" })
-    await expect(InferenceSession.create('not-there.onnx')).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
-    await expect(InferenceSession.create(Uint8Array.of(1, 2, 3))).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
+    const feeds = {
+      a: new Tensor('float32', new Float32Array(16), [1, 16]),
+      b: new Tensor('float32', new Float32Array(8), [1, 8]),
+    }
+    await expect(session.run(feeds)).rejects.toMatchObject({
+      name: 'InferenceError',
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'b'",
+    })
+    await expect(InferenceSession.create('not-there.onnx')).rejects.toMatchObject({
+      code: 'ERR_MODEL_NOT_FOUND',
+    })
+    await expect(InferenceSession.create(Uint8Array.of(1, 2, 3))).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+    })
   })
 })
 
@@ -205,7 +268,10 @@ describe('sessions of one file', () => {
 
   it('share one model as long as one of them is open', async () => {
     const Session = ortOf()
-    const [first, second] = await Promise.all([Session.create(path), Session.create(path, { graphOptimizationLevel: undefined as never })])
+    const [first, second] = await Promise.all([
+      Session.create(path),
+      Session.create(path, { graphOptimizationLevel: undefined as never }),
+    ])
     expect(own.models()).toHaveLength(1)
     await first.release()
     expect((await second.run({ x: row(2) }))['y']!.data[0]).toBe(2)
@@ -217,13 +283,18 @@ describe('sessions of one file', () => {
 
   it('have models of their own where their options differ', async () => {
     const Session = ortOf()
-    await Promise.all([Session.create(path), Session.create(path, { intraOpNumThreads: 1 }), Session.create(path, { graphOptimizationLevel: 'disabled' })])
+    await Promise.all([
+      Session.create(path),
+      Session.create(path, { intraOpNumThreads: 1 }),
+      Session.create(path, { graphOptimizationLevel: 'disabled' }),
+    ])
     expect(own.models()).toHaveLength(3)
   })
 
   it('tell options that are no plain data apart by what they are', async () => {
     own = ownEngine()
-    const warmed = (data: BigInt64Array) => createOrt(own, { warmup: [{ feeds: { x: new Tensor('int64', data, [1, 4]) } }] }).InferenceSession
+    const warmed = (data: BigInt64Array) =>
+      createOrt(own, { warmup: [{ feeds: { x: new Tensor('int64', data, [1, 4]) } }] }).InferenceSession
     const [one, other] = [warmed(new BigInt64Array(4)), warmed(new BigInt64Array(4).fill(1n))]
     await Promise.all([one, one, other].map((Session) => Session.create(identity('int64'))))
     expect(own.models()).toHaveLength(2)
@@ -234,10 +305,16 @@ describe('sessions of one file', () => {
     const circle: { self?: object } = {}
     circle.self = circle
     for (const options of [{ maxBatchSize: 5n }, { padding: circle }]) {
-      await expect(createOrt(own, options as never).InferenceSession.create(path)).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG' })
+      await expect(createOrt(own, options as never).InferenceSession.create(path)).rejects.toMatchObject({
+        code: 'ERR_MODEL_CONFIG',
+      })
     }
-    expect(() => createOrt({} as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }))
-    expect(() => createOrt(own, null as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }))
+    expect(() => createOrt({} as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }),
+    )
+    expect(() => createOrt(own, null as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }),
+    )
   })
 
   it('share one model through two objects of the same engine', async () => {
@@ -256,12 +333,17 @@ describe('sessions of one file', () => {
     rmSync(file)
     copyFileSync(identityVariable('float32'), file)
     const after = await Session.create(file)
-    expect([before.inputMetadata, after.inputMetadata]).toMatchObject([[{ shape: ['N', 4] }], [{ shape: ['N', 'L'] }]])
+    expect([before.inputMetadata, after.inputMetadata]).toMatchObject([
+      [{ shape: ['N', 4] }],
+      [{ shape: ['N', 'L'] }],
+    ])
   })
 
   it('are opened anew after an opening has failed', async () => {
     const Session = ortOf()
-    await expect(Promise.all([Session.create('not-there.onnx'), Session.create('not-there.onnx')])).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
+    await expect(
+      Promise.all([Session.create('not-there.onnx'), Session.create('not-there.onnx')]),
+    ).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
     await expect(Session.create('not-there.onnx')).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
     expect(own.models()).toHaveLength(0)
   })

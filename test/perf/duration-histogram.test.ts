@@ -13,10 +13,14 @@ const duration = fc.double({ min: 0.25, max: 1e9, noNaN: true })
 describe('a histogram of durations', () => {
   it('has percentiles at index round(p * (n - 1)), as perf_analyzer, within a fifth of a per cent', () => {
     fc.assert(
-      fc.property(fc.array(duration, { minLength: 1, maxLength: 200 }), fc.double({ min: 0, max: 1, noNaN: true }), (durations, share) => {
-        const exact = durations.toSorted((a, b) => a - b)[Math.round(share * (durations.length - 1))]!
-        expect(Math.abs(histogramOf(durations).quantileUs(share) - exact) / exact).toBeLessThan(0.002)
-      }),
+      fc.property(
+        fc.array(duration, { minLength: 1, maxLength: 200 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (durations, share) => {
+          const exact = durations.toSorted((a, b) => a - b)[Math.round(share * (durations.length - 1))]!
+          expect(Math.abs(histogramOf(durations).quantileUs(share) - exact) / exact).toBeLessThan(0.002)
+        },
+      ),
     )
   })
 
@@ -30,7 +34,9 @@ describe('a histogram of durations', () => {
     const joined = histogramOf([5, 70])
     joined.add(histogramOf([900, 1]))
     const all = histogramOf([5, 70, 900, 1])
-    expect([0, 0.3, 0.5, 0.9, 1].map((share) => joined.quantileUs(share))).toEqual([0, 0.3, 0.5, 0.9, 1].map((share) => all.quantileUs(share)))
+    expect([0, 0.3, 0.5, 0.9, 1].map((share) => joined.quantileUs(share))).toEqual(
+      [0, 0.3, 0.5, 0.9, 1].map((share) => all.quantileUs(share)),
+    )
     expect([joined.count, joined.averageUs, joined.maxUs]).toEqual([all.count, all.averageUs, all.maxUs])
   })
 
@@ -38,7 +44,9 @@ describe('a histogram of durations', () => {
     const durations = [0, 0.1, 1, 1.5, 2, 100, 101, 5000, 1e9, 1e12]
     const bars = histogramOf(durations).bars(8)
     expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(durations.length)
-    expect(bars.map(({ upToUs }) => upToUs)).toEqual(bars.map(({ upToUs }) => upToUs).toSorted((a, b) => a - b))
+    expect(bars.map(({ upToUs }) => upToUs)).toEqual(
+      bars.map(({ upToUs }) => upToUs).toSorted((a, b) => a - b),
+    )
     const ofThousands = bars.find(({ upToUs }) => upToUs >= 5000)!
     expect(ofThousands.upToUs).toBeLessThan(5000 * 2 ** (1 / 4))
   })
@@ -50,6 +58,13 @@ describe('a histogram of durations', () => {
 
   it('of nothing is all zeros', () => {
     const empty = new DurationHistogram()
-    expect([empty.count, empty.averageUs, empty.standardDeviationUs, empty.maxUs, empty.quantileUs(0.99), empty.bars(8).length]).toEqual([0, 0, 0, 0, 0, 0])
+    expect([
+      empty.count,
+      empty.averageUs,
+      empty.standardDeviationUs,
+      empty.maxUs,
+      empty.quantileUs(0.99),
+      empty.bars(8).length,
+    ]).toEqual([0, 0, 0, 0, 0, 0])
   })
 })

@@ -46,7 +46,14 @@ export function oneSample(sample: Partial<Sample> = {}): SampleSource {
 }
 
 const metadata: ModelMetadata = {
-  name: 'fake', path: '', inputs: [], outputs: [], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 0,
+  name: 'fake',
+  path: '',
+  inputs: [],
+  outputs: [],
+  properties: null,
+  unservableOutputs: [],
+  executionProviders: [],
+  maxBatchSize: 0,
   joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'it is no model' },
 }
 
@@ -60,7 +67,10 @@ export interface FakeService {
 }
 
 /** A model that takes its time on a clock that stands still. */
-export function fakeModel(clock: FakeLoadClock, { serviceMs, servers = 'any', stall: [stallFromMs, stallToMs] = [Infinity, Infinity] }: FakeService): PerfModel & { readonly calls: number } {
+export function fakeModel(
+  clock: FakeLoadClock,
+  { serviceMs, servers = 'any', stall: [stallFromMs, stallToMs] = [Infinity, Infinity] }: FakeService,
+): PerfModel & { readonly calls: number } {
   let freeAtMs = 0
   let calls = 0
   const stats = new ModelStats()
@@ -85,7 +95,11 @@ export function fakeModel(clock: FakeLoadClock, { serviceMs, servers = 'any', st
     })
   }
   return {
-    name: 'fake', version: 1, metadata, stats: () => stats.snapshot(0), infer: infer as never,
+    name: 'fake',
+    version: 1,
+    metadata,
+    stats: () => stats.snapshot(0),
+    infer: infer as never,
     get calls() {
       return calls
     },

@@ -3,8 +3,17 @@ import { searchLevels, type LevelRange } from '../../src/perf/level-search.ts'
 import type { LevelResult } from '../../src/perf/result.ts'
 
 /** Levels in the order in which they are measured, of a model that keeps its threshold up to `meetsUpTo`, and is stable up to `stableUpTo`. */
-async function searched(range: LevelRange, binarySearch: boolean, meetsUpTo = Infinity, stableUpTo = Infinity): Promise<number[]> {
-  const measure = (level: number) => Promise.resolve({ result: { level, stable: level <= stableUpTo } as LevelResult, meetsThreshold: level <= meetsUpTo })
+async function searched(
+  range: LevelRange,
+  binarySearch: boolean,
+  meetsUpTo = Infinity,
+  stableUpTo = Infinity,
+): Promise<number[]> {
+  const measure = (level: number) =>
+    Promise.resolve({
+      result: { level, stable: level <= stableUpTo } as LevelResult,
+      meetsThreshold: level <= meetsUpTo,
+    })
   return (await searchLevels({ range, binarySearch }, measure)).map(({ level }) => level)
 }
 
@@ -19,7 +28,9 @@ describe('levels one after the other', () => {
     for (let index = 0; index < 1000; index++) {
       // All in tenths, where there is no rounding.
       const [start, step, count] = [1 + ((index * 7) % 97), 1 + (index % 9), index % 50]
-      expect(await searched({ start: start / 10, end: (start + count * step) / 10, step: step / 10 }, false)).toHaveLength(count + 1)
+      expect(
+        await searched({ start: start / 10, end: (start + count * step) / 10, step: step / 10 }, false),
+      ).toHaveLength(count + 1)
     }
   })
 
@@ -38,10 +49,14 @@ describe('levels one after the other', () => {
 
   it('end when the user has had enough', async () => {
     const controller = new AbortController()
-    const levels = await searchLevels({ range: { start: 1, end: 0, step: 1 }, binarySearch: false }, (level) => {
-      if (level === 3) controller.abort()
-      return Promise.resolve({ result: { level, stable: true } as LevelResult, meetsThreshold: true })
-    }, controller.signal)
+    const levels = await searchLevels(
+      { range: { start: 1, end: 0, step: 1 }, binarySearch: false },
+      (level) => {
+        if (level === 3) controller.abort()
+        return Promise.resolve({ result: { level, stable: true } as LevelResult, meetsThreshold: true })
+      },
+      controller.signal,
+    )
     expect(levels.map(({ level }) => level)).toEqual([1, 2, 3])
   })
 })
@@ -53,7 +68,9 @@ describe('levels by halves', () => {
   })
 
   it('close in on the last level that keeps it, to the width of a step', async () => {
-    expect(await searched({ start: 1, end: 100, step: 1 }, true, 37)).toEqual([1, 100, 50, 25, 37, 43, 40, 38])
+    expect(await searched({ start: 1, end: 100, step: 1 }, true, 37)).toEqual([
+      1, 100, 50, 25, 37, 43, 40, 38,
+    ])
     expect(await searched({ start: 0, end: 1, step: 0.125 }, true, 0.4)).toEqual([0, 1, 0.5, 0.25, 0.375])
   })
 

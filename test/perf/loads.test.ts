@@ -23,10 +23,12 @@ async function play(load: Load, serviceMs: (call: number) => number, untilMs = I
     if (Number.isNaN(ms)) return Promise.reject(queueFull)
     most = Math.max(most, ++running)
     atOnce.push(running)
-    return new Promise<void>((resolve) => clock.setTimer(() => {
-      running--
-      resolve()
-    }, ms))
+    return new Promise<void>((resolve) =>
+      clock.setTimer(() => {
+        running--
+        resolve()
+      }, ms),
+    )
   }, recorder)
   const end = new Promise<void>((resolve) => untilMs < Infinity && clock.setTimer(resolve, untilMs))
   await clock.run(Promise.race([load.finished, end]))
@@ -55,7 +57,10 @@ describe('callers that wait for their answers', () => {
   })
 
   it('become more every so many answers, up to the most, where that is asked for', async () => {
-    const { atOnce, window, most } = await play(new PeriodicConcurrency(oneSample(), { start: 1, end: 5, step: 2, period: 4 }), () => 10)
+    const { atOnce, window, most } = await play(
+      new PeriodicConcurrency(oneSample(), { start: 1, end: 5, step: 2, period: 4 }),
+      () => 10,
+    )
     expect(atOnce.slice(0, 4)).toEqual([1, 1, 1, 1])
     expect(most).toBe(5)
     expect(window.requestCount).toBeGreaterThanOrEqual(12)
@@ -108,7 +113,11 @@ describe('requests that are sent by a schedule', () => {
   })
 
   it('end when they are stopped, once each is answered', async () => {
-    const { calls, window, recorder } = await play(new OpenLoop(oneSample(), constantSchedule(100)), () => 200, 95)
+    const { calls, window, recorder } = await play(
+      new OpenLoop(oneSample(), constantSchedule(100)),
+      () => 200,
+      95,
+    )
     expect([calls, window.requestCount, recorder.pending]).toEqual([10, 10, 0])
   })
 
@@ -122,11 +131,25 @@ describe('the list of requests', () => {
   it('has each as it was, also beyond one piece of memory', () => {
     const log = new RequestLog()
     const count = 70_000
-    for (let index = 0; index < count; index++) log.push(index, index + 0.5, index + 2, { feeds: {}, rows: 1 + (index % 3), options: { sequenceId: index } }, index % 2 === 0 ? null : `ERR_${index % 5}`)
+    for (let index = 0; index < count; index++)
+      log.push(
+        index,
+        index + 0.5,
+        index + 2,
+        { feeds: {}, rows: 1 + (index % 3), options: { sequenceId: index } },
+        index % 2 === 0 ? null : `ERR_${index % 5}`,
+      )
     expect(log.length).toBe(count)
     const [first, ...others] = log
     expect(first).toEqual({ intendedMs: 0, sentMs: 0.5, endedMs: 2, rows: 1, sequenceId: 0, failure: null })
-    expect(others.at(-1)).toEqual({ intendedMs: 69_999, sentMs: 69_999.5, endedMs: 70_001, rows: 1, sequenceId: 69_999, failure: 'ERR_4' })
+    expect(others.at(-1)).toEqual({
+      intendedMs: 69_999,
+      sentMs: 69_999.5,
+      endedMs: 70_001,
+      rows: 1,
+      sequenceId: 69_999,
+      failure: 'ERR_4',
+    })
   })
 
   it('counts what comes after its limit', () => {

@@ -9,35 +9,63 @@ import { probe } from '../../src/perf/probe.ts'
 import { FakeLoadClock, fakeModel, oneSample, queueFull, type FakeService } from './fake-load.ts'
 
 /** Measures a model that takes its time on a clock that stands still. */
-async function measured(service: FakeService, settings: Partial<MeasureSettings> = {}, ratePerSecond?: number, hooks: MeasureHooks = {}) {
+async function measured(
+  service: FakeService,
+  settings: Partial<MeasureSettings> = {},
+  ratePerSecond?: number,
+  hooks: MeasureHooks = {},
+) {
   const clock = new FakeLoadClock()
   const model = fakeModel(clock, service)
   const source = oneSample()
   const all = { ...measureDefaults, measurementIntervalMs: 1000, ...settings }
   const count = all.requestCount > 0 ? all.warmupRequestCount + all.requestCount : Infinity
-  const load = ratePerSecond === undefined ? new ClosedLoop(source, 1, count) : new OpenLoop(source, firstOf(constantSchedule(ratePerSecond), count))
+  const load =
+    ratePerSecond === undefined
+      ? new ClosedLoop(source, 1, count)
+      : new OpenLoop(source, firstOf(constantSchedule(ratePerSecond), count))
   const windows: MeasuredWindow[] = []
   const onWindow = (window: MeasuredWindow) => windows.push(window)
-  const result = await clock.run(measure({ model, source }, { level: ratePerSecond ?? 1, load }, all, { clock, onWindow, ...hooks }))
+  const result = await clock.run(
+    measure({ model, source }, { level: ratePerSecond ?? 1, load }, all, { clock, onWindow, ...hooks }),
+  )
   return { result, windows, model, clock }
 }
 
 describe('windows', () => {
   it('by time follow each other, last 1.2 times as long as was asked for, and are three where all is steady', async () => {
     const { result, windows } = await measured({ serviceMs: () => 10 })
-    expect(windows.map(({ load: { startMs, endMs } }) => [startMs, endMs])).toEqual([[0, 1200], [1200, 2400], [2400, 3600]])
-    expect(result).toMatchObject({ stable: true, windowSeconds: 3.6, inferencesPerSecond: 100, sendLag: null, failures: {} })
+    expect(windows.map(({ load: { startMs, endMs } }) => [startMs, endMs])).toEqual([
+      [0, 1200],
+      [1200, 2400],
+      [2400, 3600],
+    ])
+    expect(result).toMatchObject({
+      stable: true,
+      windowSeconds: 3.6,
+      inferencesPerSecond: 100,
+      sendLag: null,
+      failures: {},
+    })
     expect(result).not.toHaveProperty('unansweredCount')
     expect(result.requestCount).toBe(360)
   })
 
   it('are no more than three where all three are over the threshold, though they do not agree: a queue that grows for ever', async () => {
-    const { result, windows } = await measured({ serviceMs: () => 20, servers: 'one' }, { latencyThresholdMs: 50 }, 100)
+    const { result, windows } = await measured(
+      { serviceMs: () => 20, servers: 'one' },
+      { latencyThresholdMs: 50 },
+      100,
+    )
     expect([windows.length, result.stable]).toEqual([3, false])
   })
 
   it('go on where one of them was over the threshold', async () => {
-    const { result, windows } = await measured({ serviceMs: () => 10, stall: [1300, 2000] }, { latencyThresholdMs: 50 }, 50)
+    const { result, windows } = await measured(
+      { serviceMs: () => 10, stall: [1300, 2000] },
+      { latencyThresholdMs: 50 },
+      50,
+    )
     expect(windows.length).toBeGreaterThan(3)
     expect(result.stable).toBe(true)
   })
@@ -48,8 +76,15 @@ describe('windows', () => {
   })
 
   it('by count end at the first whole second by which there are so many', async () => {
-    const { windows, result } = await measured({ serviceMs: () => 25 }, { measurementMode: 'count_windows', measurementRequestCount: 50 })
-    expect(windows.map(({ load }) => [load.endMs, load.requestCount])).toEqual([[2000, 80], [4000, 80], [6000, 80]])
+    const { windows, result } = await measured(
+      { serviceMs: () => 25 },
+      { measurementMode: 'count_windows', measurementRequestCount: 50 },
+    )
+    expect(windows.map(({ load }) => [load.endMs, load.requestCount])).toEqual([
+      [2000, 80],
+      [4000, 80],
+      [6000, 80],
+    ])
     expect(result.stable).toBe(true)
   })
 
@@ -63,18 +98,29 @@ describe('windows', () => {
 
   it('that never agree make a result that is not stable, after as many as may be tried', async () => {
     let now = 1
-    const { result, windows } = await measured({ serviceMs: () => (now *= 1.05) }, { maxTrials: 5, measurementIntervalMs: 100 })
+    const { result, windows } = await measured(
+      { serviceMs: () => (now *= 1.05) },
+      { maxTrials: 5, measurementIntervalMs: 100 },
+    )
     expect([result.stable, windows.length]).toEqual([false, 5])
   })
 
   it('are not stable while nothing is answered in one of them', async () => {
-    const { result, windows } = await measured({ serviceMs: (call) => (call === 100 ? 20_000 : 10) }, { maxTrials: 4, stability: 1e9 })
-    expect(windows.map(({ load }) => load.requestCount)).toEqual([100, 0, 0, 0].map((count, index) => (index === 0 ? expect.any(Number) : count)))
+    const { result, windows } = await measured(
+      { serviceMs: (call) => (call === 100 ? 20_000 : 10) },
+      { maxTrials: 4, stability: 1e9 },
+    )
+    expect(windows.map(({ load }) => load.requestCount)).toEqual(
+      [100, 0, 0, 0].map((count, index) => (index === 0 ? expect.any(Number) : count)),
+    )
     expect(result.stable).toBe(false)
   })
 
   it('begin after the requests of warming up, which are counted nowhere', async () => {
-    const { result, model } = await measured({ serviceMs: (call) => (call < 20 ? 100 : 10) }, { warmupRequestCount: 20 })
+    const { result, model } = await measured(
+      { serviceMs: (call) => (call < 20 ? 100 : 10) },
+      { warmupRequestCount: 20 },
+    )
     expect(result.latency.maxUs).toBe(10_000)
     expect(result.stable).toBe(true)
     expect(model.calls).toBeGreaterThan(20 + result.requestCount - 1)
@@ -86,23 +132,38 @@ describe('windows', () => {
     expect(result).toMatchObject({ stable: true, requestCount: 10, windowSeconds: 0.055 })
   })
 
-  it.each([1, 8])('are one of exactly so many after warming up, too, with %d callers of a model that answers at once', async (callers) => {
-    const clock = new FakeLoadClock()
-    const model = fakeModel(clock, { serviceMs: (call) => (call < 100 ? 5 : 0.001) })
-    const source = oneSample()
-    const result = await clock.run(measure({ model, source }, { level: callers, load: new ClosedLoop(source, callers, 1100) }, { ...measureDefaults, requestCount: 1000, warmupRequestCount: 100 }, { clock }))
-    expect([model.calls, result.requestCount]).toEqual([1100, 1000])
-  })
+  it.each([1, 8])(
+    'are one of exactly so many after warming up, too, with %d callers of a model that answers at once',
+    async (callers) => {
+      const clock = new FakeLoadClock()
+      const model = fakeModel(clock, { serviceMs: (call) => (call < 100 ? 5 : 0.001) })
+      const source = oneSample()
+      const result = await clock.run(
+        measure(
+          { model, source },
+          { level: callers, load: new ClosedLoop(source, callers, 1100) },
+          { ...measureDefaults, requestCount: 1000, warmupRequestCount: 100 },
+          { clock },
+        ),
+      )
+      expect([model.calls, result.requestCount]).toEqual([1100, 1000])
+    },
+  )
 
   it('begin where the load ends before it is warm, with nothing in them', async () => {
-    const { result } = await measured({ serviceMs: () => 4 }, { warmupRequestCount: 100 }, undefined, { signal: AbortSignal.abort() })
+    const { result } = await measured({ serviceMs: () => 4 }, { warmupRequestCount: 100 }, undefined, {
+      signal: AbortSignal.abort(),
+    })
     expect(result).toMatchObject({ stable: false, requestCount: 0 })
   })
 
   it('end at once when the user has had enough, and tell of what was measured', async () => {
     const controller = new AbortController()
     const onWindow = (_window: MeasuredWindow, trial: number) => trial === 1 && controller.abort()
-    const { result } = await measured({ serviceMs: () => 10 }, {}, undefined, { signal: controller.signal, onWindow })
+    const { result } = await measured({ serviceMs: () => 10 }, {}, undefined, {
+      signal: controller.signal,
+      onWindow,
+    })
     expect(result.stable).toBe(false)
     expect(result.requestCount).toBeGreaterThan(110)
   })
@@ -110,7 +171,12 @@ describe('windows', () => {
   it('end then without the answers that callers still wait for', async () => {
     const controller = new AbortController()
     const onWindow = (window: MeasuredWindow) => window.load.requestCount === 0 && controller.abort()
-    const { result, clock } = await measured({ serviceMs: (call) => (call === 3 ? 1e6 : 10) }, {}, undefined, { signal: controller.signal, onWindow })
+    const { result, clock } = await measured(
+      { serviceMs: (call) => (call === 3 ? 1e6 : 10) },
+      {},
+      undefined,
+      { signal: controller.signal, onWindow },
+    )
     expect(clock.nowMs()).toBeLessThan(10_000)
     expect(result).toMatchObject({ stable: false, requestCount: 3 })
   })
@@ -131,7 +197,14 @@ describe('a model that stalls', () => {
   ])('shows that to requests %s, too', async (_, schedule) => {
     const clock = new FakeLoadClock()
     const [model, source] = [fakeModel(clock, stalling), oneSample()]
-    const result = await clock.run(measure({ model, source }, { level: 100, load: new OpenLoop(source, schedule) }, { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 }, { clock }))
+    const result = await clock.run(
+      measure(
+        { model, source },
+        { level: 100, load: new OpenLoop(source, schedule) },
+        { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 },
+        { clock },
+      ),
+    )
     expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
   })
 
@@ -148,7 +221,14 @@ describe('a model that stalls', () => {
     const stalled = { ...model, infer: (() => (++calls === 50 && clock.hold(500), infer())) as never }
     const source = oneSample()
     const load = new OpenLoop(source, constantSchedule(100))
-    const result = await clock.run(measure({ model: stalled, source }, { level: 100, load }, { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 }, { clock }))
+    const result = await clock.run(
+      measure(
+        { model: stalled, source },
+        { level: 100, load },
+        { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 },
+        { clock },
+      ),
+    )
     expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
     expect(result.sendLag!.maxUs).toBeGreaterThanOrEqual(480_000)
     expect(result.delayedCount).toBeGreaterThanOrEqual(48)
@@ -166,7 +246,11 @@ describe('requests at a low rate', () => {
   })
 
   it('are not where they differ by more', async () => {
-    const { result } = await measured({ serviceMs: (call) => (call >= 9 && call < 12 ? 1000 : 1) }, { maxTrials: 3, percentile: 50 }, 5)
+    const { result } = await measured(
+      { serviceMs: (call) => (call >= 9 && call < 12 ? 1000 : 1) },
+      { maxTrials: 3, percentile: 50 },
+      5,
+    )
     expect(result.stable).toBe(false)
   })
 })
@@ -183,7 +267,11 @@ describe('requests at a rate that a model cannot keep up with', () => {
   })
 
   it('are not stable after many windows either, which differ by ever less of what waits by then', async () => {
-    const { result, windows } = await measured({ serviceMs: () => 11, servers: 'one' }, { maxTrials: 40, measurementIntervalMs: 100, stability: 0.5 }, 100)
+    const { result, windows } = await measured(
+      { serviceMs: () => 11, servers: 'one' },
+      { maxTrials: 40, measurementIntervalMs: 100, stability: 0.5 },
+      100,
+    )
     expect([result.stable, windows.length]).toEqual([false, 40])
     expect(windows[39]!.load.latency.averageUs / windows[37]!.load.latency.averageUs).toBeLessThan(1.1)
   })
@@ -238,7 +326,10 @@ describe('failures', () => {
   }
 
   it('fill windows by count as answers do: a model that always fails is not waited for', async () => {
-    const { windows, result } = await measured({ serviceMs: fails }, { measurementMode: 'count_windows', maxTrials: 3 })
+    const { windows, result } = await measured(
+      { serviceMs: fails },
+      { measurementMode: 'count_windows', maxTrials: 3 },
+    )
     expect(windows.map(({ load }) => load.endMs)).toEqual([1000, 2000, 3000])
     expect(result.stable).toBe(false)
   })

@@ -15,7 +15,10 @@ async function lags(pacer: Pacer, everyMs: number, count: number): Promise<numbe
   return found
 }
 
-describe.each([['a thread', () => new Metronome(loadClock)], ['timers and turns', () => new TurnPacer(loadClock)]] as const)('a sender that %s wakes', (_, make) => {
+describe.each([
+  ['a thread', () => new Metronome(loadClock)],
+  ['timers and turns', () => new TurnPacer(loadClock)],
+] as const)('a sender that %s wakes', (_, make) => {
   it('is woken for each moment, never before it', async () => {
     const pacer = make()
     const found = await lags(pacer, 0.7, 300)

@@ -17,17 +17,38 @@ const seconds = 1.2
 afterEach(() => void vi.restoreAllMocks())
 
 it.each([
-  ['replays a recording', async () => {
-    const model = await served()
-    const arrivals = Array.from({ length: ratePerSecond * seconds }, (_, index) => ({ atUs: (index * 1e6) / ratePerSecond, rows: 1 }))
-    const source = new ReplaySource(arrivals, model.metadata as ModelMetadata, { kind: 'zero', stringLength: 1, stringData: null }, new Map(), mulberry32(1))
-    await replay({ model, source }, 1, measureDefaults, {})
-  }],
-  ['tunes for a rate', async () => {
-    const model = await served()
-    const source = { size: 1, next: () => ({ feeds: { x: new Float32Array(4) }, rows: 1 }) }
-    await measureLoad(model, source, { type: 'measure', name: 'model', load: { rate: ratePerSecond }, warmupMs: 1, windowMs: 1000 * seconds })
-  }],
+  [
+    'replays a recording',
+    async () => {
+      const model = await served()
+      const arrivals = Array.from({ length: ratePerSecond * seconds }, (_, index) => ({
+        atUs: (index * 1e6) / ratePerSecond,
+        rows: 1,
+      }))
+      const source = new ReplaySource(
+        arrivals,
+        model.metadata as ModelMetadata,
+        { kind: 'zero', stringLength: 1, stringData: null },
+        new Map(),
+        mulberry32(1),
+      )
+      await replay({ model, source }, 1, measureDefaults, {})
+    },
+  ],
+  [
+    'tunes for a rate',
+    async () => {
+      const model = await served()
+      const source = { size: 1, next: () => ({ feeds: { x: new Float32Array(4) }, rows: 1 }) }
+      await measureLoad(model, source, {
+        type: 'measure',
+        name: 'model',
+        load: { rate: ratePerSecond },
+        warmupMs: 1,
+        windowMs: 1000 * seconds,
+      })
+    },
+  ],
 ])('whoever %s has the event loop rest until a request is due', async (_, measured) => {
   const turns = vi.spyOn(loadClock, 'nextTurn')
   await measured()

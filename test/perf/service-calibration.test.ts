@@ -17,7 +17,13 @@ function reporting(runMs: (rows: number, running: number) => number): PerfModel 
     return { outputs: {}, report: { batchSize: rows, computeMs, queuedMs: 0.25 } }
   }
   const duration = (count: number, ms: number) => ({ count, ns: count * ms * 1e6 })
-  const stats = () => ({ batchStats: [...counts].map(([batchSize, count]) => ({ batchSize, computeInput: duration(count, 0.1 + 0.02 * batchSize), computeOutput: duration(count, 0.05) })) })
+  const stats = () => ({
+    batchStats: [...counts].map(([batchSize, count]) => ({
+      batchSize,
+      computeInput: duration(count, 0.1 + 0.02 * batchSize),
+      computeOutput: duration(count, 0.05),
+    })),
+  })
   return { name: 'reporting', version: 1, metadata: {}, infer, stats } as unknown as PerfModel
 }
 
@@ -25,14 +31,25 @@ const settings = { maxBatchSize: 8, seconds: 0.2, feedsOf: (rows: number) => ({ 
 
 describe('a calibration', () => {
   it('has the run times of each size, with single runs', async () => {
-    const { serviceTimes, slowdown } = await calibrateService(reporting((rows) => 5 + rows), { ...settings, instances: 1 })
-    expect(serviceTimes.map(({ rows, ms }) => [rows, ms])).toEqual([[1, 6], [2, 7], [4, 9], [8, 13]])
+    const { serviceTimes, slowdown } = await calibrateService(
+      reporting((rows) => 5 + rows),
+      { ...settings, instances: 1 },
+    )
+    expect(serviceTimes.map(({ rows, ms }) => [rows, ms])).toEqual([
+      [1, 6],
+      [2, 7],
+      [4, 9],
+      [8, 13],
+    ])
     expect(serviceTimes.every(({ samplesMs }) => samplesMs!.length >= 5)).toBe(true)
     expect(slowdown).toEqual([1])
   })
 
   it('has what gathering and handing out cost, for a batch and for each row', async () => {
-    const { overheads } = await calibrateService(reporting(() => 1), { ...settings, instances: 1 })
+    const { overheads } = await calibrateService(
+      reporting(() => 1),
+      { ...settings, instances: 1 },
+    )
     expect(overheads.gatherMs).toBeCloseTo(0.1, 6)
     expect(overheads.gatherRowMs).toBeCloseTo(0.02, 6)
     expect(overheads.scatterMs).toBeCloseTo(0.05, 6)
@@ -41,13 +58,19 @@ describe('a calibration', () => {
   })
 
   it('tells by how much instances slow each other', async () => {
-    const { serviceTimes, slowdown } = await calibrateService(reporting((rows, running) => (running > 1 ? 1.5 : 1) * rows), { ...settings, instances: 3 })
+    const { serviceTimes, slowdown } = await calibrateService(
+      reporting((rows, running) => (running > 1 ? 1.5 : 1) * rows),
+      { ...settings, instances: 3 },
+    )
     expect(serviceTimes[0]).toMatchObject({ rows: 1, ms: 1 })
     expect(slowdown).toEqual([1, 1.25, 1.5])
   })
 
   it('names the shape that it is of', async () => {
-    const { serviceTimes } = await calibrateService(reporting(() => 1), { ...settings, instances: 1, bucketKey: 'long' })
+    const { serviceTimes } = await calibrateService(
+      reporting(() => 1),
+      { ...settings, instances: 1, bucketKey: 'long' },
+    )
     expect(serviceTimes.every(({ bucketKey }) => bucketKey === 'long')).toBe(true)
   })
 })

@@ -2,12 +2,20 @@ import type { FunctionOptions, InferenceEngine, ModelFunction } from '../../src/
 import { deferred } from '../support/deferred.ts'
 
 /** One number a row. */
-const declared = { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
+const declared = {
+  inputs: [{ name: 'x', type: 'float32', dims: [1] }],
+  outputs: [{ name: 'y', type: 'float32', dims: [1] }],
+} as const
 
 type OneNumber = ModelFunction<typeof declared, undefined>
 
 /** Loads y = f(x) for a number a row, run by the application's thread. */
-export function loadNumber(engine: InferenceEngine, name: string, f: (x: number) => number, maxBatchSize = 32) {
+export function loadNumber(
+  engine: InferenceEngine,
+  name: string,
+  f: (x: number) => number,
+  maxBatchSize = 32,
+) {
   const run: OneNumber = ({ x }) => ({ y: Float32Array.from(x.data, f) })
   return engine.loadFunction(name, { ...declared, run, maxBatchSize })
 }
@@ -15,14 +23,21 @@ export function loadNumber(engine: InferenceEngine, name: string, f: (x: number)
 /** Loads sum = a + b, of which `b` may be left out. */
 export function loadSum(engine: InferenceEngine, name: string) {
   return engine.loadFunction(name, {
-    inputs: [{ name: 'a', type: 'float32', dims: [1] }, { name: 'b', type: 'float32', dims: [1], optional: true }],
+    inputs: [
+      { name: 'a', type: 'float32', dims: [1] },
+      { name: 'b', type: 'float32', dims: [1], optional: true },
+    ],
     outputs: [{ name: 'sum', type: 'float32', dims: [1] }],
     run: ({ a, b }) => ({ sum: Float32Array.from(a.data, (value, row) => value + (b?.data[row] ?? 0)) }),
   })
 }
 
 /** Loads y = x that is given only once {@link Gate.open} is called; how many calls wait there. */
-export async function loadGate(engine: InferenceEngine, name: string, options: GateOptions = { concurrency: 64 }): Promise<Gate> {
+export async function loadGate(
+  engine: InferenceEngine,
+  name: string,
+  options: GateOptions = { concurrency: 64 },
+): Promise<Gate> {
   const opened = deferred<void>()
   const gate = { open: () => opened.resolve(), calls: 0 }
   const run: OneNumber = async ({ x }) => {
@@ -56,7 +71,11 @@ export interface Gate {
 }
 
 /** A step of a model of {@link loadNumber}. */
-export const step = (model: string, from: string, to: string) => ({ model, inputs: { x: from }, outputs: { y: to } })
+export const step = (model: string, from: string, to: string) => ({
+  model,
+  inputs: { x: from },
+  outputs: { y: to },
+})
 
 /** A number as a feed. */
 export const one = (x: number) => Float32Array.of(x)

@@ -9,7 +9,12 @@ import { beginLoad, loadGate, loadNumber, one, step } from './arithmetic.ts'
 async function begun(engine: InferenceEngine, version?: number) {
   const gate = await loadGate(engine, 'gate')
   await loadNumber(engine, 'twice', (x) => 2 * x)
-  const model = await engine.loadPipeline('both', { inputs: ['x'], steps: [step('gate', 'x', 'a'), step('twice', 'a', 'y')], outputs: ['y'], ...(version !== undefined && { version }) })
+  const model = await engine.loadPipeline('both', {
+    inputs: ['x'],
+    steps: [step('gate', 'x', 'a'), step('twice', 'a', 'y')],
+    outputs: ['y'],
+    ...(version !== undefined && { version }),
+  })
   const answer = model.infer({ x: one(3) })
   answer.catch(() => {})
   await until(() => gate.calls === 1)

@@ -17,7 +17,11 @@ async function loadFailing(engine: InferenceEngine, options: Pick<FunctionOption
   await loadSum(engine, 'sum')
   return engine.loadPipeline('pair', {
     inputs: ['first', 'second'],
-    steps: [{ ...step('odd', 'first', 'a'), name: 'a' }, { ...step('odd', 'second', 'b'), name: 'b' }, { model: 'sum', inputs: { a: 'a', b: 'b' }, outputs: { sum: 'y' } }],
+    steps: [
+      { ...step('odd', 'first', 'a'), name: 'a' },
+      { ...step('odd', 'second', 'b'), name: 'b' },
+      { model: 'sum', inputs: { a: 'a', b: 'b' }, outputs: { sum: 'y' } },
+    ],
     outputs: ['y'],
   })
 }
@@ -27,9 +31,20 @@ const feeds = (first: number, second: number) => ({ first: one(first), second: o
 describe('a step that fails beside another one of its request, in one batch', () => {
   it('leaves those that come after it their answers, where they are given in order', async () => {
     const model = await loadFailing(ownEngine(), { dynamicBatching: { preserveOrdering: true } })
-    for (const [first, second] of [[13, 1], [1, 13], [13, 13]] as const) await expect(model.infer(feeds(first, second))).rejects.toMatchObject({ code: 'ERR_EXECUTION' })
-    const answers = await Promise.allSettled([feeds(1, 2), feeds(13, 5), feeds(3, 4), feeds(5, 13), feeds(6, 7)].map((each) => model.infer(each)))
-    expect(answers.map((answer) => (answer.status === 'fulfilled' ? answer.value['y']!.data[0] : answer.reason.step))).toEqual([3, 'a', 7, 'b', 13])
+    for (const [first, second] of [
+      [13, 1],
+      [1, 13],
+      [13, 13],
+    ] as const)
+      await expect(model.infer(feeds(first, second))).rejects.toMatchObject({ code: 'ERR_EXECUTION' })
+    const answers = await Promise.allSettled(
+      [feeds(1, 2), feeds(13, 5), feeds(3, 4), feeds(5, 13), feeds(6, 7)].map((each) => model.infer(each)),
+    )
+    expect(
+      answers.map((answer) =>
+        answer.status === 'fulfilled' ? answer.value['y']!.data[0] : answer.reason.step,
+      ),
+    ).toEqual([3, 'a', 7, 'b', 13])
   })
 
   it('is counted once, and so is the other one', async () => {
@@ -38,6 +53,14 @@ describe('a step that fails beside another one of its request, in one batch', ()
     await expect(model.infer(feeds(13, 1))).rejects.toMatchObject({ code: 'ERR_EXECUTION', step: 'a' })
     const { success, fail } = engine.model('odd').stats().inferenceStats
     expect([success.count, fail.count]).toEqual([1, 1])
-    expect(model.stats().steps!.map(({ success, fail, cancelledCount }) => [success.count, fail.count, cancelledCount])).toEqual([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    expect(
+      model
+        .stats()
+        .steps!.map(({ success, fail, cancelledCount }) => [success.count, fail.count, cancelledCount]),
+    ).toEqual([
+      [0, 1, 0],
+      [0, 0, 1],
+      [0, 0, 0],
+    ])
   })
 })

@@ -7,7 +7,11 @@ describe('a pipeline whose step is still being loaded', () => {
     const engine = ownEngine()
     const { loading, open } = await beginLoad(engine, 'slow')
     const controller = new AbortController()
-    const pipeline = engine.loadPipeline('waiting', { inputs: ['x'], steps: [step('slow', 'x', 'y')], outputs: ['y'] }, { signal: controller.signal })
+    const pipeline = engine.loadPipeline(
+      'waiting',
+      { inputs: ['x'], steps: [step('slow', 'x', 'y')], outputs: ['y'] },
+      { signal: controller.signal },
+    )
     await Promise.resolve()
     await expect(engine.unload('slow')).rejects.toMatchObject({ code: 'ERR_MODEL_IN_USE' })
     controller.abort(new Error('not wanted'))
@@ -23,7 +27,11 @@ describe('a pipeline whose step is still being loaded', () => {
     await loadNumber(engine, 'twice', (x) => 2 * x)
     await engine.loadPipeline('replaced', { inputs: ['x'], steps: [step('twice', 'x', 'y')], outputs: ['y'] })
     const { loading, open } = await beginLoad(engine, 'slow')
-    const pipeline = engine.loadPipeline('replaced', { inputs: ['x'], steps: [step('slow', 'x', 'y')], outputs: ['y'] })
+    const pipeline = engine.loadPipeline('replaced', {
+      inputs: ['x'],
+      steps: [step('slow', 'x', 'y')],
+      outputs: ['y'],
+    })
     const refused = expect(pipeline).rejects.toMatchObject({ code: 'ERR_CLOSED', model: 'replaced' })
     await Promise.resolve()
     await engine.unload('replaced')

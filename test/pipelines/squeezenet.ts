@@ -11,11 +11,15 @@ export const images = [
 export const squeezenetPath = () => sharedPath('models/squeezenet/model.onnx')
 
 /** The outputs of SqueezeNet as one row of classes. */
-export const classes = [{ name: 'softmaxout_1', type: 'float32', dims: [1000], reshape: [1000, 1, 1] }] as const
+export const classes = [
+  { name: 'softmaxout_1', type: 'float32', dims: [1000], reshape: [1000, 1, 1] },
+] as const
 
 /** Loads what stands before and behind SqueezeNet. */
 export async function loadAround(engine: InferenceEngine): Promise<void> {
-  const labels = sharedLines('models/squeezenet/labels.txt').map((line) => line.slice('n01440764 '.length).split(',')[0]!)
+  const labels = sharedLines('models/squeezenet/labels.txt').map(
+    (line) => line.slice('n01440764 '.length).split(',')[0]!,
+  )
   await engine.loadFunction('decode', {
     module: new URL('./fixtures/decode.mjs', import.meta.url),
     inputs: [{ name: 'image', type: 'uint8', dims: [-1] }],

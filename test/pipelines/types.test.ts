@@ -1,6 +1,12 @@
 import type { TypedTensor } from 'onnxruntime-common'
 import { describe, expectTypeOf, it } from 'vitest'
-import { Tensor, type InferenceEngine, type Model, type ModelSignature, type PipelineConfig } from '../../src/index.ts'
+import {
+  Tensor,
+  type InferenceEngine,
+  type Model,
+  type ModelSignature,
+  type PipelineConfig,
+} from '../../src/index.ts'
 
 const steps = [{ model: 'm', inputs: { x: 'text' }, outputs: { y: 'ids' } }]
 const text = new Tensor('string', ['a'], [1])
@@ -9,13 +15,21 @@ describe('a pipeline in TypeScript', () => {
   it('has feeds and answers typed from what is declared of them', () => {
     const load = (engine: InferenceEngine) =>
       engine.loadPipeline('p', {
-        inputs: [{ name: 'text', type: 'string' }, { name: 'bias', type: 'float32', dims: [3], optional: true }, 'mask'],
+        inputs: [
+          { name: 'text', type: 'string' },
+          { name: 'bias', type: 'float32', dims: [3], optional: true },
+          'mask',
+        ],
         steps,
         outputs: [{ name: 'ids', type: 'int64', dims: [-1] }, 'scores', { name: 'label', labels: ['a'] }],
       })
     const use = (model: Awaited<ReturnType<typeof load>>) => {
       const mask = Uint8Array.of(1)
-      expectTypeOf(model.infer({ text: ['a text'], mask })).resolves.toEqualTypeOf<{ ids: TypedTensor<'int64'>; scores: Tensor; label: Tensor }>()
+      expectTypeOf(model.infer({ text: ['a text'], mask })).resolves.toEqualTypeOf<{
+        ids: TypedTensor<'int64'>
+        scores: Tensor
+        label: Tensor
+      }>()
       void model.infer({ text, bias: Float32Array.of(1, 2, 3), mask: new Tensor('bool', [true], [1]) })
       // @ts-expect-error an input that is not optional
       void model.infer({ text })
@@ -25,7 +39,9 @@ describe('a pipeline in TypeScript', () => {
       void model.infer({ text, bias: Float64Array.of(1, 2, 3), mask })
       // @ts-expect-error no input
       void model.infer({ text, mask, words: ['a'] })
-      expectTypeOf(model.infer({ text, mask }, { outputs: ['ids'] })).resolves.toEqualTypeOf<{ ids: TypedTensor<'int64'> }>()
+      expectTypeOf(model.infer({ text, mask }, { outputs: ['ids'] })).resolves.toEqualTypeOf<{
+        ids: TypedTensor<'int64'>
+      }>()
       // @ts-expect-error no output
       void model.infer({ text, mask }, { outputs: ['words'] })
       const any: Model = model // where any model may be given
@@ -49,7 +65,8 @@ describe('a pipeline in TypeScript', () => {
       inputs: { text: readonly string[] }
       outputs: { ids: TypedTensor<'int64'> }
     }
-    const load = (engine: InferenceEngine) => engine.loadPipeline<Reader>('p', { inputs: ['text'], steps, outputs: ['ids'] })
+    const load = (engine: InferenceEngine) =>
+      engine.loadPipeline<Reader>('p', { inputs: ['text'], steps, outputs: ['ids'] })
     expectTypeOf(load).returns.resolves.toEqualTypeOf<Model<Reader>>()
   })
 

@@ -33,8 +33,21 @@ afterAll(() => {
   if (outer !== undefined) remove(outer)
 })
 
-it.skipIf(outer === undefined)(`in a control group with the time of one core there is one worker, and one image at a time${outer === undefined ? ' (no control group can be made here)' : ''}`, { timeout: limitMs }, async () => {
-  const command = ['-c', 'echo $$ > "$0/cgroup.procs" && exec "$@"', inner, process.execPath, fileURLToPath(new URL('fixtures/cores.mjs', import.meta.url)), 'in a group']
-  const { stdout } = await promisify(execFile)('/bin/sh', command, { env: { ...process.env, ZEROHOP_TEST_MODELS: JSON.stringify(models()) } })
-  expect(JSON.parse(stdout)).toEqual({ cores: 1, maxWorkers: 1, workers: 1, images: 1 })
-})
+it.skipIf(outer === undefined)(
+  `in a control group with the time of one core there is one worker, and one image at a time${outer === undefined ? ' (no control group can be made here)' : ''}`,
+  { timeout: limitMs },
+  async () => {
+    const command = [
+      '-c',
+      'echo $$ > "$0/cgroup.procs" && exec "$@"',
+      inner,
+      process.execPath,
+      fileURLToPath(new URL('fixtures/cores.mjs', import.meta.url)),
+      'in a group',
+    ]
+    const { stdout } = await promisify(execFile)('/bin/sh', command, {
+      env: { ...process.env, ZEROHOP_TEST_MODELS: JSON.stringify(models()) },
+    })
+    expect(JSON.parse(stdout)).toEqual({ cores: 1, maxWorkers: 1, workers: 1, images: 1 })
+  },
+)

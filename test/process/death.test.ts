@@ -27,8 +27,10 @@ const other: [scenario: string, answer: unknown][] = [
 ]
 
 describe('a worker thread that dies', () => {
-  it.each(oneDeath)('is replaced, and only what was in flight is lost: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('death.mjs', scenario, { answer }),
+  it.each(oneDeath)(
+    'is replaced, and only what was in flight is lost: %s',
+    { timeout: testTimeoutMs },
+    (scenario, answer) => endsEachTime('death.mjs', scenario, { answer }),
   )
 
   it.each(other)('settles what depends on it: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
@@ -50,23 +52,37 @@ describe('worker threads that die again and again', () => {
   )
 
   it('let the failed model be loaded again', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'repeated deaths, and the failed model is loaded again', { answer: ['failed', true] }),
+    endsEachTime('death.mjs', 'repeated deaths, and the failed model is loaded again', {
+      answer: ['failed', true],
+    }),
   )
 
-  it('over opening a model again bring that model to failed, and others go on', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'a model that is opened again', {
-      answer: [crashed, crashed, 'failed', 'the worker thread ended with exit code 7', 'ready', true],
-    }),
+  it(
+    'over opening a model again bring that model to failed, and others go on',
+    { timeout: testTimeoutMs },
+    () =>
+      endsEachTime('death.mjs', 'a model that is opened again', {
+        answer: [crashed, crashed, 'failed', 'the worker thread ended with exit code 7', 'ready', true],
+      }),
   )
 
   it('over one of two instances cost that one, with its memory', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'one of two instances, opened again', { answer: [crashed, true, 'ready', true] }),
+    endsEachTime('death.mjs', 'one of two instances, opened again', {
+      answer: [crashed, true, 'ready', true],
+    }),
   )
 
-  it('over one of two instances leave it to the other to find out whether requests may be joined', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'one of two instances of a model whose requests are to decide whether they are joined', {
-      answer: ['unknown', crashed, 'independent'],
-    }),
+  it(
+    'over one of two instances leave it to the other to find out whether requests may be joined',
+    { timeout: testTimeoutMs },
+    () =>
+      endsEachTime(
+        'death.mjs',
+        'one of two instances of a model whose requests are to decide whether they are joined',
+        {
+          answer: ['unknown', crashed, 'independent'],
+        },
+      ),
   )
 
   it('are given up when no thread comes up any more', { timeout: testTimeoutMs }, () =>
@@ -76,7 +92,10 @@ describe('worker threads that die again and again', () => {
   )
 
   it('fail the load at once when not even the first comes up', { timeout: testTimeoutMs }, () => {
-    const message = "workers of model 'small': expected a worker thread that stays, received 'died at start on purpose'. Load it again once the cause is gone: that starts a thread afresh"
-    return endsEachTime('death.mjs', 'no thread that starts at all', { answer: ['ERR_MODEL_LOAD', message, 'failed', true] })
+    const message =
+      "workers of model 'small': expected a worker thread that stays, received 'died at start on purpose'. Load it again once the cause is gone: that starts a thread afresh"
+    return endsEachTime('death.mjs', 'no thread that starts at all', {
+      answer: ['ERR_MODEL_LOAD', message, 'failed', true],
+    })
   })
 })

@@ -26,8 +26,16 @@ describe.each(['binding', 'native'])('a process that ends mid-run, with the exec
   )
 })
 
-const longOperators = ['process.exit during one long operator', 'process.exit during one long operator of a warm-up']
+const longOperators = [
+  'process.exit during one long operator',
+  'process.exit during one long operator of a warm-up',
+]
 
-it.skipIf(loadBinding().binding === null).each(longOperators)('a process whose run of the addon does not stop at once ends without waiting for it: %s', { timeout: testTimeoutMs }, (scenario) =>
-  endsEachTime('exit.mjs', scenario, { code: 3, answer: 'listeners were called' }, [], { ZEROHOP_EXECUTOR: 'native' }),
+it.skipIf(loadBinding().binding === null).each(longOperators)(
+  'a process whose run of the addon does not stop at once ends without waiting for it: %s',
+  { timeout: testTimeoutMs },
+  (scenario) =>
+    endsEachTime('exit.mjs', scenario, { code: 3, answer: 'listeners were called' }, [], {
+      ZEROHOP_EXECUTOR: 'native',
+    }),
 )

@@ -10,5 +10,9 @@ const endings: [scenario: string, expected: Expected][] = [
 ]
 
 describe('a process with a function', () => {
-  it.each(endings)('ends as it was told to, and no thread holds it: %s', { timeout: testTimeoutMs }, (scenario, expected) => endsEachTime('function.mjs', scenario, expected))
+  it.each(endings)(
+    'ends as it was told to, and no thread holds it: %s',
+    { timeout: testTimeoutMs },
+    (scenario, expected) => endsEachTime('function.mjs', scenario, expected),
+  )
 })

@@ -20,8 +20,10 @@ const closings: [scenario: string, answer: unknown][] = [
 ]
 
 describe('an engine that closes', () => {
-  it.each(closings)('settles everything and lets the process end: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('life.mjs', scenario, { answer }),
+  it.each(closings)(
+    'settles everything and lets the process end: %s',
+    { timeout: testTimeoutMs },
+    (scenario, answer) => endsEachTime('life.mjs', scenario, { answer }),
   )
 })
 
@@ -38,8 +40,10 @@ const busy: [scenario: string, answer: unknown][] = [
 ]
 
 describe('an engine with the native executor', () => {
-  it.each([...idle, ['await using', [true, 'ERR_CLOSED']]] as const)('lets the process end: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('life.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: 'native' }),
+  it.each([...idle, ['await using', [true, 'ERR_CLOSED']]] as const)(
+    'lets the process end: %s',
+    { timeout: testTimeoutMs },
+    (scenario, answer) => endsEachTime('life.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: 'native' }),
   )
 })
 

@@ -20,7 +20,12 @@ const kinds: [how: string, scenario: string][] = [
 async function expectGivenBack(scenario: string): Promise<void> {
   const ending = await runFixture('memory.mjs', scenario, ['--expose-gc'])
   expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
-  const { right, peak, idle, unloaded } = ending.answer as { right: boolean; peak: Held; idle: Held; unloaded: Held }
+  const { right, peak, idle, unloaded } = ending.answer as {
+    right: boolean
+    peak: Held
+    idle: Held
+    unloaded: Held
+  }
   expect(right).toBe(true)
   expect(peak.usedBytes).toBeGreaterThan(scenario === 'copied' ? 100e6 : 300e6) // what is copied is kept by nothing but its request
   expect(peak.reservedBytes).toBeGreaterThanOrEqual(peak.usedBytes)
@@ -32,19 +37,31 @@ async function expectGivenBack(scenario: string): Promise<void> {
   expect(unloaded.reservedBytes).toBeLessThan(1e6) // a small slot of shared memory may not be collected yet
 }
 
-it.skipIf(!native).each(kinds)(`the memory of large requests goes back while small ones come: %s${missing}`, { timeout: limitMs + 10_000 }, (_, scenario) =>
-  expectGivenBack(scenario),
+it.skipIf(!native).each(kinds)(
+  `the memory of large requests goes back while small ones come: %s${missing}`,
+  { timeout: limitMs + 10_000 },
+  (_, scenario) => expectGivenBack(scenario),
 )
 
-it('the shared memory of large requests goes back, once the application has collected garbage', { timeout: limitMs + 10_000 }, () => expectGivenBack('copied'))
+it(
+  'the shared memory of large requests goes back, once the application has collected garbage',
+  { timeout: limitMs + 10_000 },
+  () => expectGivenBack('copied'),
+)
 
 // glibc keeps freed memory for later, which after an opening is more than the weights; other C libraries do not.
-const glibc = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header.glibcVersionRuntime !== undefined
-it.skipIf(!native || !glibc)(`a model takes little more than its weights, and gives them back when it is unloaded${missing}`, { timeout: limitMs }, async () => {
-  const ending = await runFixture('weights.mjs', '', ['--expose-gc'])
-  expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
-  const { loadedMb, unloadedMb } = ending.answer as { loadedMb: number; unloadedMb: number }
-  expect(loadedMb).toBeGreaterThan(60)
-  expect(loadedMb).toBeLessThan(90)
-  expect(unloadedMb).toBeLessThan(20)
-})
+const glibc =
+  (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header.glibcVersionRuntime !==
+  undefined
+it.skipIf(!native || !glibc)(
+  `a model takes little more than its weights, and gives them back when it is unloaded${missing}`,
+  { timeout: limitMs },
+  async () => {
+    const ending = await runFixture('weights.mjs', '', ['--expose-gc'])
+    expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
+    const { loadedMb, unloadedMb } = ending.answer as { loadedMb: number; unloadedMb: number }
+    expect(loadedMb).toBeGreaterThan(60)
+    expect(loadedMb).toBeLessThan(90)
+    expect(unloadedMb).toBeLessThan(20)
+  },
+)

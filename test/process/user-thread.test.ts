@@ -16,12 +16,18 @@ const longOperators: [scenario: string, expected: Expected][] = [
   ['the main thread calls process.exit during one long operator', { code: 3 }],
 ]
 
-it.skipIf(loadBinding().binding === null).each(longOperators)('an engine of the native executor in such a thread leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, expected) =>
-  endsEachTime('user-thread.mjs', scenario, expected, [], { ZEROHOP_EXECUTOR: 'native' }),
+it.skipIf(loadBinding().binding === null).each(longOperators)(
+  'an engine of the native executor in such a thread leaves the process whole: %s',
+  { timeout: testTimeoutMs },
+  (scenario, expected) =>
+    endsEachTime('user-thread.mjs', scenario, expected, [], { ZEROHOP_EXECUTOR: 'native' }),
 )
 
-describe.each(['binding', 'native'])('an engine in a thread of the application, with the executor %s', (executor) => {
-  it.each(endings)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('user-thread.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: executor }),
-  )
-})
+describe.each(['binding', 'native'])(
+  'an engine in a thread of the application, with the executor %s',
+  (executor) => {
+    it.each(endings)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
+      endsEachTime('user-thread.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: executor }),
+    )
+  },
+)

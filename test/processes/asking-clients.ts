@@ -34,7 +34,9 @@ export class AskingClient {
 
   constructor({ callers = 8, elements = 2000, reportEvery = 50, ...asking }: Asking) {
     const file = fileURLToPath(new URL('fixtures/client.mjs', import.meta.url))
-    this.child = fork(file, [JSON.stringify({ callers, elements, reportEvery, ...asking })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    this.child = fork(file, [JSON.stringify({ callers, elements, reportEvery, ...asking })], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    })
     this.child.on('message', (counts: Counts) => {
       this.counts = counts
       for (const call of this.#onCounts.splice(0)) call(counts)
@@ -45,7 +47,9 @@ export class AskingClient {
 
   /** Resolves with what it says next; rejects when it ends instead. */
   next(): Promise<Counts> {
-    const ended = this.ended.then((how) => Promise.reject(new Error(`the client has ended with ${String(how)}`)))
+    const ended = this.ended.then((how) =>
+      Promise.reject(new Error(`the client has ended with ${String(how)}`)),
+    )
     return Promise.race([ended, new Promise<Counts>((resolve) => this.#onCounts.push(resolve))])
   }
 

@@ -14,8 +14,14 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
 
   const packages = files.flatMap((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [])
   expect([...new Set(packages)]).toEqual(['onnxruntime-common'])
-  const rooms = files.flatMap((url) => /\/dist\/([^/]+)\/[^/]+$/.exec(url.replace(/.*\/node_modules\/.*/, ''))?.[1] ?? [])
+  const rooms = files.flatMap(
+    (url) => /\/dist\/([^/]+)\/[^/]+$/.exec(url.replace(/.*\/node_modules\/.*/, ''))?.[1] ?? [],
+  )
   expect([...new Set(rooms)].sort()).toEqual(['config', 'memory', 'processes', 'request'])
-  expect(files.filter((url) => /engine-server|served-client|spawn-server|infer-many|-schema/.test(url))).toEqual([])
-  expect(ofNode.filter((name) => /NativeModule (crypto|child_process|worker_threads|http)$/.test(name))).toEqual([])
+  expect(
+    files.filter((url) => /engine-server|served-client|spawn-server|infer-many|-schema/.test(url)),
+  ).toEqual([])
+  expect(
+    ofNode.filter((name) => /NativeModule (crypto|child_process|worker_threads|http)$/.test(name)),
+  ).toEqual([])
 })

@@ -15,8 +15,17 @@ const ringBytes = 2 ** 20
 function end() {
   const views = new RecordViews(new ArrayBuffer(areaBytes(ringBytes)))
   const bell = { ring: () => {}, ref: () => {}, unref: () => {}, close: () => {} }
-  const rings = { reader: new RingReader(views, ringBytes, 0), writer: new RingWriter(views, ringBytes, 1), views, bell, release: () => {} } as unknown as SharedRings
-  const socket = new Duplex({ read: () => {}, write: (_chunk, _encoding, done) => done() }) as unknown as Socket
+  const rings = {
+    reader: new RingReader(views, ringBytes, 0),
+    writer: new RingWriter(views, ringBytes, 1),
+    views,
+    bell,
+    release: () => {},
+  } as unknown as SharedRings
+  const socket = new Duplex({
+    read: () => {},
+    write: (_chunk, _encoding, done) => done(),
+  }) as unknown as Socket
   const state = { left: 0, numbers: [] as number[], closed: null as string | null }
   const owner: ConnectionOwner = {
     onFrame: () => {},
@@ -72,7 +81,10 @@ describe('records that come by both ways', () => {
   })
 
   it('wait in the memory of who sends them once they are many, or have many bytes', () => {
-    for (const [count, bytes] of [[65, 0], [3, 40_000]] as const) {
+    for (const [count, bytes] of [
+      [65, 0],
+      [3, 40_000],
+    ] as const) {
       const { state, socket, connection } = end()
       socket.resume()
       for (let number = 1; number < count; number++) connection.push(framed(number, bytes))
@@ -122,15 +134,22 @@ describe('memory that is to be shared', () => {
     expect([open.size, areas()]).toEqual([0, 0])
   })
 
-  it.each(['area', 'bell'])('leaves nothing of what was handed over open where there is no %s for it', (failing) => {
-    const { fake, open, descriptor, areas } = processes(failing)
-    expect(() => SharedRings.take(fake, { area: descriptor(), bell: descriptor() }, ringBytes, () => {})).toThrow(`no ${failing}`)
-    expect([open.size, areas()]).toEqual([0, 0])
-  })
+  it.each(['area', 'bell'])(
+    'leaves nothing of what was handed over open where there is no %s for it',
+    (failing) => {
+      const { fake, open, descriptor, areas } = processes(failing)
+      expect(() =>
+        SharedRings.take(fake, { area: descriptor(), bell: descriptor() }, ringBytes, () => {}),
+      ).toThrow(`no ${failing}`)
+      expect([open.size, areas()]).toEqual([0, 0])
+    },
+  )
 
   it.each([0, 100, 3 * 4096, NaN])('is refused with rings of %d bytes, and let go of', (bytes) => {
     const { fake, open, descriptor } = processes('')
-    expect(() => SharedRings.take(fake, { area: descriptor(), bell: descriptor() }, bytes, () => {})).toThrow('power of two')
+    expect(() => SharedRings.take(fake, { area: descriptor(), bell: descriptor() }, bytes, () => {})).toThrow(
+      'power of two',
+    )
     expect(open.size).toBe(0)
   })
 })

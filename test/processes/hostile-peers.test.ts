@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect as connectSocket, createServer, Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -41,10 +50,23 @@ describe('a client that means harm', () => {
     ['noise', [bytes(10_000, 1)]],
     ['a frame without end before it has greeted', [frameOf(frameKinds.hello, 2 ** 20)]],
     ['a record before it has greeted', [frameOf(frameKinds.record, 64).fill(0, 8)]],
-    ['a call before it has greeted', [textFrame(frameKinds.call, messageText({ id: 1, method: 'stats', args: [] }))]],
+    [
+      'a call before it has greeted',
+      [textFrame(frameKinds.call, messageText({ id: 1, method: 'stats', args: [] }))],
+    ],
     ['a greeting that is no JSON', [textFrame(frameKinds.hello, '{')]],
     ['a greeting of other types', [textFrame(frameKinds.hello, '{"protocol":"1"}')]],
-    ['a record of noise', [greeting, (() => { const frame = frameOf(frameKinds.record, 4096); frame.set(bytes(4096, 2), 8); return frame })()]],
+    [
+      'a record of noise',
+      [
+        greeting,
+        (() => {
+          const frame = frameOf(frameKinds.record, 4096)
+          frame.set(bytes(4096, 2), 8)
+          return frame
+        })(),
+      ],
+    ],
     ['an empty record', [greeting, frameOf(frameKinds.record, 0)]],
     ['a frame of no kind', [greeting, textFrame(99, '')]],
     ['a frame longer than all', [greeting, frameOf(frameKinds.call, 16).fill(0xff, 0, 4)]],
@@ -65,19 +87,36 @@ describe('a client that means harm', () => {
     const socket = raw(path).removeAllListeners('data')
     const answered = new Promise<string>((resolve) => {
       let text = ''
-      socket.on('data', (chunk) => (text += chunk.toString('latin1')).includes('knows no method') && resolve(text))
+      socket.on(
+        'data',
+        (chunk) => (text += chunk.toString('latin1')).includes('knows no method') && resolve(text),
+      )
     })
-    for (const method of ['constructor', 'destroy', '__proto__']) socket.write(Buffer.concat([greeting, textFrame(frameKinds.call, messageText({ id: 1, method, args: [] }))].slice(method === 'constructor' ? 0 : 1)))
+    for (const method of ['constructor', 'destroy', '__proto__'])
+      socket.write(
+        Buffer.concat(
+          [greeting, textFrame(frameKinds.call, messageText({ id: 1, method, args: [] }))].slice(
+            method === 'constructor' ? 0 : 1,
+          ),
+        ),
+      )
     expect(await answered).toContain('ERR_INVALID_ARG')
     expect(server.stats().clients).toBe(2)
   })
 
   it('by another protocol is refused in words', async () => {
     const path = ownPath()
-    const other = createServer((socket) => void socket.once('data', () => socket.end(textFrame(frameKinds.welcome, messageText({ ...hello, protocol: 'x' } as never)))))
+    const other = createServer(
+      (socket) =>
+        void socket.once('data', () =>
+          socket.end(textFrame(frameKinds.welcome, messageText({ ...hello, protocol: 'x' } as never))),
+        ),
+    )
     await new Promise<void>((resolve) => other.listen(path, resolve))
     onTestFinished(() => void other.close())
-    expect(await rejectionOf(() => connect(path, { timeoutMs: 200, sharedMemory: false }))).toMatchObject({ code: 'ERR_DISCONNECTED' })
+    expect(await rejectionOf(() => connect(path, { timeoutMs: 200, sharedMemory: false }))).toMatchObject({
+      code: 'ERR_DISCONNECTED',
+    })
     const { path: served_ } = await served(false)
     const socket = raw(served_).removeAllListeners('data')
     let text = ''
@@ -91,7 +130,9 @@ describe('a client that means harm', () => {
     const { path, remote, server } = await served(false)
     const socket = connectSocket(path).on('error', () => {})
     onTestFinished(() => void socket.destroy())
-    const calls = Array.from({ length: 20_000 }, (_, id) => textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })))
+    const calls = Array.from({ length: 20_000 }, (_, id) =>
+      textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })),
+    )
     socket.write(Buffer.concat([greeting, ...calls]))
     await ended(socket)
     await until(() => server.stats().clients === 1)
@@ -100,7 +141,9 @@ describe('a client that means harm', () => {
 
   it('by not going when it has been told all is not waited for', async () => {
     const { path, server } = await served(false)
-    const socket = connectSocket({ path, allowHalfOpen: true }).on('error', () => {}).resume()
+    const socket = connectSocket({ path, allowHalfOpen: true })
+      .on('error', () => {})
+      .resume()
     onTestFinished(() => void socket.destroy())
     socket.write(greeting)
     await until(() => server.stats().clients === 2)
@@ -117,9 +160,13 @@ describe('a client that means harm', () => {
 
   it('by not taking the results of its calls is not waited for', async () => {
     const { path, server } = await served(false)
-    const socket = connectSocket(path).on('error', () => {}).pause()
+    const socket = connectSocket(path)
+      .on('error', () => {})
+      .pause()
     onTestFinished(() => void socket.destroy())
-    const calls = Array.from({ length: 1000 }, (_, id) => textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })))
+    const calls = Array.from({ length: 1000 }, (_, id) =>
+      textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })),
+    )
     socket.write(Buffer.concat([greeting, ...calls]))
     await until(() => server.stats().clients === 2)
     for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate) // it has all been answered, and not taken
@@ -138,11 +185,14 @@ describe('a client that means harm', () => {
     vi.spyOn(engine, 'load').mockImplementation((_name, _config, options) => {
       const signal = options!.signal!
       signals.push(signal)
-      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
+      return new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      )
     })
     const socket = raw(path)
     socket.write(greeting)
-    for (let id = 1; id <= 20; id++) socket.write(callFrameOf({ id, method: 'load', args: [`m${id}`, { bytes: new Uint8Array(40_000) }] }))
+    for (let id = 1; id <= 20; id++)
+      socket.write(callFrameOf({ id, method: 'load', args: [`m${id}`, { bytes: new Uint8Array(40_000) }] }))
     await until(() => signals.length === 3)
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
     expect(signals.filter(({ aborted }) => aborted)).toEqual([])
@@ -158,7 +208,11 @@ describe('a client that means harm', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const { engine, path, server } = await served(false, { maxBytes: 100_000 })
-    await engine.loadFunction('long', { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'float32', dims: [20_000] }], run: ({ x }) => ({ y: new Float32Array(20_000 * x.rows) }) })
+    await engine.loadFunction('long', {
+      inputs: [{ name: 'x', type: 'int32' }],
+      outputs: [{ name: 'y', type: 'float32', dims: [20_000] }],
+      run: ({ x }) => ({ y: new Float32Array(20_000 * x.rows) }),
+    })
     const socket = raw(path).pause()
     const ask = (number: number) => {
       writeRequest(record, number, 'long', { x: Int32Array.of(1) }, undefined, false)
@@ -178,11 +232,21 @@ describe('a client that means harm', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const { engine, path, server } = await served(false, { maxBytes: 100_000 })
-    await engine.load('held', { path: small.identityVariable('float32'), dynamicBatching: { holdUntilQueued: 9 } })
+    await engine.load('held', {
+      path: small.identityVariable('float32'),
+      dynamicBatching: { holdUntilQueued: 9 },
+    })
     const socket = raw(path)
     socket.write(greeting)
     for (let number = 1; number <= 40; number++) {
-      writeRequest(record, number, 'held', { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) }, undefined, false)
+      writeRequest(
+        record,
+        number,
+        'held',
+        { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) },
+        undefined,
+        false,
+      )
       const frame = frameOf(frameKinds.record, record.byteLength)
       record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
       socket.write(frame)
@@ -199,9 +263,21 @@ describe('a client that means harm', () => {
     if (processes === null) skip()
     const { engine, path, server } = await served(true, { maxBytes: 65_536 })
     await engine.load('wide', { path: small.identityVariable('float32') })
-    const { descriptor, welcome, handedOver } = await greetNatively(processes!, path, { ...hello, sharesMemory: true }, 1000)
+    const { descriptor, welcome, handedOver } = await greetNatively(
+      processes!,
+      path,
+      { ...hello, sharesMemory: true },
+      1000,
+    )
     const rings = SharedRings.take(processes!, handedOver!, welcome.ringBytes, () => {})
-    writeRequest(record, 1, 'wide', { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) }, undefined, false)
+    writeRequest(
+      record,
+      1,
+      'wide',
+      { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) },
+      undefined,
+      false,
+    )
     rings.writer.write(record)
     rings.bell.ring()
     await until(() => server.stats().clients === 1)
@@ -214,38 +290,51 @@ describe('a client that means harm', () => {
 
   const record = new RecordWriter()
 
-  it.skipIf(processes === null)('by noise in the shared memory is disconnected, or refused, and others are not', async () => {
-    const { engine, path, remote, server } = await served(true)
-    await engine.load('identity', { path: small.identity('float32') })
-    for (let seed = 1; seed <= 60; seed++) {
-      const random = mulberry32(seed)
-      const { descriptor, welcome, handedOver } = await greetNatively(processes!, path, { ...hello, sharesMemory: true }, 1000)
-      const rings = SharedRings.take(processes!, handedOver!, welcome.ringBytes, () => {})
-      const { words } = rings.views
-      writeRequest(record, 1, 'identity', row, undefined, false)
-      rings.writer.write(record)
-      if (seed % 3 === 0) words[(256 + 64) / 4] = 8 // how far answers were read
-      // The words of both rings, and what records begin with.
-      for (let change = 0; change < 20; change++) words[Math.floor(random() * 128)] = Math.floor(random() * 2 ** 32) | 0
-      for (let change = 0; change < 200; change++) words[1024 + Math.floor(random() * 4096)] = random() < 0.5 ? Math.floor(random() * 2 ** 32) | 0 : Math.floor(random() * 64)
-      if (seed % 2 === 0) Atomics.store(words, 0, 8 * Math.floor(1 + random() * 1000))
-      for (let ring = 0; ring < 10; ring++) rings.bell.ring()
-      expect((await remote.infer('identity', row))['y']!.data).toEqual(row.x.data)
-      rings.release()
-      processes!.close(descriptor)
-      expect((await remote.infer('identity', row))['y']!.data).toEqual(row.x.data)
-    }
-    await until(() => server.stats().clients === 1)
-    expect(server.stats().inFlight).toBe(0)
-  })
+  it.skipIf(processes === null)(
+    'by noise in the shared memory is disconnected, or refused, and others are not',
+    async () => {
+      const { engine, path, remote, server } = await served(true)
+      await engine.load('identity', { path: small.identity('float32') })
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = mulberry32(seed)
+        const { descriptor, welcome, handedOver } = await greetNatively(
+          processes!,
+          path,
+          { ...hello, sharesMemory: true },
+          1000,
+        )
+        const rings = SharedRings.take(processes!, handedOver!, welcome.ringBytes, () => {})
+        const { words } = rings.views
+        writeRequest(record, 1, 'identity', row, undefined, false)
+        rings.writer.write(record)
+        if (seed % 3 === 0) words[(256 + 64) / 4] = 8 // how far answers were read
+        // The words of both rings, and what records begin with.
+        for (let change = 0; change < 20; change++)
+          words[Math.floor(random() * 128)] = Math.floor(random() * 2 ** 32) | 0
+        for (let change = 0; change < 200; change++)
+          words[1024 + Math.floor(random() * 4096)] =
+            random() < 0.5 ? Math.floor(random() * 2 ** 32) | 0 : Math.floor(random() * 64)
+        if (seed % 2 === 0) Atomics.store(words, 0, 8 * Math.floor(1 + random() * 1000))
+        for (let ring = 0; ring < 10; ring++) rings.bell.ring()
+        expect((await remote.infer('identity', row))['y']!.data).toEqual(row.x.data)
+        rings.release()
+        processes!.close(descriptor)
+        expect((await remote.infer('identity', row))['y']!.data).toEqual(row.x.data)
+      }
+      await until(() => server.stats().clients === 1)
+      expect(server.stats().inFlight).toBe(0)
+    },
+  )
 })
 
 describe('what a server hands over', () => {
   const processes = loadBinding().binding?.processes ?? null
 
-  it.skipIf(processes === null)('comes as a whole, or the client is told that it has too many files open', async () => {
-    const { path, server } = await served(true)
-    const short = { // as the system does where a process may open no more
+  it.skipIf(processes === null)(
+    'comes as a whole, or the client is told that it has too many files open',
+    async () => {
+      const { path, server } = await served(true)
+      const short = { // as the system does where a process may open no more
       ...processes!,
       receive: (descriptor: number, into: Uint8Array) => {
         const { length, descriptors: [first, ...rest] } = processes!.receive(descriptor, into)
@@ -253,9 +342,13 @@ describe('what a server hands over', () => {
         return { length, descriptors: rest }
       },
     } // prettier-ignore
-    await expect(greetNatively(short, path, { ...hello, sharesMemory: true }, 1000)).rejects.toMatchObject({ code: 'EMFILE', message: expect.stringContaining('1 of 2 descriptors') })
-    await until(() => server.stats().clients === 1)
-  })
+      await expect(greetNatively(short, path, { ...hello, sharesMemory: true }, 1000)).rejects.toMatchObject({
+        code: 'EMFILE',
+        message: expect.stringContaining('1 of 2 descriptors'),
+      })
+      await until(() => server.stats().clients === 1)
+    },
+  )
 })
 
 describe('where a server listens', () => {
@@ -265,16 +358,22 @@ describe('where a server listens', () => {
     mkdirSync(open)
     chmodSync(open, 0o755)
     const path = join(open, 'socket')
-    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringMatching(/mode 700.*mode 755/) })
+    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      message: expect.stringMatching(/mode 700.*mode 755/),
+    })
     expect(await rejectionOf(() => connect(path))).toMatchObject({ code: 'ERR_INVALID_ARG' })
     chmodSync(open, 0o700)
     await (await serve(engine, { path })).close()
     expect(existsSync(path)).toBe(false)
   })
 
-  it('is of one server at a time; what a dead one has left is in nobody\'s way', async () => {
+  it("is of one server at a time; what a dead one has left is in nobody's way", async () => {
     const { engine, path, remote } = await served(false)
-    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('another does') })
+    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      message: expect.stringContaining('another does'),
+    })
     expect(await remote.models()).toEqual([])
     const left = ownPath()
     const dead = createServer()
@@ -285,28 +384,41 @@ describe('where a server listens', () => {
     await (await serve(engine, { path: left })).close()
   })
 
-  it('is no file of somebody\'s, which stays as it is', async () => {
+  it("is no file of somebody's, which stays as it is", async () => {
     const path = ownPath()
     writeFileSync(path, 'precious')
     const engine = new InferenceEngine()
-    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', expected: 'a path at which a socket can be made', received: path, message: expect.stringContaining('no socket') })
+    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      expected: 'a path at which a socket can be made',
+      received: path,
+      message: expect.stringContaining('no socket'),
+    })
     expect(readFileSync(path, 'utf8')).toBe('precious')
     rmSync(path)
     await (await serve(engine, { path })).close() // it has let go of the lock
   })
 
-  it.skipIf(process.platform === 'win32' || process.getuid!() === 0)('is not one whose lock cannot be had, which is told of as wrong', async () => {
-    const path = ownPath()
-    writeFileSync(`${path}.lock`, '', { mode: 0o000 })
-    chmodSync(dirname(path), 0o500)
-    onTestFinished(() => chmodSync(dirname(path), 0o700))
-    expect(await rejectionOf(() => serve(new InferenceEngine(), { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('cannot listen') })
-  })
+  it.skipIf(process.platform === 'win32' || process.getuid!() === 0)(
+    'is not one whose lock cannot be had, which is told of as wrong',
+    async () => {
+      const path = ownPath()
+      writeFileSync(`${path}.lock`, '', { mode: 0o000 })
+      chmodSync(dirname(path), 0o500)
+      onTestFinished(() => chmodSync(dirname(path), 0o700))
+      expect(await rejectionOf(() => serve(new InferenceEngine(), { path }))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        message: expect.stringContaining('cannot listen'),
+      })
+    },
+  )
 
   it('is still served after the system had no room for a client', async () => {
     const { path, remote, client } = await served(false)
     const handles = (process as unknown as { _getActiveHandles(): object[] })._getActiveHandles()
-    const listener = handles.find((handle): handle is Server => handle instanceof Server && handle.address() === path)!
+    const listener = handles.find(
+      (handle): handle is Server => handle instanceof Server && handle.address() === path,
+    )!
     listener.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' }))
     expect(await remote.models()).toEqual([])
     expect(await (await client()).models()).toEqual([])
@@ -314,11 +426,29 @@ describe('where a server listens', () => {
 
   it('has a path that the system takes, and options that there are', async () => {
     const engine = new InferenceEngine()
-    for (const options of [{}, { path: '' }, { path: `/tmp/${'x'.repeat(200)}` }, { path: ownPath(), idleMs: -1 }, { path: ownPath(), maxBytes: 1 }, { path: ownPath(), nonsense: 1 }]) {
-      expect(await rejectionOf(() => serve(engine, options as never))).toMatchObject({ code: 'ERR_INVALID_ARG' })
+    for (const options of [
+      {},
+      { path: '' },
+      { path: `/tmp/${'x'.repeat(200)}` },
+      { path: ownPath(), idleMs: -1 },
+      { path: ownPath(), maxBytes: 1 },
+      { path: ownPath(), nonsense: 1 },
+    ]) {
+      expect(await rejectionOf(() => serve(engine, options as never))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+      })
     }
-    for (const options of [{ nonsense: 1 }, { timeoutMs: -1 }, { sharedMemory: 1 }, { spawn: {} }, { spawn: { module: 1 } }, { spawn: { module: 'x', execArgv: [1] } }]) {
-      expect(await rejectionOf(() => connect(ownPath(), options as never))).toMatchObject({ code: 'ERR_INVALID_ARG' })
+    for (const options of [
+      { nonsense: 1 },
+      { timeoutMs: -1 },
+      { sharedMemory: 1 },
+      { spawn: {} },
+      { spawn: { module: 1 } },
+      { spawn: { module: 'x', execArgv: [1] } },
+    ]) {
+      expect(await rejectionOf(() => connect(ownPath(), options as never))).toMatchObject({
+        code: 'ERR_INVALID_ARG',
+      })
     }
   })
 

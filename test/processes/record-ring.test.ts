@@ -29,7 +29,10 @@ function read({ reader, views }: ReturnType<typeof ring>): Uint8Array | null {
 
 describe('a ring of records', () => {
   it('gives what was put in, in its order, whatever the sizes and however far the reader is behind', () => {
-    const steps = fc.array(fc.oneof(fc.integer({ min: 0, max: ringBytes / 2 - 100 }), fc.constantFrom('read', 'read all')), { maxLength: 60 })
+    const steps = fc.array(
+      fc.oneof(fc.integer({ min: 0, max: ringBytes / 2 - 100 }), fc.constantFrom('read', 'read all')),
+      { maxLength: 60 },
+    )
     fc.assert(
       fc.property(steps, (all) => {
         const one = ring()
@@ -44,7 +47,8 @@ describe('a ring of records', () => {
         for (const step of all) {
           if (step === 'read') take()
           else if (step === 'read all') while (take());
-          else if (one.writer.write(filled(step as number, ++count % 256))) expected.push([step as number, step === 0 ? (undefined as never) : count % 256])
+          else if (one.writer.write(filled(step as number, ++count % 256)))
+            expected.push([step as number, step === 0 ? (undefined as never) : count % 256])
           else expect(expected.length).toBeGreaterThan(0) // an empty one has room
         }
         while (take());
@@ -87,7 +91,10 @@ describe('a ring of records', () => {
   })
 
   it('whose words are anything is a bad record to its reader, and to its writer', () => {
-    const values = fc.array(fc.tuple(fc.constantFrom(0, 16, 32, 1024, 1025, 1026), fc.integer()), { minLength: 1, maxLength: 5 })
+    const values = fc.array(fc.tuple(fc.constantFrom(0, 16, 32, 1024, 1025, 1026), fc.integer()), {
+      minLength: 1,
+      maxLength: 5,
+    })
     fc.assert(
       fc.property(values, (all) => {
         const one = ring()

@@ -3,7 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import { doAll } from '../../src/slices.ts'
 import { BadFrame, frameKinds, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
-import { answeredNumber, readAnswer, readRequest, requestPieces, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
+import {
+  answeredNumber,
+  readAnswer,
+  readRequest,
+  requestPieces,
+  writeAnswer,
+  writeRejection,
+  writeRequest,
+} from '../../src/processes/inference-records.ts'
 import { callFrameOf, callPieces } from '../../src/processes/messages.ts'
 import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
 import { aligned, RecordViews } from '../../src/processes/record-views.ts'
@@ -21,7 +29,8 @@ function written(margin = 0): { views: RecordViews; at: number; byteLength: numb
   return { views, at: margin, byteLength }
 }
 
-const reader = ({ views, at, byteLength }: ReturnType<typeof written>) => new RecordReader(views, at, byteLength)
+const reader = ({ views, at, byteLength }: ReturnType<typeof written>) =>
+  new RecordReader(views, at, byteLength)
 
 const feeds = {
   floats: new Tensor('float32', new Float32Array([1, -0, NaN, Infinity]), [2, 2]),
@@ -34,12 +43,16 @@ const feeds = {
   raw: { type: 'int4', dims: [3], data: new Uint8Array([0x21, 0x03]) },
   sequence: [new Tensor('bool', [true, false], [2]), new Float64Array([0.1])],
   names: { a: 1, b: 'text' },
-  numbers: new Map<bigint, number>([[1n, 0.5], [-(2n ** 63n), 2]]),
+  numbers: new Map<bigint, number>([
+    [1n, 0.5],
+    [-(2n ** 63n), 2],
+  ]),
   __proto__: null,
 }
 
 /** An array that says of itself something else each time. */
-const changing = <T>(items: T[], length: () => number) => new Proxy(items, { get: (of, key) => (key === 'length' ? length() : Reflect.get(of, key)) })
+const changing = <T>(items: T[], length: () => number) =>
+  new Proxy(items, { get: (of, key) => (key === 'length' ? length() : Reflect.get(of, key)) })
 
 describe('the record of a request', () => {
   it('is one that can be read, or none, whatever the feeds say of themselves', () => {
@@ -71,42 +84,92 @@ describe('the record of a request', () => {
       expect(readRequest(reader(written())).number, `feeds ${index}`).toBe(1)
     }
     const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, index) => [`x${index}`, null]))
-    expect(() => writeRequest(record, 1, 'm', many, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', received: 65_537 }))
+    expect(() => writeRequest(record, 1, 'm', many, undefined, false)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', received: 65_537 }),
+    )
   })
 
   it('carries everything that feeds may be, from wherever in memory it lies', () => {
     writeRequest(record, 7, 'modèle', feeds, { priority: 2, sequence: { id: 3n } }, true)
     const request = readRequest(reader(written(64)))
-    expect(request).toMatchObject({ number: 7, model: 'modèle', hasSignal: true, options: { priority: 2, sequence: { id: 3n } } })
+    expect(request).toMatchObject({
+      number: 7,
+      model: 'modèle',
+      hasSignal: true,
+      options: { priority: 2, sequence: { id: 3n } },
+    })
     const { floats, bare, longs, words, sequence, numbers } = request.feeds as typeof feeds
     expect(floats).toEqual({ type: 'float32', dims: [2, 2], data: new Float32Array([1, -0, NaN, Infinity]) })
     expect(bare).toEqual(new Uint8Array([1, 2, 3]))
     expect(longs).toEqual({ type: 'int64', dims: [2], data: new BigInt64Array([-1n, 2n ** 62n]) })
     expect(words).toEqual({ type: 'string', dims: [3], data: feeds.words.data })
-    expect(request.feeds).toMatchObject({ texts: ['a', 'b'], text: ['by itself'], none: null, raw: feeds.raw, names: { a: 1, b: 'text' } })
-    expect(sequence).toEqual([{ type: 'bool', dims: [2], data: new Uint8Array([1, 0]) }, new Float64Array([0.1])])
+    expect(request.feeds).toMatchObject({
+      texts: ['a', 'b'],
+      text: ['by itself'],
+      none: null,
+      raw: feeds.raw,
+      names: { a: 1, b: 'text' },
+    })
+    expect(sequence).toEqual([
+      { type: 'bool', dims: [2], data: new Uint8Array([1, 0]) },
+      new Float64Array([0.1]),
+    ])
     expect(numbers).toEqual(feeds.numbers)
   })
 
   it('leaves inputs of the value undefined out, and keeps one that is named __proto__', () => {
     const named = JSON.parse('{"__proto__": null, "x": null}') as Record<string, unknown>
-    writeRequest(record, 1, 'm', { ...named, y: undefined, ['__proto__']: new Float32Array(1) }, undefined, false)
+    writeRequest(
+      record,
+      1,
+      'm',
+      { ...named, y: undefined, ['__proto__']: new Float32Array(1) },
+      undefined,
+      false,
+    )
     const read = readRequest(reader(written())).feeds
     expect(Object.keys(read).sort()).toEqual(['__proto__', 'x'])
   })
 
   it.each([
-    ['a number', { x: 1 }], ['a function', { x: () => 1 }], ['a tensor on a GPU', { x: { type: 'float32', dims: [1], data: 0, location: 'gpu-buffer' } }],
-    ['an unknown type', { x: { type: 'complex64', dims: [1], data: new Float32Array(1) } }], ['dims of strings', { x: { type: 'float32', dims: ['1'], data: new Float32Array(1) } }],
-    ['numbers as strings', { x: { type: 'string', dims: [1], data: [1] } }], ['no object', [1]], ['a getter that throws', { get x() { throw new Error('no') } }],
+    ['a number', { x: 1 }],
+    ['a function', { x: () => 1 }],
+    ['a tensor on a GPU', { x: { type: 'float32', dims: [1], data: 0, location: 'gpu-buffer' } }],
+    ['an unknown type', { x: { type: 'complex64', dims: [1], data: new Float32Array(1) } }],
+    ['dims of strings', { x: { type: 'float32', dims: ['1'], data: new Float32Array(1) } }],
+    ['numbers as strings', { x: { type: 'string', dims: [1], data: [1] } }],
+    ['no object', [1]],
+    [
+      'a getter that throws',
+      {
+        get x() {
+          throw new Error('no')
+        },
+      },
+    ],
   ])('is not made of %s', (_, given) => {
-    expect(() => writeRequest(record, 1, 'm', given, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', model: 'm' }))
+    expect(() => writeRequest(record, 1, 'm', given, undefined, false)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', model: 'm' }),
+    )
   })
 
   it('that is changed anywhere is refused as a bad record, or read as another, and never shows what lies beside it', () => {
-    writeRequest(record, 7, 'model', { x: feeds.floats, w: feeds.texts, m: feeds.numbers, s: feeds.sequence }, { priority: 1 }, false)
+    writeRequest(
+      record,
+      7,
+      'model',
+      { x: feeds.floats, w: feeds.texts, m: feeds.numbers, s: feeds.sequence },
+      { priority: 1 },
+      false,
+    )
     const good = written(128)
-    const changes = fc.array(fc.tuple(fc.nat(good.byteLength / 8 - 1), fc.oneof(fc.double(), fc.integer(), fc.constantFrom(-1, 2 ** 32, 2 ** 53, good.byteLength))), { minLength: 1, maxLength: 4 })
+    const changes = fc.array(
+      fc.tuple(
+        fc.nat(good.byteLength / 8 - 1),
+        fc.oneof(fc.double(), fc.integer(), fc.constantFrom(-1, 2 ** 32, 2 ** 53, good.byteLength)),
+      ),
+      { minLength: 1, maxLength: 4 },
+    )
     fc.assert(
       fc.property(changes, (all) => {
         const bytes = new RecordViews(good.views.bytes.buffer.slice(0) as ArrayBuffer)
@@ -114,7 +177,8 @@ describe('the record of a request', () => {
         try {
           const { feeds: read } = readRequest(new RecordReader(bytes, good.at, good.byteLength))
           // 0xff lies beside it, and in no byte of it but those that were changed: two NaN of four bytes.
-          for (const value of Object.values(read)) if (value instanceof Uint8Array) expect(value.length).toBeLessThan(good.byteLength)
+          for (const value of Object.values(read))
+            if (value instanceof Uint8Array) expect(value.length).toBeLessThan(good.byteLength)
         } catch (error) {
           expect(error).toBeInstanceOf(BadRecord)
         }
@@ -148,7 +212,14 @@ describe('a record', () => {
   })
 
   it('has a length that is right beyond 2^31 bytes', () => {
-    expect([0, 1, 8, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 3].map(aligned)).toEqual([0, 8, 8, 2 ** 31, 2 ** 31, 2 ** 32 + 8])
+    expect([0, 1, 8, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 3].map(aligned)).toEqual([
+      0,
+      8,
+      8,
+      2 ** 31,
+      2 ** 31,
+      2 ** 32 + 8,
+    ])
   })
 })
 
@@ -168,26 +239,57 @@ describe('the record of an answer', () => {
     writeRejection(record, 9, Object.assign(new Error('outer', { cause }), { name: 'AbortError' }))
     const read = reader(written())
     answeredNumber(read)
-    expect(readAnswer(read)).toMatchObject({ name: 'AbortError', message: 'outer', cause: { message: 'inner', code: 'EOTHER' } })
+    expect(readAnswer(read)).toMatchObject({
+      name: 'AbortError',
+      message: 'outer',
+      cause: { message: 'inner', code: 'EOTHER' },
+    })
   })
 })
 
 describe('tagged JSON', () => {
   it('carries what JSON does not', () => {
-    const value = { big: 2n ** 70n, endless: [Infinity, -Infinity], url: new URL('file:///x'), bytes: new Uint8Array([1, 2]), own: { $: 1 }, halves: new Float64Array([0.5]) }
+    const value = {
+      big: 2n ** 70n,
+      endless: [Infinity, -Infinity],
+      url: new URL('file:///x'),
+      bytes: new Uint8Array([1, 2]),
+      own: { $: 1 },
+      halves: new Float64Array([0.5]),
+    }
     expect(fromText(toText(value))).toEqual(value)
     expect(fromText(toText(NaN))).toBeNaN()
     expect(fromText(toText(new SharedArrayBuffer(2)))).toEqual(new ArrayBuffer(2))
-    expect(fromText(toText({ t: new Tensor('int64', new BigInt64Array([1n]), [1]) }))).toMatchObject({ t: { type: 'int64', data: new BigInt64Array([1n]) } })
+    expect(fromText(toText({ t: new Tensor('int64', new BigInt64Array([1n]), [1]) }))).toMatchObject({
+      t: { type: 'int64', data: new BigInt64Array([1n]) },
+    })
   })
 })
 
 describe('a call', () => {
-  const read = (frame: Buffer) => doAll(callPieces(frame.readUInt32LE(4), Buffer.from(Uint8Array.from(frame.subarray(8)))))
+  const read = (frame: Buffer) =>
+    doAll(callPieces(frame.readUInt32LE(4), Buffer.from(Uint8Array.from(frame.subarray(8)))))
 
   it('has large bytes in its frame as they are, where they stay', () => {
-    const [bytes, floats, none] = [Uint8Array.from({ length: 5001 }, (_, at) => at % 256), Float64Array.from({ length: 700 }, (_, at) => at / 3), new Uint8Array(3)]
-    const call = { id: 7, method: 'load', args: ['m', { bytes, floats, none, buffer: bytes.buffer.slice(0), options: { url: new URL('file:///x'), big: 7n } }] }
+    const [bytes, floats, none] = [
+      Uint8Array.from({ length: 5001 }, (_, at) => at % 256),
+      Float64Array.from({ length: 700 }, (_, at) => at / 3),
+      new Uint8Array(3),
+    ]
+    const call = {
+      id: 7,
+      method: 'load',
+      args: [
+        'm',
+        {
+          bytes,
+          floats,
+          none,
+          buffer: bytes.buffer.slice(0),
+          options: { url: new URL('file:///x'), big: 7n },
+        },
+      ],
+    }
     const frame = callFrameOf(call)
     expect(frame.length).toBeLessThan(2 * 5008 + 5600 + 600)
     const got = read(frame)
@@ -210,9 +312,17 @@ describe('a call', () => {
     ['bytes before the beginning', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', -8, 8])],
     ['bytes of no kind', frameKinds.callWithBytes, lying(['bytes', 'constructor', 0, 8])],
     ['half an element', frameKinds.callWithBytes, lying(['bytes', 'Float64Array', 0, 4])],
-    ['bytes without any', frameKinds.call, Buffer.from(JSON.stringify({ id: 1, method: 'load', args: [{ $: ['bytes', 'Uint8Array', 0, 0] }] }))],
+    [
+      'bytes without any',
+      frameKinds.call,
+      Buffer.from(JSON.stringify({ id: 1, method: 'load', args: [{ $: ['bytes', 'Uint8Array', 0, 0] }] })),
+    ],
     ['arrays without end', frameKinds.call, Buffer.from('['.repeat(5000))],
-    ['more values than there may be', frameKinds.call, Buffer.from(`{"id":1,"method":"load","args":[${'0,'.repeat(140_000)}0]}`)],
+    [
+      'more values than there may be',
+      frameKinds.call,
+      Buffer.from(`{"id":1,"method":"load","args":[${'0,'.repeat(140_000)}0]}`),
+    ],
   ])('with %s is refused', (_, kind, body) => {
     expect(() => doAll(callPieces(kind, body))).toThrow(BadRecord)
   })
@@ -236,7 +346,11 @@ describe('frames', () => {
       const got: [number, string][] = []
       const frames = new FrameReader(100, (kind, body) => got.push([kind, body.toString('latin1')]))
       for (let at = 0; at < stream.length; at += size) frames.push(stream.subarray(at, at + size))
-      expect(got).toEqual([[4, 'one'], [5, ''], [7, '\u0001\u0002\u0003']])
+      expect(got).toEqual([
+        [4, 'one'],
+        [5, ''],
+        [7, '\u0001\u0002\u0003'],
+      ])
     }
   })
 
@@ -251,7 +365,10 @@ describe('a record that is long', () => {
     const cells: number[] = [0, 1, 0]
     const text = (value: string) => {
       cells.push(value.length)
-      if (value !== '') cells.push(new DataView(Uint8Array.from(Buffer.from(value.padEnd(8, '\0'))).buffer).getFloat64(0, true))
+      if (value !== '')
+        cells.push(
+          new DataView(Uint8Array.from(Buffer.from(value.padEnd(8, '\0'))).buffer).getFloat64(0, true),
+        )
     }
     text('m')
     text('')
@@ -287,7 +404,10 @@ describe('a record that is long', () => {
     }
     const floats = Float32Array.from({ length: 2 ** 20 + 3 }, (_, at) => at)
     const long = pieces({ x: floats })
-    expect([long.count, Buffer.compare(Buffer.from((long.feeds['x'] as Float32Array).buffer), Buffer.from(floats.buffer))]).toEqual([8, 0])
+    expect([
+      long.count,
+      Buffer.compare(Buffer.from((long.feeds['x'] as Float32Array).buffer), Buffer.from(floats.buffer)),
+    ]).toEqual([8, 0])
     const texts = Array.from({ length: 5000 }, (_, at) => `t${at}`)
     expect(pieces({ x: texts })).toEqual({ count: 9, feeds: { x: texts }, options: undefined })
     const sequence = Array.from({ length: 1500 }, (_, at) => Float32Array.of(at))
@@ -300,8 +420,12 @@ describe('a record that is long', () => {
   })
 
   it('is refused by who writes it where its options or a list are too long', () => {
-    expect(() => writeRequest(record, 1, 'm', {}, { requestId: 'x'.repeat(70_000) }, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }))
-    expect(() => writeRequest(record, 1, 'm', { x: Array(70_000).fill(Float32Array.of(1)) }, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'x'" }))
+    expect(() => writeRequest(record, 1, 'm', {}, { requestId: 'x'.repeat(70_000) }, false)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }),
+    )
+    expect(() =>
+      writeRequest(record, 1, 'm', { x: Array(70_000).fill(Float32Array.of(1)) }, undefined, false),
+    ).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'x'" }))
     writeRequest(record, 1, 'm', {}, undefined, false)
   })
 })

@@ -19,7 +19,8 @@ it('methods of a served engine keep nothing of models that clients have loaded a
     },
   }
   const methods = new ServedMethods(engine as unknown as InferenceEngine)
-  for (const name of ['a', 'b', 'c']) expect(await methods.call('load', [name, { path: 'x' }])).toEqual({ version: 1 })
+  for (const name of ['a', 'b', 'c'])
+    expect(await methods.call('load', [name, { path: 'x' }])).toEqual({ version: 1 })
   for (const name of ['a', 'c']) await methods.call('unload', [name])
   await new Promise(setImmediate)
   collectGarbage()
@@ -43,7 +44,10 @@ it('a load for which no client waits any more is ended, one for which another wa
   const { methods, loads } = loading()
   const [first, second] = [new AbortController(), new AbortController()]
   const config = { bytes: new Uint8Array(5000) }
-  const results = [methods.call('load', ['m', config], first.signal), methods.call('load', ['m', { bytes: new Uint8Array(5000) }], second.signal)]
+  const results = [
+    methods.call('load', ['m', config], first.signal),
+    methods.call('load', ['m', { bytes: new Uint8Array(5000) }], second.signal),
+  ]
   expect(loads).toHaveLength(1)
   first.abort(new Error('it has gone'))
   await expect(results[0]).rejects.toThrow('it has gone')
@@ -56,7 +60,9 @@ it('a load for which no client waits any more is ended, one for which another wa
   loads[1]!.done()
   expect(await third).toEqual({ version: 1 })
   const other = new AbortController()
-  expect(await methods.call('load', ['m', { bytes: new Uint8Array(5000) }], other.signal)).toEqual({ version: 1 })
+  expect(await methods.call('load', ['m', { bytes: new Uint8Array(5000) }], other.signal)).toEqual({
+    version: 1,
+  })
   other.abort() // it is loaded, for all
   expect(loads.map(({ signal }) => signal.aborted)).toEqual([true, false])
   void methods.call('load', ['m', { bytes: new Uint8Array(5000).fill(1) }])

@@ -34,7 +34,11 @@ export interface Served {
 }
 
 /** An engine that is served, and a client of it; all closed after the test. */
-export async function served(sharedMemory: boolean, options: Partial<ServeOptions> = {}, engineOptions: EngineOptions = { cpuWorkers: 1 }): Promise<Served> {
+export async function served(
+  sharedMemory: boolean,
+  options: Partial<ServeOptions> = {},
+  engineOptions: EngineOptions = { cpuWorkers: 1 },
+): Promise<Served> {
   const path = ownPath()
   const engine = new InferenceEngine(engineOptions)
   const server = await serve(engine, { path, ...options })

@@ -23,7 +23,7 @@ describe.each([
 })
 
 describe('a lock without the addon', () => {
-  it('that a process has left which is gone is in nobody\'s way', () => {
+  it("that a process has left which is gone is in nobody's way", () => {
     const path = ownPath()
     writeFileSync(`${path}.pid`, String(2 ** 22 + 1)) // above what the system gives
     const held = takeLock(null, path)
@@ -32,13 +32,16 @@ describe('a lock without the addon', () => {
     held!.release()
   })
 
-  it.skipIf(process.platform !== 'linux')('that a process has left whose number another one has by now is in nobody\'s way', () => {
-    const path = ownPath()
-    writeFileSync(`${path}.pid`, `${process.ppid} 1`) // of a process that was started as the system was
-    const held = takeLock(null, path)
-    expect(held).not.toBeNull()
-    held!.release()
-  })
+  it.skipIf(process.platform !== 'linux')(
+    "that a process has left whose number another one has by now is in nobody's way",
+    () => {
+      const path = ownPath()
+      writeFileSync(`${path}.pid`, `${process.ppid} 1`) // of a process that was started as the system was
+      const held = takeLock(null, path)
+      expect(held).not.toBeNull()
+      held!.release()
+    },
+  )
 
   it('that another process has stays with it', () => {
     const path = ownPath()

@@ -79,7 +79,19 @@ async function silentServer() {
     sockets.push(socket.on('error', () => {}))
     const frames = new FrameReader(2 ** 20, (kind) => kinds.push(kind))
     socket.on('data', (chunk: Buffer) => frames.push(chunk))
-    socket.write(textFrame(frameKinds.welcome, messageText({ protocol: protocolVersion, version: '0', process: 1, ringBytes: 0, maxRequests: 10, maxBytes: 2 ** 20 })))
+    socket.write(
+      textFrame(
+        frameKinds.welcome,
+        messageText({
+          protocol: protocolVersion,
+          version: '0',
+          process: 1,
+          ringBytes: 0,
+          maxRequests: 10,
+          maxBytes: 2 ** 20,
+        }),
+      ),
+    )
   })
   await new Promise<void>((resolve) => server.listen(path, resolve))
   const end = () => {
@@ -96,7 +108,11 @@ describe('a client of a server that is stopped', () => {
     const remote = await connect(path, { sharedMemory: false })
     onTestFinished(() => remote.destroy())
     const feeds = { x: Float32Array.of(1) }
-    const errors = await Promise.all([rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 60 })), rejectionOf(() => remote.infer('m', feeds, { deadlineMs: 70 })), rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 1e6, deadlineMs: 1 }))])
+    const errors = await Promise.all([
+      rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 60 })),
+      rejectionOf(() => remote.infer('m', feeds, { deadlineMs: 70 })),
+      rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 1e6, deadlineMs: 1 })),
+    ])
     expect(errors).toMatchObject([
       { code: 'ERR_TIMEOUT', message: expect.stringContaining('60 ms (timeoutMs)') as string },
       { code: 'ERR_DEADLINE', message: expect.stringContaining('70 ms (deadlineMs)') as string },
@@ -113,7 +129,9 @@ describe('a client of a server that is stopped', () => {
     const first = rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }))
     end()
     expect(await first).toMatchObject({ code: 'ERR_DISCONNECTED' })
-    expect(await rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }, { timeoutMs: 20 }))).toMatchObject({ code: 'ERR_TIMEOUT' })
+    expect(
+      await rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }, { timeoutMs: 20 })),
+    ).toMatchObject({ code: 'ERR_TIMEOUT' })
   })
 })
 
@@ -124,7 +142,10 @@ describe.skipIf(process.platform === 'win32')('a client', () => {
     const { path, kinds } = await silentServer()
     vi.spyOn(processes!, 'peer').mockReturnValue({ process: 1, user: process.getuid!() + 1 })
     onTestFinished(() => void vi.restoreAllMocks())
-    expect(await rejectionOf(() => connect(path, { sharedMemory: false, timeoutMs: 100 }))).toMatchObject({ code: 'ERR_DISCONNECTED', message: expect.stringContaining('another user serves there') as string })
+    expect(await rejectionOf(() => connect(path, { sharedMemory: false, timeoutMs: 100 }))).toMatchObject({
+      code: 'ERR_DISCONNECTED',
+      message: expect.stringContaining('another user serves there') as string,
+    })
     expect(kinds).toEqual([])
   })
 })

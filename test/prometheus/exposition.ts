@@ -30,10 +30,18 @@ export function complaints(name: string, { help, type }: Pick<Exposed, 'help' | 
     [help.trim() === '', 'no help text'],
     [type === 'counter' && !name.endsWith('_total'), 'counter metrics should have "_total" suffix'],
     [type !== 'counter' && name.endsWith('_total'), 'non-counter metrics should not have "_total" suffix'],
-    [/_(bucket|count|sum)$/.test(name), 'non-histogram and non-summary metrics should not have such a suffix'],
+    [
+      /_(bucket|count|sum)$/.test(name),
+      'non-histogram and non-summary metrics should not have such a suffix',
+    ],
     [name.includes(`_${type}_`) || name.endsWith(`_${type}`), 'metric name should not include type'],
     [/[a-z][A-Z]/.test(name) || name.includes(':'), 'metric names should be written in snake_case'],
-    [/_(s|ms|us|ns|secs|millis|milliseconds|microseconds|minutes|hours|kb|mb|kilobytes|megabytes|percent)(_|$)/.test(name), 'use base units, in full'],
+    [
+      /_(s|ms|us|ns|secs|millis|milliseconds|microseconds|minutes|hours|kb|mb|kilobytes|megabytes|percent)(_|$)/.test(
+        name,
+      ),
+      'use base units, in full',
+    ],
     [/_(seconds|bytes|ratio)_(?!total$)/.test(name), 'the unit should be at the end'],
   ]
   return rules.filter(([broken]) => broken).map(([, complaint]) => `${name}: ${complaint}`)

@@ -17,9 +17,18 @@ const row = { x: new Float32Array(4) }
 /** An engine that has served a model with a cache, and a pipeline with a function, and failed now and then. */
 async function served(): Promise<{ engine: InferenceEngine; model: Model }> {
   const engine = ownEngine({ cpuWorkers: 1 })
-  const model = await engine.load('pairs', { path: small.identity('float32'), version: 3, maxBatchSize: 4, responseCache: true })
+  const model = await engine.load('pairs', {
+    path: small.identity('float32'),
+    version: 3,
+    maxBatchSize: 4,
+    responseCache: true,
+  })
   await loadNumber(engine, 'twice', (x) => 2 * x)
-  const line = await engine.loadPipeline('line', { inputs: ['x'], steps: [step('twice', 'x', 'y')], outputs: ['y'] })
+  const line = await engine.loadPipeline('line', {
+    inputs: ['x'],
+    steps: [step('twice', 'x', 'y')],
+    outputs: ['y'],
+  })
   for (let at = 0; at < 5; at++) await model.infer({ x: Float32Array.of(at % 3, 0, 0, 0) })
   await Promise.all([...Array(5)].map((_, at) => model.infer({ x: Float32Array.of(10 + at, 0, 0, 0) })))
   await line.infer({ x: one(1) })
@@ -32,7 +41,8 @@ async function scrape(registry: Registry): Promise<Map<string, Exposed>> {
   return exposed(await registry.metrics())
 }
 
-const seriesOf = (metrics: Map<string, Exposed>) => [...metrics.values()].flatMap(({ samples }) => [...samples.keys()])
+const seriesOf = (metrics: Map<string, Exposed>) =>
+  [...metrics.values()].flatMap(({ samples }) => [...samples.keys()])
 
 describe('the metrics of an engine', () => {
   it("have Triton's values under Triton's names", async () => {
@@ -40,11 +50,19 @@ describe('the metrics of an engine', () => {
     const register = new Registry()
     prometheusMetrics(engine, { register })
     const metrics = await scrape(register)
-    const value = (name: string, more = '') => metrics.get(name)!.samples.get(`${name}{model="pairs",version="3"${more}}`)
+    const value = (name: string, more = '') =>
+      metrics.get(name)!.samples.get(`${name}{model="pairs",version="3"${more}}`)
     const { inferenceStats, inferenceCount, executionCount, loadMs } = model.stats()
     expect(value('nv_inference_request_success')).toBe(10)
-    expect([value('nv_inference_count'), value('nv_inference_exec_count')]).toEqual([inferenceCount, executionCount])
-    expect(['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'].map((reason) => value('nv_inference_request_failure', `,reason="${reason}"`))).toEqual([0, 1, 0, 1])
+    expect([value('nv_inference_count'), value('nv_inference_exec_count')]).toEqual([
+      inferenceCount,
+      executionCount,
+    ])
+    expect(
+      ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'].map((reason) =>
+        value('nv_inference_request_failure', `,reason="${reason}"`),
+      ),
+    ).toEqual([0, 1, 0, 1])
     expect(value('nv_inference_request_duration_us')).toBe(inferenceStats.success.ns / 1000)
     expect(value('nv_inference_queue_duration_us')).toBe(inferenceStats.queue.ns / 1000)
     expect(value('nv_inference_compute_infer_duration_us')).toBe(inferenceStats.computeInfer.ns / 1000)
@@ -59,29 +77,58 @@ describe('the metrics of an engine', () => {
   it('have the rest under names of ours, histograms with what was counted', async () => {
     const { engine, model } = await served()
     const register = new Registry()
-    prometheusMetrics(engine, { register, labels: { engine: 'first' }, durationBuckets: [0.001, 10_000], batchSizeBuckets: [1, 4] })
+    prometheusMetrics(engine, {
+      register,
+      labels: { engine: 'first' },
+      durationBuckets: [0.001, 10_000],
+      batchSizeBuckets: [1, 4],
+    })
     const metrics = await scrape(register)
-    const value = (name: string, more = '', metric = name) => metrics.get(metric)!.samples.get(`${name}{model="pairs",version="3",engine="first"${more}}`)
+    const value = (name: string, more = '', metric = name) =>
+      metrics.get(metric)!.samples.get(`${name}{model="pairs",version="3",engine="first"${more}}`)
     const { batchStats, inferenceStats, inferenceCount, executionCount, instances } = model.stats()
     const ofOne = batchStats.find(({ batchSize }) => batchSize === 1)!.computeInfer.count
-    expect(['1', '4', '+Inf'].map((le) => value('zerohop_batch_size_bucket', `,le="${le}"`, 'zerohop_batch_size'))).toEqual([ofOne, executionCount, executionCount])
-    expect([value('zerohop_batch_size_sum', '', 'zerohop_batch_size'), value('zerohop_batch_size_count', '', 'zerohop_batch_size')]).toEqual([inferenceCount, executionCount])
-    const counts = (name: string) => ['10000', '+Inf'].map((le) => value(`${name}_bucket`, `,le="${le}"`, name))
+    expect(
+      ['1', '4', '+Inf'].map((le) => value('zerohop_batch_size_bucket', `,le="${le}"`, 'zerohop_batch_size')),
+    ).toEqual([ofOne, executionCount, executionCount])
+    expect([
+      value('zerohop_batch_size_sum', '', 'zerohop_batch_size'),
+      value('zerohop_batch_size_count', '', 'zerohop_batch_size'),
+    ]).toEqual([inferenceCount, executionCount])
+    const counts = (name: string) =>
+      ['10000', '+Inf'].map((le) => value(`${name}_bucket`, `,le="${le}"`, name))
     expect(counts('zerohop_request_duration_seconds')).toEqual([10, 10])
     expect(counts('zerohop_queue_duration_seconds')).toEqual([10, 10])
     expect(counts('zerohop_compute_duration_seconds')).toEqual([8, 8])
-    expect(value('zerohop_queue_duration_seconds_sum', '', 'zerohop_queue_duration_seconds')).toBe(inferenceStats.queue.ns / 1e9)
+    expect(value('zerohop_queue_duration_seconds_sum', '', 'zerohop_queue_duration_seconds')).toBe(
+      inferenceStats.queue.ns / 1e9,
+    )
     expect(value('zerohop_request_refusals_total', ',reason="invalid"')).toBe(1)
-    expect(value('zerohop_instance_rows_total', ',model_instance="pairs_0",worker="cpu_0"')).toBe(instances[0]!.rows)
+    expect(value('zerohop_instance_rows_total', ',model_instance="pairs_0",worker="cpu_0"')).toBe(
+      instances[0]!.rows,
+    )
     const steps = metrics.get('zerohop_step_requests_total')!.samples
-    expect(steps.get('zerohop_step_requests_total{model="line",version="1",engine="first",step="twice",outcome="success"}')).toBe(1)
+    expect(
+      steps.get(
+        'zerohop_step_requests_total{model="line",version="1",engine="first",step="twice",outcome="success"}',
+      ),
+    ).toBe(1)
     const { highWaterBytes, kind } = engine.stats().staging!
-    expect(metrics.get('zerohop_staging_high_water_bytes')!.samples.get(`zerohop_staging_high_water_bytes{engine="first",pool="models",kind="${kind}"}`)).toBe(highWaterBytes)
+    expect(
+      metrics
+        .get('zerohop_staging_high_water_bytes')!
+        .samples.get(`zerohop_staging_high_water_bytes{engine="first",pool="models",kind="${kind}"}`),
+    ).toBe(highWaterBytes)
   })
 
   it('count a batch under the bounds that it does not pass, to the row', () => {
     const ran = { count: 1, ns: 1 }
-    const batches = [128, 129, 256, 257].map((batchSize) => ({ batchSize, computeInput: ran, computeInfer: ran, computeOutput: ran }))
+    const batches = [128, 129, 256, 257].map((batchSize) => ({
+      batchSize,
+      computeInput: ran,
+      computeInfer: ran,
+      computeOutput: ran,
+    }))
     const samples = batchSizeSamples('sizes', {}, [127, 128, 256], batches)
     expect(samples.map(({ value }) => value)).toEqual([0, 1, 3, 4, 770, 4])
   })
@@ -93,8 +140,11 @@ describe('the metrics of an engine', () => {
     for (const name of ['first', 'second']) await loadNumber(engine, name, (x) => x)
     for (const version of [1, 2, 1]) {
       await engine.loadFunction('threaded', {
-        version, module: fixture('misbehaving.mjs'), instanceGroup: [{ count: 2 }],
-        inputs: [{ name: 'x', type: 'int32', dims: [] }], outputs: [{ name: 'y', type: 'int32', dims: [] }],
+        version,
+        module: fixture('misbehaving.mjs'),
+        instanceGroup: [{ count: 2 }],
+        inputs: [{ name: 'x', type: 'int32', dims: [] }],
+        outputs: [{ name: 'y', type: 'int32', dims: [] }],
       })
     }
     const metrics = await scrape(register) // which refuses a series that is there twice
@@ -112,8 +162,14 @@ describe('the metrics of an engine', () => {
     const own = [...metrics].filter(([name]) => name.startsWith('zerohop_'))
     expect(own.length).toBeGreaterThan(30)
     expect(own.flatMap(([name, metric]) => complaints(name, metric))).toEqual([])
-    expect([...metrics].filter(([name, { help, type }]) => !/^(nv|zerohop)_/.test(name) || help === '' || type === '')).toEqual([])
-    for (const [name, { samples }] of own) for (const series of samples.keys()) expect(series).toMatch(new RegExp(`^${name}(_bucket|_sum|_count)?([{]|$)`))
+    expect(
+      [...metrics].filter(
+        ([name, { help, type }]) => !/^(nv|zerohop)_/.test(name) || help === '' || type === '',
+      ),
+    ).toEqual([])
+    for (const [name, { samples }] of own)
+      for (const series of samples.keys())
+        expect(series).toMatch(new RegExp(`^${name}(_bucket|_sum|_count)?([{]|$)`))
   })
 
   it('are named in the documentation, with its options, and no others are', async () => {
@@ -121,8 +177,16 @@ describe('the metrics of an engine', () => {
     prometheusMetrics(ownEngine(), { register })
     const names = [...(await scrape(register)).keys()]
     const documentation = readFileSync(new URL('../../docs/statistics.md', import.meta.url), 'utf8')
-    expect([...new Set(documentation.match(/`(?:nv|zerohop)_\w+`/g))].toSorted()).toEqual(names.map((name) => `\`${name}\``).toSorted())
-    for (const option of ['register', 'labels', 'durationBuckets', 'batchSizeBuckets'] satisfies (keyof PrometheusOptions)[]) expect(documentation).toContain(`| \`${option}\` |`)
+    expect([...new Set(documentation.match(/`(?:nv|zerohop)_\w+`/g))].toSorted()).toEqual(
+      names.map((name) => `\`${name}\``).toSorted(),
+    )
+    for (const option of [
+      'register',
+      'labels',
+      'durationBuckets',
+      'batchSizeBuckets',
+    ] satisfies (keyof PrometheusOptions)[])
+      expect(documentation).toContain(`| \`${option}\` |`)
   })
 
   it('are read when the registry is, once for all of them, and go on counting when it is reset', async () => {
@@ -163,7 +227,10 @@ describe('the metrics of an engine', () => {
     const plain = new Registry()
     prometheusMetrics(engine, { register: plain })
     const json = await plain.getMetricsAsJSON()
-    const both = AggregatorRegistry.aggregate<typeof Registry.PROMETHEUS_CONTENT_TYPE>([json, structuredClone(json)])
+    const both = AggregatorRegistry.aggregate<typeof Registry.PROMETHEUS_CONTENT_TYPE>([
+      json,
+      structuredClone(json),
+    ])
     expect(await both.metrics()).toContain('nv_inference_request_success{model="pairs",version="3"} 20\n')
   })
 })
@@ -206,13 +273,17 @@ describe('an engine of another version of the library', () => {
     const register = new Registry()
     const older = () => {
       const { eventLoopDelay: _, ...stats } = structuredClone(engine.stats())
-      for (const { versions } of Object.values(stats.models)) for (const version of Object.values(versions)) Reflect.deleteProperty(version, 'leases')
+      for (const { versions } of Object.values(stats.models))
+        for (const version of Object.values(versions)) Reflect.deleteProperty(version, 'leases')
       return stats as EngineStatistics
     }
     prometheusMetrics(engine, { register, labels: { at: 'here' } })
     prometheusMetrics({ stats: older }, { register, labels: { at: 'there' } })
     const metrics = await scrape(register)
-    const counts = ['nv_inference_count', 'zerohop_leases_held', 'zerohop_event_loop_delay_seconds'].map((name) => [...metrics.get(name)!.samples.keys()].filter((series) => series.includes('at="there"')).length)
+    const counts = ['nv_inference_count', 'zerohop_leases_held', 'zerohop_event_loop_delay_seconds'].map(
+      (name) =>
+        [...metrics.get(name)!.samples.keys()].filter((series) => series.includes('at="there"')).length,
+    )
     expect(counts).toEqual([3, 0, 0])
     expect(metrics.get('zerohop_leases_held')!.samples.size).toBe(3)
   })
@@ -226,7 +297,10 @@ describe('an engine that does not answer', () => {
     const stats = vi.fn(() => asked.promise)
     prometheusMetrics(engine, { register, labels: { at: 'here' } })
     prometheusMetrics({ stats }, { register, labels: { at: 'there' } })
-    const places = async (text: Promise<string>) => seriesOf(exposed(await text)).filter((series) => series.startsWith('nv_inference_count')).map((series) => /at="(\w+)"/.exec(series)![1])
+    const places = async (text: Promise<string>) =>
+      seriesOf(exposed(await text))
+        .filter((series) => series.startsWith('nv_inference_count'))
+        .map((series) => /at="(\w+)"/.exec(series)![1])
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     for (let scrapes = 0; scrapes < 3; scrapes++) {
@@ -245,12 +319,36 @@ describe('what is wrong is told', () => {
   const engine = { stats: () => ownEngine().stats() }
   const bad: [string, () => unknown, string][] = [
     ['an engine that is none', () => prometheusMetrics({} as never), 'engine'],
-    ['an unknown option', () => prometheusMetrics(engine, { prefix: 'x' } as PrometheusOptions), 'options.prefix'],
-    ['a registry that is none', () => prometheusMetrics(engine, { register: {} } as never), 'options.register'],
-    ['a label that cannot be one', () => prometheusMetrics(engine, { labels: { 'a-b': 'x' } }), 'options.labels'],
-    ['a label that the metrics have', () => prometheusMetrics(engine, { labels: { model: 'x' } }), 'options.labels'],
-    ['a label that is no string', () => prometheusMetrics(engine, { labels: { at: 1 } } as never), 'options.labels.at'],
-    ['buckets in no order', () => prometheusMetrics(engine, { durationBuckets: [2, 1] }), 'options.durationBuckets'],
+    [
+      'an unknown option',
+      () => prometheusMetrics(engine, { prefix: 'x' } as PrometheusOptions),
+      'options.prefix',
+    ],
+    [
+      'a registry that is none',
+      () => prometheusMetrics(engine, { register: {} } as never),
+      'options.register',
+    ],
+    [
+      'a label that cannot be one',
+      () => prometheusMetrics(engine, { labels: { 'a-b': 'x' } }),
+      'options.labels',
+    ],
+    [
+      'a label that the metrics have',
+      () => prometheusMetrics(engine, { labels: { model: 'x' } }),
+      'options.labels',
+    ],
+    [
+      'a label that is no string',
+      () => prometheusMetrics(engine, { labels: { at: 1 } } as never),
+      'options.labels.at',
+    ],
+    [
+      'buckets in no order',
+      () => prometheusMetrics(engine, { durationBuckets: [2, 1] }),
+      'options.durationBuckets',
+    ],
     ['no buckets', () => prometheusMetrics(engine, { batchSizeBuckets: [] }), 'options.batchSizeBuckets'],
   ]
   it.each(bad)('%s', (_, register, argument) => {
@@ -262,7 +360,9 @@ describe('what is wrong is told', () => {
     prometheusMetrics(engine, { register, labels: { engine: 'first' } })
     const refused: Record<string, string>[] = [{ engine: 'first' }, {}, { other: 'first' }]
     for (const labels of refused) {
-      expect(() => prometheusMetrics(engine, { register, labels })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options.labels' }))
+      expect(() => prometheusMetrics(engine, { register, labels })).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options.labels' }),
+      )
     }
   })
 
@@ -270,17 +370,25 @@ describe('what is wrong is told', () => {
     const register = new Registry()
     new Counter({ name: 'nv_inference_count', help: 'of another', registers: [register] }).inc(7)
     expect(() => prometheusMetrics(engine, { register })).toThrow(/nv_inference_count/)
-    expect(await register.metrics()).toBe('# HELP nv_inference_count of another\n# TYPE nv_inference_count counter\nnv_inference_count 7\n')
+    expect(await register.metrics()).toBe(
+      '# HELP nv_inference_count of another\n# TYPE nv_inference_count counter\nnv_inference_count 7\n',
+    )
   })
 
   it('that prom-client is not installed, where nobody gave a registry', () => {
     const loader = Module as unknown as { _load(name: string, ...rest: unknown[]): unknown }
     const { _load } = loader
     loader._load = (name, ...rest) => {
-      if (name === 'prom-client') throw Object.assign(new Error(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' })
+      if (name === 'prom-client')
+        throw Object.assign(new Error(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND' })
       return _load.call(loader, name, ...rest)
     }
     onTestFinished(() => void (loader._load = _load))
-    expect(() => prometheusMetrics(engine)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('npm install prom-client') }))
+    expect(() => prometheusMetrics(engine)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG',
+        message: expect.stringContaining('npm install prom-client'),
+      }),
+    )
   })
 })

@@ -23,7 +23,9 @@ export function compile(source: string, definitions: readonly string[] = []): st
 
 /** A library that does this as it is loaded; `null` without a C compiler. */
 export function libraryThat(does: string): string | null {
-  return compile(`#include <stdlib.h>\n#include <unistd.h>\n__attribute__((constructor)) static void load(void) { ${does} }\n`)
+  return compile(
+    `#include <stdlib.h>\n#include <unistd.h>\n__attribute__((constructor)) static void load(void) { ${does} }\n`,
+  )
 }
 
 /** The Python of the environment in which OpenVINO is installed. */
@@ -38,16 +40,28 @@ interface OpenVino {
 /** OpenVINO's plugin, as `scripts/providers/install-openvino.mjs` installs it; on other processors than Intel's through one that lets it run there. */
 export function openVinoPlugin(): OpenVino {
   const installed = installedOpenVino()
-  if (installed === null) return { library: null, missing: ' (skipped: OpenVINO is not installed; node scripts/providers/install-openvino.mjs does that)' }
+  if (installed === null)
+    return {
+      library: null,
+      missing: ' (skipped: OpenVINO is not installed; node scripts/providers/install-openvino.mjs does that)',
+    }
   if (/intel/i.test(cpus()[0]?.model ?? '')) return { library: installed, missing: '' }
   const source = readFileSync(new URL('./any-vendor-plugin.c', import.meta.url), 'utf8')
   const library = compile(source, [`-DPLUGIN_PATH="${installed}"`])
-  return { library, missing: library === null ? ' (skipped: OpenVINO offers itself on Intel processors only, and there is no C compiler)' : '' }
+  return {
+    library,
+    missing:
+      library === null
+        ? ' (skipped: OpenVINO offers itself on Intel processors only, and there is no C compiler)'
+        : '',
+  }
 }
 
 function installedOpenVino(): string | null {
   const lib = join(cache, 'providers/openvino/lib')
   if (!existsSync(lib)) return null
-  const paths = readdirSync(lib).map((version) => join(lib, version, 'site-packages/onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so'))
+  const paths = readdirSync(lib).map((version) =>
+    join(lib, version, 'site-packages/onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so'),
+  )
   return paths.find((path) => existsSync(path)) ?? null
 }

@@ -5,7 +5,8 @@ import type { Moment, QueuedRows } from '../../src/queue/batch-policy.ts'
 import type { BatchLimits, BatchReason } from '../../src/config/batching.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
-const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows[] => rows.map((rows) => ({ rows, enqueuedAtMs, deadlineAtMs: null }))
+const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows[] =>
+  rows.map((rows) => ({ rows, enqueuedAtMs, deadlineAtMs: null }))
 
 interface Case {
   readonly name: string
@@ -22,7 +23,14 @@ interface Case {
 }
 
 /** An idle instance, asked at `nowMs`. */
-const moment = (nowMs: number, more: Partial<Moment> = {}): Moment => ({ nowMs, idle: true, startsInMs: 0, draining: false, runTimes: null, ...more })
+const moment = (nowMs: number, more: Partial<Moment> = {}): Moment => ({
+  nowMs,
+  idle: true,
+  startsInMs: 0,
+  draining: false,
+  runTimes: null,
+  ...more,
+})
 
 const ones = (count: number): number[] => Array.from({ length: count }, () => 1)
 
@@ -30,7 +38,18 @@ const ones = (count: number): number[] => Array.from({ length: count }, () => 1)
 function check(cases: readonly Case[]): void {
   for (const each of cases) {
     it(each.name, () => {
-      const { rows, sends, max = 8, preferred = [], delayMs = 0, ageMs = 0, idle = true, join = true, draining = false, reason } = each
+      const {
+        rows,
+        sends,
+        max = 8,
+        preferred = [],
+        delayMs = 0,
+        ageMs = 0,
+        idle = true,
+        join = true,
+        draining = false,
+        reason,
+      } = each
       const limits: BatchLimits = {
         maxBatchSize: max,
         preferredBatchSizes: preferred,
@@ -62,7 +81,12 @@ describe('decide without a delay', () => {
 describe('decide with preferred sizes', () => {
   check([
     { name: 'sends the largest preferred prefix', rows: ones(7), preferred: [2, 4, 6], sends: 6 },
-    { name: 'sends a smaller preferred prefix below the largest', rows: ones(3), preferred: [2, 4], sends: 2 },
+    {
+      name: 'sends a smaller preferred prefix below the largest',
+      rows: ones(3),
+      preferred: [2, 4],
+      sends: 2,
+    },
     { name: 'sends no preferred size plus one', rows: ones(5), preferred: [4], sends: 4 },
     { name: 'sends the largest preferred size, not the maximum', rows: ones(20), preferred: [4], sends: 4 },
     { name: 'sends everything below the smallest', rows: ones(3), preferred: [4], sends: 3 },
@@ -72,7 +96,12 @@ describe('decide with preferred sizes', () => {
     { name: 'flushes the prefix before an overshooting request', rows: [3, 3], preferred: [4], sends: 1 },
     { name: 'flushes all of that prefix', rows: [1, 2, 2, 1], preferred: [4], sends: 2 },
     { name: 'sends an overshooting first request alone', rows: [5, 1], preferred: [4], sends: 1 },
-    { name: 'prefers a reached size to what an overshoot flushes', rows: [2, 1, 4], preferred: [2, 4], sends: 1 },
+    {
+      name: 'prefers a reached size to what an overshoot flushes',
+      rows: [2, 1, 4],
+      preferred: [2, 4],
+      sends: 1,
+    },
   ])
 })
 
@@ -86,13 +115,47 @@ describe('decide with a delay', () => {
     { name: 'sends a preferred size without waiting', rows: ones(3), preferred: [2, 4], delayMs, sends: 2 },
     { name: 'waits below the smallest preferred size', rows: ones(3), preferred: [4], delayMs, sends: 0 },
     { name: 'flushes before an overshoot without waiting', rows: [3, 3], preferred: [4], delayMs, sends: 1 },
-    { name: 'does not wait with the largest preferred size', rows: [4], preferred: [2, 4], delayMs, sends: 1 },
+    {
+      name: 'does not wait with the largest preferred size',
+      rows: [4],
+      preferred: [2, 4],
+      delayMs,
+      sends: 1,
+    },
     { name: 'does not wait with a single larger request', rows: [5], preferred: [2, 4], delayMs, sends: 1 },
-    { name: 'ignores preferred sizes when it ran out', rows: ones(7), preferred: [4], delayMs, ageMs: 10, sends: 7 },
-    { name: 'keeps to the preferred size when more waits than fits', rows: ones(11), preferred: [4], delayMs, ageMs: 30, sends: 4 },
+    {
+      name: 'ignores preferred sizes when it ran out',
+      rows: ones(7),
+      preferred: [4],
+      delayMs,
+      ageMs: 10,
+      sends: 7,
+    },
+    {
+      name: 'keeps to the preferred size when more waits than fits',
+      rows: ones(11),
+      preferred: [4],
+      delayMs,
+      ageMs: 30,
+      sends: 4,
+    },
     { name: 'stops at the maximum where that is preferred', rows: ones(11), delayMs, ageMs: 30, sends: 8 },
-    { name: 'sends an overshoot too when it ran out', rows: [3, 3], preferred: [4], delayMs, ageMs: 10, sends: 2 },
-    { name: 'flushes before an overshoot when more waits than fits', rows: [3, 3, 3], preferred: [4], delayMs, ageMs: 10, sends: 1 },
+    {
+      name: 'sends an overshoot too when it ran out',
+      rows: [3, 3],
+      preferred: [4],
+      delayMs,
+      ageMs: 10,
+      sends: 2,
+    },
+    {
+      name: 'flushes before an overshoot when more waits than fits',
+      rows: [3, 3, 3],
+      preferred: [4],
+      delayMs,
+      ageMs: 10,
+      sends: 1,
+    },
   ])
 
   it('is over at the time that was said, whatever the rounding of fractions', () => {
@@ -118,7 +181,15 @@ describe('decide for a busy instance', () => {
     { name: 'sends no smaller preferred size', rows: ones(3), preferred: [2, 4], idle, sends: 0 },
     { name: 'flushes before an overshooting request', rows: [3, 3], preferred: [4], idle, sends: 1 },
     { name: 'sends no partial batch after the delay', rows: ones(3), delayMs: 5, ageMs: 9, idle, sends: 0 },
-    { name: 'sends the largest preferred size after it', rows: ones(6), preferred: [4], delayMs: 5, ageMs: 9, idle, sends: 4 },
+    {
+      name: 'sends the largest preferred size after it',
+      rows: ones(6),
+      preferred: [4],
+      delayMs: 5,
+      ageMs: 9,
+      idle,
+      sends: 4,
+    },
   ])
 })
 
@@ -134,8 +205,19 @@ describe('decide when requests do not join', () => {
 })
 
 describe('decide with a delay of the engine itself', () => {
-  const limits: BatchLimits = { maxBatchSize: 8, preferredBatchSizes: [8], maxQueueDelayMs: 100, delayEndsAtMs: 1150, joinRequests: true }
-  const waiting = (enqueuedAtMs: number, timeoutAtMs: number | null = null) => ({ rows: 1, enqueuedAtMs, deadlineAtMs: null, timeoutAtMs })
+  const limits: BatchLimits = {
+    maxBatchSize: 8,
+    preferredBatchSizes: [8],
+    maxQueueDelayMs: 100,
+    delayEndsAtMs: 1150,
+    joinRequests: true,
+  }
+  const waiting = (enqueuedAtMs: number, timeoutAtMs: number | null = null) => ({
+    rows: 1,
+    enqueuedAtMs,
+    deadlineAtMs: null,
+    timeoutAtMs,
+  })
 
   it('waits for it', () => {
     expect(decide([waiting(1000)], limits, moment(1000))).toMatchObject({ requests: 0, closeAtMs: 1100 })
@@ -151,6 +233,8 @@ describe('decide with a delay of the engine itself', () => {
     const front = [waiting(1000), waiting(1010, 1030)]
     expect(decide(front, limits, moment(1010))).toMatchObject({ requests: 0, closeAtMs: 1020 })
     expect(decide(front, limits, moment(1020))).toMatchObject({ requests: 2, reason: 'delay' })
-    expect(decide(front, { ...limits, delayEndsAtMs: undefined }, moment(1010))).toMatchObject({ closeAtMs: 1100 })
+    expect(decide(front, { ...limits, delayEndsAtMs: undefined }, moment(1010))).toMatchObject({
+      closeAtMs: 1100,
+    })
   })
 })

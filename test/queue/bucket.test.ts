@@ -16,7 +16,8 @@ function entryOf(rows: number, level: number, delayed: boolean): WaitingRequest 
 /** Where a request is served among others: by level, within a level those not delayed first. */
 const rankOf = ({ level, delayed }: WaitingRequest) => 2 * level.level + Number(delayed)
 
-const areSame = (a: readonly WaitingRequest[], b: readonly WaitingRequest[]) => a.length === b.length && a.every((entry, index) => entry === b[index])
+const areSame = (a: readonly WaitingRequest[], b: readonly WaitingRequest[]) =>
+  a.length === b.length && a.every((entry, index) => entry === b[index])
 
 /** A bucket as a plain sorted list. */
 class Model {
@@ -39,7 +40,11 @@ class Model {
   }
 }
 
-const request = fc.record({ rows: fc.integer({ min: 0, max: 4 }), level: fc.constantFrom(1, 2, 2 ** 32), delayed: fc.boolean() })
+const request = fc.record({
+  rows: fc.integer({ min: 0, max: 4 }),
+  level: fc.constantFrom(1, 2, 2 ** 32),
+  delayed: fc.boolean(),
+})
 const step = fc.oneof(
   fc.record({ kind: fc.constantFrom('push', 'unshift'), request, times: fc.integer({ min: 1, max: 300 }) }),
   fc.record({ kind: fc.constant('remove'), picks: fc.array(fc.nat(), { maxLength: 300 }) }),
@@ -61,17 +66,22 @@ describe('A bucket', () => {
           const { rows, level, delayed } = each.request
           for (let count = 0; count < each.times; count++) {
             const entry = entryOf(rows, level, delayed)
-            for (const queue of [bucket, model]) void (each.kind === 'push' ? queue.push(entry) : queue.unshift(entry))
+            for (const queue of [bucket, model])
+              void (each.kind === 'push' ? queue.push(entry) : queue.unshift(entry))
           }
         } else if ('picks' in each) {
-          for (const pick of each.picks) if (model.entries.length > 0) leave(model.entries[pick % model.entries.length]!)
+          for (const pick of each.picks)
+            if (model.entries.length > 0) leave(model.entries[pick % model.entries.length]!)
         } else {
           for (const entry of model.front(each.maxRows)) leave(entry)
         }
         expect(areSame(bucket.front(20), model.front(20))).toBe(true)
         expect(areSame(bucket.front(Infinity), model.entries)).toBe(true)
         expect(bucket.head).toBe(model.entries[0] ?? null)
-        expect([bucket.count, bucket.rows]).toEqual([model.entries.length, model.entries.reduce((sum, { rows }) => sum + rows, 0)])
+        expect([bucket.count, bucket.rows]).toEqual([
+          model.entries.length,
+          model.entries.reduce((sum, { rows }) => sum + rows, 0),
+        ])
       }
     })
     fc.assert(property, { numRuns: 300 })

@@ -4,7 +4,13 @@ import { costWindow } from '../../src/config/batching.ts'
 import { costOf, ownCostOf, setupCosts, type Costed } from './costed.ts'
 
 type Step =
-  | { readonly do: 'arrive'; readonly length: number; readonly rows: number; readonly priority: number; readonly timeoutMs: number }
+  | {
+      readonly do: 'arrive'
+      readonly length: number
+      readonly rows: number
+      readonly priority: number
+      readonly timeoutMs: number
+    }
   | { readonly do: 'take'; readonly idle: boolean }
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'cancel'; readonly of: number }
@@ -20,7 +26,10 @@ const arrive = fc.record({
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: arrive },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('take' as const), idle: fc.boolean() }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 20 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 20 }) }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), of: fc.nat(300) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('putBack' as const) }) },
 )
@@ -34,7 +43,12 @@ const world = fc.record({
 })
 
 /** Runs a world; every batch is checked as it is taken, every request at the end. */
-function live({ steps, maxQueueDelayMs, maxBatchSize, ...costs }: typeof world extends fc.Arbitrary<infer World> ? World : never): void {
+function live({
+  steps,
+  maxQueueDelayMs,
+  maxBatchSize,
+  ...costs
+}: typeof world extends fc.Arbitrary<infer World> ? World : never): void {
   const { clock, queue, add } = setupCosts(costs, { maxBatchSize, maxQueueDelayMs, priorityLevels: 2 })
   const all: Costed[] = []
   /** Those that wait, in the order of arrival. */

@@ -42,7 +42,11 @@ describe('a queue whose batches are limited by what they cost', () => {
   it('keeps what costs as much as a number can be to itself', () => {
     const { add, take } = setupCosts({ maxBatchCost: 100 })
     for (const length of [3, 3, Number.MAX_VALUE, Number.MAX_VALUE]) add(length)
-    expect([take(), take(), take()].map((batch) => batch!.slice(1))).toEqual([[3, 3], [Number.MAX_VALUE], [Number.MAX_VALUE]])
+    expect([take(), take(), take()].map((batch) => batch!.slice(1))).toEqual([
+      [3, 3],
+      [Number.MAX_VALUE],
+      [Number.MAX_VALUE],
+    ])
   })
 
   it('keeps to the largest number of rows besides', () => {
@@ -54,7 +58,9 @@ describe('a queue whose batches are limited by what they cost', () => {
   it('serves requests of equal length in the order of arrival', () => {
     const { add, queue } = setupCosts({ maxBatchCost: 20 })
     for (let count = 0; count < 7; count++) add(10)
-    const served = [queue.take(true), queue.take(true), queue.take(true), queue.take(true)].flatMap((batch) => batch!.entries.map(({ id }) => id))
+    const served = [queue.take(true), queue.take(true), queue.take(true), queue.take(true)].flatMap((batch) =>
+      batch!.entries.map(({ id }) => id),
+    )
     expect(served).toEqual([0, 1, 2, 3, 4, 5, 6])
   })
 

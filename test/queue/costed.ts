@@ -27,10 +27,26 @@ export interface CostedOptions extends Partial<QueueOptions> {
 }
 
 /** A queue of requests with lengths, and the clock it lives by. */
-export function setupCosts(costs: Partial<CostLimits> = {}, { priorityLevels = 0, ...options }: CostedOptions = {}) {
+export function setupCosts(
+  costs: Partial<CostLimits> = {},
+  { priorityLevels = 0, ...options }: CostedOptions = {},
+) {
   const clock = new FakeClock(1000)
-  const levels = new PriorityLevels({ priorityLevels, defaultPriorityLevel: priorityLevels, defaultPolicy: noPolicy, policies: new Map() })
-  const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true, holdUntilQueued: 0, ...options, cost: { ...padded, ...costs } }
+  const levels = new PriorityLevels({
+    priorityLevels,
+    defaultPriorityLevel: priorityLevels,
+    defaultPolicy: noPolicy,
+    policies: new Map(),
+  })
+  const limits = {
+    maxBatchSize: 8,
+    preferredBatchSizes: [],
+    maxQueueDelayMs: 0,
+    joinRequests: true,
+    holdUntilQueued: 0,
+    ...options,
+    cost: { ...padded, ...costs },
+  }
   const queue = new RequestQueue<Costed>(limits, clock, {
     dropped: (request, why) => {
       if (request.fate !== null) throw new Error(`#${request.id} was settled twice`)
@@ -40,7 +56,10 @@ export function setupCosts(costs: Partial<CostLimits> = {}, { priorityLevels = 0
     wake: () => {},
   })
   let made = 0
-  const add = (length: number, { rows = 1, priority, timeoutMs = 0 }: { rows?: number; priority?: number; timeoutMs?: number } = {}): Costed => {
+  const add = (
+    length: number,
+    { rows = 1, priority, timeoutMs = 0 }: { rows?: number; priority?: number; timeoutMs?: number } = {},
+  ): Costed => {
     const request = new Costed(made++, length, rows, levels.of(priority))
     if (timeoutMs > 0) request.timeoutAtMs = clock.nowMs() + timeoutMs
     queue.enqueue(request, clock.nowMs())

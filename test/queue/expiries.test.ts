@@ -32,7 +32,9 @@ describe('Expiries', () => {
         let nowMs = 0
         for (const step of [...steps, 3000]) {
           nowMs += step
-          const expected = waiting.filter(({ timeoutAtMs }) => timeoutAtMs! <= nowMs).map(({ timeoutAtMs }) => timeoutAtMs!)
+          const expected = waiting
+            .filter(({ timeoutAtMs }) => timeoutAtMs! <= nowMs)
+            .map(({ timeoutAtMs }) => timeoutAtMs!)
           const due = expiries.takeDue(nowMs).map(({ timeoutAtMs }) => timeoutAtMs!)
           expect(due).toEqual(expected.sort((a, b) => a - b))
           waiting = waiting.filter(({ timeoutAtMs }) => timeoutAtMs! > nowMs)
@@ -65,12 +67,18 @@ describe('Expiries', () => {
             entry.timeoutAtMs = more[1] === null ? null : entry.timeoutAtMs! + more[1]
           }
           nowMs += ms
-          const expected = all.filter((entry) => !given.has(entry) && entry.timeoutAtMs !== null && entry.timeoutAtMs <= nowMs)
+          const expected = all.filter(
+            (entry) => !given.has(entry) && entry.timeoutAtMs !== null && entry.timeoutAtMs <= nowMs,
+          )
           const due = expiries.takeDue(nowMs)
-          expect([...due].map(({ timeoutAtMs }) => timeoutAtMs)).toEqual(expected.map(({ timeoutAtMs }) => timeoutAtMs!).sort((a, b) => a - b))
+          expect([...due].map(({ timeoutAtMs }) => timeoutAtMs)).toEqual(
+            expected.map(({ timeoutAtMs }) => timeoutAtMs!).sort((a, b) => a - b),
+          )
           for (const entry of due) given.add(entry)
           const left = all.filter((entry) => !given.has(entry) && entry.timeoutAtMs !== null)
-          expect(expiries.nextAtMs).toBeLessThanOrEqual(Math.min(Infinity, ...left.map(({ timeoutAtMs }) => timeoutAtMs!)))
+          expect(expiries.nextAtMs).toBeLessThanOrEqual(
+            Math.min(Infinity, ...left.map(({ timeoutAtMs }) => timeoutAtMs!)),
+          )
         }
         expect([expiries.size, expiries.nextAtMs]).toEqual([0, Infinity])
       },

@@ -29,7 +29,8 @@ export function ensure(condition: boolean, broken: () => string): asserts condit
 const rank = ({ level, delayed }: LedgerRequest): number => 2 * level.level + Number(delayed)
 
 const rowsOf = (requests: Requests): number => requests.reduce((sum, { rows }) => sum + rows, 0)
-const named = (requests: Requests): string => `[${requests.map(({ id, rows }) => `#${id}:${rows}`).join(' ')}]`
+const named = (requests: Requests): string =>
+  `[${requests.map(({ id, rows }) => `#${id}:${rows}`).join(' ')}]`
 
 /**
  * A second account of what waits, kept in plain arrays, against which every batch and every exit is checked. It says
@@ -67,7 +68,10 @@ export class Ledger {
 
   /** The oldest first, or what expires sooner; in a bucket that was served since, none counts as older than a second then. */
   #urgentAtMs({ timeoutAtMs, enqueuedAtMs, bucketKey }: LedgerRequest): number {
-    return Math.min(timeoutAtMs ?? Infinity, Math.max(enqueuedAtMs + 1000, this.#servedAtMs.get(bucketKey) ?? 0))
+    return Math.min(
+      timeoutAtMs ?? Infinity,
+      Math.max(enqueuedAtMs + 1000, this.#servedAtMs.get(bucketKey) ?? 0),
+    )
   }
 
   #isMoreUrgent(a: LedgerRequest, b: LedgerRequest): boolean {
@@ -88,7 +92,10 @@ export class Ledger {
     const delayed = this.waiting.filter((request) => request.delayed && !request.knownDelayed)
     for (const request of delayed.toSorted((a, b) => a.limitAtMs - b.limitAtMs)) {
       ensure(request.limitAtMs <= nowMs, () => `#${request.id} was delayed before its time`)
-      ensure(request.level.policy.timeoutAction === 'DELAY', () => `#${request.id} was delayed and not rejected`)
+      ensure(
+        request.level.policy.timeoutAction === 'DELAY',
+        () => `#${request.id} was delayed and not rejected`,
+      )
       request.knownDelayed = true
       const lane = this.#lane(request.bucketKey)
       lane.splice(lane.indexOf(request), 1)
@@ -103,7 +110,10 @@ export class Ledger {
     for (const [level, count] of levels) {
       ensure(level.waiting === count, () => `${count} wait at level ${level.level}, it says ${level.waiting}`)
       const { maxQueueSize } = level.policy
-      ensure(level.full === (maxQueueSize > 0 && count >= maxQueueSize), () => `level ${level.level} says full ${level.full}`)
+      ensure(
+        level.full === (maxQueueSize > 0 && count >= maxQueueSize),
+        () => `level ${level.level} says full ${level.full}`,
+      )
     }
   }
 
@@ -111,7 +121,10 @@ export class Ledger {
     const lane = this.#lane(request.bucketKey)
     ensure(lane.includes(request), () => `#${request.id} was dropped as ${why} and did not wait`)
     ensure(why !== 'timeout' || request.limitAtMs <= nowMs, () => `#${request.id} timed out before its time`)
-    ensure(why !== 'timeout' || request.level.policy.timeoutAction === 'REJECT', () => `#${request.id} timed out and was not delayed`)
+    ensure(
+      why !== 'timeout' || request.level.policy.timeoutAction === 'REJECT',
+      () => `#${request.id} timed out and was not delayed`,
+    )
     lane.splice(lane.indexOf(request), 1)
     if (lane.length === 0) this.#servedAtMs.delete(request.bucketKey)
     this.settle(request, why)
@@ -130,7 +143,10 @@ export class Ledger {
     }
     ensure(batch.length > 0, () => 'a batch is empty')
     const lane = this.#lane(batch[0]!.bucketKey)
-    ensure(!batch.some(({ bucketKey }) => bucketKey !== batch[0]!.bucketKey), () => `two shapes in ${named(batch)}`)
+    ensure(
+      !batch.some(({ bucketKey }) => bucketKey !== batch[0]!.bucketKey),
+      () => `two shapes in ${named(batch)}`,
+    )
     const inOrder = batch.every((request, index) => lane[index] === request)
     ensure(inOrder, () => `${named(batch)} was taken out of order from ${named(lane)}`)
     const mayGo = idle || !this.joinRequests || this.isFull(lane)
@@ -167,10 +183,16 @@ export class Ledger {
     if (!this.joinRequests) return ensure(batch.length === 1, () => `${named(batch)} joins requests`)
     const allFit = rowsOf(lane) <= maxBatchSize && rowsOf(lane.slice(0, -1)) < maxBatchSize
     if (idle && maxQueueDelayMs > 0 && this.#delayIsOver(lane, nowMs) && allFit) {
-      ensure(batch.length === lane.length || rows === maxBatchSize, () => `${named(batch)} left some of ${named(lane)} behind`)
+      ensure(
+        batch.length === lane.length || rows === maxBatchSize,
+        () => `${named(batch)} left some of ${named(lane)} behind`,
+      )
       return
     }
-    ensure(batch.length === 1 || rows <= this.#fullRows, () => `${named(batch)} exceeds the largest preferred size`)
+    ensure(
+      batch.length === 1 || rows <= this.#fullRows,
+      () => `${named(batch)} exceeds the largest preferred size`,
+    )
     const best = this.#preferredPrefixes(lane).at(-1)
     ensure(best === undefined || best === rows, () => `${named(batch)} was sent instead of ${best} rows`)
   }

@@ -5,7 +5,8 @@ import { noPolicy, setup } from './recorder.ts'
 /** Runs of 10 ms for one row and 5 ms more for each further one. */
 function runTimes(): RunTimes {
   const times = new RunTimes()
-  for (let rows = 1; rows <= 4; rows++) for (let run = 0; run < 5; run++) times.observe('', rows, 5 + 5 * rows)
+  for (let rows = 1; rows <= 4; rows++)
+    for (let run = 0; run < 5; run++) times.observe('', rows, 5 + 5 * rows)
   return times
 }
 
@@ -14,7 +15,10 @@ describe('a deadline of a request', () => {
     const { add, takeWithReason } = setup({}, {}, runTimes())
     add('hurried', { deadlineMs: 17.5 })
     for (const name of ['b', 'c']) add(name)
-    expect([takeWithReason(), takeWithReason()]).toEqual([['deadline', 'hurried', 'b'], ['idle', 'c']])
+    expect([takeWithReason(), takeWithReason()]).toEqual([
+      ['deadline', 'hurried', 'b'],
+      ['idle', 'c'],
+    ])
   })
 
   it('is reckoned with what runs take at present where it limits a batch, and with a slow run where the batch waits', () => {
@@ -92,7 +96,10 @@ describe('buckets', () => {
     const { add, takeWithReason } = setup()
     add('a', { shape: 'x' })
     add('b', { shape: 'y' })
-    expect([takeWithReason(), takeWithReason()]).toEqual([['bucket', 'a'], ['idle', 'b']])
+    expect([takeWithReason(), takeWithReason()]).toEqual([
+      ['bucket', 'a'],
+      ['idle', 'b'],
+    ])
   })
 
   it('of a hot shape do not starve one of a rare shape', () => {

@@ -9,7 +9,11 @@ describe('a deadline', () => {
     clock.advanceBy(9.75)
     expect(exits).toEqual([])
     clock.advanceBy(100)
-    expect(exits).toEqual([['10 ms', 'timeout', 10], ['20 ms', 'timeout', 20], ['30 ms', 'timeout', 30]])
+    expect(exits).toEqual([
+      ['10 ms', 'timeout', 10],
+      ['20 ms', 'timeout', 20],
+      ['30 ms', 'timeout', 30],
+    ])
     expect([batcher.count, clock.timers]).toEqual([0, 0])
   })
 

@@ -27,21 +27,54 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'several shapes and a delay',
-    events: ['arrive', 'arrive', 'arrive', 'arrive', 'advance', 'advance', 'stall', 'finish', 'finish', 'cancel'],
+    events: [
+      'arrive',
+      'arrive',
+      'arrive',
+      'arrive',
+      'advance',
+      'advance',
+      'stall',
+      'finish',
+      'finish',
+      'cancel',
+    ],
     maxShapes: 4,
     maxDelayMs: 8,
     maxQueueSize: 0,
   },
   {
     name: 'a bounded queue, deadlines and cancels',
-    events: ['arrive', 'arrive', 'arrive', 'arrive', 'cancel', 'cancel', 'advance', 'stall', 'finish', 'close'],
+    events: [
+      'arrive',
+      'arrive',
+      'arrive',
+      'arrive',
+      'cancel',
+      'cancel',
+      'advance',
+      'stall',
+      'finish',
+      'close',
+    ],
     maxShapes: 2,
     maxDelayMs: 4,
     maxQueueSize: 6,
   },
   {
     name: 'priorities, and timeouts that delay',
-    events: ['arrive', 'arrive', 'arrive', 'arrive', 'advance', 'stall', 'finish', 'finish', 'crash', 'cancel'],
+    events: [
+      'arrive',
+      'arrive',
+      'arrive',
+      'arrive',
+      'advance',
+      'stall',
+      'finish',
+      'finish',
+      'crash',
+      'cancel',
+    ],
     maxShapes: 2,
     maxDelayMs: 4,
     maxQueueSize: 8,
@@ -129,7 +162,9 @@ const historyOf = (kind: Kind): fc.Arbitrary<{ scenario: Scenario; steps: Step[]
 describe('a batcher settles every request once, in order, on time and within its limits', () => {
   for (const kind of kinds) {
     it(`with ${kind.name}`, () => {
-      const property = fc.property(historyOf(kind), ({ scenario, steps }) => new Simulation(scenario).run(steps))
+      const property = fc.property(historyOf(kind), ({ scenario, steps }) =>
+        new Simulation(scenario).run(steps),
+      )
       fc.assert(property, { numRuns: histories })
     })
   }

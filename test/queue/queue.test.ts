@@ -130,7 +130,10 @@ describe('clear', () => {
     add('a', { timeoutMs: 5 })
     add('b', { shape: 'x' })
     batcher.clear('closed')
-    expect(exits).toEqual([['a', 'closed', 0], ['b', 'closed', 0]])
+    expect(exits).toEqual([
+      ['a', 'closed', 0],
+      ['b', 'closed', 0],
+    ])
     expect([batcher.count, batcher.rows, clock.timers, take()]).toEqual([0, 0, 0, undefined])
     add('c')
     expect(take()).toEqual(['c'])

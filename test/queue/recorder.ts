@@ -24,16 +24,38 @@ interface Arrival {
 }
 
 /** A policy that limits nothing. */
-export const noPolicy: LevelPolicy = { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }
+export const noPolicy: LevelPolicy = {
+  timeoutAction: 'REJECT',
+  defaultTimeoutMs: 0,
+  allowTimeoutOverride: false,
+  maxQueueSize: 0,
+}
 
 /** A batcher whose batches and exits can be read as names, and the clock it lives by. */
-export function setup(options: Partial<QueueOptions> = {}, levelOptions: Partial<LevelOptions> = {}, runTimes: RunTimes | null = null) {
-  const levels = new PriorityLevels({ priorityLevels: 0, defaultPriorityLevel: 0, defaultPolicy: noPolicy, policies: new Map(), ...levelOptions })
+export function setup(
+  options: Partial<QueueOptions> = {},
+  levelOptions: Partial<LevelOptions> = {},
+  runTimes: RunTimes | null = null,
+) {
+  const levels = new PriorityLevels({
+    priorityLevels: 0,
+    defaultPriorityLevel: 0,
+    defaultPolicy: noPolicy,
+    policies: new Map(),
+    ...levelOptions,
+  })
   const clock = new FakeClock(1000)
   const exits: [name: string, why: QueueExit, atMs: number][] = []
   const wakes: number[] = []
   const batcher = new RequestQueue<Named>(
-    { maxBatchSize: 4, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true, holdUntilQueued: 0, ...options },
+    {
+      maxBatchSize: 4,
+      preferredBatchSizes: [],
+      maxQueueDelayMs: 0,
+      joinRequests: true,
+      holdUntilQueued: 0,
+      ...options,
+    },
     clock,
     {
       dropped: ({ name }, why) => exits.push([name, why, clock.nowMs() - 1000]),
@@ -42,7 +64,10 @@ export function setup(options: Partial<QueueOptions> = {}, levelOptions: Partial
     },
     runTimes,
   )
-  const make = (name: string, { rows = 1, shape = '', timeoutMs, deadlineMs = Infinity, priority }: Arrival = {}): Named => {
+  const make = (
+    name: string,
+    { rows = 1, shape = '', timeoutMs, deadlineMs = Infinity, priority }: Arrival = {},
+  ): Named => {
     const entry = new Named(name, rows, shape, levels.of(priority))
     const waitMs = entry.level.timeoutFor(timeoutMs)
     if (waitMs > 0) entry.timeoutAtMs = clock.nowMs() + waitMs

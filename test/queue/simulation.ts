@@ -15,7 +15,13 @@ export interface Scenario {
 
 /** One event of a history. `instance` and `request` are taken modulo what there is. */
 export type Step =
-  | { readonly do: 'arrive'; readonly rows: number; readonly shape: string; readonly timeoutMs: number; readonly priority: number }
+  | {
+      readonly do: 'arrive'
+      readonly rows: number
+      readonly shape: string
+      readonly timeoutMs: number
+      readonly priority: number
+    }
   | { readonly do: 'cancel'; readonly request: number }
   | { readonly do: 'advance'; readonly ms: number }
   /** The event loop is held up; a batch comes back before the late timers fire. */
@@ -37,7 +43,12 @@ const maxOutstanding = 2
 /** What a batcher watches: it is private, and that it empties is worth knowing. */
 let watching: Expiries<WaitingRequest> | null = null
 const { push } = Expiries.prototype
-function pushAndTell(filled: Expiries<WaitingRequest>, entry: WaitingRequest, atMs: number, nowMs: number): void {
+function pushAndTell(
+  filled: Expiries<WaitingRequest>,
+  entry: WaitingRequest,
+  atMs: number,
+  nowMs: number,
+): void {
   watching = filled
   push.call(filled, entry, atMs, nowMs)
 }
@@ -77,7 +88,10 @@ export class Simulation implements QueueOwner<LedgerRequest> {
   }
 
   dropped(request: LedgerRequest, why: QueueExit): void {
-    ensure(why === 'timeout' || why === this.#expectedExit, () => `#${request.id} left as ${why} without a reason`)
+    ensure(
+      why === 'timeout' || why === this.#expectedExit,
+      () => `#${request.id} left as ${why} without a reason`,
+    )
     this.#ledger.dropped(request, why, this.#clock.nowMs())
   }
 
@@ -110,7 +124,10 @@ export class Simulation implements QueueOwner<LedgerRequest> {
     // No two at the same time: in which order they are delayed would be anybody's guess.
     if (timeoutMs > 0) request.timeoutAtMs = nowMs + timeoutMs + request.id * 1e-6
     const full = this.#queue.enqueue(request, nowMs)
-    ensure(full === this.#ledger.arrived(request), () => `#${request.id} was wrongly said to fill a batch or not`)
+    ensure(
+      full === this.#ledger.arrived(request),
+      () => `#${request.id} was wrongly said to fill a batch or not`,
+    )
     if (full) this.#pumpAll()
     else this.#flushPending = true
   }
@@ -203,7 +220,10 @@ export class Simulation implements QueueOwner<LedgerRequest> {
     ensure(count === waiting.length, () => `${waiting.length} wait, count says ${count}`)
     ensure(rows === waiting.reduce((sum, request) => sum + request.rows, 0), () => `rows says ${rows}`)
     this.#ledger.checkLevels()
-    ensure(this.#clock.timers <= (count > 0 ? 1 : 0), () => `${this.#clock.timers} timers while ${count} wait`)
+    ensure(
+      this.#clock.timers <= (count > 0 ? 1 : 0),
+      () => `${this.#clock.timers} timers while ${count} wait`,
+    )
     const late = waiting.find(({ timeoutAtMs }) => timeoutAtMs !== null && timeoutAtMs <= nowMs)
     ensure(late === undefined, () => `#${late!.id} waits past its deadline`)
     const idle = this.#instances.some(({ up, outstanding }) => up && outstanding.length === 0)
@@ -218,7 +238,10 @@ export class Simulation implements QueueOwner<LedgerRequest> {
       this.#check()
       if (this.#instances.some(({ outstanding }) => outstanding.length > 0)) continue
       if (this.#queue.count === 0) return
-      ensure(this.#clock.timers === 1, () => 'requests wait, all instances are idle, and no timer will wake them')
+      ensure(
+        this.#clock.timers === 1,
+        () => 'requests wait, all instances are idle, and no timer will wake them',
+      )
       this.#clock.advanceTo(this.#clock.nextMs)
     }
     ensure(false, () => 'it never ends')

@@ -3,7 +3,11 @@ import { seen } from '../latency/seen.ts'
 import { setup, type Named } from './recorder.ts'
 
 /** A queue in which requests wait that are not ready yet. */
-function unready(options: Parameters<typeof setup>[0] = {}, levels: Parameters<typeof setup>[1] = {}, runTimes: Parameters<typeof setup>[2] = null) {
+function unready(
+  options: Parameters<typeof setup>[0] = {},
+  levels: Parameters<typeof setup>[1] = {},
+  runTimes: Parameters<typeof setup>[2] = null,
+) {
   const all = setup(options, levels, runTimes)
   const hold = (...given: Parameters<typeof all.make>): Named => {
     const entry = all.make(...given)
@@ -21,7 +25,9 @@ describe('a request that is not ready', () => {
     const first = hold('first', { rows: 2 })
     add('second')
     const level = levels.of(undefined)
-    expect([batcher.count, level.waiting, levels.rowsAhead(level), levels.rowsAhead(level, true)]).toEqual([2, 2, 1, 3])
+    expect([batcher.count, level.waiting, levels.rowsAhead(level), levels.rowsAhead(level, true)]).toEqual([
+      2, 2, 1, 3,
+    ])
     expect(take()).toEqual(['second'])
     ready(first)
     expect([batcher.count, levels.rowsAhead(level), levels.rowsAhead(level, true)]).toEqual([1, 2, 2])
@@ -45,8 +51,9 @@ describe('a request that is not ready', () => {
     const names = Array.from({ length: 60 }, (_, at) => String(at))
     const held: Named[] = []
     const added: Named[] = []
-    for (const [at, name] of names.entries()) if (at % 3 === 1) held.push(hold(name))
-    else added.push(add(name))
+    for (const [at, name] of names.entries())
+      if (at % 3 === 1) held.push(hold(name))
+      else added.push(add(name))
     for (const at of [0, 5, 11, 39]) batcher.cancel(added[at]!, 'cancelled')
     for (const entry of held.toReversed()) ready(entry)
     const gone = [0, 5, 11, 39].map((at) => added[at]!.name)
@@ -88,7 +95,17 @@ describe('a request that is not ready', () => {
   })
 
   it('is delayed behind the others of its level where that is what a timeout does', () => {
-    const { clock, hold, ready, add, take } = unready({}, { defaultPolicy: { timeoutAction: 'DELAY', defaultTimeoutMs: 0, allowTimeoutOverride: true, maxQueueSize: 0 } })
+    const { clock, hold, ready, add, take } = unready(
+      {},
+      {
+        defaultPolicy: {
+          timeoutAction: 'DELAY',
+          defaultTimeoutMs: 0,
+          allowTimeoutOverride: true,
+          maxQueueSize: 0,
+        },
+      },
+    )
     const entry = hold('delayed', { timeoutMs: 5 })
     clock.advanceBy(6)
     add('later')

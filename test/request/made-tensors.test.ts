@@ -7,7 +7,11 @@ const metadataOf = (inputs: readonly Partial<ValueMetadata>[], maxBatchSize = 4)
   name: 'm', path: '', properties: null, unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
   inputs: inputs.map((input, index) => ({ name: `i${index}`, type: 'float32', shape: ['N', 2], ...input }) as ValueMetadata),
 }) // prettier-ignore
-const tensor = (...dims: number[]) => ({ type: 'float32', dims, data: new Float32Array(dims.reduce((product, dim) => product * dim, 1)) })
+const tensor = (...dims: number[]) => ({
+  type: 'float32',
+  dims,
+  data: new Float32Array(dims.reduce((product, dim) => product * dim, 1)),
+})
 
 describe('tensors that were made by another model', () => {
   it.each([
@@ -32,8 +36,13 @@ describe('tensors that were made by another model', () => {
   })
 
   it.each([
-    ['a variable shape', { shape: ['N', ''] }], ['no shape', { shape: [] }], ['strings', { type: 'string' }], ['elements that share bytes', { type: 'int4' }],
-    ['float16, which may be shown as numbers', { type: 'float16' }], ['what is no tensor', { type: 'seq(tensor(float32))' }], ['rows along another dimension', { shape: [2, 'N'], batchAxis: 1 }],
+    ['a variable shape', { shape: ['N', ''] }],
+    ['no shape', { shape: [] }],
+    ['strings', { type: 'string' }],
+    ['elements that share bytes', { type: 'int4' }],
+    ['float16, which may be shown as numbers', { type: 'float16' }],
+    ['what is no tensor', { type: 'seq(tensor(float32))' }],
+    ['rows along another dimension', { shape: [2, 'N'], batchAxis: 1 }],
     ['a value that all rows share', { shape: [2], batchAxis: -1 }],
   ] as [string, Partial<ValueMetadata>][])('are left to the parser for a model that takes %s', (_, input) => {
     expect(MadeTensors.of(metadataOf([{}, input]))).toBeNull()

@@ -3,7 +3,11 @@ import type { InferenceError, InferOptions } from '../../src/index.ts'
 import { fate, fates, SharedModel, turns } from './sharing.ts'
 
 const coalesce = { coalesce: true }
-const errorOf = (call: { answer: Promise<unknown> }) => call.answer.then(() => null, (error: InferenceError) => error)
+const errorOf = (call: { answer: Promise<unknown> }) =>
+  call.answer.then(
+    () => null,
+    (error: InferenceError) => error,
+  )
 
 /** A model whose only thread runs something else. */
 async function busy(config: Parameters<typeof SharedModel.open>[0] = coalesce) {
@@ -24,7 +28,11 @@ describe('callers of equal requests', () => {
     const { inferenceCount, executionCount, responseCache, inferenceStats } = model.stats()
     expect([inferenceCount, executionCount]).toEqual([2, 1])
     expect(responseCache).toEqual({ hits: 0, misses: 2, coalesced: 9, evictions: 0, entries: 0, bytes: 0 })
-    expect([inferenceStats.success.count, inferenceStats.queue.count, inferenceStats.computeInfer.count]).toEqual([11, 11, 2])
+    expect([
+      inferenceStats.success.count,
+      inferenceStats.queue.count,
+      inferenceStats.computeInfer.count,
+    ]).toEqual([11, 11, 2])
   })
 
   it('join while it runs, too, and not when it has ended', async () => {
@@ -49,14 +57,15 @@ describe('callers of equal requests', () => {
     expect(await fates(calls)).toEqual([6, 6])
     expect(model.stats().responseCache).toMatchObject({ hits: 0, misses: 2, coalesced: 0, entries: 1 })
   })
-
 })
 
 describe('an abort', () => {
   it.each(['the first', 'another'])('of %s is that of its caller alone, while the run waits', async (who) => {
     const { model } = await busy()
     const leaves = new AbortController()
-    const calls = [0, 1, 2].map((at) => model.call([3], at === (who === 'the first' ? 0 : 1) ? { signal: leaves.signal } : {}))
+    const calls = [0, 1, 2].map((at) =>
+      model.call([3], at === (who === 'the first' ? 0 : 1) ? { signal: leaves.signal } : {}),
+    )
     leaves.abort('left')
     expect((await fates(calls)).toSorted()).toEqual(['left', 'waits', 'waits'])
     const joins = model.call([3])
@@ -115,30 +124,42 @@ describe('an abort', () => {
 })
 
 describe('answers from the cache', () => {
-  it.each([false, true])('that give way to the event loop can be withdrawn, and are counted once (preserveOrdering: %s)', async (preserveOrdering) => {
-    const model = await SharedModel.open({ responseCache: true, dynamicBatching: { preserveOrdering } })
-    const first = model.call([3])
-    await model.finish()
-    const leaves = new AbortController()
-    const calls = [model.call([3])]
-    model.house.clock.stall(1)
-    const settled: string[] = []
-    const late = model.call([3], { signal: leaves.signal })
-    calls.push(late, model.call([3]))
-    for (const [at, { answer }] of calls.entries()) void answer.then(() => settled.push(`answered ${at}`), () => settled.push(`left ${at}`))
-    await new Promise(process.nextTick)
-    expect(settled).toEqual(['answered 0'])
-    leaves.abort('left')
-    expect(await fates([first, ...calls])).toEqual([6, 6, 'left', 6])
-    expect(settled).toEqual(['answered 0', 'left 1', 'answered 2'])
-    expect(await fate(model.call([3]))).toBe(6)
-    const { success, fail } = model.stats().inferenceStats
-    expect([success.count, fail.count]).toEqual([4, 1])
-  })
+  it.each([false, true])(
+    'that give way to the event loop can be withdrawn, and are counted once (preserveOrdering: %s)',
+    async (preserveOrdering) => {
+      const model = await SharedModel.open({ responseCache: true, dynamicBatching: { preserveOrdering } })
+      const first = model.call([3])
+      await model.finish()
+      const leaves = new AbortController()
+      const calls = [model.call([3])]
+      model.house.clock.stall(1)
+      const settled: string[] = []
+      const late = model.call([3], { signal: leaves.signal })
+      calls.push(late, model.call([3]))
+      for (const [at, { answer }] of calls.entries())
+        void answer.then(
+          () => settled.push(`answered ${at}`),
+          () => settled.push(`left ${at}`),
+        )
+      await new Promise(process.nextTick)
+      expect(settled).toEqual(['answered 0'])
+      leaves.abort('left')
+      expect(await fates([first, ...calls])).toEqual([6, 6, 'left', 6])
+      expect(settled).toEqual(['answered 0', 'left 1', 'answered 2'])
+      expect(await fate(model.call([3]))).toBe(6)
+      const { success, fail } = model.stats().inferenceStats
+      expect([success.count, fail.count]).toEqual([4, 1])
+    },
+  )
 })
 
 describe('a timeout', () => {
-  it.each([[5, undefined], [undefined, 5], [5, 9], [9, 5]])('is its own caller\'s (%s and %s ms)', async (firstMs, secondMs) => {
+  it.each([
+    [5, undefined],
+    [undefined, 5],
+    [5, 9],
+    [9, 5],
+  ])("is its own caller's (%s and %s ms)", async (firstMs, secondMs) => {
     const { model, clock } = await busy()
     const limits = [firstMs, secondMs].map((timeoutMs) => (timeoutMs === undefined ? {} : { timeoutMs }))
     const calls = limits.map((options) => model.call([3], options))
@@ -153,11 +174,20 @@ describe('a timeout', () => {
 
   it('of all withdraws the run', async () => {
     const { model, clock } = await busy()
-    const calls = [model.call([3], { timeoutMs: 5, requestId: 'a' }), model.call([3], { timeoutMs: 7, requestId: 'b' })]
+    const calls = [
+      model.call([3], { timeoutMs: 5, requestId: 'a' }),
+      model.call([3], { timeoutMs: 7, requestId: 'b' }),
+    ]
     clock.advanceBy(7)
     const errors = await Promise.all(calls.map(errorOf))
-    expect(errors.map((error) => [error!.code, error!.requestId])).toEqual([['ERR_TIMEOUT', 'a'], ['ERR_TIMEOUT', 'b']])
-    expect(errors.map((error) => error!.message)).toEqual([expect.stringMatching(/^Request 'a' waited .* than its 5 ms/), expect.stringMatching(/^Request 'b' waited .* than its 7 ms/)])
+    expect(errors.map((error) => [error!.code, error!.requestId])).toEqual([
+      ['ERR_TIMEOUT', 'a'],
+      ['ERR_TIMEOUT', 'b'],
+    ])
+    expect(errors.map((error) => error!.message)).toEqual([
+      expect.stringMatching(/^Request 'a' waited .* than its 5 ms/),
+      expect.stringMatching(/^Request 'b' waited .* than its 7 ms/),
+    ])
     expect(await model.finish()).toBe(1)
     const { rejections, inferenceStats } = model.stats()
     expect([rejections.timeout, inferenceStats.fail.count, inferenceStats.success.count]).toEqual([2, 2, 1])
@@ -176,7 +206,10 @@ describe('a timeout', () => {
   })
 
   it('with DELAY rejects nobody', async () => {
-    const { model, clock } = await busy({ ...coalesce, dynamicBatching: { defaultQueuePolicy: { timeoutAction: 'DELAY' } } })
+    const { model, clock } = await busy({
+      ...coalesce,
+      dynamicBatching: { defaultQueuePolicy: { timeoutAction: 'DELAY' } },
+    })
     const calls = [model.call([3], { timeoutMs: 5 }), model.call([3])]
     const delayed = model.call([4], { timeoutMs: 5 })
     clock.advanceBy(6)
@@ -189,18 +222,24 @@ describe('a timeout', () => {
 })
 
 describe('a deadline', () => {
-  it('is its own caller\'s', async () => {
+  it("is its own caller's", async () => {
     const { model, clock } = await busy()
-    const calls = [model.call([3], { deadlineMs: 5, requestId: 'a' }), model.call([3], { deadlineMs: 50 }), model.call([3])]
+    const calls = [
+      model.call([3], { deadlineMs: 5, requestId: 'a' }),
+      model.call([3], { deadlineMs: 50 }),
+      model.call([3]),
+    ]
     clock.advanceBy(6)
     expect(await fates(calls)).toEqual(['ERR_DEADLINE', 'waits', 'waits'])
-    expect((await errorOf(calls[0]!))!.message).toMatch(/^Request 'a' would be answered .* its deadline is 5 ms/)
+    expect((await errorOf(calls[0]!))!.message).toMatch(
+      /^Request 'a' would be answered .* its deadline is 5 ms/,
+    )
     await model.finish()
     expect(await fates(calls)).toEqual(['ERR_DEADLINE', 6, 6])
     expect(model.stats().rejections.deadline).toBe(1)
   })
 
-  it('that is the model\'s holds for each caller from its call on', async () => {
+  it("that is the model's holds for each caller from its call on", async () => {
     const { model, clock } = await busy({ ...coalesce, latencyTargetMs: 20, warmup: false })
     const early = model.call([3])
     clock.advanceBy(10)
@@ -217,7 +256,8 @@ describe('a run with limits or a level of its own', () => {
   it('is not that of a more urgent request, which is served first', async () => {
     const { model } = await busy({ ...coalesce, dynamicBatching: { priorityLevels: 2 } })
     const order: string[] = []
-    const call = (name: string, value: number, priority: number) => void model.call([value], { priority }).answer.then(() => order.push(name))
+    const call = (name: string, value: number, priority: number) =>
+      void model.call([value], { priority }).answer.then(() => order.push(name))
     call('low', 3, 2)
     call('other', 4, 2)
     call('high', 3, 1)
@@ -253,12 +293,18 @@ describe('a run with limits or a level of its own', () => {
     model.thread.claim()
     model.house.clock.advanceBy(6)
     const errors = await Promise.all(calls.map(errorOf))
-    expect(errors.map((error) => [error!.code, error!.requestId])).toEqual([['ERR_TIMEOUT', 'a'], ['ERR_TIMEOUT', 'b']])
+    expect(errors.map((error) => [error!.code, error!.requestId])).toEqual([
+      ['ERR_TIMEOUT', 'a'],
+      ['ERR_TIMEOUT', 'b'],
+    ])
     expect(model.stats().rejections.timeout).toBe(2)
   })
 
   it('needs one place in a full queue', async () => {
-    const { model } = await busy({ ...coalesce, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const { model } = await busy({
+      ...coalesce,
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
+    })
     const calls = [model.call([3]), model.call([3]), model.call([4]), model.call([3])]
     expect(await fates(calls)).toEqual(['waits', 'waits', 'ERR_QUEUE_FULL', 'waits'])
     await model.finish()
@@ -276,16 +322,27 @@ describe('a run that fails', () => {
     await model.finish('it failed')
     const errors = await Promise.all(calls.map(errorOf))
     expect(errors.map((error) => [error!.code, error!.requestId, error!.model])).toEqual([
-      ['ERR_EXECUTION', 'a', 'm'], ['ERR_EXECUTION', undefined, 'm'], ['ERR_EXECUTION', 'c', 'm'],
+      ['ERR_EXECUTION', 'a', 'm'],
+      ['ERR_EXECUTION', undefined, 'm'],
+      ['ERR_EXECUTION', 'c', 'm'],
     ])
-    expect(errors.map((error) => error!.message)).toEqual(["Request 'a'", 'The request', "Request 'c'"].map((who) => `${who} failed in model 'm': it failed.`))
+    expect(errors.map((error) => error!.message)).toEqual(
+      ["Request 'a'", 'The request', "Request 'c'"].map((who) => `${who} failed in model 'm': it failed.`),
+    )
     expect(errors.every((error) => (error!.cause as Error).message === 'it failed')).toBe(true)
     expect(new Set(errors).size).toBe(3)
     expect(model.stats().rejections.execution).toBe(3)
     const next = model.call([3])
     expect(await model.finish()).toBe(1)
     expect(await fate(next)).toBe(6)
-    expect(model.stats().responseCache).toEqual({ hits: 0, misses: 2, coalesced: 2, evictions: 0, entries: 1, bytes: expect.any(Number) })
+    expect(model.stats().responseCache).toEqual({
+      hits: 0,
+      misses: 2,
+      coalesced: 2,
+      evictions: 0,
+      entries: 1,
+      bytes: expect.any(Number),
+    })
   })
 
   it('because its worker died does so for all, and is run again for all where that is allowed', async () => {
@@ -298,7 +355,9 @@ describe('a run that fails', () => {
       await turns()
       model.house.clock.advanceBy(10_000)
       await model.finish()
-      expect(await fates(calls)).toEqual(rerunAfterCrash ? [6, 6] : ['ERR_INSTANCE_CRASHED', 'ERR_INSTANCE_CRASHED'])
+      expect(await fates(calls)).toEqual(
+        rerunAfterCrash ? [6, 6] : ['ERR_INSTANCE_CRASHED', 'ERR_INSTANCE_CRASHED'],
+      )
       expect(model.stats().rejections.crashed).toBe(rerunAfterCrash ? 0 : 2)
     }
   })

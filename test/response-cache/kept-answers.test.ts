@@ -3,8 +3,21 @@ import { Tensor, type BatchReport } from '../../src/index.ts'
 import { KeptAnswers } from '../../src/response-cache/kept-answers.ts'
 import { keptBytes } from '../../src/response-cache/own-copies.ts'
 
-const report: BatchReport = { batchId: 1, batchSize: 1, paddedTo: null, position: 0, queuedMs: 1, computeMs: 1, reason: 'idle', inline: false, instance: 'm_0', attempts: 1 }
-const floats = (...values: number[]) => ({ y: new Tensor('float32', Float32Array.from(values), [values.length]) })
+const report: BatchReport = {
+  batchId: 1,
+  batchSize: 1,
+  paddedTo: null,
+  position: 0,
+  queuedMs: 1,
+  computeMs: 1,
+  reason: 'idle',
+  inline: false,
+  instance: 'm_0',
+  attempts: 1,
+}
+const floats = (...values: number[]) => ({
+  y: new Tensor('float32', Float32Array.from(values), [values.length]),
+})
 const size = keptBytes(floats(1))
 const valuesOf = (value: unknown) => [...((value as Tensor).data as Float32Array)]
 
@@ -67,7 +80,8 @@ describe('the bytes of an answer', () => {
   it('count what is no tensor, too', () => {
     const text = (value: string) => keptBytes({ y: new Tensor('string', [value], [1]) })
     expect(text('x'.repeat(100)) - text('')).toBe(200)
-    const maps = (count: number) => keptBytes({ y: Array.from({ length: count }, () => new Map([[1n, 0.5]])) })
+    const maps = (count: number) =>
+      keptBytes({ y: Array.from({ length: count }, () => new Map([[1n, 0.5]])) })
     expect(maps(11) - maps(1)).toBeGreaterThan(10 * 16)
     const named = (name: string) => keptBytes({ y: [{ [name]: 1 }] })
     expect(named('x'.repeat(100)) - named('')).toBe(200)

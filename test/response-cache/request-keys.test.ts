@@ -7,12 +7,23 @@ import type { MailedValue } from '../../src/values.ts'
 
 const metadata: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'> = {
   name: 'm',
-  inputs: [{ name: 'a', type: 'float32', shape: ['N', 'L'] }, { name: 'b', type: 'string', shape: ['N'] }],
+  inputs: [
+    { name: 'a', type: 'float32', shape: ['N', 'L'] },
+    { name: 'b', type: 'string', shape: ['N'] },
+  ],
   outputs: ['w', 'x', 'y', 'z'].map((name) => ({ name, type: 'float32', shape: ['N'] })),
 }
 const keys = new RequestKeys(metadata)
-const feeds = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}): ParsedFeeds => ({ rows: 1, bucketKey: '', whole: false, dims: null, data, ...rest })
-const keyOf = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}, outputs: number[] | null = null) => keys.of(feeds(data, rest), outputs)
+const feeds = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}): ParsedFeeds => ({
+  rows: 1,
+  bucketKey: '',
+  whole: false,
+  dims: null,
+  data,
+  ...rest,
+})
+const keyOf = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}, outputs: number[] | null = null) =>
+  keys.of(feeds(data, rest), outputs)
 const bytes = (length: number, of = 7) => new Uint8Array(length).fill(of)
 
 describe('the key of a request', () => {
@@ -28,15 +39,27 @@ describe('the key of a request', () => {
   it('is the same for equal requests only, whatever their inputs are made of', () => {
     const dims = fc.array(fc.nat(3), { maxLength: 3 })
     const buffer = fc.uint8Array({ max: 1, maxLength: 6 })
-    const strings = fc.array(fc.constantFrom('', 'a', 'aa', 'ab', '\ud800', '\udfff', '\ufffd', ',', '1,'), { maxLength: 4 })
+    const strings = fc.array(fc.constantFrom('', 'a', 'aa', 'ab', '\ud800', '\udfff', '\ufffd', ',', '1,'), {
+      maxLength: 4,
+    })
     const tensor = fc.oneof(
-      fc.record({ type: fc.constantFrom('uint8' as const, 'int8' as const), dims, data: buffer.map(({ buffer: own, byteOffset, byteLength }) => own.slice(byteOffset, byteOffset + byteLength)) }),
+      fc.record({
+        type: fc.constantFrom('uint8' as const, 'int8' as const),
+        dims,
+        data: buffer.map(({ buffer: own, byteOffset, byteLength }) =>
+          own.slice(byteOffset, byteOffset + byteLength),
+        ),
+      }),
       fc.record({ type: fc.constant('string' as const), dims, data: strings }),
     )
     const { value } = fc.letrec<{ value: MailedValue }>((tie) => ({
       value: fc.oneof(
-        { depthSize: 'small' }, tensor, fc.constant({ absent: true } as const), fc.record({ items: fc.array(tie('value'), { maxLength: 3 }) }),
-        fc.record({ keys: tensor, values: tensor }), fc.record({ keys: tensor, values: tensor, entries: fc.array(fc.nat(2), { maxLength: 3 }) }),
+        { depthSize: 'small' },
+        tensor,
+        fc.constant({ absent: true } as const),
+        fc.record({ items: fc.array(tie('value'), { maxLength: 3 }) }),
+        fc.record({ keys: tensor, values: tensor }),
+        fc.record({ keys: tensor, values: tensor, entries: fc.array(fc.nat(2), { maxLength: 3 }) }),
       ) as fc.Arbitrary<MailedValue>,
     }))
     const input = fc.oneof(buffer, strings, fc.constant(null), value)
@@ -48,11 +71,12 @@ describe('the key of a request', () => {
       outputs: fc.option(fc.subarray([0, 1, 2], { minLength: 1 })),
     })
     /** The same text for the same request. */
-    const told = (drawn: unknown) => JSON.stringify(drawn, (_, each: unknown) => {
-      if (each instanceof ArrayBuffer) return { buffer: [...new Uint8Array(each)] }
-      if (ArrayBuffer.isView(each)) return { view: [...(each as Uint8Array)] }
-      return typeof each === 'string' ? Buffer.from(each, 'utf16le').toString('hex') : each
-    })
+    const told = (drawn: unknown) =>
+      JSON.stringify(drawn, (_, each: unknown) => {
+        if (each instanceof ArrayBuffer) return { buffer: [...new Uint8Array(each)] }
+        if (ArrayBuffer.isView(each)) return { view: [...(each as Uint8Array)] }
+        return typeof each === 'string' ? Buffer.from(each, 'utf16le').toString('hex') : each
+      })
     const byText = new Map<string, string>()
     const byKey = new Map<string, string>()
     fc.assert(
@@ -87,18 +111,32 @@ describe('the key of a request', () => {
   })
 
   it('is that of the elements that a typed array has, whatever its object says', () => {
-    const lying = Object.defineProperties(bytes(8), { byteLength: { value: 0 }, length: { value: 1 }, buffer: { value: new ArrayBuffer(8) } })
+    const lying = Object.defineProperties(bytes(8), {
+      byteLength: { value: 0 },
+      length: { value: 1 },
+      buffer: { value: new ArrayBuffer(8) },
+    })
     expect(keyOf([lying])).toBe(keyOf([bytes(8)]))
   })
 
   it('is not the one of the same bytes in other dims, rows or inputs, alone as they are, or for other outputs', () => {
     const all = [
       keyOf([bytes(4)]),
-      keyOf([bytes(4)], { dims: [[2, 2]] }), keyOf([bytes(4)], { dims: [[4, 1]] }), keyOf([bytes(4)], { dims: [[4]] }), keyOf([bytes(4)], { dims: [[]] }),
-      keyOf([bytes(4)], { rows: 2 }), keyOf([bytes(4)], { whole: true }),
-      keyOf([bytes(4), null]), keyOf([null, bytes(4)]), keyOf([bytes(2), bytes(2)]), keyOf([bytes(3), bytes(1)]),
+      keyOf([bytes(4)], { dims: [[2, 2]] }),
+      keyOf([bytes(4)], { dims: [[4, 1]] }),
+      keyOf([bytes(4)], { dims: [[4]] }),
+      keyOf([bytes(4)], { dims: [[]] }),
+      keyOf([bytes(4)], { rows: 2 }),
+      keyOf([bytes(4)], { whole: true }),
+      keyOf([bytes(4), null]),
+      keyOf([null, bytes(4)]),
+      keyOf([bytes(2), bytes(2)]),
+      keyOf([bytes(3), bytes(1)]),
       keyOf([new Uint16Array(bytes(4).buffer)]),
-      keyOf([bytes(4)], {}, [0]), keyOf([bytes(4)], {}, [1]), keyOf([bytes(4)], {}, [0, 1]), keyOf([bytes(4)], {}, [10]),
+      keyOf([bytes(4)], {}, [0]),
+      keyOf([bytes(4)], {}, [1]),
+      keyOf([bytes(4)], {}, [0, 1]),
+      keyOf([bytes(4)], {}, [10]),
     ]
     expect(new Set(all).size).toBe(all.length)
     expect(keyOf([bytes(4)], {}, [1, 0])).toBe(keyOf([bytes(4)], {}, [0, 1]))
@@ -112,7 +150,12 @@ describe('the key of a request', () => {
 
   it('is another in another model, version or load', () => {
     const request = feeds([bytes(4)])
-    const others = [new RequestKeys(metadata), new RequestKeys(metadata), new RequestKeys({ ...metadata, name: 'n' }), new RequestKeys(metadata, 2)]
+    const others = [
+      new RequestKeys(metadata),
+      new RequestKeys(metadata),
+      new RequestKeys({ ...metadata, name: 'n' }),
+      new RequestKeys(metadata, 2),
+    ]
     expect(new Set([keys, ...others].map((each) => each.of(request, null))).size).toBe(5)
   })
 })

@@ -6,10 +6,12 @@ import { until } from '../support/until.ts'
 import { outcomeOf, reported } from '../scheduling/outcome.ts'
 
 const engine = sharedEngine()
-const floats = (values: readonly number[], dims: readonly number[] = [1, values.length]) => new Tensor('float32', Float32Array.from(values), dims)
+const floats = (values: readonly number[], dims: readonly number[] = [1, values.length]) =>
+  new Tensor('float32', Float32Array.from(values), dims)
 const x = (...values: number[]): Feeds => ({ x: floats(values) })
 const valuesOf = (value: unknown) => [...((value as Tensor).data as Float32Array)]
-const open = (options: ModelOptions = {}, path = small.elementSquares()) => load(engine, path, { responseCache: true, ...options })
+const open = (options: ModelOptions = {}, path = small.elementSquares()) =>
+  load(engine, path, { responseCache: true, ...options })
 const counts = (model: Model) => {
   const { hits, misses, coalesced, entries } = model.stats().responseCache!
   return { hits, misses, coalesced, entries }
@@ -21,7 +23,10 @@ describe('a model with a response cache', () => {
     const feeds = x(1, 2, 3, 4)
     const first = await model.infer(feeds)
     const second = await model.infer(x(1, 2, 3, 4))
-    expect([valuesOf(first.y), valuesOf(second.y)]).toEqual([[1, 4, 9, 16], [1, 4, 9, 16]])
+    expect([valuesOf(first.y), valuesOf(second.y)]).toEqual([
+      [1, 4, 9, 16],
+      [1, 4, 9, 16],
+    ])
     expect(second.y).toBeInstanceOf(Tensor)
     expect(second.y!.dims).toEqual([1, 4])
     expect(valuesOf((await model.infer(x(1, 2, 3, 5))).y)).toEqual([1, 4, 9, 25])
@@ -40,7 +45,12 @@ describe('a model with a response cache', () => {
 
   it('gives equal bytes of another shape an answer of their own', async () => {
     const model = await load(engine, small.identityVariable('float32'), { responseCache: true })
-    const shapes = [[1, 4], [2, 2], [4, 1], [1, 4]]
+    const shapes = [
+      [1, 4],
+      [2, 2],
+      [4, 1],
+      [1, 4],
+    ]
     for (const dims of shapes) {
       const { y } = await model.infer({ x: floats([1, 2, 3, 4], dims) })
       expect([y!.dims, valuesOf(y)]).toEqual([dims, [1, 2, 3, 4]])
@@ -56,7 +66,9 @@ describe('a model with a response cache', () => {
     for (const type of types) {
       const model = await open({}, small.identity(type))
       const data = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array }[type]
-      const { y } = await model.infer({ x: new Tensor(type as 'float32', new data(bits.slice().buffer) as Float32Array, [1, 4]) })
+      const { y } = await model.infer({
+        x: new Tensor(type as 'float32', new data(bits.slice().buffer) as Float32Array, [1, 4]),
+      })
       expect(y!.type).toBe(type)
       expect(counts(model)).toMatchObject({ hits: 0, misses: 1 })
     }
@@ -65,15 +77,29 @@ describe('a model with a response cache', () => {
   it('does not mix up what is in one input with what is in another', async () => {
     const model = await open({}, small.addSub('float32'))
     const [one, two] = [1, 2].map((value) => floats(Array<number>(16).fill(value)))
-    const differences = [[one, two], [two, one], [one, two]].map(async ([a, b]) => valuesOf((await model.infer({ a: a!, b: b! })).difference)[0])
+    const differences = [
+      [one, two],
+      [two, one],
+      [one, two],
+    ].map(async ([a, b]) => valuesOf((await model.infer({ a: a!, b: b! })).difference)[0])
     expect(await Promise.all(differences)).toEqual([-1, 1, -1])
   })
 
   it('keeps answers by the outputs that were asked for', async () => {
     const model = await open({}, small.addSub('float32'))
     const feeds = { a: floats(Array<number>(16).fill(1)), b: floats(Array<number>(16).fill(2)) }
-    const names: (string[] | undefined)[] = [['sum'], ['difference'], undefined, ['sum'], ['sum', 'difference'], ['difference', 'sum']]
-    for (const outputs of names) expect(Object.keys(await model.infer(feeds, outputs && { outputs })).sort()).toEqual([...(outputs ?? ['sum', 'difference'])].sort())
+    const names: (string[] | undefined)[] = [
+      ['sum'],
+      ['difference'],
+      undefined,
+      ['sum'],
+      ['sum', 'difference'],
+      ['difference', 'sum'],
+    ]
+    for (const outputs of names)
+      expect(Object.keys(await model.infer(feeds, outputs && { outputs })).sort()).toEqual(
+        [...(outputs ?? ['sum', 'difference'])].sort(),
+      )
     expect(counts(model)).toEqual({ hits: 3, misses: 3, coalesced: 0, entries: 3 })
   })
 
@@ -88,7 +114,9 @@ describe('a model with a response cache', () => {
         expect(valuesOf(y)).toEqual(values)
         ;(y!.data as Float32Array).fill(-1)
         ;(y!.dims as number[]).fill(7)
-        structuredClone((y!.data as Float32Array).buffer, { transfer: [(y!.data as Float32Array).buffer as ArrayBuffer] })
+        structuredClone((y!.data as Float32Array).buffer, {
+          transfer: [(y!.data as Float32Array).buffer as ArrayBuffer],
+        })
       }
       const { y } = await model.infer({ x: floats(values) })
       expect([y!.dims, valuesOf(y)]).toEqual([[1, size], values])
@@ -98,7 +126,10 @@ describe('a model with a response cache', () => {
 
   it('reads the data when it is called, also where another thread has it, too', async () => {
     const model = await open()
-    for (const [buffer, base] of [[new ArrayBuffer(16), 1], [new SharedArrayBuffer(16), 5]] as const) {
+    for (const [buffer, base] of [
+      [new ArrayBuffer(16), 1],
+      [new SharedArrayBuffer(16), 5],
+    ] as const) {
       const data = new Float32Array(buffer).fill(base)
       const calls = [model.infer({ x: new Tensor('float32', data, [1, 4]) })]
       data.fill(base + 1)
@@ -106,7 +137,9 @@ describe('a model with a response cache', () => {
       data.fill(base + 2)
       const answers = await Promise.all(calls)
       expect(answers.map(({ y }) => valuesOf(y)[0])).toEqual([base ** 2, (base + 1) ** 2])
-      const again = [base, base + 1].map(async (value) => valuesOf((await model.infer(x(value, value, value, value))).y)[0])
+      const again = [base, base + 1].map(
+        async (value) => valuesOf((await model.infer(x(value, value, value, value))).y)[0],
+      )
       expect(await Promise.all(again)).toEqual([base ** 2, (base + 1) ** 2])
     }
   })
@@ -114,7 +147,8 @@ describe('a model with a response cache', () => {
   it('keeps no error', async () => {
     const model = await open({ sessionOptions: { logSeverityLevel: 4 } }, small.gatherRow())
     const index = (value: bigint) => ({ index: new Tensor('int64', BigInt64Array.from([value]), [1, 1]) })
-    for (let time = 0; time < 2; time++) expect(await outcomeOf(model.infer(index(99n)))).toBe('ERR_EXECUTION')
+    for (let time = 0; time < 2; time++)
+      expect(await outcomeOf(model.infer(index(99n)))).toBe('ERR_EXECUTION')
     expect(counts(model)).toEqual({ hits: 0, misses: 2, coalesced: 0, entries: 0 })
     expect(await outcomeOf(model.infer({ x: floats([1]) }))).toBe('ERR_INVALID_ARG')
     expect(counts(model).misses).toBe(2) // it never came to be looked up
@@ -149,15 +183,23 @@ describe('a model with a response cache', () => {
   it('is never asked for what has taken its place, or stands beside it in another version', async () => {
     const own = ownEngine()
     const load = (path: string, version: number) => own.load('same', { path, version, responseCache: true })
-    const first = async (version?: number) => valuesOf((await own.infer('same', x(1, 2, 3, 4), version === undefined ? {} : { version })).y)
+    const first = async (version?: number) =>
+      valuesOf((await own.infer('same', x(1, 2, 3, 4), version === undefined ? {} : { version })).y)
     await load(small.elementSquares(), 1)
     for (let time = 0; time < 2; time++) expect(await first()).toEqual([1, 4, 9, 16])
     const waiting = Promise.all([first(), first()])
     await load(small.identity('float32'), 1)
-    expect(await waiting).toEqual([[1, 4, 9, 16], [1, 4, 9, 16]])
+    expect(await waiting).toEqual([
+      [1, 4, 9, 16],
+      [1, 4, 9, 16],
+    ])
     for (let time = 0; time < 2; time++) expect(await first()).toEqual([1, 2, 3, 4])
     await load(small.elementSquares(), 2)
-    for (let time = 0; time < 2; time++) expect([await first(1), await first(2)]).toEqual([[1, 2, 3, 4], [1, 4, 9, 16]])
+    for (let time = 0; time < 2; time++)
+      expect([await first(1), await first(2)]).toEqual([
+        [1, 2, 3, 4],
+        [1, 4, 9, 16],
+      ])
   })
 
   it('lets the event loop go on while calls that are all answered from the cache follow each other', async () => {
@@ -188,9 +230,14 @@ describe('statistics and reports', () => {
     const model = await open()
     const before = Date.now()
     for (let time = 0; time < 5; time++) await model.infer(x(1, 2, 3, 4))
-    const { inferenceStats, inferenceCount, executionCount, latency, batchStats, lastInferenceMs } = model.stats()
+    const { inferenceStats, inferenceCount, executionCount, latency, batchStats, lastInferenceMs } =
+      model.stats()
     const { success, queue, computeInput, computeInfer, computeOutput, cacheHit, cacheMiss } = inferenceStats
-    expect([success, queue, computeInput, computeInfer, computeOutput, cacheHit, cacheMiss].map(({ count }) => count)).toEqual([5, 5, 1, 1, 1, 4, 1])
+    expect(
+      [success, queue, computeInput, computeInfer, computeOutput, cacheHit, cacheMiss].map(
+        ({ count }) => count,
+      ),
+    ).toEqual([5, 5, 1, 1, 1, 4, 1])
     expect([inferenceCount, executionCount, batchStats[0]!.computeInfer.count]).toEqual([1, 1, 1])
     expect([latency.total.count, latency.queue.count, latency.compute.count]).toEqual([5, 5, 1])
     expect(cacheHit.ns).toBeGreaterThan(0)
@@ -211,7 +258,11 @@ describe('statistics and reports', () => {
     expect(queuedMs[1]).toBeGreaterThan(0)
     expect(queuedMs[0]! - queuedMs[1]!).toBeGreaterThanOrEqual(laterMs)
     const { queue, success } = model.stats().inferenceStats
-    expect([queue.count, Math.abs(queue.ns / 1e6 - queuedMs[0]! - queuedMs[1]!) < 1, success.ns > queue.ns]).toEqual([2, true, true])
+    expect([
+      queue.count,
+      Math.abs(queue.ns / 1e6 - queuedMs[0]! - queuedMs[1]!) < 1,
+      success.ns > queue.ns,
+    ]).toEqual([2, true, true])
   })
 
   it('have nothing of it in a model without', async () => {
@@ -219,7 +270,10 @@ describe('statistics and reports', () => {
     const { report } = await reported(model, x(1, 2, 3, 4))
     const { inferenceStats, responseCache } = model.stats()
     expect(responseCache).toBeNull()
-    expect([inferenceStats.cacheHit, inferenceStats.cacheMiss]).toEqual([{ count: 0, ns: 0 }, { count: 0, ns: 0 }])
+    expect([inferenceStats.cacheHit, inferenceStats.cacheMiss]).toEqual([
+      { count: 0, ns: 0 },
+      { count: 0, ns: 0 },
+    ])
     expect([report.cached, report.coalesced]).toEqual([undefined, undefined])
     expect(engine.stats().models[model.name]!.responseCache).toBeNull()
   })
@@ -227,9 +281,15 @@ describe('statistics and reports', () => {
 
 describe('the options', () => {
   it.each<[ModelOptions, boolean, boolean]>([
-    [{}, false, false], [{ responseCache: false }, false, false], [{ responseCache: true }, true, true], [{ responseCache: {} }, true, true],
-    [{ responseCache: { coalesce: false } }, true, false], [{ responseCache: true, coalesce: false }, true, false],
-    [{ coalesce: true }, false, true], [{ responseCache: false, coalesce: true }, false, true], [{ coalesce: false }, false, false],
+    [{}, false, false],
+    [{ responseCache: false }, false, false],
+    [{ responseCache: true }, true, true],
+    [{ responseCache: {} }, true, true],
+    [{ responseCache: { coalesce: false } }, true, false],
+    [{ responseCache: true, coalesce: false }, true, false],
+    [{ coalesce: true }, false, true],
+    [{ responseCache: false, coalesce: true }, false, true],
+    [{ coalesce: false }, false, false],
     [{ responseCache: { coalesce: true }, coalesce: true }, true, true],
   ])('%j keep answers: %s, share runs: %s', async (options, keeps, shares) => {
     const model = await load(engine, small.elementSquares(), options)
@@ -238,7 +298,12 @@ describe('the options', () => {
     const { responseCache, inferenceCount } = model.stats()
     expect(inferenceCount).toBe((shares ? 1 : 2) + (keeps ? 0 : 1))
     if (!keeps && !shares) expect(responseCache).toBeNull()
-    else expect(responseCache).toMatchObject({ hits: keeps ? 1 : 0, coalesced: shares ? 1 : 0, entries: keeps ? 1 : 0 })
+    else
+      expect(responseCache).toMatchObject({
+        hits: keeps ? 1 : 0,
+        coalesced: shares ? 1 : 0,
+        entries: keeps ? 1 : 0,
+      })
   })
 
   it.each<[ModelOptions, string, RegExp]>([
@@ -248,9 +313,20 @@ describe('the options', () => {
     [{ responseCache: { maxBites: 5 } as never }, 'responseCache.maxBites', /one of maxBytes, coalesce/],
     [{ responseCache: { coalesce: 'yes' as never } }, 'responseCache.coalesce', /boolean/],
     [{ coalesce: 1 as never }, 'coalesce', /boolean/],
-    [{ responseCache: { coalesce: true }, coalesce: false }, 'responseCache.coalesce', /false, as coalesce beside it/],
+    [
+      { responseCache: { coalesce: true }, coalesce: false },
+      'responseCache.coalesce',
+      /false, as coalesce beside it/,
+    ],
   ])('%j are refused', async (options, argument, expected) => {
-    const error = await engine.load('refused', { path: small.elementSquares(), ...options }).then(() => null, (reason: unknown) => reason)
-    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument, expected: expect.stringMatching(expected) })
+    const error = await engine.load('refused', { path: small.elementSquares(), ...options }).then(
+      () => null,
+      (reason: unknown) => reason,
+    )
+    expect(error).toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      argument,
+      expected: expect.stringMatching(expected),
+    })
   })
 })

@@ -29,7 +29,10 @@ export class SharedModel {
   private constructor(house: House, served: Served, config: Config) {
     this.house = house
     this.served = served
-    this.sharing = ResponseSharing.of(served.scheduler, resolveConfig('m', { path: 'm.onnx', maxBatchSize: 4, ...config }))!
+    this.sharing = ResponseSharing.of(
+      served.scheduler,
+      resolveConfig('m', { path: 'm.onnx', maxBatchSize: 4, ...config }),
+    )!
     this.#parser = new FeedParser(served.scheduler.metadata)
   }
 
@@ -50,10 +53,18 @@ export class SharedModel {
     const checked = options === undefined ? noOptions : checkInferOptions(options, metadata)
     const parsed = this.#parser.parse(feeds, rows.length > metadata.maxBatchSize)
     const level = levels.of(checked.priority)
-    const asked = { feeds: parsed, maxRows: metadata.maxBatchSize, level, options: { ...checked, report: true } }
+    const asked = {
+      feeds: parsed,
+      maxRows: metadata.maxBatchSize,
+      level,
+      options: { ...checked, report: true },
+    }
     const answer = this.sharing.infer(asked) as Promise<ReportedOutputs<Outputs>>
     const call: Call = { id: ++this.#calls, values: [...data], data, answer, settlements: 0 }
-    answer.then(() => call.settlements++, () => call.settlements++)
+    answer.then(
+      () => call.settlements++,
+      () => call.settlements++,
+    )
     return call
   }
 
@@ -79,8 +90,12 @@ export async function turns(): Promise<void> {
 
 /** What became of a call so far: the code of its error, its abort's reason, `'waits'`, or the first value of its answer. */
 export async function fate({ answer }: Pick<Call, 'answer'>): Promise<unknown> {
-  const ended = answer.then(({ outputs }) => (outputs.y!.data as Float32Array)[0], (reason: { code?: string }) => reason.code ?? reason)
+  const ended = answer.then(
+    ({ outputs }) => (outputs.y!.data as Float32Array)[0],
+    (reason: { code?: string }) => reason.code ?? reason,
+  )
   return Promise.race([ended, turns().then(() => 'waits')])
 }
 
-export const fates = (calls: readonly Pick<Call, 'answer'>[]): Promise<unknown[]> => Promise.all(calls.map(fate))
+export const fates = (calls: readonly Pick<Call, 'answer'>[]): Promise<unknown[]> =>
+  Promise.all(calls.map(fate))

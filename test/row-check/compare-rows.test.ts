@@ -10,12 +10,21 @@ const tensor = (type: ElementType, dims: number[], values: readonly (number | bi
   return { type, dims, data: data.buffer as ArrayBuffer }
 }
 const floats = (dims: number[], values: number[]) => tensor('float32', dims, values)
-const compare = (alone: MailedTensor[], joined: MailedTensor) => compareOutput('y', alone, alone.map(({ dims }) => dims[0]!), joined)
+const compare = (alone: MailedTensor[], joined: MailedTensor) =>
+  compareOutput(
+    'y',
+    alone,
+    alone.map(({ dims }) => dims[0]!),
+    joined,
+  )
 const [big, small] = [floats([1, 2], [1000, 1]), floats([1, 2], [0.01, 0.02])]
 
 describe('rows compared', () => {
   it('may differ by last places of their own largest value', () => {
-    expect(compare([big, small], floats([2, 2], [1000.5, 1.4, 0.01, 0.020001]))).toMatchObject({ reason: null, difference: expect.closeTo(5e-4, 5) })
+    expect(compare([big, small], floats([2, 2], [1000.5, 1.4, 0.01, 0.020001]))).toMatchObject({
+      reason: null,
+      difference: expect.closeTo(5e-4, 5),
+    })
   })
 
   it('may not differ by what is little to another row', () => {
@@ -43,22 +52,48 @@ describe('rows compared', () => {
     const row = (bits: number) => tensor(type, [1, 1], [bits])
     expect(compare([row(one)], row(near)).reason).toBeNull()
     expect(compare([row(one)], row(far)).reason).not.toBeNull()
-    expect([tellsApart([row(one), row(near)]), tellsApart([row(one), row(one | (type === 'bfloat16' ? 0x8000 : 0x80))])]).toEqual([false, true])
+    expect([
+      tellsApart([row(one), row(near)]),
+      tellsApart([row(one), row(one | (type === 'bfloat16' ? 0x8000 : 0x80))]),
+    ]).toEqual([false, true])
   })
 
   it('of 4 bits are equal, element by element', () => {
-    const row = (byte: number): MailedTensor => ({ type: 'int4', dims: [1, 2], data: Uint8Array.of(byte).buffer })
-    expect(compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf1).buffer })).toEqual({ difference: 0, reason: null })
-    expect(compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf2).buffer }).reason).not.toBeNull()
-    const odd = (values: number[], rows: number): MailedTensor => ({ type: 'uint4', dims: [rows, 3], data: Uint8Array.from(values).buffer })
-    expect(compare([odd([0x21, 0x03], 1), odd([0x54, 0x06], 1)], odd([0x21, 0x43, 0x65], 2))).toEqual({ difference: 0, reason: null })
+    const row = (byte: number): MailedTensor => ({
+      type: 'int4',
+      dims: [1, 2],
+      data: Uint8Array.of(byte).buffer,
+    })
+    expect(
+      compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf1).buffer }),
+    ).toEqual({ difference: 0, reason: null })
+    expect(
+      compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf2).buffer })
+        .reason,
+    ).not.toBeNull()
+    const odd = (values: number[], rows: number): MailedTensor => ({
+      type: 'uint4',
+      dims: [rows, 3],
+      data: Uint8Array.from(values).buffer,
+    })
+    expect(compare([odd([0x21, 0x03], 1), odd([0x54, 0x06], 1)], odd([0x21, 0x43, 0x65], 2))).toEqual({
+      difference: 0,
+      reason: null,
+    })
   })
 
   it('of integers, bools and strings are equal', () => {
-    expect(compare([tensor('int64', [1], [2n ** 60n])], tensor('int64', [1], [2n ** 60n + 1n])).reason).not.toBeNull()
+    expect(
+      compare([tensor('int64', [1], [2n ** 60n])], tensor('int64', [1], [2n ** 60n + 1n])).reason,
+    ).not.toBeNull()
     expect(compare([tensor('bool', [1], [1])], tensor('bool', [1], [0])).reason).not.toBeNull()
-    expect(compare([{ type: 'string', dims: [1], data: ['a'] }], { type: 'string', dims: [1], data: ['b'] })).toMatchObject({ difference: Infinity })
-    expect(compare([tensor('uint8', [1], [7])], tensor('uint8', [1], [7]))).toEqual({ difference: 0, reason: null })
+    expect(
+      compare([{ type: 'string', dims: [1], data: ['a'] }], { type: 'string', dims: [1], data: ['b'] }),
+    ).toMatchObject({ difference: Infinity })
+    expect(compare([tensor('uint8', [1], [7])], tensor('uint8', [1], [7]))).toEqual({
+      difference: 0,
+      reason: null,
+    })
   })
 
   it('of half precision may differ by more', () => {
@@ -70,7 +105,9 @@ describe('rows compared', () => {
   it('have one shape, and as many are there as were sent', () => {
     expect(compare([big, small], floats([1, 2], [1, 2])).reason).toContain('shape [1, 2]')
     expect(compare([big], floats([1, 1], [1])).reason).toContain('rows of shape [1]')
-    expect(compareOutput('y', [floats([3], [1, 2, 3])], [1], floats([1], [1])).reason).toContain('not divided by rows')
+    expect(compareOutput('y', [floats([3], [1, 2, 3])], [1], floats([1], [1])).reason).toContain(
+      'not divided by rows',
+    )
     expect(compare([floats([], [1])], floats([], [1])).reason).toContain('not divided by rows')
   })
 })

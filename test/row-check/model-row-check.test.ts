@@ -34,7 +34,18 @@ interface ModelSetup {
 }
 
 /** A model of floats ['N', length] whose runs take so long for each row, on a clock that only they move. */
-async function model(compute: Rows, rowMs: number, { length = 4, prove = () => unknown, config = {}, notes = new Map(), shared = false, samples = [] }: ModelSetup = {}) {
+async function model(
+  compute: Rows,
+  rowMs: number,
+  {
+    length = 4,
+    prove = () => unknown,
+    config = {},
+    notes = new Map(),
+    shared = false,
+    samples = [],
+  }: ModelSetup = {},
+) {
   const sizes: number[] = []
   const asked: RowQuestion[] = []
   const session: TriedSession = {
@@ -46,18 +57,37 @@ async function model(compute: Rows, rowMs: number, { length = 4, prove = () => u
       const [rows, width] = dims as [number, number]
       sizes.push(rows)
       vi.advanceTimersByTime(rows * rowMs)
-      const values = Array.from({ length: rows }, (_, row) => new Float32Array(data as ArrayBuffer, 4 * row * width, width))
-      const outputs = [{ type, dims, data: Float32Array.from(compute(values).flatMap((row) => [...row])).buffer }]
+      const values = Array.from(
+        { length: rows },
+        (_, row) => new Float32Array(data as ArrayBuffer, 4 * row * width, width),
+      )
+      const outputs = [
+        { type, dims, data: Float32Array.from(compute(values).flatMap((row) => [...row])).buffer },
+      ]
       return { error: null, runMs: rows * rowMs, outputs }
     },
   }
   const resolved = resolveConfig('m', { path: 'm.onnx', ...config })
   const tensor = (name: string) => ({ name, type: 'float32' as const, shape: ['N', length] })
-  const joining = await joiningAtLoad('m', resolved, { inputs: shared ? [tensor('x'), { name: 'rate', type: 'int64' as const, shape: [] }] : [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }, 1e-3, session)
+  const joining = await joiningAtLoad(
+    'm',
+    resolved,
+    {
+      inputs: shared ? [tensor('x'), { name: 'rate', type: 'int64' as const, shape: [] }] : [tensor('x')],
+      outputs: [tensor('y')],
+      unservableOutputs: [],
+      executionProviders: [],
+    },
+    1e-3,
+    session,
+  )
   const parser = new FeedParser(joining.stacked)
   const prepared = samples.map((values) => {
     const dims = [1, values.length]
-    return { bucketKey: parser.parse({ x: { type: 'float32', dims, data: Float32Array.from(values) } }).bucketKey, feeds: [{ type: 'float32' as const, dims, data: Float32Array.from(values).buffer }] }
+    return {
+      bucketKey: parser.parse({ x: { type: 'float32', dims, data: Float32Array.from(values) } }).bucketKey,
+      feeds: [{ type: 'float32' as const, dims, data: Float32Array.from(values).buffer }],
+    }
   })
   const check = new ModelRowCheck({ joining, config: resolved, padding: null, parser, samples: prepared })
   joining.onChange = () => {
@@ -70,16 +100,42 @@ async function model(compute: Rows, rowMs: number, { length = 4, prove = () => u
   const serve = (requests: readonly (readonly number[])[], rate?: bigint) => {
     for (const values of requests) {
       const x = { type: 'float32' as const, dims: [1, values.length], data: Float32Array.from(values) }
-      const parsed = parser.parse({ x, ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }) })
-      check.served([new InferRequest(parsed, new PriorityLevel(0, {} as never), noOptions, () => {}, () => {})])
+      const parsed = parser.parse({
+        x,
+        ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }),
+      })
+      check.served([
+        new InferRequest(
+          parsed,
+          new PriorityLevel(0, {} as never),
+          noOptions,
+          () => {},
+          () => {},
+        ),
+      ])
     }
   }
   /** Whether a request of two such rows would run alone. */
   const whole = (width: number, rate?: bigint) => {
     const x = { type: 'float32' as const, dims: [2, width], data: new Float32Array(2 * width) }
-    return parser.parse({ x, ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }) }).whole
+    return parser.parse({
+      x,
+      ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }),
+    }).whole
   }
-  return { joining, parser, check, session, notes, learnt, sizes, asked, serve, whole, rows: () => joining.metadata.joining.rows }
+  return {
+    joining,
+    parser,
+    check,
+    session,
+    notes,
+    learnt,
+    sizes,
+    asked,
+    serve,
+    whole,
+    rows: () => joining.metadata.joining.rows,
+  }
 }
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] }))
@@ -93,34 +149,49 @@ const goOn = async () => {
 }
 
 describe('a check for which a load has no time', () => {
-  it.each([15, 60, 5000])('holds it up for 40 ms and one run at most, and finds the same later (%d ms a row)', async (rowMs) => {
-    const { check, session, learnt, notes, joining, rows, sizes } = await model(identity, rowMs)
-    const startMs = performance.now()
-    await check.atLoad(session, learnt)
-    expect(performance.now() - startMs).toBeLessThanOrEqual(40 + 8 * rowMs)
-    expect(rows()).toBe('unknown')
-    expect(joining.metadata.maxBatchSize).toBe(0)
-    expect([learnt.mock.calls, [...notes.keys()].filter((key) => key.startsWith('checked'))]).toEqual([[], []]) // it was cut short
-    const before = sizes.length
-    await goOn()
-    expect([sizes.length, rows()]).toEqual([before, 'unknown']) // nothing is run before it serves
-    check.serve(() => session)
-    await goOn()
-    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'checked', largestDifference: 0 } })
-    expect(learnt).toHaveBeenCalledOnce()
-  })
+  it.each([15, 60, 5000])(
+    'holds it up for 40 ms and one run at most, and finds the same later (%d ms a row)',
+    async (rowMs) => {
+      const { check, session, learnt, notes, joining, rows, sizes } = await model(identity, rowMs)
+      const startMs = performance.now()
+      await check.atLoad(session, learnt)
+      expect(performance.now() - startMs).toBeLessThanOrEqual(40 + 8 * rowMs)
+      expect(rows()).toBe('unknown')
+      expect(joining.metadata.maxBatchSize).toBe(0)
+      expect([learnt.mock.calls, [...notes.keys()].filter((key) => key.startsWith('checked'))]).toEqual([
+        [],
+        [],
+      ]) // it was cut short
+      const before = sizes.length
+      await goOn()
+      expect([sizes.length, rows()]).toEqual([before, 'unknown']) // nothing is run before it serves
+      check.serve(() => session)
+      await goOn()
+      expect(joining.metadata).toMatchObject({
+        maxBatchSize: 32,
+        joining: { rows: 'independent', how: 'checked', largestDifference: 0 },
+      })
+      expect(learnt).toHaveBeenCalledOnce()
+    },
+  )
 
-  it.each([0.01, 15, 60, 5000])('never takes rows for independent that are not (%d ms a row)', async (rowMs) => {
-    const { check, session, learnt, joining } = await model(cutOff, rowMs)
-    const seen = new Set<string>()
-    const onChange = joining.onChange
-    joining.onChange = () => (seen.add(joining.metadata.joining.rows), onChange())
-    await check.atLoad(session, learnt)
-    check.serve(() => session)
-    await goOn()
-    expect(joining.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', how: 'checked' } })
-    expect(seen).not.toContain('independent')
-  })
+  it.each([0.01, 15, 60, 5000])(
+    'never takes rows for independent that are not (%d ms a row)',
+    async (rowMs) => {
+      const { check, session, learnt, joining } = await model(cutOff, rowMs)
+      const seen = new Set<string>()
+      const onChange = joining.onChange
+      joining.onChange = () => (seen.add(joining.metadata.joining.rows), onChange())
+      await check.atLoad(session, learnt)
+      check.serve(() => session)
+      await goOn()
+      expect(joining.metadata).toMatchObject({
+        maxBatchSize: 0,
+        joining: { rows: 'dependent', how: 'checked' },
+      })
+      expect(seen).not.toContain('independent')
+    },
+  )
 
   it.each([15, 5000])('leaves half of the time to others (%d ms a row)', async (rowMs) => {
     const { check, session, learnt, sizes } = await model(identity, rowMs)
@@ -142,26 +213,43 @@ describe('lengths that only requests show', () => {
       length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 8 ? proved : unknown),
     }) // prettier-ignore
     await check.atLoad(session, learnt)
-    expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', node: "Odd 'odd'", reason: expect.stringContaining('lengths that were made up') })
+    expect(joining.metadata.joining).toMatchObject({
+      rows: 'unknown',
+      node: "Odd 'odd'",
+      reason: expect.stringContaining('lengths that were made up'),
+    })
     check.serve(() => session)
     const runs = sizes.length
     serve([Array<number>(8).fill(1)])
     await vi.advanceTimersByTimeAsync(1)
     expect(asked.at(-1)!.inputs).toEqual([{ name: 'x', shape: ['N', 8], batchAxis: 0 }])
-    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'proved', largestDifference: null } })
+    expect(joining.metadata).toMatchObject({
+      maxBatchSize: 32,
+      joining: { rows: 'independent', how: 'proved', largestDifference: null },
+    })
     expect(sizes.length).toBe(runs)
-    const keyOf = (width: number) => parser.parse({ x: { type: 'float32', dims: [2, width], data: new Float32Array(2 * width) } })
+    const keyOf = (width: number) =>
+      parser.parse({ x: { type: 'float32', dims: [2, width], data: new Float32Array(2 * width) } })
     expect([keyOf(8).whole, keyOf(9).whole]).toEqual([false, true]) // of others nothing is proved
   })
 
   it('are those of rows that are run, at scales of their own, where the graph leaves it open', async () => {
-    for (const [compute, expected] of [[identity, 'independent'], [cutOff, 'dependent']] as const) {
+    for (const [compute, expected] of [
+      [identity, 'independent'],
+      [cutOff, 'dependent'],
+    ] as const) {
       const { check, session, learnt, serve, joining, notes } = await model(compute, 0.01, { length: 'T' })
       // A front end that takes no lengths but long ones.
       const run = session.runSample
-      session.runSample = async (feeds, wantsOutputs) => ((feeds as TrialFeeds)[0]!.dims[1] === 100 ? run(feeds, wantsOutputs) : { error: 'too short', runMs: 0, outputs: [] })
+      session.runSample = async (feeds, wantsOutputs) =>
+        (feeds as TrialFeeds)[0]!.dims[1] === 100
+          ? run(feeds, wantsOutputs)
+          : { error: 'too short', runMs: 0, outputs: [] }
       await check.atLoad(session, learnt)
-      expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', reason: expect.not.stringContaining('too short') })
+      expect(joining.metadata.joining).toMatchObject({
+        rows: 'unknown',
+        reason: expect.not.stringContaining('too short'),
+      })
       check.serve(() => session)
       serve([1, 0.9, 1.1].map((scale) => Array.from({ length: 100 }, (_, at) => 1000 * scale * Math.sin(at))))
       await goOn()
@@ -190,15 +278,32 @@ describe('lengths that only requests show', () => {
 
   it('are joined at those alone with which runs showed that they may be', async () => {
     const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
-    const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, { length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 9 ? meets : unknown) })
+    const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, {
+      length: 'T',
+      prove: ({ inputs }) => (inputs[0]!.shape[1] === 9 ? meets : unknown),
+    })
     await check.atLoad(session, learnt)
     check.serve(() => session)
     serve([1, 2, 3].map((value) => [value, 1, 2, value]))
     await goOn()
-    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'checked', largestDifference: 0, reason: expect.stringContaining('some shapes') } })
+    expect(joining.metadata).toMatchObject({
+      maxBatchSize: 32,
+      joining: {
+        rows: 'independent',
+        how: 'checked',
+        largestDifference: 0,
+        reason: expect.stringContaining('some shapes'),
+      },
+    })
     expect([whole(4), whole(9), whole(5)]).toEqual([false, true, true])
     for (const length of [9, 5]) {
-      serve([1, 2, 3].map((value) => Array<number>(length - 1).fill(2).concat(value)))
+      serve(
+        [1, 2, 3].map((value) =>
+          Array<number>(length - 1)
+            .fill(2)
+            .concat(value),
+        ),
+      )
       await goOn()
     }
     expect([whole(4), whole(9), whole(5)]).toEqual([false, true, false])
@@ -206,7 +311,13 @@ describe('lengths that only requests show', () => {
   })
 
   it('are those of a warm-up sample, for which nothing is to be made up', async () => {
-    const { check, session, learnt, whole, joining } = await model(identity, 0.01, { length: 'T', samples: [[1, 2, 3, 4], [3, 1, 2, 5]] })
+    const { check, session, learnt, whole, joining } = await model(identity, 0.01, {
+      length: 'T',
+      samples: [
+        [1, 2, 3, 4],
+        [3, 1, 2, 5],
+      ],
+    })
     await check.atLoad(session, learnt)
     expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'checked' })
     expect([whole(4), whole(5)]).toEqual([false, true])
@@ -214,11 +325,20 @@ describe('lengths that only requests show', () => {
 
   it('are joined no more by what runs did not show where runs show that rows meet at some', async () => {
     const meetAtFive: Rows = (rows) => (rows[0]!.length === 5 ? cutOff(rows) : rows)
-    const { check, session, learnt, serve, joining, whole } = await model(meetAtFive, 0.01, { length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 8 ? proved : unknown) })
+    const { check, session, learnt, serve, joining, whole } = await model(meetAtFive, 0.01, {
+      length: 'T',
+      prove: ({ inputs }) => (inputs[0]!.shape[1] === 8 ? proved : unknown),
+    })
     await check.atLoad(session, learnt)
     check.serve(() => session)
     for (const length of [4, 8, 5]) {
-      serve([1, 2, 3].map((value) => Array<number>(length - 1).fill(2).concat(value)))
+      serve(
+        [1, 2, 3].map((value) =>
+          Array<number>(length - 1)
+            .fill(2)
+            .concat(value),
+        ),
+      )
       await goOn()
     }
     expect([whole(4), whole(8), whole(5)]).toEqual([true, false, true])
@@ -226,7 +346,10 @@ describe('lengths that only requests show', () => {
   })
 
   it('are asked about of each request, however many there were, and those that no request has had for the longest time are forgotten', async () => {
-    const { check, session, learnt, serve, asked, whole } = await model(identity, 0.01, { length: 'T', prove: ({ inputs }) => (Number(inputs[0]!.shape[1]) > 1 ? proved : unknown) })
+    const { check, session, learnt, serve, asked, whole } = await model(identity, 0.01, {
+      length: 'T',
+      prove: ({ inputs }) => (Number(inputs[0]!.shape[1]) > 1 ? proved : unknown),
+    })
     await check.atLoad(session, learnt)
     check.serve(() => session)
     serve(Array.from({ length: 101 }, () => [1]))
@@ -244,7 +367,10 @@ describe('lengths that only requests show', () => {
   })
 
   it('are asked about no more where the graph has said nothing of many in a row', async () => {
-    const { check, session, learnt, serve, asked } = await model(identity, 0.01, { length: 'T', prove: () => unknown })
+    const { check, session, learnt, serve, asked } = await model(identity, 0.01, {
+      length: 'T',
+      prove: () => unknown,
+    })
     await check.atLoad(session, learnt)
     check.serve(() => session)
     const before = asked.length
@@ -259,7 +385,12 @@ describe('lengths that only requests show', () => {
     const { check, session, learnt, serve, whole } = await model(identity, 0.01, { length: 'T' })
     await check.atLoad(session, learnt)
     check.serve(() => session)
-    const rowsOf = (length: number, values: readonly number[]) => values.map((value) => Array<number>(length - 1).fill(2).concat(value))
+    const rowsOf = (length: number, values: readonly number[]) =>
+      values.map((value) =>
+        Array<number>(length - 1)
+          .fill(2)
+          .concat(value),
+      )
     for (let length = 11; length < 20; length++) {
       serve(rowsOf(length, [1]))
       await vi.advanceTimersByTimeAsync(0)
@@ -283,7 +414,9 @@ describe('values that rows share', () => {
       serve([[1, 2, 3, 4]], rate)
       await vi.advanceTimersByTimeAsync(0)
     }
-    expect(asked.slice(-2).map(({ inputs }) => inputs[1])).toEqual([16000, 8000].map((rate) => ({ name: 'rate', shape: [], batchAxis: -1, elements: [rate] })))
+    expect(asked.slice(-2).map(({ inputs }) => inputs[1])).toEqual(
+      [16000, 8000].map((rate) => ({ name: 'rate', shape: [], batchAxis: -1, elements: [rate] })),
+    )
     expect([whole(4, 16000n), whole(4, 8000n), whole(4, 4000n)]).toEqual([false, true, true])
     expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
   })
@@ -328,13 +461,33 @@ describe('a model of which it stays unknown', () => {
       serve([1, 2, 3].map((value) => [value, round, 2, value]))
       await vi.advanceTimersByTimeAsync(1000)
     }
-    expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', how: 'unknown', node: "Odd 'odd'", reason: expect.stringContaining("output 'y' is the same") })
-    expect(warn.mock.calls).toEqual([[expect.stringMatching(/settles it: two or more different warm-up samples.*maxBatchSize/), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
+    expect(joining.metadata.joining).toMatchObject({
+      rows: 'unknown',
+      how: 'unknown',
+      node: "Odd 'odd'",
+      reason: expect.stringContaining("output 'y' is the same"),
+    })
+    expect(warn.mock.calls).toEqual([
+      [
+        expect.stringMatching(/settles it: two or more different warm-up samples.*maxBatchSize/),
+        { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' },
+      ],
+    ])
   })
 
   it.each<[string, ModelSetup, (at: number) => number[], RegExp]>([
-    ['equal requests', {}, () => [1, 2, 3, 4], /settles it: two or more different warm-up samples.*maxBatchSize/],
-    ['requests of changing lengths', { length: 'T' }, (at) => Array<number>(at + 1).fill(1), /settles it: lengths.*dims.*warm-up samples.*maxBatchSize/],
+    [
+      'equal requests',
+      {},
+      () => [1, 2, 3, 4],
+      /settles it: two or more different warm-up samples.*maxBatchSize/,
+    ],
+    [
+      'requests of changing lengths',
+      { length: 'T' },
+      (at) => Array<number>(at + 1).fill(1),
+      /settles it: lengths.*dims.*warm-up samples.*maxBatchSize/,
+    ],
   ])('is warned about after a while of %s', async (_, setup, request, expected) => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const { check, session, learnt, serve } = await model(identity, 0.01, setup)
@@ -346,13 +499,18 @@ describe('a model of which it stays unknown', () => {
       serve([request(at)])
       await vi.advanceTimersByTimeAsync(0)
     }
-    expect(warn.mock.calls).toEqual([[expect.stringMatching(expected), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
+    expect(warn.mock.calls).toEqual([
+      [expect.stringMatching(expected), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }],
+    ])
   })
 
   it('is not warned about where requests are not to be run', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const { joining } = await model(identity, 0.01, { config: { checkRows: false } })
-    expect([joining.undecided, (await model(identity, 0.01, { length: 'T', config: { checkRows: false } })).joining.undecided]).toEqual([false, true]) // lengths may settle it still
+    expect([
+      joining.undecided,
+      (await model(identity, 0.01, { length: 'T', config: { checkRows: false } })).joining.undecided,
+    ]).toEqual([false, true]) // lengths may settle it still
     expect(joining.metadata.joining.rows).toBe('unknown')
     expect(warn).not.toHaveBeenCalled()
   })

@@ -8,20 +8,32 @@ import { ortForm } from '../support/ort-form.ts'
 import type { Samples } from '../support/plain.ts'
 import { until } from '../support/until.ts'
 
-const ids = (...values: number[]): Samples => ({ x: { type: 'int64', dims: [values.length], data: BigInt64Array.from(values, BigInt) } })
+const ids = (...values: number[]): Samples => ({
+  x: { type: 'int64', dims: [values.length], data: BigInt64Array.from(values, BigInt) },
+})
 /** Without its graph, which would settle some of it. */
-const open = async (path: string, config = {}) => load(ownEngine({ cpuWorkers: 1 }), await ortForm(path), config)
+const open = async (path: string, config = {}) =>
+  load(ownEngine({ cpuWorkers: 1 }), await ortForm(path), config)
 const several = [ids(1003), ids(1040), ids(1011)]
 const runs = (model: Model) => model.stats().executionCount
 
 describe('a model that no made-up row can be run on', () => {
   it('is served alone until its first requests have shown that rows are independent, then joined', async () => {
     const model = await open(farIds().path)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining('the model does not run on rows that were made up') } })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 0,
+      joining: {
+        rows: 'unknown',
+        reason: expect.stringContaining('the model does not run on rows that were made up'),
+      },
+    })
     await matchesPlain(model, several)
     expect(runs(model)).toBe(3)
     await decided(model)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', largestDifference: 0 } })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 32,
+      joining: { rows: 'independent', largestDifference: 0 },
+    })
     await matchesPlain(model, [ids(1005), ids(1006, 1001), ids(1049)])
     expect(runs(model)).toBe(4)
     expect(batchSizes(model)).toEqual([1, 4])
@@ -31,7 +43,10 @@ describe('a model that no made-up row can be run on', () => {
     const model = await open(farIdsSummed().path)
     await matchesPlain(model, several)
     await decided(model)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', reason: expect.stringContaining("output 'y'") } })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 0,
+      joining: { rows: 'dependent', reason: expect.stringContaining("output 'y'") },
+    })
     await matchesPlain(model, several)
     expect(runs(model)).toBe(6)
   })
@@ -54,10 +69,20 @@ describe('a model that no made-up row can be run on', () => {
 
   it('stays undecided while an input is the same in all of them', async () => {
     const model = await open(farIdsOfKinds().path)
-    const of = (kind: number) => several.map((request): Samples => ({ ...request, kind: { type: 'int64', dims: [1], data: BigInt64Array.of(BigInt(kind)) } }))
+    const of = (kind: number) =>
+      several.map((request): Samples => ({
+        ...request,
+        kind: { type: 'int64', dims: [1], data: BigInt64Array.of(BigInt(kind)) },
+      }))
     await matchesPlain(model, of(0))
     await until(() => model.metadata.joining.reason.includes('same in all'))
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining("input 'kind' was the same in all requests that were compared") } })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 0,
+      joining: {
+        rows: 'unknown',
+        reason: expect.stringContaining("input 'kind' was the same in all requests that were compared"),
+      },
+    })
     await matchesPlain(model, [of(0)[1]!, of(1)[0]!, of(0)[2]!])
     await decided(model)
     expect(model.metadata.joining.rows).toBe('dependent')
@@ -76,7 +101,8 @@ describe('a model that no made-up row can be run on', () => {
       }
     }
     const model = await open(farIds().path)
-    const given = (data: BigInt64Array) => model.infer({ x: { type: 'int64', dims: [1], data } as unknown as Tensor })
+    const given = (data: BigInt64Array) =>
+      model.infer({ x: { type: 'int64', dims: [1], data } as unknown as Tensor })
     const ids = [1003n, 1040n, 1011n]
     const answers = await Promise.all(ids.map((id) => given(Strange.of(id))))
     expect(answers).toEqual(await Promise.all(ids.map((id) => given(BigInt64Array.of(id)))))
@@ -93,7 +119,10 @@ describe('a model that no made-up row can be run on', () => {
   it('is left undecided after some trials in which all answers were the same', async () => {
     const model = await open(farIdsIgnored().path)
     for (let round = 0; round < 6; round++) {
-      await matchesPlain(model, [0, 1, 2].map((index) => ids(1000 + 3 * round + index)))
+      await matchesPlain(
+        model,
+        [0, 1, 2].map((index) => ids(1000 + 3 * round + index)),
+      )
       await new Promise((resolve) => setTimeout(resolve, 20)) // so that a trial is over
     }
     await until(() => model.metadata.joining.reason.includes("output 'y' is the same"))
@@ -124,10 +153,17 @@ describe('a declared model that no made-up row can be run on', () => {
     const note = (warning: Error) => void (warning.name === 'ZerohopWarning' && seen.push(warning))
     process.on('warning', note)
     onTestFinished(() => void process.off('warning', note))
-    const model = await open(farIdsSummed().path, { maxBatchSize: 8, dynamicBatching: { holdUntilQueued: 3 } })
-    expect(model.metadata).toMatchObject({ maxBatchSize: 8, joining: { rows: 'declared', largestDifference: null } })
+    const model = await open(farIdsSummed().path, {
+      maxBatchSize: 8,
+      dynamicBatching: { holdUntilQueued: 3 },
+    })
+    expect(model.metadata).toMatchObject({
+      maxBatchSize: 8,
+      joining: { rows: 'declared', largestDifference: null },
+    })
     expect(seen).toEqual([])
-    const feeds = () => several.map(({ x }) => ({ x: new Tensor('int64', (x!.data as BigInt64Array).slice(), x!.dims) }))
+    const feeds = () =>
+      several.map(({ x }) => ({ x: new Tensor('int64', (x!.data as BigInt64Array).slice(), x!.dims) }))
     await Promise.all(feeds().map((request) => model.infer(request)))
     expect(batchSizes(model)).toEqual([3])
     await until(() => seen.length > 0)

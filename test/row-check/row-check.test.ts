@@ -19,7 +19,9 @@ const together = (count: number) => ({ dynamicBatching: { holdUntilQueued: count
 /** Kernels for more rows sum in another order; what is no float32, or not a number, has to be the same to the bit. */
 const sameRows: typeof expectSame = (received, expected) => {
   const tensors = Object.values(expected)
-  const finite = tensors.every(({ type, data }) => type === 'float32' && (data as Float32Array).every(Number.isFinite))
+  const finite = tensors.every(
+    ({ type, data }) => type === 'float32' && (data as Float32Array).every(Number.isFinite),
+  )
   if (finite) expectClose(received, expected)
   else expectSame(received, expected)
 }
@@ -63,7 +65,9 @@ describe('rows that do not depend on each other are found, and requests are join
 describe('rows that do not depend on each other are found by running where there is no graph', () => {
   it.each(independentRows().map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
     const model = await load(engine, await ortForm(graph.path))
-    const isOpen = model.metadata.inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim === 'string'))
+    const isOpen = model.metadata.inputs.some(({ shape }) =>
+      shape.slice(1).some((dim) => typeof dim === 'string'),
+    )
     // What lengths they have only requests show, and what has other lengths than those that were made up is not joined before.
     if (isOpen) await alone(model, requestsOf(graph, [1, 1, 1]))
     expect(await decided(model)).toMatchObject({ rows: 'independent', how: 'checked' })
@@ -84,7 +88,11 @@ describe('networks', () => {
   it('a perceptron', async () => {
     const model = await load(engine, models.mlp(), together(3))
     expect((await decided(model)).rows).toBe('independent')
-    await matchesPlain(model, [1, 2, 1].map((count) => ({ input: noise([count, 64]) })), { same: sameRows })
+    await matchesPlain(
+      model,
+      [1, 2, 1].map((count) => ({ input: noise([count, 64]) })),
+      { same: sameRows },
+    )
     expect(largestBatch(model)).toBe(4)
   })
 
@@ -92,7 +100,11 @@ describe('networks', () => {
     const model = await load(engine, sharedPath('models/squeezenet/model.onnx'), together(3))
     expect((await decided(model)).rows).toBe('independent')
     const [input] = model.metadata.inputs
-    await matchesPlain(model, [1, 2, 1].map((count) => ({ [input!.name]: noise([count, 3, 224, 224]) })), { same: sameRows })
+    await matchesPlain(
+      model,
+      [1, 2, 1].map((count) => ({ [input!.name]: noise([count, 3, 224, 224]) })),
+      { same: sameRows },
+    )
     expect(largestBatch(model)).toBe(4)
   })
 })

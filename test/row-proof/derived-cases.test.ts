@@ -15,12 +15,15 @@ describe('cases derived from the operator cases', () => {
     let proved = 0
     for (const { text, graph } of cases) {
       for (const { name } of graph.outputs) {
-        const axes = (['all', 'none'] as const).map((known) => provedAxis(graph, name, known)).filter((axis) => axis !== null)
+        const axes = (['all', 'none'] as const)
+          .map((known) => provedAxis(graph, name, known))
+          .filter((axis) => axis !== null)
         proved += axes.length
         for (const batchAxis of new Set(axes)) {
           const truth = await truthOf({ ...graph, outputs: [{ name, batchAxis }] })
           // Another output may be why a run fails.
-          if (truth.answer === 'differs' && !(graph.outputs.length > 1 && isOfFailure(truth))) wrong.push(`${text}\n-> ${name} ${batchAxis}: ${truth.where}`)
+          if (truth.answer === 'differs' && !(graph.outputs.length > 1 && isOfFailure(truth)))
+            wrong.push(`${text}\n-> ${name} ${batchAxis}: ${truth.where}`)
         }
       }
     }

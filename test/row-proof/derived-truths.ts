@@ -23,8 +23,10 @@ export async function truthsOf(texts: readonly string[]): Promise<DerivedTruth[]
   const file = join(mkdtempSync(join(tmpdir(), 'derived-')), 'texts.json')
   writeFileSync(file, JSON.stringify(texts))
   const all: DerivedTruth[] = []
-  for (let next = 0; next < texts.length; ) {
-    const child = fork(fileURLToPath(import.meta.url), ['derived', file, String(next)], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+  for (let next = 0; next < texts.length;) {
+    const child = fork(fileURLToPath(import.meta.url), ['derived', file, String(next)], {
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    })
     child.on('message', (message) => {
       const { index, truths } = message as Done
       all.push(...truths.map((each) => ({ text: texts[index]!, ...each })))

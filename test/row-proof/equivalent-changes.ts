@@ -10,32 +10,102 @@ interface EquivalentChange {
 /** By file, below src/row-proof. */
 export const equivalentChanges: Readonly<Record<string, readonly EquivalentChange[]>> = {
   'dims.ts': [
-    { line: "if (unknown.name.length > longestName) notFollowed('a dimension is computed in too many steps')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' },
-    { line: "if (termsOf(a).length * termsOf(b).length > mostTerms) notFollowed('a dimension is computed in too many steps')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' },
+    {
+      line: "if (unknown.name.length > longestName) notFollowed('a dimension is computed in too many steps')",
+      changes: ['check dropped'],
+      why: 'a limit of time: limits.test.ts',
+    },
+    {
+      line: "if (termsOf(a).length * termsOf(b).length > mostTerms) notFollowed('a dimension is computed in too many steps')",
+      changes: ['check dropped'],
+      why: 'a limit of time: limits.test.ts',
+    },
   ],
   'rules/recurrent.ts': [
-    { line: 'const value = op.optional(2)', changes: ['any value taken as data'], why: 'it is left out where keys and values are packed, which ONNX Runtime does on GPUs alone' },
-    { line: "if (op.inputs.slice(from).some((value) => value !== null)) notFollowed('its further inputs are not followed')", changes: ['check dropped'], why: 'they share a buffer with what is kept, which onnxruntime-node does not do, so that no run says what is true' },
+    {
+      line: 'const value = op.optional(2)',
+      changes: ['any value taken as data'],
+      why: 'it is left out where keys and values are packed, which ONNX Runtime does on GPUs alone',
+    },
+    {
+      line: "if (op.inputs.slice(from).some((value) => value !== null)) notFollowed('its further inputs are not followed')",
+      changes: ['check dropped'],
+      why: 'they share a buffer with what is kept, which onnxruntime-node does not do, so that no run says what is true',
+    },
   ],
   'rules/reductions.ts': [
-    { line: 'return tensor(type, shape, { rows: of.rows && { ...of.rows, axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length } })', changes: ['comparison off by one'], why: 'the axis of the rows is none of those that are reduced' },
-    { line: "apart(of, [of.shape.length - 1], 'norms entries')", changes: ['check dropped'], why: 'gamma has a given length, so that rows there fit just one number of them' },
-    { line: "if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')", changes: ['check dropped'], why: 'ONNX Runtime opens no model with such a node on the CPU' },
-    { line: "apart(of, [of.shape.length - 1, of.shape.length - 2], 'inverts a matrix')", changes: ['check dropped'], why: 'rows within its matrices end the process' },
+    {
+      line: 'return tensor(type, shape, { rows: of.rows && { ...of.rows, axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length } })',
+      changes: ['comparison off by one'],
+      why: 'the axis of the rows is none of those that are reduced',
+    },
+    {
+      line: "apart(of, [of.shape.length - 1], 'norms entries')",
+      changes: ['check dropped'],
+      why: 'gamma has a given length, so that rows there fit just one number of them',
+    },
+    {
+      line: "if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')",
+      changes: ['check dropped'],
+      why: 'ONNX Runtime opens no model with such a node on the CPU',
+    },
+    {
+      line: "apart(of, [of.shape.length - 1, of.shape.length - 2], 'inverts a matrix')",
+      changes: ['check dropped'],
+      why: 'rows within its matrices end the process',
+    },
   ],
   'rules/learning.ts': [
-    { line: 'const of = op.data(0)', changes: ['any value taken as data'], why: 'of the operators of texts, and of ZipMap, whose scores are floats of two dimensions: nothing that counts rows comes so far' },
-    { line: "if (of.rows === null) return { kind: 'list', items: null, byRow: false }", changes: ['comparison turned'], why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts' },
-    { line: "return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : meets('its maps are not one for each row')", changes: ['check dropped', 'comparison turned', 'comparison turned 2'], why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts' },
-    { line: "if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')", changes: ['check dropped', 'comparison turned'], why: 'ONNX Runtime opens no model that gives it more than one row of words' },
-    { line: "'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),", changes: ['comparison turned', 'any value taken as data'], why: 'onnxruntime-node has no kernel of it' },
-    { line: "'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),", changes: ['comparison turned'], why: 'onnxruntime-node has no kernel of it' },
+    {
+      line: 'const of = op.data(0)',
+      changes: ['any value taken as data'],
+      why: 'of the operators of texts, and of ZipMap, whose scores are floats of two dimensions: nothing that counts rows comes so far',
+    },
+    {
+      line: "if (of.rows === null) return { kind: 'list', items: null, byRow: false }",
+      changes: ['comparison turned'],
+      why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts',
+    },
+    {
+      line: "return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : meets('its maps are not one for each row')",
+      changes: ['check dropped', 'comparison turned', 'comparison turned 2'],
+      why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts',
+    },
+    {
+      line: "if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')",
+      changes: ['check dropped', 'comparison turned'],
+      why: 'ONNX Runtime opens no model that gives it more than one row of words',
+    },
+    {
+      line: "'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),",
+      changes: ['comparison turned', 'any value taken as data'],
+      why: 'onnxruntime-node has no kernel of it',
+    },
+    {
+      line: "'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),",
+      changes: ['comparison turned'],
+      why: 'onnxruntime-node has no kernel of it',
+    },
   ],
   'rules/quantised.ts': [
-    { line: 'const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))', changes: ['any value taken as data'], why: 'these numbers have 8 bits: places and numbers of rows are followed in no type that small' },
-    { line: 'const of = op.data(0)', changes: ['any value taken as data'], why: 'of QLinearSoftmax alone, whose numbers have 8 bits: places and numbers of rows are followed in no type that small' },
+    {
+      line: 'const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))',
+      changes: ['any value taken as data'],
+      why: 'these numbers have 8 bits: places and numbers of rows are followed in no type that small',
+    },
+    {
+      line: 'const of = op.data(0)',
+      changes: ['any value taken as data'],
+      why: 'of QLinearSoftmax alone, whose numbers have 8 bits: places and numbers of rows are followed in no type that small',
+    },
   ],
-  'followed-values.ts': [{ line: 'if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)', changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
+  'followed-values.ts': [
+    {
+      line: 'if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)',
+      changes: ['check dropped'],
+      why: 'a limit of time: limits.test.ts',
+    },
+  ],
   'operation.ts': [
     {
       line: 'if (rows.axis !== axis) meets(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
@@ -50,10 +120,26 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
   ],
   'prove-rows.ts': [
     { line: 'Identity', changes: ['rule lets all through'], why: 'it does so rightly' },
-    ...['OptionalGetElement', 'Optional'].map((line) => ({ line, changes: ['rule lets all through'], why: 'an optional value is followed as what it holds' })),
-    ...['ai.onnx.ml:Binarizer', 'ai.onnx.ml:CategoryMapper'].map((line) => ({ line, changes: ['rule lets all through'], why: 'it makes a value of each value, and takes no type that holds places or numbers of rows' })),
-    ...['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'com.microsoft:IsAllFinite'].map((line) => ({ line, changes: ['rule lets all through'], why: 'onnxruntime-node has no kernel, or gives no tensor, so that no run says what is true' })),
-    { line: 'com.microsoft:Inverse', changes: ['rule lets all through'], why: 'rows within its matrices end the process' },
+    ...['OptionalGetElement', 'Optional'].map((line) => ({
+      line,
+      changes: ['rule lets all through'],
+      why: 'an optional value is followed as what it holds',
+    })),
+    ...['ai.onnx.ml:Binarizer', 'ai.onnx.ml:CategoryMapper'].map((line) => ({
+      line,
+      changes: ['rule lets all through'],
+      why: 'it makes a value of each value, and takes no type that holds places or numbers of rows',
+    })),
+    ...['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'com.microsoft:IsAllFinite'].map((line) => ({
+      line,
+      changes: ['rule lets all through'],
+      why: 'onnxruntime-node has no kernel, or gives no tensor, so that no run says what is true',
+    })),
+    {
+      line: 'com.microsoft:Inverse',
+      changes: ['rule lets all through'],
+      why: 'rows within its matrices end the process',
+    },
     {
       line: "if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')",
       changes: ['check dropped'],
@@ -62,7 +148,7 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
   ],
   'rules/movement.ts': [
     {
-      line: 'const within = (place: Dim, least: number, most: Dim) => (typeof place === \'number\' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))',
+      line: "const within = (place: Dim, least: number, most: Dim) => (typeof place === 'number' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))",
       changes: ['comparison off by one 2'],
       why: 'what is that far from 0 is not 0',
     },
@@ -84,5 +170,11 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'what a rule does not ask for is checked to be the same for all rows behind it, and said in other words',
     },
   ],
-  'rules/graphs.ts': [{ line: "if (dim / length > mostElements) return notFollowed('it makes too many parts')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
+  'rules/graphs.ts': [
+    {
+      line: "if (dim / length > mostElements) return notFollowed('it makes too many parts')",
+      changes: ['check dropped'],
+      why: 'a limit of time: limits.test.ts',
+    },
+  ],
 }

@@ -1,7 +1,14 @@
 import { attribute, float, type AttributeValue } from '../models/attribute.ts'
 import { constant, tensor } from '../models/builder.ts'
 import { elementTypeCode, type ElementType } from '../models/element-type.ts'
-import { encodeModel, type FunctionProto, type GraphProto, type NodeProto, type TensorProto, type TypeProto } from '../models/proto.ts'
+import {
+  encodeModel,
+  type FunctionProto,
+  type GraphProto,
+  type NodeProto,
+  type TensorProto,
+  type TypeProto,
+} from '../models/proto.ts'
 import { mulberry32, type Random } from '../models/random.ts'
 
 /**
@@ -53,7 +60,8 @@ export function parseGraph(text: string): GraphText {
   return new GraphParser(text).parse()
 }
 
-const token = /\s*(\.\.|->|'[^']*'|-?\d+(?:\.\d+)?(?:e-?\d+)?|-?inf\b|nan\b|[A-Za-z_][\w]*(?:\.[A-Za-z]\w*)?|[^\s])/y
+const token =
+  /\s*(\.\.|->|'[^']*'|-?\d+(?:\.\d+)?(?:e-?\d+)?|-?inf\b|nan\b|[A-Za-z_][\w]*(?:\.[A-Za-z]\w*)?|[^\s])/y
 
 /** Numbers or strings as they were written; without brackets no dims. */
 interface Listed {
@@ -76,9 +84,14 @@ class GraphParser {
 
   constructor(text: string) {
     this.#text = text
-    const lines = text.replaceAll(/#.*$/gm, '').trim().replaceAll(/[ \t]*\n\s*/g, '\n').replaceAll('\n', ';')
+    const lines = text
+      .replaceAll(/#.*$/gm, '')
+      .trim()
+      .replaceAll(/[ \t]*\n\s*/g, '\n')
+      .replaceAll('\n', ';')
     token.lastIndex = 0
-    for (let found = token.exec(lines); found !== null; found = token.exec(lines)) this.#tokens.push(found[1]!)
+    for (let found = token.exec(lines); found !== null; found = token.exec(lines))
+      this.#tokens.push(found[1]!)
   }
 
   parse(): GraphText {
@@ -102,9 +115,16 @@ class GraphParser {
       ...(this.#functions.length > 0 ? [{ domain: 'local', version: 1 }] : []),
     ]
     const functions = this.#functions.map((one) => ({ ...one, opsetImport: opsetImport }))
-    const encode = (graph: GraphProto) => encodeModel({ irVersion: 10, producerName: 'test', graph, opsetImport, metadataProps: [], functions })
+    const encode = (graph: GraphProto) =>
+      encodeModel({ irVersion: 10, producerName: 'test', graph, opsetImport, metadataProps: [], functions })
     const called = functions.flatMap(({ node }) => node)
-    return { model: encode(main), withoutDeadEnds: () => encode({ ...main, node: reached(main).toReversed() }), inputs: this.#inputs, outputs, operators: [...reached(main), ...called].flatMap(operatorsOf) }
+    return {
+      model: encode(main),
+      withoutDeadEnds: () => encode({ ...main, node: reached(main).toReversed() }),
+      inputs: this.#inputs,
+      outputs,
+      operators: [...reached(main), ...called].flatMap(operatorsOf),
+    }
   }
 
   #version(text: string): void {
@@ -166,11 +186,19 @@ class GraphParser {
     while (/^[a-z]/i.test(this.#peek()) && this.#tokens[this.#at + 1] === '=' && !this.#isLineStart()) {
       const name = this.#next()
       this.#expect('=')
-      if (this.#take('$')) attributes.push({ name, type: this.#typeCode(this.#next()), refAttrName: this.#next() })
+      if (this.#take('$'))
+        attributes.push({ name, type: this.#typeCode(this.#next()), refAttrName: this.#next() })
       else attributes.push(attribute(name, this.#attributeValue()))
     }
     const output = names ?? [this.#fresh()]
-    this.#graph.node.push({ name: `${opType}_${this.#fresh()}`, opType, ...(domain && { domain }), input, output: output.map((name) => (name === '_' ? '' : name)), attribute: attributes })
+    this.#graph.node.push({
+      name: `${opType}_${this.#fresh()}`,
+      opType,
+      ...(domain && { domain }),
+      input,
+      output: output.map((name) => (name === '_' ? '' : name)),
+      attribute: attributes,
+    })
     return output
   }
 
@@ -180,7 +208,10 @@ class GraphParser {
   }
 
   #typeCode(name: string): number {
-    return { float: 1, int: 2, string: 3, floats: 6, ints: 7, strings: 8 }[name] ?? this.#fail(`no type of attributes: ${name}`)
+    return (
+      { float: 1, int: 2, string: 3, floats: 6, ints: 7, strings: 8 }[name] ??
+      this.#fail(`no type of attributes: ${name}`)
+    )
   }
 
   #attributeValue(): AttributeValue {
@@ -210,7 +241,11 @@ class GraphParser {
       }
     }
     while (!this.#take('->')) if (!this.#take(';')) this.#line()
-    do graph.output.push({ name: this.#ownOutput(graph, this.#next()), type: this.#peek() in elementTypeCode ? this.#type() : {} })
+    do
+      graph.output.push({
+        name: this.#ownOutput(graph, this.#next()),
+        type: this.#peek() in elementTypeCode ? this.#type() : {},
+      })
     while (this.#take(','))
     this.#expect('}')
     this.#graphs.pop()
@@ -225,7 +260,11 @@ class GraphParser {
 
   /** A body's outputs are made in it: what comes from outside, or is an input, goes through Identity. */
   #ownOutput(graph: GraphProto, name: string): string {
-    if (graph.node.some(({ output }) => output.includes(name)) && !graph.output.some((other) => other.name === name)) return name
+    if (
+      graph.node.some(({ output }) => output.includes(name)) &&
+      !graph.output.some((other) => other.name === name)
+    )
+      return name
     return this.#node('Identity', [name])[0]!
   }
 
@@ -240,8 +279,25 @@ class GraphParser {
       this.#take(',')
     }
     const graph = this.#body()
-    const node = [...graph.initializer.map(({ name: output, ...value }) => ({ name: `Constant_${output}`, opType: 'Constant', input: [], output: [output!], attribute: [attribute('value', value as TensorProto)] })), ...graph.node]
-    this.#functions.push({ name: name.slice(name.indexOf('.') + 1), domain: 'local', input, output: graph.output.map((output) => output.name), attribute: attributes, node, opsetImport: [] })
+    const node = [
+      ...graph.initializer.map(({ name: output, ...value }) => ({
+        name: `Constant_${output}`,
+        opType: 'Constant',
+        input: [],
+        output: [output!],
+        attribute: [attribute('value', value as TensorProto)],
+      })),
+      ...graph.node,
+    ]
+    this.#functions.push({
+      name: name.slice(name.indexOf('.') + 1),
+      domain: 'local',
+      input,
+      output: graph.output.map((output) => output.name),
+      attribute: attributes,
+      node,
+      opsetImport: [],
+    })
   }
 
   #input(name = this.#fresh('in')): string {
@@ -258,7 +314,14 @@ class GraphParser {
     const isFloat = type.startsWith('float')
     const [least, most] = range ?? (isFloat ? [-1, 1] : [0, 3])
     const one = () => least + this.#random() * (most - least)
-    this.#graph.initializer.push(constant(name, type, sizes, Array.from({ length: count }, () => (isFloat ? one() : Math.floor(one())))))
+    this.#graph.initializer.push(
+      constant(
+        name,
+        type,
+        sizes,
+        Array.from({ length: count }, () => (isFloat ? one() : Math.floor(one()))),
+      ),
+    )
     return name
   }
 
@@ -287,7 +350,12 @@ class GraphParser {
 
   #tensor(name: string, type?: ElementType): TensorProto {
     const { values, isFloat, dims } = this.#list()
-    return constant(name, type ?? (typeof values[0] === 'string' ? 'string' : isFloat ? 'float32' : 'int64'), dims, values as number[])
+    return constant(
+      name,
+      type ?? (typeof values[0] === 'string' ? 'string' : isFloat ? 'float32' : 'int64'),
+      dims,
+      values as number[],
+    )
   }
 
   /** A number or a string, or lists of them. */
@@ -305,7 +373,11 @@ class GraphParser {
       items.push(this.#list())
       this.#take(',')
     }
-    return { values: items.flatMap(({ values }) => values), isFloat: items.some(({ isFloat }) => isFloat), dims: [items.length, ...(items[0]?.dims ?? [])] }
+    return {
+      values: items.flatMap(({ values }) => values),
+      isFloat: items.some(({ isFloat }) => isFloat),
+      dims: [items.length, ...(items[0]?.dims ?? [])],
+    }
   }
 
   #rows(last: readonly string[]): GraphOutput[] {
@@ -362,7 +434,12 @@ function reached(graph: GraphProto): NodeProto[] {
 }
 
 function namesUsed(node: NodeProto): string[] {
-  return [...node.input, ...node.attribute.flatMap(({ g }) => (g ? [...g.node.flatMap(namesUsed), ...g.output.map(({ name }) => name)] : []))]
+  return [
+    ...node.input,
+    ...node.attribute.flatMap(({ g }) =>
+      g ? [...g.node.flatMap(namesUsed), ...g.output.map(({ name }) => name)] : [],
+    ),
+  ]
 }
 
 function operatorsOf({ opType, domain, attribute: attributes }: NodeProto): string[] {

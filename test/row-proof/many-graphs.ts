@@ -15,7 +15,9 @@ import { refutes, truthOf } from './truth.ts'
  *
  * Exit code 1 where a proof is refuted; the graph, as text and as a model, is kept in a folder that is printed.
  */
-const { values } = parseArgs({ options: { graphs: { type: 'string', default: '1000' }, seed: { type: 'string', default: '1' } } })
+const { values } = parseArgs({
+  options: { graphs: { type: 'string', default: '1000' }, seed: { type: 'string', default: '1' } },
+})
 const first = Number(values.seed)
 const total = Number(values.graphs)
 
@@ -32,7 +34,10 @@ class Tally {
 
   /** The largest first. */
   toString(): string {
-    return [...this.#counts].sort((a, b) => b[1] - a[1]).map(([key, count]) => `${key} ${count}`).join(', ')
+    return [...this.#counts]
+      .sort((a, b) => b[1] - a[1])
+      .map(([key, count]) => `${key} ${count}`)
+      .join(', ')
   }
 }
 
@@ -69,7 +74,10 @@ for (let seed = first; seed < first + total; seed++) {
     writeFileSync(join(folder, `${seed}.onnx`), graph.model)
     console.log(`refuted: seed ${seed}, ${truth.where}\n${text}\n`)
   }
-  if ((seed - first + 1) % 1000 === 0) console.error(`${seed - first + 1} graphs, ${Math.round((performance.now() - begin) / 1000)} s, ${refuted} refuted`)
+  if ((seed - first + 1) % 1000 === 0)
+    console.error(
+      `${seed - first + 1} graphs, ${Math.round((performance.now() - begin) / 1000)} s, ${refuted} refuted`,
+    )
 }
 
 const seldom = Object.keys(rules).filter((operator) => proofs.of(operator) < 50)

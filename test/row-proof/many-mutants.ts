@@ -21,14 +21,27 @@ import { openGraph, refutes, truthOf } from './truth.ts'
  *
  * They run in a process of their own, as some end it. Exit code 1 where a proof is refuted; the files are kept in a folder that is printed.
  */
-const { values } = parseArgs({ options: { mutants: { type: 'string', default: '10000' }, seed: { type: 'string', default: '1' }, folder: { type: 'string' } } })
+const { values } = parseArgs({
+  options: {
+    mutants: { type: 'string', default: '10000' },
+    seed: { type: 'string', default: '1' },
+    folder: { type: 'string' },
+  },
+})
 const total = Number(values.mutants)
 const first = Number(values.seed)
 
 /** How long one mutant may take, in milliseconds: a loop may have become endless. */
 const patience = 30_000
 
-type Report = 'begins' | 'not proved' | 'proved, and refused' | 'proved, and of other inputs' | 'proved, and cannot run' | 'proved' | 'refuted'
+type Report =
+  | 'begins'
+  | 'not proved'
+  | 'proved, and refused'
+  | 'proved, and of other inputs'
+  | 'proved, and cannot run'
+  | 'proved'
+  | 'refuted'
 
 if (values.folder === undefined) await runAll()
 else await runHere(values.folder)
@@ -38,17 +51,22 @@ async function runAll(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'row-proof-mutants-'))
   const tally = new Map<string, number>()
   const count = (what: string) => tally.set(what, (tally.get(what) ?? 0) + 1)
-  for (let seed = first; seed < first + total; ) {
+  for (let seed = first; seed < first + total;) {
     seed = await new Promise<number>((resolve) => {
       let at = seed
-      const child = fork(fileURLToPath(import.meta.url), ['--folder', folder, '--seed', String(seed), '--mutants', String(first + total - seed)], { stdio: ['ignore', 'inherit', 'ignore', 'ipc'] })
+      const child = fork(
+        fileURLToPath(import.meta.url),
+        ['--folder', folder, '--seed', String(seed), '--mutants', String(first + total - seed)],
+        { stdio: ['ignore', 'inherit', 'ignore', 'ipc'] },
+      )
       let watch = setTimeout(() => child.kill('SIGKILL'), patience)
       child.on('message', ([index, report]: [number, Report]) => {
         clearTimeout(watch)
         watch = setTimeout(() => child.kill('SIGKILL'), patience)
         at = index
         if (report !== 'begins') count(report)
-        if (report !== 'begins' && (index - first + 1) % 10_000 === 0) console.error(`${index - first + 1} mutants: ${shown(tally)}`)
+        if (report !== 'begins' && (index - first + 1) % 10_000 === 0)
+          console.error(`${index - first + 1} mutants: ${shown(tally)}`)
       })
       child.on('exit', (code) => {
         clearTimeout(watch)
@@ -57,12 +75,17 @@ async function runAll(): Promise<void> {
       })
     })
   }
-  console.log(`${total} mutants from seed ${first}: ${shown(tally)}${tally.has('refuted') ? ` (in ${folder})` : ''}`)
+  console.log(
+    `${total} mutants from seed ${first}: ${shown(tally)}${tally.has('refuted') ? ` (in ${folder})` : ''}`,
+  )
   process.exitCode = tally.has('refuted') ? 1 : 0
 }
 
 function shown(tally: ReadonlyMap<string, number>): string {
-  return [...tally].sort((a, b) => b[1] - a[1]).map(([what, times]) => `${what} ${times}`).join(', ')
+  return [...tally]
+    .sort((a, b) => b[1] - a[1])
+    .map(([what, times]) => `${what} ${times}`)
+    .join(', ')
 }
 
 async function runHere(folder: string): Promise<void> {
@@ -86,7 +109,8 @@ function report(seed: number, what: Report): Promise<void> {
 
 async function judged(mutant: GraphText, seed: number, folder: string, text: string): Promise<Report> {
   const questions = (['all', 'none'] as const).map((known) => questionOf(mutant, known))
-  if (answerQuestions(() => readGraph(mutant.model), questions).at(-1)!.verdict !== 'proved') return 'not proved'
+  if (answerQuestions(() => readGraph(mutant.model), questions).at(-1)!.verdict !== 'proved')
+    return 'not proved'
   try {
     if (!(await hasInputs(mutant))) return 'proved, and of other inputs'
   } catch {
@@ -105,5 +129,17 @@ async function hasInputs({ model, inputs }: GraphText): Promise<boolean> {
   const session = await openGraph(model)
   const found = session.inputMetadata
   await session.release()
-  return found.length === inputs.length && inputs.every(({ name, type, dims }) => found.some((each) => each.name === name && each.isTensor && each.type === type && each.shape.length === dims.length && each.shape.every((size, axis) => typeof size === 'string' || size === dims[axis])))
+  return (
+    found.length === inputs.length &&
+    inputs.every(({ name, type, dims }) =>
+      found.some(
+        (each) =>
+          each.name === name &&
+          each.isTensor &&
+          each.type === type &&
+          each.shape.length === dims.length &&
+          each.shape.every((size, axis) => typeof size === 'string' || size === dims[axis]),
+      ),
+    )
+  )
 }

@@ -57,25 +57,75 @@ export function mutated(file: Uint8Array, random: Random): Uint8Array {
   const messages = all(model)
   // What decides is mostly in these.
   const deciding = messages.filter(({ name }) => name === 'attribute' || name === 'tensor' || name === 'node')
-  for (let left = 1 + Math.floor(random() * 3); left > 0; left--) change(one(random() < 0.5 && deciding.length > 0 ? deciding : messages, random), messages, random)
+  for (let left = 1 + Math.floor(random() * 3); left > 0; left--)
+    change(one(random() < 0.5 && deciding.length > 0 ? deciding : messages, random), messages, random)
   const bytes = written(model)
   if (random() < 0.03) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return random() < 0.01 ? bytes.subarray(0, Math.floor(random() * bytes.length)) : bytes
 }
 
 const one = <T>(list: readonly T[], random: Random): T => list[Math.floor(random() * list.length)]!
-const all = (message: Message): Message[] => [message, ...message.fields.flatMap(({ content }) => (Buffer.isBuffer(content) ? [] : all(content)))]
-const copyOf = (field: Field): Field => ({ ...field, content: Buffer.isBuffer(field.content) ? field.content : { ...field.content, fields: field.content.fields.map(copyOf) } })
+const all = (message: Message): Message[] => [
+  message,
+  ...message.fields.flatMap(({ content }) => (Buffer.isBuffer(content) ? [] : all(content))),
+]
+const copyOf = (field: Field): Field => ({
+  ...field,
+  content: Buffer.isBuffer(field.content)
+    ? field.content
+    : { ...field.content, fields: field.content.fields.map(copyOf) },
+})
 
-const numbers = [0n, 1n, 2n, 3n, 4n, 5n, 6n, 7n, 9n, 11n, 13n, -1n, -2n, 127n, 255n, 256n, 2n ** 31n, 2n ** 32n, 2n ** 32n + 1n, 2n ** 53n + 1n, 2n ** 63n]
-const texts = ['', '0', 'axis', 'value', 'ai.onnx', 'com.microsoft', 'local', 'Relu', 'Identity', 'Softmax', 'Constant', 't\0']
+const numbers = [
+  0n,
+  1n,
+  2n,
+  3n,
+  4n,
+  5n,
+  6n,
+  7n,
+  9n,
+  11n,
+  13n,
+  -1n,
+  -2n,
+  127n,
+  255n,
+  256n,
+  2n ** 31n,
+  2n ** 32n,
+  2n ** 32n + 1n,
+  2n ** 53n + 1n,
+  2n ** 63n,
+]
+const texts = [
+  '',
+  '0',
+  'axis',
+  'value',
+  'ai.onnx',
+  'com.microsoft',
+  'local',
+  'Relu',
+  'Identity',
+  'Softmax',
+  'Constant',
+  't\0',
+]
 
 function change(message: Message, messages: readonly Message[], random: Random): void {
   const { fields } = message
   const at = Math.floor(random() * (fields.length + 1))
   const field = fields[Math.min(at, fields.length - 1)]
   if (field === undefined) {
-    fields.push({ number: one(known[message.name], random), wire: 0, content: varint(one(numbers, random)), more: 0n, padding: 0 })
+    fields.push({
+      number: one(known[message.name], random),
+      wire: 0,
+      content: varint(one(numbers, random)),
+      more: 0n,
+      padding: 0,
+    })
     return
   }
   const changes: (() => void)[] = [
@@ -87,7 +137,10 @@ function change(message: Message, messages: readonly Message[], random: Random):
     () => {
       const second = copyOf(field)
       alter(second, messages, random)
-      Object.assign(second, one([{}, { wire: one([0, 1, 2, 3, 5], random) }, { more: 2n ** 32n }, { padding: 1 }], random))
+      Object.assign(
+        second,
+        one([{}, { wire: one([0, 1, 2, 3, 5], random) }, { more: 2n ** 32n }, { padding: 1 }], random),
+      )
       fields.splice(at, 0, second)
     },
     () => alter(field, messages, random),
@@ -114,14 +167,22 @@ function change(message: Message, messages: readonly Message[], random: Random):
       // A message in two parts, which protobuf merges.
       if (Buffer.isBuffer(field.content)) return
       const half = Math.floor(random() * (field.content.fields.length + 1))
-      const rest: Field = { ...field, content: { ...field.content, fields: field.content.fields.slice(half) } }
+      const rest: Field = {
+        ...field,
+        content: { ...field.content, fields: field.content.fields.slice(half) },
+      }
       field.content = { ...field.content, fields: field.content.fields.slice(0, half) }
       fields.splice(fields.indexOf(field) + 1, 0, rest)
     },
     () => {
       // Several numbers that are packed, or one of them.
-      if (field.wire === 0 && Buffer.isBuffer(field.content)) Object.assign(field, { wire: 2, content: Buffer.concat([field.content, varint(one(numbers, random))]) })
-      else if (field.wire === 2 && Buffer.isBuffer(field.content) && field.content.length > 0) Object.assign(field, { wire: 0, content: varint(BigInt(field.content[0]!)) })
+      if (field.wire === 0 && Buffer.isBuffer(field.content))
+        Object.assign(field, {
+          wire: 2,
+          content: Buffer.concat([field.content, varint(one(numbers, random))]),
+        })
+      else if (field.wire === 2 && Buffer.isBuffer(field.content) && field.content.length > 0)
+        Object.assign(field, { wire: 0, content: varint(BigInt(field.content[0]!)) })
     },
   ]
   one(changes, random)()
@@ -130,14 +191,29 @@ function change(message: Message, messages: readonly Message[], random: Random):
 function alter(field: Field, messages: readonly Message[], random: Random): void {
   if (!Buffer.isBuffer(field.content)) {
     const { name } = field.content
-    field.content = copyOf({ ...field, content: one(messages.filter((each) => each.name === name), random) ?? field.content }).content
+    field.content = copyOf({
+      ...field,
+      content:
+        one(
+          messages.filter((each) => each.name === name),
+          random,
+        ) ?? field.content,
+    }).content
     return
   }
   if (field.wire === 0) field.content = varint(one(numbers, random))
-  else if (field.wire !== 2) field.content.forEach((_, index, bytes) => (bytes[index] = one([0, 1, 63, 128, 255], random)))
+  else if (field.wire !== 2)
+    field.content.forEach((_, index, bytes) => (bytes[index] = one([0, 1, 63, 128, 255], random)))
   else {
-    const held = messages.flatMap(({ fields }) => fields).flatMap(({ wire, content }) => (wire === 2 && Buffer.isBuffer(content) ? [content] : []))
-    const kinds = [() => one(held, random), () => Buffer.from(one(texts, random)), () => Buffer.concat([field.content as Buffer, Buffer.from([one([0, 1, 0xfe, 0xff], random)])]), () => (field.content as Buffer).subarray(1)]
+    const held = messages
+      .flatMap(({ fields }) => fields)
+      .flatMap(({ wire, content }) => (wire === 2 && Buffer.isBuffer(content) ? [content] : []))
+    const kinds = [
+      () => one(held, random),
+      () => Buffer.from(one(texts, random)),
+      () => Buffer.concat([field.content as Buffer, Buffer.from([one([0, 1, 0xfe, 0xff], random)])]),
+      () => (field.content as Buffer).subarray(1),
+    ]
     field.content = one(kinds, random)()
   }
 }
@@ -174,20 +250,33 @@ function parsed(bytes: Buffer, name: MessageName): Message {
     at = from + length
     const content = Buffer.from(bytes.subarray(from, at))
     const inner: MessageName | undefined = (schema[name] as Readonly<Record<number, MessageName>>)[number]
-    fields.push({ number, wire, content: inner !== undefined && wire === 2 ? parsed(content, inner) : content, more: 0n, padding: 0 })
+    fields.push({
+      number,
+      wire,
+      content: inner !== undefined && wire === 2 ? parsed(content, inner) : content,
+      more: 0n,
+      padding: 0,
+    })
   }
   return { name, fields }
 }
 
 function written({ fields }: Message): Buffer {
-  return Buffer.concat(fields.flatMap(({ number, wire, content, more, padding }) => {
-    const bytes = Buffer.isBuffer(content) ? content : written(content)
-    const tag = varint(BigInt(number * 8 + wire) + more, padding)
-    if (wire === 2) return [tag, varint(BigInt(bytes.length), padding), bytes]
-    if (wire === 3) return [tag, bytes, varint(BigInt(number * 8 + 4))]
-    // Another wire type than before has as many bytes as it should have.
-    if (wire === 1 || wire === 5) return [tag, Buffer.concat([bytes, Buffer.alloc(8)]).subarray(0, wire === 1 ? 8 : 4)]
-    if (wire === 0 && (bytes.length === 0 || bytes.at(-1)! > 127 || bytes.subarray(0, -1).some((byte) => byte < 128))) return [tag, varint(BigInt(bytes[0] ?? 0))]
-    return [tag, bytes]
-  }))
+  return Buffer.concat(
+    fields.flatMap(({ number, wire, content, more, padding }) => {
+      const bytes = Buffer.isBuffer(content) ? content : written(content)
+      const tag = varint(BigInt(number * 8 + wire) + more, padding)
+      if (wire === 2) return [tag, varint(BigInt(bytes.length), padding), bytes]
+      if (wire === 3) return [tag, bytes, varint(BigInt(number * 8 + 4))]
+      // Another wire type than before has as many bytes as it should have.
+      if (wire === 1 || wire === 5)
+        return [tag, Buffer.concat([bytes, Buffer.alloc(8)]).subarray(0, wire === 1 ? 8 : 4)]
+      if (
+        wire === 0 &&
+        (bytes.length === 0 || bytes.at(-1)! > 127 || bytes.subarray(0, -1).some((byte) => byte < 128))
+      )
+        return [tag, varint(BigInt(bytes[0] ?? 0))]
+      return [tag, bytes]
+    }),
+  )
 }

@@ -25,7 +25,11 @@ describe('operator cases', () => {
   it.each(['all', 'none'] as const)('whose rows meet are never proved (dims known: %s)', (known) => {
     const meeting = allCases.filter(({ expected }) => expected === 'meets')
     expect(meeting.length).toBeGreaterThan(400)
-    expect(meeting.filter(({ text }) => proofOf(parseGraph(text), known).verdict === 'proved').map(({ text }) => text)).toEqual([])
+    expect(
+      meeting
+        .filter(({ text }) => proofOf(parseGraph(text), known).verdict === 'proved')
+        .map(({ text }) => text),
+    ).toEqual([])
   })
 
   it('whose rows meet are said to, with the node where they do', () => {
@@ -37,7 +41,9 @@ describe('operator cases', () => {
   })
 
   it('whose rows stay apart are mostly proved without any dimension', () => {
-    const proved = allCases.filter(({ text, expected }) => expected === 'proved' && proofOf(parseGraph(text), 'none').verdict === 'proved')
+    const proved = allCases.filter(
+      ({ text, expected }) => expected === 'proved' && proofOf(parseGraph(text), 'none').verdict === 'proved',
+    )
     expect(proved.length).toBeGreaterThanOrEqual(leastWithoutDims)
   })
 
@@ -53,6 +59,8 @@ describe('operator cases', () => {
 
   it('are there for every rule', () => {
     const tried = new Set(operatorCases.flatMap(({ text }) => parseGraph(text).operators))
-    expect(Object.keys(rules).filter((operator) => !tried.has(operator) && !withoutCase.has(operator))).toEqual([])
+    expect(
+      Object.keys(rules).filter((operator) => !tried.has(operator) && !withoutCase.has(operator)),
+    ).toEqual([])
   })
 })

@@ -11,6 +11,10 @@ export function proofOf(graph: GraphText, known: KnownDims = 'all'): RowProof {
 }
 
 export function questionOf({ inputs, outputs }: GraphText, known: KnownDims): RowQuestion {
-  const shape = ({ name, dims }: GraphInput) => dims.map((size, axis) => (known === 'all' || size === 'N' ? size : `${name}.${axis}`))
-  return { inputs: inputs.map((input) => ({ name: input.name, shape: shape(input), batchAxis: batchAxisOf(input) })), outputs }
+  const shape = ({ name, dims }: GraphInput) =>
+    dims.map((size, axis) => (known === 'all' || size === 'N' ? size : `${name}.${axis}`))
+  return {
+    inputs: inputs.map((input) => ({ name: input.name, shape: shape(input), batchAxis: batchAxisOf(input) })),
+    outputs,
+  }
 }

@@ -10,8 +10,13 @@ const size = 256
 describe('a model with autoTune', () => {
   it('tries settings while it is busy, and answers every request with its own rows meanwhile', async () => {
     const engine = ownEngine({ cpuWorkers: 2, inline: false })
-    const model = await load(engine, small.matmulSlow(size, 100), { maxBatchSize: 4, autoTune: { maxInstances: 2 } })
-    const alone = await Promise.all(Array.from({ length: 8 }, (_, caller) => model.infer({ x: new Float32Array(size).fill(caller / 100) })))
+    const model = await load(engine, small.matmulSlow(size, 100), {
+      maxBatchSize: 4,
+      autoTune: { maxInstances: 2 },
+    })
+    const alone = await Promise.all(
+      Array.from({ length: 8 }, (_, caller) => model.infer({ x: new Float32Array(size).fill(caller / 100) })),
+    )
     const seen = new Set<number>()
     let answered = 0
     let searched = false
@@ -26,7 +31,9 @@ describe('a model with autoTune', () => {
         const own = await model.infer({ x: new Float32Array(size).fill(number / 100) })
         answered++
         const [expected, found] = [outputs, own].map((each) => Object.values(each)[0]!.data as Float32Array)
-        for (const [index, value] of expected!.entries()) if (Math.abs(found![index]! - value) > 1e-5 * Math.max(1, Math.abs(value))) throw new Error(`row ${number} has another's value`)
+        for (const [index, value] of expected!.entries())
+          if (Math.abs(found![index]! - value) > 1e-5 * Math.max(1, Math.abs(value)))
+            throw new Error(`row ${number} has another's value`)
       }
     }
     await Promise.all(alone.map(caller))
@@ -40,12 +47,21 @@ describe('a model with autoTune', () => {
   it.each([
     [4, true, [4, 1]],
     [1, false, [1]],
-  ] as const)('tries batches of up to %d rows where dynamicBatching is %j', async (batchRows, dynamicBatching, tried) => {
-    const model = await load(shared, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: dynamicBatching ? {} : false, autoTune: { maxInstances: 2 } })
-    const { autoTune } = model.stats()
-    expect(autoTune).toMatchObject({ instances: 1, batchRows })
-    expect([...new Set(settingsToTry(2, batchRows, autoTune!).map((setting) => setting.batchRows))]).toEqual(tried)
-  })
+  ] as const)(
+    'tries batches of up to %d rows where dynamicBatching is %j',
+    async (batchRows, dynamicBatching, tried) => {
+      const model = await load(shared, small.identity('float32'), {
+        maxBatchSize: 4,
+        dynamicBatching: dynamicBatching ? {} : false,
+        autoTune: { maxInstances: 2 },
+      })
+      const { autoTune } = model.stats()
+      expect(autoTune).toMatchObject({ instances: 1, batchRows })
+      expect([
+        ...new Set(settingsToTry(2, batchRows, autoTune!).map((setting) => setting.batchRows)),
+      ]).toEqual(tried)
+    },
+  )
 
   it('shows nothing of it where it is not asked for', async () => {
     expect((await load(shared, small.identity('float32'))).stats().autoTune).toBeNull()
@@ -56,7 +72,9 @@ describe('a model with autoTune', () => {
     { instanceGroup: [{ kind: 'cpu', minInstances: 1, maxInstances: 2 }] },
     { instanceGroup: [{ kind: 'cpu' }, { kind: 'cpu' }] },
   ] as const)('is refused beside what decides about the same: %j', async (options) => {
-    const error = await rejectionOf(() => load(shared, small.identity('float32'), { ...options, autoTune: true }))
+    const error = await rejectionOf(() =>
+      load(shared, small.identity('float32'), { ...options, autoTune: true }),
+    )
     expectRefusal(error, { code: 'ERR_MODEL_CONFIG', argument: 'autoTune' })
     expect((error as Error).message).toMatch(/beside .*decides about the same.* Remove one of them/)
   })
@@ -67,7 +85,9 @@ describe('a model with autoTune', () => {
     ['autoTune.instances', { instances: 2 }],
     ['autoTune', 'yes'],
   ])('is refused where %s is wrong: %j', async (argument, autoTune) => {
-    const error = await rejectionOf(() => load(shared, small.identity('float32'), { autoTune: autoTune as never }))
+    const error = await rejectionOf(() =>
+      load(shared, small.identity('float32'), { autoTune: autoTune as never }),
+    )
     expectRefusal(error, { code: 'ERR_MODEL_CONFIG', argument })
   })
 })

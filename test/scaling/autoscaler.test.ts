@@ -6,10 +6,21 @@ import { deferred, type Deferred } from '../support/deferred.ts'
 import { follow } from './simulated-load.ts'
 
 const limits = { minInstances: 1, maxInstances: 4, scaleUpAfterMs: 100, scaleDownAfterMs: 5000 }
-const countAt = (counts: readonly { atMs: number; count: number }[], atMs: number) => counts.findLast((each) => each.atMs <= atMs)!.count
+const countAt = (counts: readonly { atMs: number; count: number }[], atMs: number) =>
+  counts.findLast((each) => each.atMs <= atMs)!.count
 
 describe('an autoscaled model under a step in its load', () => {
-  const load = { runMs: 20, openMs: 5, untilMs: 180_000, seed: 7, steps: [{ fromMs: 0, instances: 0.3 }, { fromMs: 30_000, instances: 2.4 }, { fromMs: 90_000, instances: 0.3 }] }
+  const load = {
+    runMs: 20,
+    openMs: 5,
+    untilMs: 180_000,
+    seed: 7,
+    steps: [
+      { fromMs: 0, instances: 0.3 },
+      { fromMs: 30_000, instances: 2.4 },
+      { fromMs: 90_000, instances: 0.3 },
+    ],
+  }
 
   it('grows with it, shrinks with it, and turns but once', async () => {
     const { counts, turns, sent, answered } = await follow(limits, load)
@@ -36,8 +47,18 @@ describe('an autoscaled model under a step in its load', () => {
       seed: fc.integer({ min: 1, max: 1e6 }),
     })
     const property = fc.asyncProperty(any, async ({ runMs, openMs, low, high, seed }) => {
-      const steps = [{ fromMs: 0, instances: low }, { fromMs: 10_000, instances: high }, { fromMs: 40_000, instances: low }]
-      const { counts, turns, sent, answered } = await follow(limits, { runMs, openMs, untilMs: 70_000, seed, steps })
+      const steps = [
+        { fromMs: 0, instances: low },
+        { fromMs: 10_000, instances: high },
+        { fromMs: 40_000, instances: low },
+      ]
+      const { counts, turns, sent, answered } = await follow(limits, {
+        runMs,
+        openMs,
+        untilMs: 70_000,
+        seed,
+        steps,
+      })
       expect(turns).toBeLessThanOrEqual(2)
       for (const { count } of counts) expect(count).toBeGreaterThanOrEqual(1)
       for (const { count } of counts) expect(count).toBeLessThanOrEqual(4)
@@ -70,13 +91,16 @@ function scaled() {
     get oldestAtMs() {
       return state.oldestAtMs
     },
-    usesOf: () => state.idle.map((idleSinceMs) => ({ idleSinceMs, busyMs: idleSinceMs === null ? clock.nowMs() : 0 })),
+    usesOf: () =>
+      state.idle.map((idleSinceMs) => ({ idleSinceMs, busyMs: idleSinceMs === null ? clock.nowMs() : 0 })),
     resize: (_: number, count: number) => {
       asked.push(count)
       return (change = deferred()).promise
     },
   }
-  const autoscaler = new Autoscaler([{ number: 0, limits }], target, clock, ({ message }) => failures.push(message))
+  const autoscaler = new Autoscaler([{ number: 0, limits }], target, clock, ({ message }) =>
+    failures.push(message),
+  )
   /** Lets time pass while requests come and runs end. */
   const waits = (ms: number) => {
     for (let passed = 0; passed < ms; passed++) {

@@ -11,7 +11,10 @@ async function served(workers: number, config = {}) {
 /** What came of it so far. */
 function outcome(scaling: Promise<void>): () => string {
   let ended = 'goes on'
-  scaling.then(() => (ended = 'done'), ({ message }: Error) => (ended = message))
+  scaling.then(
+    () => (ended = 'done'),
+    ({ message }: Error) => (ended = message),
+  )
   return () => ended
 }
 

@@ -1,7 +1,11 @@
 import { expect, it } from 'vitest'
 import { divide } from '../../src/scaling/divide.ts'
 
-const group = (count: number, minInstances = count, maxInstances = count) => ({ count, minInstances, maxInstances })
+const group = (count: number, minInstances = count, maxInstances = count) => ({
+  count,
+  minInstances,
+  maxInstances,
+})
 
 it.each([
   ['one group', [group(1)], 4, [4]],

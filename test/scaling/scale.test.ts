@@ -55,7 +55,10 @@ describe('a model that is scaled', () => {
   })
 
   it('has every further instance take batches, and none that was taken out', async () => {
-    const model = await load(ownEngine({ cpuWorkers: 3, inline: false }), small.matmulSlow(256, 100), { dynamicBatching: false, instanceGroup: cpu(1) })
+    const model = await load(ownEngine({ cpuWorkers: 3, inline: false }), small.matmulSlow(256, 100), {
+      dynamicBatching: false,
+      instanceGroup: cpu(1),
+    })
     const feeds = () => ({ x: noise([1, 256]).data as Float32Array })
     await model.scale({ count: 3 })
     const many = caller(model, feeds)
@@ -86,12 +89,19 @@ describe('a model that is scaled', () => {
     const model = await load(engine, small.identity('float32'), { instanceGroup: cpu(1) })
     for (const count of [2, 2, 1]) await model.scale({ count })
     await new Promise(setImmediate)
-    expect(events.filter(({ type }) => type === 'scaled')).toMatchObject([2, 1].map((instances) => ({ type: 'scaled', model: model.name, instances })))
+    expect(events.filter(({ type }) => type === 'scaled')).toMatchObject(
+      [2, 1].map((instances) => ({ type: 'scaled', model: model.name, instances })),
+    )
   })
 
   it('takes back what waited behind an instance that leaves', async () => {
-    const model = await load(ownEngine({ cpuWorkers: 2, inline: false }), small.matmulSlow(256, 300), { maxBatchSize: 1, instanceGroup: cpu(2) })
-    const answers = Array.from({ length: 12 }, () => model.infer({ x: noise([1, 256]).data as Float32Array }, { report: true }))
+    const model = await load(ownEngine({ cpuWorkers: 2, inline: false }), small.matmulSlow(256, 300), {
+      maxBatchSize: 1,
+      instanceGroup: cpu(2),
+    })
+    const answers = Array.from({ length: 12 }, () =>
+      model.infer({ x: noise([1, 256]).data as Float32Array }, { report: true }),
+    )
     await model.scale({ count: 1 })
     const reports = await Promise.all(answers)
     expect(reports).toHaveLength(12)
@@ -99,14 +109,18 @@ describe('a model that is scaled', () => {
   })
 
   it('may be scaled by the kind that it was given, and by what that has become', async () => {
-    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), { instanceGroup: [{ kind: 'auto' }] })
+    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), {
+      instanceGroup: [{ kind: 'auto' }],
+    })
     await model.scale({ kind: 'auto', count: 2 })
     await model.scale({ kind: 'cpu', count: 3 })
     expect(model.capacity().instances).toBe(3)
   })
 
   it('counts the instances of like groups together', async () => {
-    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), { instanceGroup: [{ kind: 'cpu' }, { kind: 'cpu', count: 2 }] })
+    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), {
+      instanceGroup: [{ kind: 'cpu' }, { kind: 'cpu', count: 2 }],
+    })
     await model.scale({ kind: 'cpu', count: 5 })
     expect(model.capacity().instances).toBe(5)
     await model.scale({ kind: 'cpu', count: 1 })
@@ -115,7 +129,10 @@ describe('a model that is scaled', () => {
 
   it('runs the samples of the user on each further instance before that takes a batch', async () => {
     const feeds = { x: Float32Array.of(1, 2, 3, 4) }
-    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), { instanceGroup: cpu(1), warmup: [{ feeds, count: 3 }] })
+    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), {
+      instanceGroup: cpu(1),
+      warmup: [{ feeds, count: 3 }],
+    })
     const before = model.stats().executionCount
     await model.scale({ count: 3 })
     expect(model.stats().executionCount).toBe(before)
@@ -129,9 +146,17 @@ describe('a model that is scaled', () => {
     ['a fraction', { count: 1.5 }, { argument: 'options.count', received: 1.5 }],
     ['a count as text', { count: '2' }, { argument: 'options.count', received: '2' }],
     ['more than a model may have', { count: 257 }, { argument: 'options.count', received: 257 }],
-    ['a kind of which there is no group', { kind: 'cuda', count: 2 }, { argument: 'options.kind', received: 'cuda' }],
+    [
+      'a kind of which there is no group',
+      { kind: 'cuda', count: 2 },
+      { argument: 'options.kind', received: 'cuda' },
+    ],
     ['a kind that is no text', { kind: 1, count: 2 }, { argument: 'options.kind', received: 1 }],
-    ['another option', { count: 2, minInstances: 1 }, { argument: 'options.minInstances', received: 'minInstances' }],
+    [
+      'another option',
+      { count: 2, minInstances: 1 },
+      { argument: 'options.minInstances', received: 'minInstances' },
+    ],
   ])('refuses %s, and stays as it is', async (_, options, refusal) => {
     const model = await load(ownEngine({ cpuWorkers: 1 }), small.identity('float32'))
     const error = await rejectionOf(() => model.scale(options as never))
@@ -141,7 +166,9 @@ describe('a model that is scaled', () => {
   })
 
   it('refuses what lies outside of the limits by which it scales itself', async () => {
-    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), { instanceGroup: [{ kind: 'cpu', minInstances: 2, maxInstances: 3 }] })
+    const model = await load(ownEngine({ cpuWorkers: 2 }), small.identity('float32'), {
+      instanceGroup: [{ kind: 'cpu', minInstances: 2, maxInstances: 3 }],
+    })
     expect(model.capacity().instances).toBe(2)
     for (const count of [1, 4]) {
       const error = await rejectionOf(() => model.scale({ count }))
@@ -160,33 +187,61 @@ describe('a model that is scaled', () => {
     const model = await load(ownEngine({ cpuWorkers: 2 }), `${folder}/model.onnx`)
     rmSync(`${folder}/model.onnx`)
     copyFileSync(small.addSub('float32'), `${folder}/model.onnx`)
-    await expect(model.scale({ count: 2 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
+    await expect(model.scale({ count: 2 })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      message: expect.stringContaining('its file has changed'),
+    })
     expect([model.state, model.capacity().instances]).toEqual(['ready', 1])
     expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) })).y!.dims).toEqual([1, 4])
   })
 
   it('stays as it was when weights beside its file have become others, and says so', async () => {
     const bundle = (mark: number) =>
-      graph('weighted').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).initializer('mark', 'float32', [4], [mark, mark, mark, mark], { externalFile: 'weights' }).node('Add', ['x', 'mark'], ['y']).bundle()
+      graph('weighted')
+        .input('x', 'float32', ['N', 4])
+        .output('y', 'float32', ['N', 4])
+        .initializer('mark', 'float32', [4], [mark, mark, mark, mark], { externalFile: 'weights' })
+        .node('Add', ['x', 'mark'], ['y'])
+        .bundle()
     const { model: bytes, files } = bundle(1)
-    const folder = temporaryFolder({ 'm.onnx': bytes, weights: files.get('weights')!, next: bundle(2).files.get('weights')! })
+    const folder = temporaryFolder({
+      'm.onnx': bytes,
+      weights: files.get('weights')!,
+      next: bundle(2).files.get('weights')!,
+    })
     const model = await load(ownEngine({ cpuWorkers: 2 }), `${folder}/m.onnx`, { instanceGroup: cpu(1) })
     await model.scale({ count: 2 })
     renameSync(`${folder}/next`, `${folder}/weights`)
-    await expect(model.scale({ count: 3 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
+    await expect(model.scale({ count: 3 })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      message: expect.stringContaining('its file has changed'),
+    })
     expect(model.capacity().instances).toBe(2)
     expect((await model.infer({ x: new Float32Array(4) }))['y']!.data).toEqual(new Float32Array(4).fill(1))
   })
 
   it.each([
     ['unloaded', 'ERR_CLOSED', (model: Model) => model.unload()],
-    ['unloaded as a whole engine', 'ERR_CLOSED', (_: Model, engine: ReturnType<typeof ownEngine>) => engine.close()],
+    [
+      'unloaded as a whole engine',
+      'ERR_CLOSED',
+      (_: Model, engine: ReturnType<typeof ownEngine>) => engine.close(),
+    ],
     ['destroyed', 'ERR_CLOSED', (_: Model, engine: ReturnType<typeof ownEngine>) => engine.destroy()],
   ])('rejects when it is %s meanwhile, and leaves nothing open', async (_, code, end) => {
     const engine = ownEngine({ cpuWorkers: 4 })
     const feeds = { x: Float32Array.of(1, 2, 3, 4) }
-    const model = await engine.load('m', { path: small.identity('float32'), warmup: [{ feeds, count: 2000 }], instanceGroup: cpu(1) })
-    const scalings = [model.scale({ count: 4 }), model.scale({ count: 2 })].map((scaling) => scaling.then(() => 'scaled', (error: { code: string }) => error.code))
+    const model = await engine.load('m', {
+      path: small.identity('float32'),
+      warmup: [{ feeds, count: 2000 }],
+      instanceGroup: cpu(1),
+    })
+    const scalings = [model.scale({ count: 4 }), model.scale({ count: 2 })].map((scaling) =>
+      scaling.then(
+        () => 'scaled',
+        (error: { code: string }) => error.code,
+      ),
+    )
     await new Promise(setImmediate)
     await end(model, engine)
     expect(await Promise.all(scalings)).toEqual([code, code])
@@ -205,7 +260,10 @@ it('a scaling of what is replaced meanwhile rejects as closed, and what takes it
   await replacing
   expect(model.state).toBe('ready')
   await model.scale({ count: 2 })
-  const scaling = model.scale({ count: 4 }).then(() => 'scaled', (error: { code: string; received: string }) => [error.code, error.received])
+  const scaling = model.scale({ count: 4 }).then(
+    () => 'scaled',
+    (error: { code: string; received: string }) => [error.code, error.received],
+  )
   await engine.load('m', config)
   expect(['scaled', ['ERR_CLOSED', 'draining'], ['ERR_CLOSED', 'closed']]).toContainEqual(await scaling)
   expect([model.state, model.capacity().instances]).toEqual(['ready', 1])
@@ -217,7 +275,9 @@ describe('a model that scales by itself', () => {
     const engine = ownEngine({ cpuWorkers: 3, inline: false })
     const seen: number[] = []
     engine.on('model', ({ type, instances }) => type === 'scaled' && seen.push(instances!))
-    const instanceGroup = [{ kind: 'cpu', minInstances: 1, maxInstances: 3, scaleUpAfterMs: 10, scaleDownAfterMs: 300 }]
+    const instanceGroup = [
+      { kind: 'cpu', minInstances: 1, maxInstances: 3, scaleUpAfterMs: 10, scaleDownAfterMs: 300 },
+    ]
     const model = await load(engine, small.matmulSlow(256, 300), { maxBatchSize: 1, instanceGroup })
     expect(instancesOf(model)).toEqual([1, 1])
     const many = caller(model, () => ({ x: noise([1, 256]).data as Float32Array }), 64)

@@ -34,10 +34,17 @@ interface Simulated {
 }
 
 /** Requests that come at random, a queue, instances that take them first come first served, and the autoscaler over them. */
-export async function follow(limits: AutoscaleLimits, { runMs, steps, untilMs, openMs, seed }: Load): Promise<Followed> {
+export async function follow(
+  limits: AutoscaleLimits,
+  { runMs, steps, untilMs, openMs, seed }: Load,
+): Promise<Followed> {
   const clock = new VirtualClock()
   const random = generator(seed)
-  let instances: Simulated[] = Array.from({ length: limits.minInstances }, () => ({ busy: false, idleSinceMs: 0, ranMs: 0 }))
+  let instances: Simulated[] = Array.from({ length: limits.minInstances }, () => ({
+    busy: false,
+    idleSinceMs: 0,
+    ranMs: 0,
+  }))
   const queue: number[] = []
   const counts = [{ atMs: 0, count: instances.length }]
   const waitedMs: { atMs: number; ms: number }[] = []
@@ -70,7 +77,11 @@ export async function follow(limits: AutoscaleLimits, { runMs, steps, untilMs, o
     get oldestAtMs() {
       return queue[0] ?? Infinity
     },
-    usesOf: () => instances.map(({ busy, idleSinceMs, ranMs }) => ({ idleSinceMs: busy ? null : idleSinceMs, busyMs: ranMs })),
+    usesOf: () =>
+      instances.map(({ busy, idleSinceMs, ranMs }) => ({
+        idleSinceMs: busy ? null : idleSinceMs,
+        busyMs: ranMs,
+      })),
     resize: (_, count) => {
       changing = true
       return new Promise((resolve) => {
@@ -113,7 +124,14 @@ export async function follow(limits: AutoscaleLimits, { runMs, steps, untilMs, o
     for (let turn = 0; turn < 6; turn++) await Promise.resolve() // what a change resolves
   }
   autoscaler.close()
-  return { counts, answered, sent, turns: turnsOf(counts.map(({ count }) => count)), waitedMs, left: clock.nextMs !== Infinity }
+  return {
+    counts,
+    answered,
+    sent,
+    turns: turnsOf(counts.map(({ count }) => count)),
+    waitedMs,
+    left: clock.nextMs !== Infinity,
+  }
 }
 
 function turnsOf(counts: readonly number[]): number {

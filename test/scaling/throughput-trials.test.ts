@@ -5,34 +5,42 @@ import { TunedQueue } from './tuned-queue.ts'
 
 const minuteMs = 60_000
 /** Runs take long whatever they have: small batches can do a tenth of what large ones can. */
-const batches = ({ instances, batchRows }: ThroughputSetting) => (20 + batchRows) * (1 + 0.9 * (instances - 1))
+const batches = ({ instances, batchRows }: ThroughputSetting) =>
+  (20 + batchRows) * (1 + 0.9 * (instances - 1))
 /** Runs take as long as they have rows, and several at once do more. */
-const streams = ({ instances, batchRows }: ThroughputSetting) => 10 * batchRows * (1 + 0.02 * Math.log2(batchRows)) * (1 + 0.8 * (instances - 1))
+const streams = ({ instances, batchRows }: ThroughputSetting) =>
+  10 * batchRows * (1 + 0.02 * Math.log2(batchRows)) * (1 + 0.8 * (instances - 1))
 /** Nothing makes a difference. */
 const alike = ({ instances, batchRows }: ThroughputSetting) => 10 * batchRows * instances
 const initial = { instances: 1, batchRows: 32 }
 
 describe('requests', () => {
-  it.each([0.5, 0.8, 0.95])('that come at %f of what can be done wait little longer for the sake of trials, and none in vain', async (share) => {
-    const queue = new TunedQueue(batches, { timeoutMs: 1000 })
-    await queue.serve(5 * minuteMs, { rate: () => share * queue.capacity(initial) })
-    expect(queue.tuner.stats.searchCount).toBeGreaterThan(0)
-    expect(queue.longestMs).toBeLessThan(600)
-    expect(queue.overloadCount).toBe(0)
-  })
+  it.each([0.5, 0.8, 0.95])(
+    'that come at %f of what can be done wait little longer for the sake of trials, and none in vain',
+    async (share) => {
+      const queue = new TunedQueue(batches, { timeoutMs: 1000 })
+      await queue.serve(5 * minuteMs, { rate: () => share * queue.capacity(initial) })
+      expect(queue.tuner.stats.searchCount).toBeGreaterThan(0)
+      expect(queue.longestMs).toBeLessThan(600)
+      expect(queue.overloadCount).toBe(0)
+    },
+  )
 
   it.each([
     ['batches', batches, 64],
     ['streams', streams, 64],
-  ])('of callers who wait for their answers have them within little more than twice the usual time (%s)', async (_, runMs, callers) => {
-    const usual = new TunedQueue(runMs)
-    usual.tuner.close()
-    await usual.serve(minuteMs, { callers: () => callers })
-    const queue = new TunedQueue(runMs)
-    await queue.serve(5 * minuteMs, { callers: () => callers })
-    expect(queue.tuner.stats.searchCount).toBe(1)
-    expect(queue.longestMs).toBeLessThan(2.5 * usual.longestMs + 100)
-  })
+  ])(
+    'of callers who wait for their answers have them within little more than twice the usual time (%s)',
+    async (_, runMs, callers) => {
+      const usual = new TunedQueue(runMs)
+      usual.tuner.close()
+      await usual.serve(minuteMs, { callers: () => callers })
+      const queue = new TunedQueue(runMs)
+      await queue.serve(5 * minuteMs, { callers: () => callers })
+      expect(queue.tuner.stats.searchCount).toBe(1)
+      expect(queue.longestMs).toBeLessThan(2.5 * usual.longestMs + 100)
+    },
+  )
 
   it('that run out of time while something is tried end it, and it is not tried again soon', async () => {
     const queue = new TunedQueue(batches, { timeoutMs: 150 })
@@ -54,7 +62,11 @@ describe('settings', () => {
   it.each([1, 2, 3])('that do more are found by their rows (seed %i)', async (seed) => {
     const queue = new TunedQueue(streams, { seed })
     await queue.serve(5 * minuteMs, { callers: () => 64 })
-    const most = Math.max(...[1, 2, 4].flatMap((instances) => [1, 2, 8, 32].map((batchRows) => queue.capacity({ instances, batchRows }))))
+    const most = Math.max(
+      ...[1, 2, 4].flatMap((instances) =>
+        [1, 2, 8, 32].map((batchRows) => queue.capacity({ instances, batchRows })),
+      ),
+    )
     expect(queue.capacity(queue.tuner.stats)).toBeGreaterThan(0.9 * most)
   })
 
@@ -80,7 +92,8 @@ describe('settings', () => {
     const swinging = new TunedQueue(batches)
     swinging.speed = (nowMs) => (nowMs % (2 * minuteMs) < minuteMs ? 1 : 0.4)
     const adverse = new TunedQueue(streams)
-    adverse.speed = (_, isTrial) => (isTrial && adverse.uses.length === adverse.tuner.stats.instances ? 0.5 : 1)
+    adverse.speed = (_, isTrial) =>
+      isTrial && adverse.uses.length === adverse.tuner.stats.instances ? 0.5 : 1
     for (const queue of [swinging, adverse]) {
       await queue.serve(60 * minuteMs, { callers: () => 64 })
       expect(queue.tuner.stats.searchCount).toBeLessThanOrEqual(7)

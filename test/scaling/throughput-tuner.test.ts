@@ -4,7 +4,8 @@ import { TunedModel } from './tuned-model.ts'
 
 const minuteMs = 60_000
 /** As a network that streams are better for: every instance more gives more, and batches nothing. */
-const streams = ({ instances, batchRows }: ThroughputSetting) => 100 * (1 + 0.05 * (instances - 1)) - batchRows / 8
+const streams = ({ instances, batchRows }: ThroughputSetting) =>
+  100 * (1 + 0.05 * (instances - 1)) - batchRows / 8
 /** As one that reads large weights: batches give much, and instances nothing. */
 const batches = ({ batchRows }: ThroughputSetting) => 50 * Math.sqrt(batchRows)
 
@@ -12,7 +13,14 @@ describe('a tuned model', () => {
   it('takes instances without batches where these give more', async () => {
     const model = new TunedModel(streams)
     await model.serve(2 * minuteMs)
-    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 4, batchRows: 1, searchCount: 1, decision: 'changed', finalTurns: { instances: 4, batchRows: 1 } })
+    expect(model.tuner.stats).toMatchObject({
+      state: 'watching',
+      instances: 4,
+      batchRows: 1,
+      searchCount: 1,
+      decision: 'changed',
+      finalTurns: { instances: 4, batchRows: 1 },
+    })
     expect(model.setting).toEqual({ instances: 4, batchRows: 1 })
     expect(model.tuner.stats.tried.length).toBe(12)
   })
@@ -20,7 +28,13 @@ describe('a tuned model', () => {
   it('keeps batches where these give more', async () => {
     const model = new TunedModel(batches)
     await model.serve(2 * minuteMs)
-    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 1, batchRows: 32, searchCount: 1, decision: 'no-gain' })
+    expect(model.tuner.stats).toMatchObject({
+      state: 'watching',
+      instances: 1,
+      batchRows: 32,
+      searchCount: 1,
+      decision: 'no-gain',
+    })
     expect(model.setting).toEqual({ instances: 1, batchRows: 32 })
   })
 
@@ -29,7 +43,15 @@ describe('a tuned model', () => {
     model.demand = 0.7
     await model.serve(5 * minuteMs)
     expect(model.used).toEqual([{ instances: 1, batchRows: 32 }])
-    expect(model.tuner.stats).toEqual({ state: 'watching', instances: 1, batchRows: 32, searchCount: 0, tried: [], decision: null, finalTurns: null })
+    expect(model.tuner.stats).toEqual({
+      state: 'watching',
+      instances: 1,
+      batchRows: 32,
+      searchCount: 0,
+      tried: [],
+      decision: null,
+      finalTurns: null,
+    })
     expect(model.clock.timers).toBe(0)
   })
 
@@ -45,7 +67,9 @@ describe('a tuned model', () => {
     }
     expect(new Set(told.map(({ used }) => JSON.stringify(used))).size).toBe(12)
     expect(told.map(({ tried }) => tried)).toEqual(told.map(({ tried }) => tried).toSorted((a, b) => a - b))
-    expect([...new Set(told.map(({ tried }) => tried))]).toEqual(Array.from({ length: 13 }, (_, tried) => tried))
+    expect([...new Set(told.map(({ tried }) => tried))]).toEqual(
+      Array.from({ length: 13 }, (_, tried) => tried),
+    )
   })
 
   it('rests after a search, as long as the load is the same', async () => {

@@ -24,7 +24,10 @@ export class TunedModel implements Tuned {
   #busyMs: number[] = [0]
   readonly #rateOf: (setting: ThroughputSetting) => number
 
-  constructor(rateOf: (setting: ThroughputSetting) => number, { cores = 4, maxInstances = 256, maxMemoryBytes = Infinity } = {}) {
+  constructor(
+    rateOf: (setting: ThroughputSetting) => number,
+    { cores = 4, maxInstances = 256, maxMemoryBytes = Infinity } = {},
+  ) {
     this.#rateOf = rateOf
     this.tuner = new ThroughputTuner(this, { maxInstances, maxMemoryBytes }, cores, this.clock)
   }
@@ -73,7 +76,8 @@ export class TunedModel implements Tuned {
     while (this.clock.nowMs() < endMs) {
       const { setting } = this
       const last = this.used.at(-1)
-      if (last?.instances !== setting.instances || last.batchRows !== setting.batchRows) this.used.push(setting)
+      if (last?.instances !== setting.instances || last.batchRows !== setting.batchRows)
+        this.used.push(setting)
       const share = Math.min(1, this.demand)
       const runMs = (setting.batchRows * 1000 * setting.instances) / this.#rateOf(setting)
       this.clock.advanceBy(runMs / setting.instances / share)

@@ -58,7 +58,10 @@ export class TunedQueue implements Tuned {
   #runs = 0
 
   /** @param runMs what a run takes of a full batch, with all instances at work. */
-  constructor(runMs: (setting: ThroughputSetting) => number, { seed = 1, cores = 4, noise = 0.05, timeoutMs = Infinity, maxMemoryBytes = Infinity }: QueueOptions = {}) {
+  constructor(
+    runMs: (setting: ThroughputSetting) => number,
+    { seed = 1, cores = 4, noise = 0.05, timeoutMs = Infinity, maxMemoryBytes = Infinity }: QueueOptions = {},
+  ) {
     this.#runMs = runMs
     this.#random = mulberry32(seed)
     this.#options = { noise, timeoutMs }
@@ -76,7 +79,10 @@ export class TunedQueue implements Tuned {
 
   get uses(): readonly InstanceUse[] {
     const nowMs = this.clock.nowMs()
-    return this.#servers.map(({ busyMs, idleSinceMs, fromMs }) => ({ idleSinceMs, busyMs: idleSinceMs === null ? busyMs + nowMs - fromMs : busyMs }))
+    return this.#servers.map(({ busyMs, idleSinceMs, fromMs }) => ({
+      idleSinceMs,
+      busyMs: idleSinceMs === null ? busyMs + nowMs - fromMs : busyMs,
+    }))
   }
 
   capBatches(rows: number): void {
@@ -108,13 +114,25 @@ export class TunedQueue implements Tuned {
     let nextMs = rate === undefined ? Infinity : this.clock.nowMs()
     for (;;) {
       const nowMs = this.clock.nowMs()
-      for (let missing = (callers?.(nowMs) ?? 0) - this.#asked; missing > 0; missing--) this.#queue.push(nowMs)
+      for (let missing = (callers?.(nowMs) ?? 0) - this.#asked; missing > 0; missing--)
+        this.#queue.push(nowMs)
       this.#dispatch(nowMs)
       this.tuner.look()
       await this.#settled()
       this.#dispatch(nowMs)
       const busy = [...this.#servers, ...this.#leaving]
-      this.clock.advanceTo(Math.max(nowMs, Math.min(nextMs, endMs, this.clock.nextMs, nowMs + callersLookMs, ...busy.map(({ untilMs }) => untilMs))))
+      this.clock.advanceTo(
+        Math.max(
+          nowMs,
+          Math.min(
+            nextMs,
+            endMs,
+            this.clock.nextMs,
+            nowMs + callersLookMs,
+            ...busy.map(({ untilMs }) => untilMs),
+          ),
+        ),
+      )
       await this.#settled()
       const atMs = this.clock.nowMs()
       if (atMs >= endMs) return
@@ -127,12 +145,21 @@ export class TunedQueue implements Tuned {
   }
 
   get #asked(): number {
-    return this.#queue.length + [...this.#servers, ...this.#leaving].reduce((sum, { arrivals }) => sum + arrivals.length, 0)
+    return (
+      this.#queue.length +
+      [...this.#servers, ...this.#leaving].reduce((sum, { arrivals }) => sum + arrivals.length, 0)
+    )
   }
 
   #begin(instances: number): void {
     const nowMs = this.clock.nowMs()
-    this.#servers = Array.from({ length: instances }, () => ({ busyMs: 0, idleSinceMs: nowMs, fromMs: 0, untilMs: Infinity, arrivals: [] }))
+    this.#servers = Array.from({ length: instances }, () => ({
+      busyMs: 0,
+      idleSinceMs: nowMs,
+      fromMs: 0,
+      untilMs: Infinity,
+      arrivals: [],
+    }))
   }
 
   #dispatch(nowMs: number): void {
@@ -144,7 +171,9 @@ export class TunedQueue implements Tuned {
       if (server.idleSinceMs === null || this.#queue.length === 0) continue
       server.arrivals = this.#queue.splice(0, this.#batchRows)
       const runMs = this.#runMs({ instances: this.#servers.length, batchRows: server.arrivals.length })
-      const factor = Math.exp(this.#options.noise * this.#gaussian()) / this.speed(nowMs, this.tuner.stats.state === 'searching')
+      const factor =
+        Math.exp(this.#options.noise * this.#gaussian()) /
+        this.speed(nowMs, this.tuner.stats.state === 'searching')
       Object.assign(server, { fromMs: nowMs, idleSinceMs: null, untilMs: nowMs + runMs * factor })
     }
   }
@@ -153,7 +182,12 @@ export class TunedQueue implements Tuned {
     this.#runs++
     this.#rows += server.arrivals.length
     this.longestMs = Math.max(this.longestMs, nowMs - server.arrivals[0]!)
-    Object.assign(server, { busyMs: server.busyMs + nowMs - server.fromMs, idleSinceMs: nowMs, untilMs: Infinity, arrivals: [] })
+    Object.assign(server, {
+      busyMs: server.busyMs + nowMs - server.fromMs,
+      idleSinceMs: nowMs,
+      untilMs: Infinity,
+      arrivals: [],
+    })
     this.#leaving = this.#leaving.filter((other) => other !== server)
     if (this.#leaving.length === 0) this.#left?.()
   }

@@ -48,10 +48,18 @@ it('a chain of calls and answers is one, until it has held up the event loop for
   setImmediate(() => order.push('the event loop'))
   await turn()
   await turn()
-  expect(order).toEqual(['call at 0', 'call at 0.125', 'call at 0.25', 'call at 0.375', 'the event loop', 'call at 0.5', 'call at 0.625'])
+  expect(order).toEqual([
+    'call at 0',
+    'call at 0.125',
+    'call at 0.25',
+    'call at 0.375',
+    'the event loop',
+    'call at 0.5',
+    'call at 0.625',
+  ])
 })
 
-it('what comes once the promises after an answer have run is the event loop\'s again', async () => {
+it("what comes once the promises after an answer have run is the event loop's again", async () => {
   const { followUps, order, ask } = watched()
   followUps.answered(0)
   await turn()

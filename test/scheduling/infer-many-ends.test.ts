@@ -17,15 +17,24 @@ function source(items: number, how: 'sync' | 'async') {
   const state = { given: 0, closed: 0 }
   const feeds = () => (state.given++ === 0 ? bad : good)
   const iterator = {
-    next: () => (state.given <= items ? { done: false as const, value: feeds() } : { done: true as const, value: undefined }),
+    next: () =>
+      state.given <= items
+        ? { done: false as const, value: feeds() }
+        : { done: true as const, value: undefined },
     return: () => {
       state.closed++
       return { done: true as const, value: undefined }
     },
   }
-  const iterable = how === 'sync' ? { [Symbol.iterator]: () => iterator } : {
-    [Symbol.asyncIterator]: () => ({ next: async () => iterator.next(), return: async () => iterator.return() }),
-  }
+  const iterable =
+    how === 'sync'
+      ? { [Symbol.iterator]: () => iterator }
+      : {
+          [Symbol.asyncIterator]: () => ({
+            next: async () => iterator.next(),
+            return: async () => iterator.return(),
+          }),
+        }
   return { state, iterable: iterable as Iterable<Feeds> | AsyncIterable<Feeds> }
 }
 
@@ -100,7 +109,10 @@ describe('a source that throws', () => {
     yield* sync()
   }
 
-  it.each([['at once', sync], ['later', later]])('%s: the results of what it gave come first', async (_, make) => {
+  it.each([
+    ['at once', sync],
+    ['later', later],
+  ])('%s: the results of what it gave come first', async (_, make) => {
     const model = await idle()
     for (const ordered of [true, false]) {
       const indices: number[] = []
@@ -114,11 +126,23 @@ describe('a source that throws', () => {
 
   it('when it is opened or closed has its error thrown', async () => {
     const model = await idle()
-    const unopened = { [Symbol.iterator]: () => { throw broken } }
+    const unopened = {
+      [Symbol.iterator]: () => {
+        throw broken
+      },
+    }
     await expect(model.inferMany(unopened).next()).rejects.toBe(broken)
-    const unclosed = { [Symbol.iterator]: () => ({ next: () => ({ done: false, value: bad }), return: () => { throw broken } }) }
+    const unclosed = {
+      [Symbol.iterator]: () => ({
+        next: () => ({ done: false, value: bad }),
+        return: () => {
+          throw broken
+        },
+      }),
+    }
     const loop = async () => {
-      for await (const { index } of model.inferMany(unclosed as Iterable<Feeds>, { maxInFlight: 1 })) if (index === 2) break
+      for await (const { index } of model.inferMany(unclosed as Iterable<Feeds>, { maxInFlight: 1 }))
+        if (index === 2) break
     }
     await expect(loop()).rejects.toBe(broken)
   })
@@ -131,7 +155,8 @@ describe('a signal', () => {
     const { state, iterable } = source(Infinity, 'sync')
     const errors: unknown[] = []
     const thrown = rejectionOf(async () => {
-      for await (const { error } of model.inferMany(iterable, { signal: controller.signal, maxInFlight: 3 })) errors.push(error)
+      for await (const { error } of model.inferMany(iterable, { signal: controller.signal, maxInFlight: 3 }))
+        errors.push(error)
     })
     await until(() => waiting(model) === 3)
     controller.abort('withdrawn')
@@ -149,9 +174,19 @@ describe('a signal', () => {
 
   it('has its reason thrown, not the error of a source that cannot be closed then', async () => {
     const controller = new AbortController()
-    const unclosed = { [Symbol.iterator]: () => ({ next: () => ({ done: false, value: bad }), return: () => { throw broken } }) }
+    const unclosed = {
+      [Symbol.iterator]: () => ({
+        next: () => ({ done: false, value: bad }),
+        return: () => {
+          throw broken
+        },
+      }),
+    }
     const thrown = rejectionOf(async () => {
-      for await (const { index } of (await idle()).inferMany(unclosed as Iterable<Feeds>, { signal: controller.signal, maxInFlight: 1 })) {
+      for await (const { index } of (await idle()).inferMany(unclosed as Iterable<Feeds>, {
+        signal: controller.signal,
+        maxInFlight: 1,
+      })) {
         if (index === 2) controller.abort('withdrawn')
       }
     })
@@ -160,7 +195,9 @@ describe('a signal', () => {
 
   it('ends a stream whose source has no next item', async () => {
     const controller = new AbortController()
-    const stuck = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<IteratorResult<Feeds>>(() => {}) }) }
+    const stuck = {
+      [Symbol.asyncIterator]: () => ({ next: () => new Promise<IteratorResult<Feeds>>(() => {}) }),
+    }
     const first = (await idle()).inferMany(stuck, { signal: controller.signal }).next()
     controller.abort('withdrawn')
     expect(await rejectionOf(() => first)).toBe('withdrawn')
@@ -182,17 +219,21 @@ describe('a signal', () => {
     expect(errors).toEqual(['withdrawn', 'withdrawn', 'withdrawn'])
   })
 
-  it.each([new Error('enough'), 0, null, undefined])('that fires with %s gives each item an error, which is true', async (reason) => {
-    const model = await idle()
-    const controller = new AbortController()
-    const errors: (Error | undefined)[] = []
-    const thrown = rejectionOf(async () => {
-      for await (const { error } of model.inferMany([good, good], { signal: controller.signal })) errors.push(error)
-    })
-    await until(() => waiting(model) === 2)
-    controller.abort(reason)
-    expect(await thrown).toBe(controller.signal.reason)
-    expect(errors).toEqual([expect.any(Error), expect.any(Error)])
-    for (const error of errors) expect([error, error!.cause]).toContain(controller.signal.reason)
-  })
+  it.each([new Error('enough'), 0, null, undefined])(
+    'that fires with %s gives each item an error, which is true',
+    async (reason) => {
+      const model = await idle()
+      const controller = new AbortController()
+      const errors: (Error | undefined)[] = []
+      const thrown = rejectionOf(async () => {
+        for await (const { error } of model.inferMany([good, good], { signal: controller.signal }))
+          errors.push(error)
+      })
+      await until(() => waiting(model) === 2)
+      controller.abort(reason)
+      expect(await thrown).toBe(controller.signal.reason)
+      expect(errors).toEqual([expect.any(Error), expect.any(Error)])
+      for (const error of errors) expect([error, error!.cause]).toContain(controller.signal.reason)
+    },
+  )
 })

@@ -64,7 +64,12 @@ describe('inferMany', () => {
   })
 
   it('takes no more than maxInFlight items ahead of what was read', async () => {
-    const limits = [[{ maxInFlight: 3 }, 3], [{ maxInFlight: 1 }, 1], [{ maxInFlight: 5, ordered: false }, 5], [{}, 2 * 4 * 2]] as const
+    const limits = [
+      [{ maxInFlight: 3 }, 3],
+      [{ maxInFlight: 1 }, 1],
+      [{ maxInFlight: 5, ordered: false }, 5],
+      [{}, 2 * 4 * 2],
+    ] as const
     for (const [options, most] of limits) {
       const model = await identity({ maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count: 2 }] })
       let [given, read, ahead] = [0, 0, 0]
@@ -99,15 +104,18 @@ describe('inferMany', () => {
   })
 
   it.each([
-    ['in the order of their items', true, [0, 1, 2, 3]], ['as they are done where it need not be ordered', false, [1, 2, 0, 3]],
+    ['in the order of their items', true, [0, 1, 2, 3]],
+    ['as they are done where it need not be ordered', false, [1, 2, 0, 3]],
   ] as const)('gives results %s', async (_, ordered, order) => {
     const lengths = [3, 5, 5, 3] // the first waits for the last, to fill a batch of two
     const model = await load(engine, small.identityVariable('float32'), {
-      maxBatchSize: 2, dynamicBatching: { maxQueueDelayMs: 600_000 },
+      maxBatchSize: 2,
+      dynamicBatching: { maxQueueDelayMs: 600_000 },
     })
     async function* source() {
       for (const length of lengths) {
-        if (length === 3) await until(() => model.stats().inferenceCount === 2 || model.stats().pendingRequestCount === 0)
+        if (length === 3)
+          await until(() => model.stats().inferenceCount === 2 || model.stats().pendingRequestCount === 0)
         yield { x: new Tensor('float32', new Float32Array(length), [1, length]) }
       }
     }
@@ -121,13 +129,19 @@ describe('inferMany', () => {
     const lookUp = (index: number) => ({ index: BigInt64Array.of(BigInt(index)) })
     const items = [lookUp(3), lookUp(99), { index: new Float32Array(1) }, null as unknown as Feeds, lookUp(5)]
     const [first, failed, wrong, missing, last] = await collect(model, items)
-    expect([first, last]).toEqual([[0, 12], [4, 20]])
+    expect([first, last]).toEqual([
+      [0, 12],
+      [4, 20],
+    ])
     expect(failed![1]).toMatchObject({ code: 'ERR_EXECUTION' })
     expect([wrong![1], missing![1]]).toMatchObject([{ code: 'ERR_INVALID_ARG' }, { code: 'ERR_INVALID_ARG' }])
   })
 
   it('waits where the queue is full', async () => {
-    const model = await identity({ maxBatchSize: 2, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const model = await identity({
+      maxBatchSize: 2,
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
+    })
     expect(await collect(model, count(100), { maxInFlight: 20 })).toEqual(inOrder(100))
     expect(model.stats().rejections.queueFull).toBeGreaterThan(0)
   })
@@ -135,9 +149,12 @@ describe('inferMany', () => {
   it('passes the options on to each item', async () => {
     const model = await load(engine, small.addSub('float32'))
     const ones = { a: new Float32Array(16).fill(1), b: new Float32Array(16).fill(1) }
-    for await (const { outputs } of model.inferMany([ones, ones], { outputs: ['sum'] })) expect(Object.keys(outputs!)).toEqual(['sum'])
+    for await (const { outputs } of model.inferMany([ones, ones], { outputs: ['sum'] }))
+      expect(Object.keys(outputs!)).toEqual(['sum'])
     const limited = await identity({ dynamicBatching: { holdUntilQueued: 100 } })
-    expect(await collect(limited, count(3), { timeoutMs: 5 })).toMatchObject([0, 1, 2].map((at) => [at, { code: 'ERR_TIMEOUT' }]))
+    expect(await collect(limited, count(3), { timeoutMs: 5 })).toMatchObject(
+      [0, 1, 2].map((at) => [at, { code: 'ERR_TIMEOUT' }]),
+    )
   })
 })
 
@@ -146,7 +163,8 @@ it('an endless stream ends with an error when its model is closed, after the res
   const model = await load(own, small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100 } })
   const results: [number, unknown][] = []
   const thrown = rejectionOf(async () => {
-    for await (const { index, error } of model.inferMany(count(Infinity), { maxInFlight: 3 })) results.push([index, error])
+    for await (const { index, error } of model.inferMany(count(Infinity), { maxInFlight: 3 }))
+      results.push([index, error])
   })
   await until(() => model.stats().pendingRequestCount === 3)
   await own.destroy()
@@ -167,18 +185,32 @@ it('a stream of a model that was never ready is refused when it begins', async (
 })
 
 const wrong: [what: string, source: unknown, options: unknown, argument: string, expected?: RegExp][] = [
-  ['no source', undefined, {}, 'source'], ['a single item', item(1), {}, 'source'], ['a text', 'abc', {}, 'source'],
-  ['maxInFlight of 0', [], { maxInFlight: 0 }, 'options.maxInFlight'], ['a fraction of an item', [], { maxInFlight: 1.5 }, 'options.maxInFlight'],
-  ['maxInFlight of Infinity', [], { maxInFlight: Infinity }, 'options.maxInFlight'], ['ordered by a word', [], { ordered: 'yes' }, 'options.ordered'],
-  ['a misspelt option', [], { maxInflight: 3 }, 'options.maxInflight', /^one of ordered, maxInFlight, signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, splitOversized$/],
+  ['no source', undefined, {}, 'source'],
+  ['a single item', item(1), {}, 'source'],
+  ['a text', 'abc', {}, 'source'],
+  ['maxInFlight of 0', [], { maxInFlight: 0 }, 'options.maxInFlight'],
+  ['a fraction of an item', [], { maxInFlight: 1.5 }, 'options.maxInFlight'],
+  ['maxInFlight of Infinity', [], { maxInFlight: Infinity }, 'options.maxInFlight'],
+  ['ordered by a word', [], { ordered: 'yes' }, 'options.ordered'],
+  [
+    'a misspelt option',
+    [],
+    { maxInflight: 3 },
+    'options.maxInflight',
+    /^one of ordered, maxInFlight, signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, splitOversized$/,
+  ],
   ['a wrong timeout', [], { timeoutMs: -1 }, 'options.timeoutMs'],
-  ['one report for many', [], { report: true }, 'options.report'], ['one id for many', [], { requestId: 'r' }, 'options.requestId'],
+  ['one report for many', [], { report: true }, 'options.report'],
+  ['one id for many', [], { requestId: 'r' }, 'options.requestId'],
   ['options of null', [], null, 'options'],
 ]
 
 it.each(wrong)('a stream is refused: %s', async (_, source, options, argument, expected = /./) => {
   const model = await identity()
-  expectRefusal(await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()), { argument, expected })
+  expectRefusal(
+    await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()),
+    { argument, expected },
+  )
 })
 
 describe('a source of inferMany()', () => {
@@ -187,7 +219,8 @@ describe('a source of inferMany()', () => {
     const model = await load(engine, small.identity('float32'))
     const given: unknown[] = []
     const items = typeof source === 'function' ? source() : source
-    for await (const { outputs, error } of model.inferMany(items, options)) given.push(error ?? outputs.x?.data[0] ?? outputs['y']!.data[0])
+    for await (const { outputs, error } of model.inferMany(items, options))
+      given.push(error ?? outputs.x?.data[0] ?? outputs['y']!.data[0])
     return given
   }
 
@@ -206,10 +239,17 @@ describe('a source of inferMany()', () => {
     expect(await results(made, { maxInFlight: 1 })).toEqual([1, 2, broken, 4])
   })
 
-  it.each([undefined, '', 0])('may give a promise that rejects with %j, which is the cause of the error of its item', async (reason) => {
-    const [error] = await results(() => [Promise.reject(reason)])
-    expect(error).toMatchObject({ name: 'Error', message: `The item was rejected with ${String(reason)}`, cause: reason })
-  })
+  it.each([undefined, '', 0])(
+    'may give a promise that rejects with %j, which is the cause of the error of its item',
+    async (reason) => {
+      const [error] = await results(() => [Promise.reject(reason)])
+      expect(error).toMatchObject({
+        name: 'Error',
+        message: `The item was rejected with ${String(reason)}`,
+        cause: reason,
+      })
+    },
+  )
 
   it('goes on when an item is rejected because another model is closed', async () => {
     const closed = await load(engine, small.identity('float32'))
@@ -224,7 +264,10 @@ describe('a source of inferMany()', () => {
     const never = new Promise<Feeds>(() => {})
     const given: unknown[] = []
     const reading = (async () => {
-      for await (const { index, outputs, error } of model.inferMany([never, row(1), row(2)], { ordered: false, maxInFlight: 2 })) {
+      for await (const { index, outputs, error } of model.inferMany([never, row(1), row(2)], {
+        ordered: false,
+        maxInFlight: 2,
+      })) {
         given.push([index, error ?? outputs['y']!.data[0]])
         await model.unload()
       }
@@ -232,7 +275,12 @@ describe('a source of inferMany()', () => {
     const closed = expect.objectContaining({ code: 'ERR_CLOSED' })
     await expect(reading).rejects.toEqual(closed)
     expect(given.slice(0, 1)).toEqual([[1, 1]])
-    expect(given.slice(1)).toEqual(expect.arrayContaining([[0, closed], [2, closed]]))
+    expect(given.slice(1)).toEqual(
+      expect.arrayContaining([
+        [0, closed],
+        [2, closed],
+      ]),
+    )
   })
 
   it('may give a promise that rejects just after it was withdrawn', async () => {
@@ -246,21 +294,36 @@ describe('a source of inferMany()', () => {
 
   it('is not waited for when it is withdrawn while an item has not come', async () => {
     const controller = new AbortController()
-    const ends = results([new Promise<Feeds>(() => {})], { signal: controller.signal }).catch((reason: unknown) => reason)
+    const ends = results([new Promise<Feeds>(() => {})], { signal: controller.signal }).catch(
+      (reason: unknown) => reason,
+    )
     setTimeout(() => controller.abort('enough'), 20)
     expect(await ends).toBe('enough')
   })
 
-  it.each([undefined, null])('is iterated as for await does it where its asynchronous iterator is %s', async (none) => {
-    expect(await results({ [Symbol.asyncIterator]: none, [Symbol.iterator]: () => [row(5)][Symbol.iterator]() } as never)).toEqual([5])
-  })
+  it.each([undefined, null])(
+    'is iterated as for await does it where its asynchronous iterator is %s',
+    async (none) => {
+      expect(
+        await results({
+          [Symbol.asyncIterator]: none,
+          [Symbol.iterator]: () => [row(5)][Symbol.iterator](),
+        } as never),
+      ).toEqual([5])
+    },
+  )
 
   const broken: [what: string, source: unknown][] = [
-    ['no iterator', { [Symbol.iterator]: () => null }], ['no method', { [Symbol.iterator]: 5 }], ['no next()', { [Symbol.iterator]: () => ({}) }],
+    ['no iterator', { [Symbol.iterator]: () => null }],
+    ['no method', { [Symbol.iterator]: 5 }],
+    ['no next()', { [Symbol.iterator]: () => ({}) }],
     ['no items', { [Symbol.iterator]: () => ({ next: () => 7 }) }],
     ['no asynchronous ones', { [Symbol.asyncIterator]: () => ({ next: async () => undefined }) }],
   ]
   it.each(broken)('that gives %s is refused', async (_, source) => {
-    await expect(results(source as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'source' })
+    await expect(results(source as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'source',
+    })
   })
 })

@@ -21,7 +21,11 @@ function warnings(): Error[] {
 
 describe('a signal that outlives its requests', () => {
   it('has one listener while a split request waits, and none when that is settled', async () => {
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 2, splitOversized: true, dynamicBatching: { holdUntilQueued: 7 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 2,
+      splitOversized: true,
+      dynamicBatching: { holdUntilQueued: 7 },
+    })
     const { signal } = new AbortController()
     const first = model.infer(rows(8), { signal })
     const second = model.infer(rows(4), { signal })
@@ -43,10 +47,19 @@ describe('a signal that outlives its requests', () => {
   })
 
   it('has none when it fired', async () => {
-    const model = await load(engine, small.identity('float32'), { maxBatchSize: 2, splitOversized: true, dynamicBatching: { holdUntilQueued: 99 } })
+    const model = await load(engine, small.identity('float32'), {
+      maxBatchSize: 2,
+      splitOversized: true,
+      dynamicBatching: { holdUntilQueued: 99 },
+    })
     const controller = new AbortController()
     const split = outcomeOf(model.infer(rows(8), { signal: controller.signal }))
-    const stream = outcomeOf(model.inferMany([row], { signal: controller.signal }).next().then(({ value }) => Promise.reject(value!.error)))
+    const stream = outcomeOf(
+      model
+        .inferMany([row], { signal: controller.signal })
+        .next()
+        .then(({ value }) => Promise.reject(value!.error)),
+    )
     await until(() => model.stats().pendingRequestCount === 5)
     controller.abort('withdrawn')
     expect(await Promise.all([split, stream])).toEqual(['withdrawn', 'withdrawn'])
@@ -63,11 +76,13 @@ describe('a stream that meets a full queue', () => {
   it('waits with one timer for all its items, and warns of no listeners', async () => {
     const seen = warnings()
     const model = await load(engine, small.identity('float32'), {
-      maxBatchSize: 2, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
+      maxBatchSize: 2,
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
     })
     const { signal } = new AbortController()
     const indices: number[] = []
-    for await (const { index } of model.inferMany(Array(300).fill(row), { maxInFlight: 100, signal })) indices.push(index)
+    for await (const { index } of model.inferMany(Array(300).fill(row), { maxInFlight: 100, signal }))
+      indices.push(index)
     expect(indices).toEqual(Array.from({ length: 300 }, (_, at) => at))
     await new Promise(setImmediate)
     expect(seen.map(({ message }) => message)).toEqual([])
@@ -97,7 +112,8 @@ describe('a stream that meets a full queue', () => {
     await until(() => model.stats().rejections.queueFull > 0)
     controller.abort('withdrawn')
     expect((await first).value).toEqual({ index: 0, error: 'withdrawn' })
-    for (let at = 1; at < 10; at++) expect((await results.next()).value).toEqual({ index: at, error: 'withdrawn' })
+    for (let at = 1; at < 10; at++)
+      expect((await results.next()).value).toEqual({ index: at, error: 'withdrawn' })
     expect(await outcomeOf(results.next())).toBe('withdrawn')
   })
 })

@@ -21,7 +21,10 @@ const values = {
     finite: Float64Array.of(0, -0, 1.5, -Number.MAX_VALUE, Number.MAX_VALUE, 5e-324),
     strange: Float64Array.of(NaN, Infinity, -Infinity),
   },
-  float16: { finite: Uint16Array.of(0, 0x8000, 0x3e00, 0xfbff, 0x7bff, 1), strange: Uint16Array.of(0x7e00, 0x7c00, 0xfc00) },
+  float16: {
+    finite: Uint16Array.of(0, 0x8000, 0x3e00, 0xfbff, 0x7bff, 1),
+    strange: Uint16Array.of(0x7e00, 0x7c00, 0xfc00),
+  },
 }
 const types = ['float32', 'float64', 'float16'] as const
 
@@ -33,15 +36,27 @@ function row(type: (typeof types)[number], strange?: number, at = 0): Sample {
 }
 
 const open = (type: (typeof types)[number], rejectNonFinite: Guard, config: Omit<ModelConfig, 'path'> = {}) =>
-  load(engine, small.identity(type, [6]), { rejectNonFinite, dynamicBatching: { holdUntilQueued: 3 }, ...config })
+  load(engine, small.identity(type, [6]), {
+    rejectNonFinite,
+    dynamicBatching: { holdUntilQueued: 3 },
+    ...config,
+  })
 
 describe.each(types)("rejectNonFinite: 'inputs' with %s", (type) => {
-  it.each([[0, 0], [1, 5], [2, 3]])('refuses a request at once, and it alone', async (strange, at) => {
+  it.each([
+    [0, 0],
+    [1, 5],
+    [2, 3],
+  ])('refuses a request at once, and it alone', async (strange, at) => {
     const model = await open(type, 'inputs')
     const good = [row(type), row(type), row(type)]
     const answers = good.slice(1).map((x) => model.infer(feedsOf({ x })))
     const error = await rejectionOf(() => model.infer(feedsOf({ x: row(type, strange, at) })))
-    expectRefusal(error, { argument: `input 'x'[${at}]`, expected: /finite/, received: values[type].strange[strange] })
+    expectRefusal(error, {
+      argument: `input 'x'[${at}]`,
+      expected: /finite/,
+      received: values[type].strange[strange],
+    })
     expect([model.stats().pendingRequestCount, rejectedCount(model)]).toEqual([2, 0]) // it was never accepted
     answers.push(model.infer(feedsOf({ x: good[0]! })))
     for (const answer of await Promise.all(answers)) expectSame(answer, feedsOf({ y: row(type) }))
@@ -49,16 +64,28 @@ describe.each(types)("rejectNonFinite: 'inputs' with %s", (type) => {
 })
 
 describe.each(types)("rejectNonFinite: 'outputs' with %s", (type) => {
-  it.each([[0, 5], [1, 0], [2, 2]])('rejects the request whose own rows have any, and it alone', async (strange, at) => {
+  it.each([
+    [0, 5],
+    [1, 0],
+    [2, 2],
+  ])('rejects the request whose own rows have any, and it alone', async (strange, at) => {
     const model = await open(type, 'outputs')
     const before = reported(model, feedsOf({ x: row(type) }))
-    const rejected = rejectionOf(() => model.infer(feedsOf({ x: row(type, strange, at) }), { requestId: 'strange' }))
+    const rejected = rejectionOf(() =>
+      model.infer(feedsOf({ x: row(type, strange, at) }), { requestId: 'strange' }),
+    )
     const after = reported(model, feedsOf({ x: row(type) }))
     expect(await rejected).toMatchObject({
-      code: 'ERR_EXECUTION', argument: 'y', requestId: 'strange', message: expect.stringContaining("output 'y' is not finite"),
+      code: 'ERR_EXECUTION',
+      argument: 'y',
+      requestId: 'strange',
+      message: expect.stringContaining("output 'y' is not finite"),
     })
     for (const { outputs } of [await before, await after]) expectSame(outputs, feedsOf({ y: row(type) }))
-    expect([(await before).report, (await after).report]).toMatchObject([{ batchId: 1, position: 0 }, { batchId: 1, position: 2 }])
+    expect([(await before).report, (await after).report]).toMatchObject([
+      { batchId: 1, position: 0 },
+      { batchId: 1, position: 2 },
+    ])
     const { inferenceStats, rejections, executionCount, rerunCount } = model.stats()
     expect([inferenceStats.success.count, inferenceStats.fail.count, rejections.execution]).toEqual([2, 1, 1])
     expect([executionCount, rerunCount]).toEqual([1, 0]) // there is nothing to be found out by running it again
@@ -86,16 +113,29 @@ describe("rejectNonFinite: 'outputs'", () => {
   })
 
   it('rejects in the order of the requests where that is asked for', async () => {
-    const model = await load(engine, small.identity('float32'), { rejectNonFinite: 'outputs', dynamicBatching: { preserveOrdering: true } })
+    const model = await load(engine, small.identity('float32'), {
+      rejectNonFinite: 'outputs',
+      dynamicBatching: { preserveOrdering: true },
+    })
     const ends: unknown[] = []
     const calls = [1, NaN, 2, Infinity, 3].map((value) => model.infer({ x: Float32Array.of(value, 0, 0, 0) }))
     await Promise.all(calls.map((call, at) => outcomeOf(call).then((outcome) => ends.push([at, outcome]))))
-    expect(ends).toEqual([[0, 'answered'], [1, 'ERR_EXECUTION'], [2, 'answered'], [3, 'ERR_EXECUTION'], [4, 'answered']])
+    expect(ends).toEqual([
+      [0, 'answered'],
+      [1, 'ERR_EXECUTION'],
+      [2, 'answered'],
+      [3, 'ERR_EXECUTION'],
+      [4, 'answered'],
+    ])
     expect(settledCount(model)).toBe(5)
   })
 
   it('rejects a split request as a whole', async () => {
-    const model = await load(ownEngine(), small.identity('float32'), { rejectNonFinite: 'outputs', splitOversized: true, maxBatchSize: 2 })
+    const model = await load(ownEngine(), small.identity('float32'), {
+      rejectNonFinite: 'outputs',
+      splitOversized: true,
+      maxBatchSize: 2,
+    })
     const data = new Float32Array(40).fill(-Infinity, 20, 21)
     expect(await outcomeOf(model.infer({ x: new Tensor('float32', data, [10, 4]) }))).toBe('ERR_EXECUTION')
     expect(await outcomeOf(model.infer({ x: new Tensor('float32', data.fill(1), [10, 4]) }))).toBe('answered')
@@ -115,11 +155,15 @@ describe('rejectNonFinite', () => {
 
   it('is off by default', async () => {
     const model = await load(engine, small.identity('float32'))
-    expect((await model.infer({ x: Float32Array.of(NaN, 1, Infinity, -Infinity) })).y!.data).toEqual(Float32Array.of(NaN, 1, Infinity, -Infinity))
+    expect((await model.infer({ x: Float32Array.of(NaN, 1, Infinity, -Infinity) })).y!.data).toEqual(
+      Float32Array.of(NaN, 1, Infinity, -Infinity),
+    )
   })
 
   it.each(['both', true, null, ['inputs']])('of %j is refused', async (rejectNonFinite) => {
-    const error = await rejectionOf(() => load(engine, small.identity('float32'), { rejectNonFinite: rejectNonFinite as Guard }))
+    const error = await rejectionOf(() =>
+      load(engine, small.identity('float32'), { rejectNonFinite: rejectNonFinite as Guard }),
+    )
     expectRefusal(error, { code: 'ERR_MODEL_CONFIG', argument: 'rejectNonFinite', received: rejectNonFinite })
   })
 })

@@ -2,14 +2,22 @@ import type { BatchReport, Feeds, InferOptions, Model, Outputs } from '../../src
 
 /** What became of a request: `'answered'`, the code of its error, or the reason with which it was aborted. */
 export function outcomeOf(answer: Promise<unknown>): Promise<unknown> {
-  return answer.then(() => 'answered', (reason: { code?: string } | string) => (reason as { code?: string }).code ?? reason)
+  return answer.then(
+    () => 'answered',
+    (reason: { code?: string } | string) => (reason as { code?: string }).code ?? reason,
+  )
 }
 
 /** Outcomes of several, in their order. */
-export const outcomesOf = (answers: readonly Promise<unknown>[]): Promise<unknown[]> => Promise.all(answers.map(outcomeOf))
+export const outcomesOf = (answers: readonly Promise<unknown>[]): Promise<unknown[]> =>
+  Promise.all(answers.map(outcomeOf))
 
 /** The answer to one request with its report. */
-export function reported(model: Model, feeds: Feeds, options?: InferOptions): Promise<{ outputs: Outputs; report: BatchReport }> {
+export function reported(
+  model: Model,
+  feeds: Feeds,
+  options?: InferOptions,
+): Promise<{ outputs: Outputs; report: BatchReport }> {
   return model.infer(feeds, { ...options, report: true })
 }
 
@@ -20,4 +28,5 @@ export function settledCount(model: Model): number {
 }
 
 /** Requests rejected, summed over the reasons. */
-export const rejectedCount = (model: Model): number => Object.values(model.stats().rejections).reduce((sum, count) => sum + count)
+export const rejectedCount = (model: Model): number =>
+  Object.values(model.stats().rejections).reduce((sum, count) => sum + count)

@@ -23,8 +23,10 @@ function maskOf(type: Mask, rows: number, length: number): Sample {
   return { type, dims: [rows, length], data: data[type]() }
 }
 
-const request = (length: number, rows = 1, type: Mask = 'int64'): Samples =>
-  ({ x: noise([rows, length, 4]), mask: maskOf(type, rows, length) })
+const request = (length: number, rows = 1, type: Mask = 'int64'): Samples => ({
+  x: noise([rows, length, 4]),
+  mask: maskOf(type, rows, length),
+})
 
 /** Both inputs padded; what is computed of a padded position is cut off, and the mask keeps it out of the sum. */
 const padded = (sizes: readonly number[] | 'longest', value = 0): PaddingConfig[] => [
@@ -39,22 +41,35 @@ const open = (holdUntilQueued: number, padding: ModelConfig['padding'], type: Ma
 /** Sends all requests, expects each to be answered as it is alone, and returns what is said of their runs. */
 async function answersAlone(model: Awaited<ReturnType<typeof open>>, requests: readonly Samples[]) {
   const answers = await Promise.all(requests.map((samples) => reported(model, feedsOf(samples))))
-  for (const [at, { outputs }] of answers.entries()) expectClose(outputs, await runPlain(model.metadata.path, requests[at]!))
+  for (const [at, { outputs }] of answers.entries())
+    expectClose(outputs, await runPlain(model.metadata.path, requests[at]!))
   return answers.map(({ report }) => report)
 }
 
 describe('requests of different lengths', () => {
   it('share a run, filled up to the longest of it', async () => {
     const model = await open(4, padded('longest'))
-    const reports = await answersAlone(model, [3, 7, 1, 5].map((length) => request(length)))
-    expect(reports).toMatchObject([0, 1, 2, 3].map((position) => ({ batchId: 1, batchSize: 4, paddedTo: 7, position, reason: 'idle' })))
+    const reports = await answersAlone(
+      model,
+      [3, 7, 1, 5].map((length) => request(length)),
+    )
+    expect(reports).toMatchObject(
+      [0, 1, 2, 3].map((position) => ({ batchId: 1, batchSize: 4, paddedTo: 7, position, reason: 'idle' })),
+    )
     // 16 positions of their own and 28 that were run, of 4 elements in x and 1 in the mask.
-    expect(model.stats().padding).toEqual({ ownElements: 16 * 5, paddedElements: 28 * 5, wasteShare: 1 - 16 / 28 })
+    expect(model.stats().padding).toEqual({
+      ownElements: 16 * 5,
+      paddedElements: 28 * 5,
+      wasteShare: 1 - 16 / 28,
+    })
   })
 
   it('share a run with those of their size, the smallest that holds them', async () => {
     const model = await open(6, padded([8, 4, 16, 4]))
-    const reports = await answersAlone(model, [3, 9, 4, 8, 5, 16].map((length) => request(length)))
+    const reports = await answersAlone(
+      model,
+      [3, 9, 4, 8, 5, 16].map((length) => request(length)),
+    )
     expect(reports.map(({ paddedTo }) => paddedTo)).toEqual([4, 16, 4, 8, 8, 16])
     expect(reports.map(({ batchSize }) => batchSize)).toEqual([2, 2, 2, 2, 2, 2])
     expect(new Set(reports.map(({ batchId }) => batchId)).size).toBe(3)
@@ -63,41 +78,78 @@ describe('requests of different lengths', () => {
 
   it('are run with their own length when that is longer than all sizes', async () => {
     const model = await open(5, padded([4, 8]))
-    const reports = await answersAlone(model, [9, 7, 20, 9, 20].map((length) => request(length)))
-    expect(reports.map(({ paddedTo, batchSize }) => [paddedTo, batchSize])).toEqual([[9, 2], [8, 1], [20, 2], [9, 2], [20, 2]])
+    const reports = await answersAlone(
+      model,
+      [9, 7, 20, 9, 20].map((length) => request(length)),
+    )
+    expect(reports.map(({ paddedTo, batchSize }) => [paddedTo, batchSize])).toEqual([
+      [9, 2],
+      [8, 1],
+      [20, 2],
+      [9, 2],
+      [20, 2],
+    ])
   })
 
   it('may have several rows each', async () => {
     const model = await open(4, padded('longest'))
-    const shapes = [[2, 3], [6, 1], [4, 5], [1, 2]] as const
-    const reports = await answersAlone(model, shapes.map(([length, rows]) => request(length, rows)))
+    const shapes = [
+      [2, 3],
+      [6, 1],
+      [4, 5],
+      [1, 2],
+    ] as const
+    const reports = await answersAlone(
+      model,
+      shapes.map(([length, rows]) => request(length, rows)),
+    )
     expect(reports).toMatchObject([0, 3, 4, 9].map((position) => ({ position, batchSize: 11, paddedTo: 6 })))
-    expect(model.stats().padding).toEqual({ ownElements: 34 * 5, paddedElements: 66 * 5, wasteShare: 1 - 34 / 66 })
+    expect(model.stats().padding).toEqual({
+      ownElements: 34 * 5,
+      paddedElements: 66 * 5,
+      wasteShare: 1 - 34 / 66,
+    })
   })
 
   it('may have no position at all', async () => {
     const model = await open(3, padded('longest'))
-    const reports = await answersAlone(model, [0, 3, 0].map((length) => request(length)))
+    const reports = await answersAlone(
+      model,
+      [0, 3, 0].map((length) => request(length)),
+    )
     expect(reports.map(({ paddedTo }) => paddedTo)).toEqual([null, 3, null]) // what has none runs alone
   })
 
   it('are answered alike again and again, in batches of any size', async () => {
     const model = await open(0, padded([2, 4, 8]))
     for (let round = 0; round < 3; round++) {
-      await answersAlone(model, Array.from({ length: 50 }, (_, at) => request(1 + ((at * 7 + round) % 11), 1 + (at % 3))))
+      await answersAlone(
+        model,
+        Array.from({ length: 50 }, (_, at) => request(1 + ((at * 7 + round) % 11), 1 + (at % 3))),
+      )
     }
     expect(model.stats().inferenceStats.success.count).toBe(150)
   })
 
   it('do not share a run without padding', async () => {
     const model = await open(3, [])
-    const reports = await answersAlone(model, [3, 5, 3].map((length) => request(length)))
-    expect(reports.map(({ batchSize, paddedTo }) => [batchSize, paddedTo])).toEqual([[2, null], [1, null], [2, null]])
+    const reports = await answersAlone(
+      model,
+      [3, 5, 3].map((length) => request(length)),
+    )
+    expect(reports.map(({ batchSize, paddedTo }) => [batchSize, paddedTo])).toEqual([
+      [2, null],
+      [1, null],
+      [2, null],
+    ])
   })
 
   it('are filled up in whatever type the input has', async () => {
     for (const type of ['float16', 'bool', 'float32'] as const) {
-      const reports = await answersAlone(await open(3, padded('longest'), type), [2, 6, 3].map((length) => request(length, 2, type)))
+      const reports = await answersAlone(
+        await open(3, padded('longest'), type),
+        [2, 6, 3].map((length) => request(length, 2, type)),
+      )
       expect(reports.map(({ batchSize }) => batchSize)).toEqual([6, 6, 6])
     }
   })
@@ -116,10 +168,12 @@ describe('an output that is not named', () => {
 
   it.each(fills)('shows what was filled in: %s of %s', async (type, value, data) => {
     const model = await load(engine, small.identityVariable(type), {
-      padding: { input: 'x', dim: 1, value }, dynamicBatching: { holdUntilQueued: 2 },
+      padding: { input: 'x', dim: 1, value },
+      dynamicBatching: { holdUntilQueued: 2 },
     })
     const { constructor: Data } = data as Uint8Array
-    const zeros = (length: number) => feedsOf({ x: { type, dims: [1, length], data: new (Data as typeof Uint8Array)(length) } })
+    const zeros = (length: number) =>
+      feedsOf({ x: { type, dims: [1, length], data: new (Data as typeof Uint8Array)(length) } })
     const [short] = await Promise.all([model.infer(zeros(1)), model.infer(zeros(3))])
     expectSame(short, feedsOf({ y: { type, dims: [1, 3], data } }))
   })
@@ -128,12 +182,18 @@ describe('an output that is not named', () => {
 describe('a padded dimension', () => {
   it('may lie further in', async () => {
     const model = await load(engine, small.identity('float32', [3, 'L', 2]), {
-      padding: { input: 'x', dim: 2, value: 9, outputs: [{ name: 'y', dim: 2 }] }, dynamicBatching: { holdUntilQueued: 3 },
+      padding: { input: 'x', dim: 2, value: 9, outputs: [{ name: 'y', dim: 2 }] },
+      dynamicBatching: { holdUntilQueued: 3 },
     })
     const requests = [noise([1, 3, 4, 2]), noise([2, 3, 1, 2]), noise([1, 3, 6, 2])]
     const answers = await Promise.all(requests.map((x) => reported(model, feedsOf({ x }))))
-    for (const [at, { outputs }] of answers.entries()) expectSame(outputs, await runPlain(model.metadata.path, { x: requests[at]! }))
-    expect(answers.map(({ report }) => [report.batchSize, report.paddedTo])).toEqual([[4, 6], [4, 6], [4, 6]])
+    for (const [at, { outputs }] of answers.entries())
+      expectSame(outputs, await runPlain(model.metadata.path, { x: requests[at]! }))
+    expect(answers.map(({ report }) => [report.batchSize, report.paddedTo])).toEqual([
+      [4, 6],
+      [4, 6],
+      [4, 6],
+    ])
   })
 
   it('may differ from input to input, each output being cut by its own', async () => {
@@ -144,19 +204,37 @@ describe('a padded dimension', () => {
       ],
       dynamicBatching: { holdUntilQueued: 3 },
     })
-    const requests = [[5, 1], [2, 3], [9, 4]].map(([a, b]) => ({ a: noise([1, a!]), b: noise([1, b!]) }))
+    const requests = [
+      [5, 1],
+      [2, 3],
+      [9, 4],
+    ].map(([a, b]) => ({ a: noise([1, a!]), b: noise([1, b!]) }))
     const answers = await Promise.all(requests.map((samples) => reported(model, feedsOf(samples))))
-    for (const [at, { outputs }] of answers.entries()) expectSame(outputs, await runPlain(model.metadata.path, requests[at]!))
-    expect(answers.map(({ report }) => [report.batchSize, report.paddedTo])).toEqual([[3, 4], [3, 4], [3, 4]]) // of the first entry
-    expect(model.stats().padding).toEqual({ ownElements: 16 + 8, paddedElements: 27 + 12, wasteShare: 1 - 24 / 39 })
+    for (const [at, { outputs }] of answers.entries())
+      expectSame(outputs, await runPlain(model.metadata.path, requests[at]!))
+    expect(answers.map(({ report }) => [report.batchSize, report.paddedTo])).toEqual([
+      [3, 4],
+      [3, 4],
+      [3, 4],
+    ]) // of the first entry
+    expect(model.stats().padding).toEqual({
+      ownElements: 16 + 8,
+      paddedElements: 27 + 12,
+      wasteShare: 1 - 24 / 39,
+    })
   })
 
   it('is chosen anew when a run is repeated after a failure', async () => {
     const model = await open(4, padded('longest'))
     // Its mask does not fit: the run of all fails, and then its own.
-    const strange = model.infer(feedsOf({ x: floats([1, 2, 4], Array(8).fill(1)), mask: maskOf('int64', 1, 9) }))
+    const strange = model.infer(
+      feedsOf({ x: floats([1, 2, 4], Array(8).fill(1)), mask: maskOf('int64', 1, 9) }),
+    )
     const failure = expect(strange).rejects.toMatchObject({ code: 'ERR_EXECUTION' })
-    await answersAlone(model, [3, 7, 5].map((length) => request(length)))
+    await answersAlone(
+      model,
+      [3, 7, 5].map((length) => request(length)),
+    )
     await failure
   })
 })
@@ -166,7 +244,8 @@ it('an output that has not the length that was filled up to fails its run: nobod
   const model = await load(engine, small.everySecond(), { padding })
   for (const length of [3, 4]) {
     await expect(model.infer(feedsOf({ x: noise([1, length]) }))).rejects.toMatchObject({
-      code: 'ERR_EXECUTION', message: expect.stringMatching(/output 'y' has dims \[1, 2\], and not 4 along dimension 1/),
+      code: 'ERR_EXECUTION',
+      message: expect.stringMatching(/output 'y' has dims \[1, 2\], and not 4 along dimension 1/),
     })
   }
 })

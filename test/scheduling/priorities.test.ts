@@ -12,12 +12,21 @@ const open = (dynamicBatching: DynamicBatchingConfig, maxBatchSize = 1) =>
   load(engine, small.identity('float32'), { maxBatchSize, dynamicBatching })
 
 /** Sends a request for each priority, `undefined` for none, and says which were run first, second ..., by index. */
-async function served(model: Model, priorities: readonly (number | undefined)[], each: (at: number) => InferOptions = () => ({})): Promise<number[]> {
+async function served(
+  model: Model,
+  priorities: readonly (number | undefined)[],
+  each: (at: number) => InferOptions = () => ({}),
+): Promise<number[]> {
   const order: [number, number][] = []
-  await Promise.all(priorities.map(async (priority, at) => {
-    const { report } = await reported(model, row, { ...each(at), ...(priority === undefined ? {} : { priority }) })
-    order.push([report.batchId, at])
-  }))
+  await Promise.all(
+    priorities.map(async (priority, at) => {
+      const { report } = await reported(model, row, {
+        ...each(at),
+        ...(priority === undefined ? {} : { priority }),
+      })
+      order.push([report.batchId, at])
+    }),
+  )
   return order.sort(([a], [b]) => a - b).map(([, at]) => at)
 }
 
@@ -30,7 +39,13 @@ describe('priority levels', () => {
   it('share a batch where it has room', async () => {
     const model = await open({ priorityLevels: 2, holdUntilQueued: 5 }, 3)
     const reports = await Promise.all([2, 2, 1, 2, 1].map((priority) => reported(model, row, { priority })))
-    expect(reports.map(({ report }) => [report.batchId, report.position])).toEqual([[1, 2], [2, 0], [1, 0], [2, 1], [1, 1]])
+    expect(reports.map(({ report }) => [report.batchId, report.position])).toEqual([
+      [1, 2],
+      [2, 0],
+      [1, 0],
+      [2, 1],
+      [1, 1],
+    ])
   })
 
   it('default to the lowest: for no priority, for 0 and for one that there is not', async () => {
@@ -45,7 +60,9 @@ describe('priority levels', () => {
 
   it('may be as many as 64 bits have', async () => {
     const model = await open({ priorityLevels: 2 ** 64, defaultPriorityLevel: 2 ** 53, holdUntilQueued: 6 })
-    expect(await served(model, [2 ** 64, 2 ** 63, undefined, 2 ** 53 - 1, 1, 2 ** 52])).toEqual([4, 5, 3, 2, 1, 0])
+    expect(await served(model, [2 ** 64, 2 ** 63, undefined, 2 ** 53 - 1, 1, 2 ** 52])).toEqual([
+      4, 5, 3, 2, 1, 0,
+    ])
   })
 
   it('may be used in any number', async () => {
@@ -53,18 +70,29 @@ describe('priority levels', () => {
     const priorities = Array.from({ length: 3000 }, (_, at) => 1 + ((at * 7919) % 3000))
     const order = await served(model, priorities)
     expect(order.map((at) => priorities[at])).toEqual(Array.from({ length: 3000 }, (_, at) => at + 1))
-    expect(await outcomesOf(priorities.map((priority) => model.infer(row, { priority: priority * 7 })))).toEqual(priorities.map(() => 'answered'))
+    expect(
+      await outcomesOf(priorities.map((priority) => model.infer(row, { priority: priority * 7 }))),
+    ).toEqual(priorities.map(() => 'answered'))
   })
 
   it('mean nothing where there are none', async () => {
     expect(await served(await open({ holdUntilQueued: 3 }), [3, 1, 2])).toEqual([0, 1, 2])
-    expect(await outcomeOf((await load(engine, small.identity('float32'), { dynamicBatching: false })).infer(row, { priority: 5 }))).toBe('answered')
+    expect(
+      await outcomeOf(
+        (await load(engine, small.identity('float32'), { dynamicBatching: false })).infer(row, {
+          priority: 5,
+        }),
+      ),
+    ).toBe('answered')
   })
 
   it('are whole numbers', async () => {
     const model = await open({ priorityLevels: 2 })
     for (const priority of [-1, 1.5, NaN, Infinity, '1', null]) {
-      expectRefusal(await rejectionOf(() => model.infer(row, { priority: priority as number })), { argument: 'options.priority', received: priority })
+      expectRefusal(await rejectionOf(() => model.infer(row, { priority: priority as number })), {
+        argument: 'options.priority',
+        received: priority,
+      })
     }
   })
 })
@@ -72,7 +100,10 @@ describe('priority levels', () => {
 describe('maxQueueSize', () => {
   it('counts each level by itself', async () => {
     const model = await open({
-      priorityLevels: 3, holdUntilQueued: 100, defaultQueuePolicy: { maxQueueSize: 2 }, priorityQueuePolicy: { 1: { maxQueueSize: 1 }, 3: {} },
+      priorityLevels: 3,
+      holdUntilQueued: 100,
+      defaultQueuePolicy: { maxQueueSize: 2 },
+      priorityQueuePolicy: { 1: { maxQueueSize: 1 }, 3: {} },
     })
     const full = async (priority?: number) => {
       const outcome = outcomeOf(model.infer(row, priority === undefined ? {} : { priority }))
@@ -101,7 +132,9 @@ describe('a timeout', () => {
     const model = await open({ holdUntilQueued: 100, defaultQueuePolicy: policy })
     const ended = timeouts.map(() => false)
     for (const [at, timeoutMs] of timeouts.entries()) {
-      void outcomeOf(model.infer(row, timeoutMs === undefined ? {} : { timeoutMs })).then((code) => (ended[at] = code === 'ERR_TIMEOUT'))
+      void outcomeOf(model.infer(row, timeoutMs === undefined ? {} : { timeoutMs })).then(
+        (code) => (ended[at] = code === 'ERR_TIMEOUT'),
+      )
     }
     // The others have a minute: whoever is to time out at once has by the time this one has.
     await outcomeOf(model.infer(row, { deadlineMs: 50 }))
@@ -109,7 +142,7 @@ describe('a timeout', () => {
   }
   const long = 60_000
 
-  it('is the request\'s own where there is no default', async () => {
+  it("is the request's own where there is no default", async () => {
     expect(await timedOut({}, [5, long, undefined])).toEqual([true, false, false])
   })
 
@@ -119,12 +152,22 @@ describe('a timeout', () => {
   })
 
   it('may be shortened where that is allowed, and not lengthened', async () => {
-    expect(await timedOut({ defaultTimeoutMs: long, allowTimeoutOverride: true }, [undefined, 5])).toEqual([false, true])
-    expect(await timedOut({ defaultTimeoutMs: 5, allowTimeoutOverride: true }, [undefined, long])).toEqual([true, true])
+    expect(await timedOut({ defaultTimeoutMs: long, allowTimeoutOverride: true }, [undefined, 5])).toEqual([
+      false,
+      true,
+    ])
+    expect(await timedOut({ defaultTimeoutMs: 5, allowTimeoutOverride: true }, [undefined, long])).toEqual([
+      true,
+      true,
+    ])
   })
 
   it('with DELAY sends a request behind the others of its level, and does not reject it', async () => {
-    const model = await open({ holdUntilQueued: 5, priorityLevels: 2, defaultQueuePolicy: { timeoutAction: 'DELAY' } })
+    const model = await open({
+      holdUntilQueued: 5,
+      priorityLevels: 2,
+      defaultQueuePolicy: { timeoutAction: 'DELAY' },
+    })
     const order = served(model, [1, 1, 2], (at) => (at === 0 ? { timeoutMs: 1 } : {}))
     await outcomeOf(model.infer(row, { deadlineMs: 20, priority: 2 })) // gone when the first has been delayed
     await Promise.all([model.infer(row, { priority: 1 }), model.infer(row, { priority: 2 })])
@@ -135,23 +178,73 @@ describe('a timeout', () => {
 })
 
 describe('a configuration is refused', () => {
-  const cases: [what: string, dynamicBatching: DynamicBatchingConfig, argument: string, expected: RegExp][] = [
-    ['a default level above all', { priorityLevels: 2, defaultPriorityLevel: 3 }, 'defaultPriorityLevel', /from 1 to 2/],
-    ['a default level of 0', { priorityLevels: 2, defaultPriorityLevel: 0 }, 'defaultPriorityLevel', /from 1 to 2/],
-    ['a default level without levels', { defaultPriorityLevel: 1 }, 'defaultPriorityLevel', /nothing without priorityLevels/],
-    ['a policy of a level above all', { priorityLevels: 2, priorityQueuePolicy: { 3: {} } }, 'priorityQueuePolicy', /from 1 to 2/],
-    ['a policy of level 0', { priorityLevels: 2, priorityQueuePolicy: { 0: {} } }, 'priorityQueuePolicy', /from 1 to 2/],
-    ['a policy of a level by name', { priorityLevels: 2, priorityQueuePolicy: { high: {} } as never }, 'priorityQueuePolicy', /from 1 to 2/],
-    ['a policy without levels', { priorityQueuePolicy: { 1: {} } }, 'priorityQueuePolicy', /nothing without priorityLevels/],
-    ['order over two levels', { preserveOrdering: true, priorityLevels: 2 }, 'preserveOrdering', /at most one priority level/],
-    ['order with delays', { preserveOrdering: true, defaultQueuePolicy: { timeoutAction: 'DELAY', defaultTimeoutMs: 5 } }, 'preserveOrdering', /DELAY/],
+  const cases: [what: string, dynamicBatching: DynamicBatchingConfig, argument: string, expected: RegExp][] =
     [
-      'order with delays of its level',
-      { preserveOrdering: true, priorityLevels: 1, priorityQueuePolicy: { 1: { timeoutAction: 'DELAY', defaultTimeoutMs: 5 } } },
-      'preserveOrdering',
-      /DELAY/,
-    ],
-  ]
+      [
+        'a default level above all',
+        { priorityLevels: 2, defaultPriorityLevel: 3 },
+        'defaultPriorityLevel',
+        /from 1 to 2/,
+      ],
+      [
+        'a default level of 0',
+        { priorityLevels: 2, defaultPriorityLevel: 0 },
+        'defaultPriorityLevel',
+        /from 1 to 2/,
+      ],
+      [
+        'a default level without levels',
+        { defaultPriorityLevel: 1 },
+        'defaultPriorityLevel',
+        /nothing without priorityLevels/,
+      ],
+      [
+        'a policy of a level above all',
+        { priorityLevels: 2, priorityQueuePolicy: { 3: {} } },
+        'priorityQueuePolicy',
+        /from 1 to 2/,
+      ],
+      [
+        'a policy of level 0',
+        { priorityLevels: 2, priorityQueuePolicy: { 0: {} } },
+        'priorityQueuePolicy',
+        /from 1 to 2/,
+      ],
+      [
+        'a policy of a level by name',
+        { priorityLevels: 2, priorityQueuePolicy: { high: {} } as never },
+        'priorityQueuePolicy',
+        /from 1 to 2/,
+      ],
+      [
+        'a policy without levels',
+        { priorityQueuePolicy: { 1: {} } },
+        'priorityQueuePolicy',
+        /nothing without priorityLevels/,
+      ],
+      [
+        'order over two levels',
+        { preserveOrdering: true, priorityLevels: 2 },
+        'preserveOrdering',
+        /at most one priority level/,
+      ],
+      [
+        'order with delays',
+        { preserveOrdering: true, defaultQueuePolicy: { timeoutAction: 'DELAY', defaultTimeoutMs: 5 } },
+        'preserveOrdering',
+        /DELAY/,
+      ],
+      [
+        'order with delays of its level',
+        {
+          preserveOrdering: true,
+          priorityLevels: 1,
+          priorityQueuePolicy: { 1: { timeoutAction: 'DELAY', defaultTimeoutMs: 5 } },
+        },
+        'preserveOrdering',
+        /DELAY/,
+      ],
+    ]
 
   it.each(cases)('with %s', async (_, dynamicBatching, argument, expected) => {
     const error = await rejectionOf(() => load(engine, small.identity('float32'), { dynamicBatching }))
@@ -159,7 +252,11 @@ describe('a configuration is refused', () => {
   })
 
   it('but not with one level in order, nor with delays that never come', async () => {
-    const model = await open({ preserveOrdering: true, priorityLevels: 1, defaultQueuePolicy: { timeoutAction: 'DELAY' } })
+    const model = await open({
+      preserveOrdering: true,
+      priorityLevels: 1,
+      defaultQueuePolicy: { timeoutAction: 'DELAY' },
+    })
     expect(await served(model, [1, undefined, 0])).toEqual([0, 1, 2])
   })
 })

@@ -17,7 +17,8 @@ describe('the statistics count a rejected request under its reason', () => {
     expect(inferenceStats.fail.count).toBe(count)
   }
 
-  const held = (options: object = {}) => load(engine, small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100, ...options } })
+  const held = (options: object = {}) =>
+    load(engine, small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100, ...options } })
 
   it('queueFull', async () => {
     const model = await held({ defaultQueuePolicy: { maxQueueSize: 1 } })
@@ -91,13 +92,17 @@ describe('every accepted request is counted once', () => {
     expect(await outcomes).toEqual(['answered', 'first', 'answered', 'answered', 'second', 'answered'])
     const { inferenceStats, rejections, inferenceCount } = model.stats()
     expect([inferenceStats.success.count, inferenceStats.fail.count, rejections.cancelled]).toEqual([4, 2, 2])
-    expect([inferenceStats.queue.count, inferenceStats.computeInfer.count, inferenceCount]).toEqual([4, 4, 240])
+    expect([inferenceStats.queue.count, inferenceStats.computeInfer.count, inferenceCount]).toEqual([
+      4, 4, 240,
+    ])
   })
 
   it('though it was aborted while its answer was held back for one before it', async () => {
     const own = ownEngine({ cpuWorkers: 2 })
     const model = await load(own, small.matmulSlow(512, 400), {
-      maxBatchSize: 256, instanceGroup: [{ kind: 'cpu', count: 2 }], dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },
+      maxBatchSize: 256,
+      instanceGroup: [{ kind: 'cpu', count: 2 }],
+      dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },
     })
     const controller = new AbortController()
     const long = outcomeOf(model.infer(rowsOf(256)))
@@ -112,10 +117,13 @@ describe('every accepted request is counted once', () => {
 
   it('whatever became of it', async () => {
     const model = await load(engine, small.gatherRow(), {
-      maxBatchSize: 4, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 20 } }, sessionOptions: { logSeverityLevel: 4 },
+      maxBatchSize: 4,
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 20 } },
+      sessionOptions: { logSeverityLevel: 4 },
     })
     const outcomes: Promise<unknown>[] = []
-    const infer = (index: number, options?: InferOptions) => outcomes.push(outcomeOf(model.infer({ index: BigInt64Array.of(BigInt(index)) }, options)))
+    const infer = (index: number, options?: InferOptions) =>
+      outcomes.push(outcomeOf(model.infer({ index: BigInt64Array.of(BigInt(index)) }, options)))
     for (let at = 0; at < 400; at++) {
       const controller = new AbortController()
       if (at % 11 === 0) infer(99)

@@ -6,7 +6,9 @@ import { until } from '../support/until.ts'
 import { outcomeOf, reported } from './outcome.ts'
 
 const engine = sharedEngine()
-const rowsOf = (rows: number, width = 4) => ({ x: new Tensor('float32', new Float32Array(rows * width), [rows, width]) })
+const rowsOf = (rows: number, width = 4) => ({
+  x: new Tensor('float32', new Float32Array(rows * width), [rows, width]),
+})
 const identity = (dynamicBatching: ModelConfig['dynamicBatching'] = {}, maxBatchSize = 8) =>
   load(engine, small.identity('float32'), { maxBatchSize, dynamicBatching })
 
@@ -20,15 +22,22 @@ describe('the report of a request', () => {
     const reports = await send(model, [3, 1, 4, 2, 0, 5])
     const { name } = model
     expect(reports).toMatchObject([
-      { batchId: 1, batchSize: 8, position: 0 }, { batchId: 1, batchSize: 8, position: 3 }, { batchId: 1, batchSize: 8, position: 4 },
-      { batchId: 2, batchSize: 7, position: 0 }, { batchSize: 0, position: 0 }, { batchId: 2, batchSize: 7, position: 2 },
+      { batchId: 1, batchSize: 8, position: 0 },
+      { batchId: 1, batchSize: 8, position: 3 },
+      { batchId: 1, batchSize: 8, position: 4 },
+      { batchId: 2, batchSize: 7, position: 0 },
+      { batchSize: 0, position: 0 },
+      { batchId: 2, batchSize: 7, position: 2 },
     ])
-    for (const { attempts, paddedTo, instance } of reports) expect([attempts, paddedTo, instance]).toEqual([1, null, `${name}_0`])
+    for (const { attempts, paddedTo, instance } of reports)
+      expect([attempts, paddedTo, instance]).toEqual([1, null, `${name}_0`])
   })
 
   it('has how long it waited and how long the run took', async () => {
     const delayMs = 20
-    const model = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: { maxQueueDelayMs: delayMs } })
+    const model = await load(engine, small.matmulSlow(256, 100), {
+      dynamicBatching: { maxQueueDelayMs: delayMs },
+    })
     const startMs = performance.now()
     const [first, second] = await send(model, [1, 1], 256)
     const tookMs = performance.now() - startMs
@@ -40,9 +49,14 @@ describe('the report of a request', () => {
 
   it('has the instance that ran it', async () => {
     const own = ownEngine({ cpuWorkers: 2 })
-    const model = await load(own, small.matmulSlow(256, 100), { dynamicBatching: false, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+    const model = await load(own, small.matmulSlow(256, 100), {
+      dynamicBatching: false,
+      instanceGroup: [{ kind: 'cpu', count: 2 }],
+    })
     const reports = await send(model, Array(8).fill(8), 256)
-    expect(new Set(reports.map(({ instance }) => instance))).toEqual(new Set([`${model.name}_0`, `${model.name}_1`]))
+    expect(new Set(reports.map(({ instance }) => instance))).toEqual(
+      new Set([`${model.name}_0`, `${model.name}_1`]),
+    )
     expect(reports.map(({ batchId }) => batchId).sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
   })
 
@@ -57,7 +71,8 @@ describe('the report of a request', () => {
 })
 
 describe('the reason for which a batch was closed', () => {
-  const reasons = async (model: Model, rows: readonly number[]) => (await send(model, rows)).map(({ reason }) => reason)
+  const reasons = async (model: Model, rows: readonly number[]) =>
+    (await send(model, rows)).map(({ reason }) => reason)
 
   it('is full when nothing more fits', async () => {
     expect(await reasons(await identity(), [5, 3])).toEqual(['full', 'full'])
@@ -68,7 +83,13 @@ describe('the reason for which a batch was closed', () => {
 
   it('is preferred at a preferred size', async () => {
     const model = await identity({ preferredBatchSize: [2, 4] })
-    expect(await reasons(model, [1, 3, 1, 1, 1])).toEqual(['preferred', 'preferred', 'preferred', 'preferred', 'idle'])
+    expect(await reasons(model, [1, 3, 1, 1, 1])).toEqual([
+      'preferred',
+      'preferred',
+      'preferred',
+      'preferred',
+      'idle',
+    ])
   })
 
   it('is idle when nobody has to wait, and bucket when others wait that do not fit', async () => {
@@ -79,12 +100,17 @@ describe('the reason for which a batch was closed', () => {
   })
 
   it('is delay when the oldest has waited long enough', async () => {
-    expect(await reasons(await identity({ preferredBatchSize: 4, maxQueueDelayMs: 5 }), [1, 2])).toEqual(['delay', 'delay'])
+    expect(await reasons(await identity({ preferredBatchSize: 4, maxQueueDelayMs: 5 }), [1, 2])).toEqual([
+      'delay',
+      'delay',
+    ])
   })
 
   it('is drain when the model is closing', async () => {
     const own = ownEngine()
-    const model = await load(own, small.identity('float32'), { dynamicBatching: { maxQueueDelayMs: 600_000 } })
+    const model = await load(own, small.identity('float32'), {
+      dynamicBatching: { maxQueueDelayMs: 600_000 },
+    })
     const waiting = reasons(model, [1, 2])
     await until(() => model.stats().pendingRequestCount === 2)
     await own.close()
@@ -101,10 +127,14 @@ describe('the reason for which a batch was closed', () => {
 
   it('is counted by the statistics, once for each run', async () => {
     const model = await identity({ preferredBatchSize: [2] })
-    const reports = await send(model, Array.from({ length: 101 }, (_, at) => (at % 7) + 1))
+    const reports = await send(
+      model,
+      Array.from({ length: 101 }, (_, at) => (at % 7) + 1),
+    )
     const runs = new Map(reports.map(({ batchId, reason }) => [batchId, reason]))
     const counted = Object.entries(model.stats().batchReasons).filter(([, count]) => count > 0)
-    for (const [reason, count] of counted) expect([...runs.values()].filter((own) => own === reason)).toHaveLength(count)
+    for (const [reason, count] of counted)
+      expect([...runs.values()].filter((own) => own === reason)).toHaveLength(count)
     expect(counted.reduce((sum, [, count]) => sum + count, 0)).toBe(model.stats().executionCount)
     expect(model.stats().executionCount).toBe(runs.size)
     expect(model.stats().rerunCount).toBe(0)

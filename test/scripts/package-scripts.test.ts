@@ -9,8 +9,20 @@ import { usersEnvironment } from '../../scripts/package/users-environment.mjs'
 const bin = fileURLToPath(new URL('../../node_modules/.bin', import.meta.url))
 
 it('a user has nothing in the environment that has this checkout taken for the package', () => {
-  const ours = { npm_config_registry: 'a', ONNXRUNTIME_NODE_INSTALL: 'skip', ZEROHOP_NATIVE: 'build/zerohop.node', ZEROHOP_EXECUTOR: 'native', NODE_PATH: bin }
-  expect(usersEnvironment({ ...ours, HOME: '/home/me', PATH: [bin, join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter) })).toEqual({ HOME: '/home/me', PATH: [join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter) })
+  const ours = {
+    npm_config_registry: 'a',
+    ONNXRUNTIME_NODE_INSTALL: 'skip',
+    ZEROHOP_NATIVE: 'build/zerohop.node',
+    ZEROHOP_EXECUTOR: 'native',
+    NODE_PATH: bin,
+  }
+  expect(
+    usersEnvironment({
+      ...ours,
+      HOME: '/home/me',
+      PATH: [bin, join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter),
+    }),
+  ).toEqual({ HOME: '/home/me', PATH: [join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter) })
 })
 
 describe('what a command line names', () => {
@@ -21,7 +33,9 @@ describe('what a command line names', () => {
   })
 
   it('has to be known: what is misspelt would have all checked', () => {
-    expect(() => named(['npm 11', 'npm 12'], ['npm 13'])).toThrow('expected some of npm 11, npm 12, received npm 13')
+    expect(() => named(['npm 11', 'npm 12'], ['npm 13'])).toThrow(
+      'expected some of npm 11, npm 12, received npm 13',
+    )
   })
 })
 
@@ -31,11 +45,15 @@ describe('of what a program says', () => {
   }
 
   it('a line is found that is its last word', async () => {
-    expect(await says("process.stderr.write('a\\nb\\nready at 7'); process.exitCode = 3").said(/ready at (\d)/)).toMatchObject({ 1: '7' })
+    expect(
+      await says("process.stderr.write('a\\nb\\nready at 7'); process.exitCode = 3").said(/ready at (\d)/),
+    ).toMatchObject({ 1: '7' })
   })
 
   it('its end is told where it did not say so, with what it said', async () => {
-    await expect(says("console.log('nothing')").said(/ready/)).rejects.toThrow('it has ended before it said /ready/:\nnothing')
+    await expect(says("console.log('nothing')").said(/ready/)).rejects.toThrow(
+      'it has ended before it said /ready/:\nnothing',
+    )
   })
 
   it('all lines are waited for, and none is listened to more than once', async () => {
@@ -43,7 +61,9 @@ describe('of what a program says', () => {
     const warned = (warning: Error) => warnings.push(warning)
     process.on('warning', warned)
     onTestFinished(() => void process.off('warning', warned))
-    const lines = says("let n = 0; const timer = setInterval(() => { console.log('line', ++n); if (n === 30) clearInterval(timer) }, 1)")
+    const lines = says(
+      "let n = 0; const timer = setInterval(() => { console.log('line', ++n); if (n === 30) clearInterval(timer) }, 1)",
+    )
     expect(await lines.said(/line 30/)).toMatchObject({ 0: 'line 30' })
     expect(await lines.ended()).toMatchObject({ code: 0, signal: null })
     expect(warnings).toEqual([])

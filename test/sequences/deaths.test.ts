@@ -8,7 +8,10 @@ const start = { sequenceStart: true } as const
 /** A model on one worker, over whose run that can be killed. */
 async function served(sequence: object, more: Record<string, Float32Array> = {}) {
   const house = await House.open(1)
-  const model = await ServedSequences.on(house, { maxBatchSize: 4, sequence: { maxSequenceIdleMs: 100_000, ...sequence } })
+  const model = await ServedSequences.on(house, {
+    maxBatchSize: 4,
+    sequence: { maxSequenceIdleMs: 100_000, ...sequence },
+  })
   const { threads } = house.places[0]!
   const told: Record<string, unknown> = {}
   const send = (name: string, options = {}) => {
@@ -25,7 +28,14 @@ async function served(sequence: object, more: Record<string, Float32Array> = {})
     house.clock.advanceBy(5000) // longer than another thread is put off
     await settled()
   }
-  return { model, told, send, finish: () => turn(() => threads.current.finish()), die: () => turn(() => threads.current.die()), claim: () => turn(() => threads.current.claim()) }
+  return {
+    model,
+    told,
+    send,
+    finish: () => turn(() => threads.current.finish()),
+    die: () => turn(() => threads.current.die()),
+    claim: () => turn(() => threads.current.claim()),
+  }
 }
 
 describe("a worker's death", () => {
@@ -53,7 +63,10 @@ describe("a worker's death", () => {
     expect(told).toEqual({ A1: 1, A2: 'ERR_INSTANCE_CRASHED', A3: 4 })
   })
   it('ends the sequences of a run where what the model kept of them is gone, and no others', async () => {
-    const { told, send, finish, claim, die, model } = await served({ controls: accumulatorSequence.controls }, { before: Float32Array.of(100) })
+    const { told, send, finish, claim, die, model } = await served(
+      { controls: accumulatorSequence.controls },
+      { before: Float32Array.of(100) },
+    )
     for (const name of ['A1', 'B1']) send(name, start)
     await finish()
     for (const name of ['A2', 'A3']) send(name)
@@ -64,8 +77,22 @@ describe("a worker's death", () => {
     await finish()
     send('A5', start)
     await finish()
-    expect(told).toEqual({ A1: 1, B1: 1, A2: 'ERR_INSTANCE_CRASHED', A3: 'ERR_SEQUENCE_ENDED', A4: 'ERR_SEQUENCE_ENDED', B2: 102, A5: 5 })
-    expect(model.over).toEqual([{ type: 'evicted', sequenceId: 65, reason: "Sequence 65 of model 'm' ended with the worker that ran one of its requests; begin it anew." }])
+    expect(told).toEqual({
+      A1: 1,
+      B1: 1,
+      A2: 'ERR_INSTANCE_CRASHED',
+      A3: 'ERR_SEQUENCE_ENDED',
+      A4: 'ERR_SEQUENCE_ENDED',
+      B2: 102,
+      A5: 5,
+    })
+    expect(model.over).toEqual([
+      {
+        type: 'evicted',
+        sequenceId: 65,
+        reason: "Sequence 65 of model 'm' ended with the worker that ran one of its requests; begin it anew.",
+      },
+    ])
   })
   it('is survived by an end that was called for', async () => {
     const { told, send, finish, claim, die, model } = await served(accumulatorSequence)

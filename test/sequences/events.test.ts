@@ -12,7 +12,10 @@ const end = { sequenceEnd: true } as const
 /** A model on one worker, and a call that is answered. */
 async function served(sequence: object = {}) {
   const house = await House.open(1)
-  const model = await ServedSequences.on(house, { maxBatchSize: 4, sequence: { ...accumulatorSequence, maxSequenceIdleMs: 1000, ...sequence } })
+  const model = await ServedSequences.on(house, {
+    maxBatchSize: 4,
+    sequence: { ...accumulatorSequence, maxSequenceIdleMs: 1000, ...sequence },
+  })
   const finish = async () => {
     await settled()
     house.places[0]!.threads.current.finish()
@@ -33,7 +36,10 @@ describe('that a sequence is over is told once', () => {
     expect(model.over).toEqual([])
     await call(1, end)
     await call(2, { ...start, ...end })
-    expect(model.over).toEqual([{ type: 'ended', sequenceId: 1 }, { type: 'ended', sequenceId: 2 }])
+    expect(model.over).toEqual([
+      { type: 'ended', sequenceId: 1 },
+      { type: 'ended', sequenceId: 2 },
+    ])
   })
 
   it('when it was without a request for too long', async () => {
@@ -52,21 +58,36 @@ describe('that a sequence is over is told once', () => {
     await call(1, start)
     await call(1, start)
     expect(model.over.splice(0)).toEqual([{ type: 'evicted', sequenceId: 1, reason: 'was begun anew' }])
-    const calls = [model.infer(1, { sequenceId: 1, ...end }), model.infer(1, { sequenceId: 1, ...start }), model.infer(1, { sequenceId: 1, ...end })]
+    const calls = [
+      model.infer(1, { sequenceId: 1, ...end }),
+      model.infer(1, { sequenceId: 1, ...start }),
+      model.infer(1, { sequenceId: 1, ...end }),
+    ]
     for (const _ of calls) await finish()
     await Promise.all(calls)
-    expect(model.over).toEqual([{ type: 'ended', sequenceId: 1 }, { type: 'ended', sequenceId: 1 }])
+    expect(model.over).toEqual([
+      { type: 'ended', sequenceId: 1 },
+      { type: 'ended', sequenceId: 1 },
+    ])
   })
 
   it('when it has waited for a place longer than its requests may', async () => {
     const { model, call, clock } = await served({ oldest: { maxCandidateSequences: 1 } })
     await call(1, start)
-    const late = expect(model.infer(1, { sequenceId: 2, ...start, timeoutMs: 100 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    const late = expect(model.infer(1, { sequenceId: 2, ...start, timeoutMs: 100 })).rejects.toMatchObject({
+      code: 'ERR_TIMEOUT',
+    })
     await settled()
     clock.advanceBy(101)
     await late
     await settled()
-    expect(model.over).toEqual([{ type: 'evicted', sequenceId: 2, reason: expect.stringContaining('waited for others to end longer than a request of it may wait') }])
+    expect(model.over).toEqual([
+      {
+        type: 'evicted',
+        sequenceId: 2,
+        reason: expect.stringContaining('waited for others to end longer than a request of it may wait'),
+      },
+    ])
   })
 
   it('when its model goes, also of one that waited for a place', async () => {
@@ -79,7 +100,9 @@ describe('that a sequence is over is told once', () => {
     model.sequences.drain()
     await settled()
     model.sequences.close()
-    expect(model.over).toEqual([1, 2].map((sequenceId) => ({ type: 'evicted', sequenceId, reason: 'ended with its model' })))
+    expect(model.over).toEqual(
+      [1, 2].map((sequenceId) => ({ type: 'evicted', sequenceId, reason: 'ended with its model' })),
+    )
   })
 })
 
@@ -87,12 +110,21 @@ it('listeners of an engine are told of streams and requests, with the model and 
   const engine = ownEngine()
   const events: SequenceEvent[] = []
   engine.on('sequence', (event) => events.push(event))
-  const model = await engine.load('m', { path: accumulator(), version: 2, maxBatchSize: 8, checkRows: false, sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000 } })
+  const model = await engine.load('m', {
+    path: accumulator(),
+    version: 2,
+    maxBatchSize: 8,
+    checkRows: false,
+    sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000 },
+  })
   const stream = model.sequence()
   await stream.infer({ x: Float32Array.of(1) })
   await stream.end()
   await model.infer({ x: Float32Array.of(1) }, { sequenceId: 77, ...start })
   await engine.close()
   const of = { model: 'm', version: 2 }
-  expect(events).toEqual([{ type: 'ended', ...of, sequenceId: stream.id }, { type: 'evicted', ...of, sequenceId: 77, reason: 'ended with its model' }])
+  expect(events).toEqual([
+    { type: 'ended', ...of, sequenceId: stream.id },
+    { type: 'evicted', ...of, sequenceId: 77, reason: 'ended with its model' },
+  ])
 })

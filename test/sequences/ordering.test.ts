@@ -6,7 +6,10 @@ import { ServedSequences } from './served-sequences.ts'
 
 it('a request that is withdrawn while its answer waits for those before it has left no state', async () => {
   const house = await House.open(2)
-  const model = await ServedSequences.on(house, { maxBatchSize: 4, sequence: { ...accumulatorSequence, maxSequenceIdleMs: 100_000, oldest: { preserveOrdering: true } } })
+  const model = await ServedSequences.on(house, {
+    maxBatchSize: 4,
+    sequence: { ...accumulatorSequence, maxSequenceIdleMs: 100_000, oldest: { preserveOrdering: true } },
+  })
   const sum = async (answer: ReturnType<ServedSequences['infer']>) => (await answer).outputs['sum']!.data[0]
   const aborts = new AbortController()
   const other = sum(model.infer(1, { sequenceId: 1, sequenceStart: true }))

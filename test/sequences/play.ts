@@ -37,15 +37,25 @@ export async function play({ calls }: Rule, { tickMs, infer, reach }: Stage): Pr
       signal: aborts.signal,
     }
     const answered = ({ outputs, report }: ReportedOutputs<Outputs>) => {
-      const batch = reports.get(report.batchId) ?? { report, names: Array.from({ length: report.batchSize }, () => '-') }
+      const batch = reports.get(report.batchId) ?? {
+        report,
+        names: Array.from({ length: report.batchSize }, () => '-'),
+      }
       batch.names[report.position] = name
       reports.set(report.batchId, batch)
       const got = (outputs['sum']!.data as Float32Array)[0]!
       const told = Number((outputs['id']!.data as BigUint64Array)[0])
-      if (got !== expected || told !== letter.charCodeAt(0)) wrong.push(`${name}: ${got} for ${expected}, id ${told}`)
+      if (got !== expected || told !== letter.charCodeAt(0))
+        wrong.push(`${name}: ${got} for ${expected}, id ${told}`)
       if ('state' in outputs) wrong.push(`${name} has a state`)
     }
-    ends.push(infer(number, options).then(answered, (error: { code?: unknown }) => void (rejected[name] = typeof error.code === 'string' ? error.code : 'aborted')))
+    ends.push(
+      infer(number, options).then(
+        answered,
+        (error: { code?: unknown }) =>
+          void (rejected[name] = typeof error.code === 'string' ? error.code : 'aborted'),
+      ),
+    )
     if (cancelled === true) aborts.abort()
   }
   for (const tick of [...new Set(calls.map(({ at = 0 }) => at))].sort((a, b) => a - b)) {
@@ -54,7 +64,8 @@ export async function play({ calls }: Rule, { tickMs, infer, reach }: Stage): Pr
   }
   let settled = false
   const all = Promise.all(ends).then(() => (settled = true))
-  for (let tick = Math.max(...calls.map(({ at = 0 }) => at)) + 1; !settled && tick < 100; tick++) await reach(tick)
+  for (let tick = Math.max(...calls.map(({ at = 0 }) => at)) + 1; !settled && tick < 100; tick++)
+    await reach(tick)
   await all
   const inOrder = [...reports.values()].sort((a, b) => a.report.batchId - b.report.batchId)
   return { batches: inOrder.map(({ names }) => names.join(' ')), rejected, wrong }

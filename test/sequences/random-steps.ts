@@ -44,14 +44,43 @@ const callsPerRound = 200
  * Random calls of many sequences on a clock of the test's own, between which runs end, time passes and workers die; throws at
  * the first answer that is not what its sequence has to give.
  */
-export async function randomSteps(seed: number, steps: number, sequences: number, sequence: ModelOptions['sequence']): Promise<Account> {
+export async function randomSteps(
+  seed: number,
+  steps: number,
+  sequences: number,
+  sequence: ModelOptions['sequence'],
+): Promise<Account> {
   const random = mulberry32(seed)
   const upTo = (count: number) => Math.floor(random() * count)
   const house = await House.open(2)
-  const model = await ServedSequences.on(house, { maxBatchSize: 64, sequence: { ...accumulatorSequence, maxSequenceIdleMs: maxIdleMs, ...sequence } })
+  const model = await ServedSequences.on(house, {
+    maxBatchSize: 64,
+    sequence: { ...accumulatorSequence, maxSequenceIdleMs: maxIdleMs, ...sequence },
+  })
   const { clock, places } = house
-  const account: Account = { answered: 0, aborted: 0, timedOut: 0, ended: 0, crashed: 0, failed: 0, deaths: 0, runs: 0, joined: 0 }
-  const known = Array.from({ length: sequences }, (): Known => ({ epoch: 0, calls: 0, answered: -1, answeredEpoch: -1, sum: 0, closed: true, over: true, refusedAtMs: -1, underWay: 0, usedAtMs: 0 }))
+  const account: Account = {
+    answered: 0,
+    aborted: 0,
+    timedOut: 0,
+    ended: 0,
+    crashed: 0,
+    failed: 0,
+    deaths: 0,
+    runs: 0,
+    joined: 0,
+  }
+  const known = Array.from({ length: sequences }, (): Known => ({
+    epoch: 0,
+    calls: 0,
+    answered: -1,
+    answeredEpoch: -1,
+    sum: 0,
+    closed: true,
+    over: true,
+    refusedAtMs: -1,
+    underWay: 0,
+    usedAtMs: 0,
+  }))
   const wrong: string[] = []
 
   const call = (): void => {
@@ -88,8 +117,10 @@ export async function randomSteps(seed: number, steps: number, sequences: number
         account.answered++
         const sum = (outputs['sum']!.data as Float32Array)[0]!
         const expected = (own.answeredEpoch === epoch ? own.sum : 0) + x
-        if (sum !== expected || Number((outputs['id']!.data as BigUint64Array)[0]) !== id) wrong.push(`sequence ${id}, call ${number}: ${sum} for ${expected}`)
-        if (number <= own.answered || epoch < own.answeredEpoch) wrong.push(`sequence ${id}: call ${number} is answered after call ${own.answered}`)
+        if (sum !== expected || Number((outputs['id']!.data as BigUint64Array)[0]) !== id)
+          wrong.push(`sequence ${id}, call ${number}: ${sum} for ${expected}`)
+        if (number <= own.answered || epoch < own.answeredEpoch)
+          wrong.push(`sequence ${id}: call ${number} is answered after call ${own.answered}`)
         if (wasClosed) wrong.push(`sequence ${id}: call ${number} is answered though it had ended`)
         own.answered = number
         own.answeredEpoch = epoch
@@ -107,7 +138,8 @@ export async function randomSteps(seed: number, steps: number, sequences: number
         else {
           account.ended++
           const nowMs = clock.nowMs()
-          if (start || (!wasOver && idleMs < maxIdleMs && own.refusedAtMs !== nowMs && !mayExpire)) wrong.push(`sequence ${id}: call ${number} is refused after ${idleMs} ms`)
+          if (start || (!wasOver && idleMs < maxIdleMs && own.refusedAtMs !== nowMs && !mayExpire))
+            wrong.push(`sequence ${id}: call ${number} is refused after ${idleMs} ms`)
           own.refusedAtMs = nowMs
           if (own.epoch === epoch) own.over = true
         }
@@ -125,7 +157,8 @@ export async function randomSteps(seed: number, steps: number, sequences: number
     await settled()
     for (const aborts of abortLater.splice(0)) aborts.abort()
     for (const { threads } of places) {
-      for (let count = upTo(8); count > 0; count--) if (threads.current.finish(random() < 0.01 ? 'it failed' : null)) deadly = true
+      for (let count = upTo(8); count > 0; count--)
+        if (threads.current.finish(random() < 0.01 ? 'it failed' : null)) deadly = true
     }
     if (deadly && random() < 0.05) {
       deadly = false // several in a row would be the model's own doing
@@ -141,7 +174,8 @@ export async function randomSteps(seed: number, steps: number, sequences: number
     for (const rows of model.runs.splice(0)) {
       const ids = rows.filter(({ id }) => id !== 0).map(({ id }) => id)
       if (ids.length > 1) account.joined++
-      if (new Set(ids).size !== ids.length) throw new Error(`a run has two requests of one sequence: ${ids.join(' ')}`)
+      if (new Set(ids).size !== ids.length)
+        throw new Error(`a run has two requests of one sequence: ${ids.join(' ')}`)
     }
   }
   model.sequences.drain()

@@ -9,7 +9,12 @@ const sequences = 300
 const stepsEach = 60
 
 /** Random calls of one sequence, some of them before those ahead were answered; each answer is what the sequence has to give. */
-async function live(id: number, random: () => number, infer: (x: number, options: InferOptions) => Promise<number>, account: Record<string, number>): Promise<void> {
+async function live(
+  id: number,
+  random: () => number,
+  infer: (x: number, options: InferOptions) => Promise<number>,
+  account: Record<string, number>,
+): Promise<void> {
   let sum = 0
   let begun = false
   let pending: Promise<void> = Promise.resolve()
@@ -18,7 +23,13 @@ async function live(id: number, random: () => number, infer: (x: number, options
     const start = !begun || random() < 0.02
     const end = random() < 0.05
     const aborts = new AbortController()
-    const options: InferOptions = { sequenceId: id, sequenceStart: start, sequenceEnd: end, signal: aborts.signal, ...(random() < 0.05 && { timeoutMs: 1 + random() * 5 }) }
+    const options: InferOptions = {
+      sequenceId: id,
+      sequenceStart: start,
+      sequenceEnd: end,
+      signal: aborts.signal,
+      ...(random() < 0.05 && { timeoutMs: 1 + random() * 5 }),
+    }
     const answer = infer(x, options)
     if (random() < 0.05) setImmediate(() => aborts.abort())
     begun = !end
@@ -50,12 +61,20 @@ describe('many sequences at random on an engine', () => {
     ['with slots of their own', { direct: {} }],
   ])('keep their order and their states to themselves: %s', { timeout: 60_000 }, async (_, strategy) => {
     const model = await load(ownEngine(), accumulator(), {
-      maxBatchSize: 256, checkRows: false, instanceGroup: [{ count: 2 }], sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000, ...strategy },
+      maxBatchSize: 256,
+      checkRows: false,
+      instanceGroup: [{ count: 2 }],
+      sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000, ...strategy },
     })
     const account: Record<string, number> = {}
-    const infer = async (x: number, options: InferOptions) => ((await model.infer({ x: Float32Array.of(x) }, options))['sum']!.data as Float32Array)[0]!
-    await Promise.all(Array.from({ length: sequences }, (_unused, id) => live(id + 1, mulberry32(id), infer, account)))
-    expect(account['answered']! + account['aborted']! + (account['ERR_TIMEOUT'] ?? 0)).toBe(sequences * stepsEach)
+    const infer = async (x: number, options: InferOptions) =>
+      ((await model.infer({ x: Float32Array.of(x) }, options))['sum']!.data as Float32Array)[0]!
+    await Promise.all(
+      Array.from({ length: sequences }, (_unused, id) => live(id + 1, mulberry32(id), infer, account)),
+    )
+    expect(account['answered']! + account['aborted']! + (account['ERR_TIMEOUT'] ?? 0)).toBe(
+      sequences * stepsEach,
+    )
     const { inferenceStats, executionCount } = model.stats()
     expect(inferenceStats.success.count).toBeGreaterThanOrEqual(account['answered']!) // an abort may come when all is done
     expect(executionCount).toBeLessThan(inferenceStats.success.count)

@@ -25,7 +25,11 @@ describe("the rules of Triton's sequence batcher, on a clock that stands still",
         await settled()
       },
     }
-    expect(await play(rule, stage)).toEqual({ batches: rule.batches, rejected: rule.rejected ?? {}, wrong: [] })
+    expect(await play(rule, stage)).toEqual({
+      batches: rule.batches,
+      rejected: rule.rejected ?? {},
+      wrong: [],
+    })
     model.sequences.drain()
     await settled()
     expect(model.scheduler.waiting).toBe(0)

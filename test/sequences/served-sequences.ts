@@ -30,8 +30,19 @@ export class ServedSequences {
   readonly #instances: ModelInstances
 
   private constructor(house: House, options: ModelOptions) {
-    const config = resolveConfig('m', { path: 'm.onnx', checkRows: false, instanceGroup: [{ kind: 'cpu', count: house.places.length }], ...options })
-    const tensors = { inputs: accumulatorInputs, outputs: accumulatorOutputs, properties: null, unservableOutputs: [], executionProviders: [] }
+    const config = resolveConfig('m', {
+      path: 'm.onnx',
+      checkRows: false,
+      instanceGroup: [{ kind: 'cpu', count: house.places.length }],
+      ...options,
+    })
+    const tensors = {
+      inputs: accumulatorInputs,
+      outputs: accumulatorOutputs,
+      properties: null,
+      unservableOutputs: [],
+      executionProviders: [],
+    }
     const joining = new Joining('m', config, tensors)
     const parser = new FeedParser(joining.stacked)
     const { clock, keepAlive } = house
@@ -41,13 +52,43 @@ export class ServedSequences {
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))
-    this.sequences = sequencesOf(config.sequence, inputs, { metadata: joining.stacked, parser, scheduler: this.scheduler, clock, over: (event) => void this.over.push(event), staging: () => ({ acquire }) })!
+    this.sequences = sequencesOf(config.sequence, inputs, {
+      metadata: joining.stacked,
+      parser,
+      scheduler: this.scheduler,
+      clock,
+      over: (event) => void this.over.push(event),
+      staging: () => ({ acquire }),
+    })!
     const opening = () => ({ model: 'm', options: {}, notes: {}, original: undefined })
-    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }) }
-    const parts = { name: 'm', config, clock, nextId: nextId(), staging: () => ({ acquire: (byteLength: number) => buffer(byteLength, () => {}), trim: () => {} }) as unknown as StagingPool, sources: new SessionSources('m', config, preparing) }
-    const place = { place: async (put: (worker: House['places'][number]['worker'], placement: never, group: number) => void) => house.places.forEach(({ worker }) => put(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 } as never, 0)), placeMore: async () => {} }
+    const preparing = {
+      prepare: async () => ({ ...asItIs(''), opening }),
+      sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }),
+    }
+    const parts = {
+      name: 'm',
+      config,
+      clock,
+      nextId: nextId(),
+      staging: () =>
+        ({
+          acquire: (byteLength: number) => buffer(byteLength, () => {}),
+          trim: () => {},
+        }) as unknown as StagingPool,
+      sources: new SessionSources('m', config, preparing),
+    }
+    const place = {
+      place: async (
+        put: (worker: House['places'][number]['worker'], placement: never, group: number) => void,
+      ) =>
+        house.places.forEach(({ worker }) =>
+          put(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 } as never, 0),
+        ),
+      placeMore: async () => {},
+    }
     this.#instances = new ModelInstances(parts, place as never, () => this.failure === null)
-    for (const { threads } of house.places) threads.compute = (memory, layout) => void this.runs.push(accumulate(memory, layout))
+    for (const { threads } of house.places)
+      threads.compute = (memory, layout) => void this.runs.push(accumulate(memory, layout))
   }
 
   /** Loads it with an instance on each place of a house. */
@@ -60,12 +101,18 @@ export class ServedSequences {
   }
 
   /** One request, with its report. */
-  infer(x: number, options: InferOptions, more: Record<string, Float32Array> = {}): Promise<ReportedOutputs<Outputs>> {
+  infer(
+    x: number,
+    options: InferOptions,
+    more: Record<string, Float32Array> = {},
+  ): Promise<ReportedOutputs<Outputs>> {
     const { metadata } = this.scheduler
     const { joining } = this.scheduler
     const checked = checkInferOptions({ ...options, report: true }, metadata, joining.shaped.offered)
     try {
-      return this.sequences.infer({ x: Float32Array.of(x), ...more }, checked, checked.sequence!) as Promise<ReportedOutputs<Outputs>>
+      return this.sequences.infer({ x: Float32Array.of(x), ...more }, checked, checked.sequence!) as Promise<
+        ReportedOutputs<Outputs>
+      >
     } catch (error) {
       return Promise.reject(error)
     }
@@ -82,7 +129,14 @@ function buffer(byteLength: number, counted: (bytes: number) => void): StagingBu
     held = false
     new Uint8Array(bytes).fill(0xff)
   }
-  return { kind: 'shared', bytes, byteLength, largeFromBytes: Infinity, memory: { kind: 'shared', buffer: bytes, copied: false }, release }
+  return {
+    kind: 'shared',
+    bytes,
+    byteLength,
+    largeFromBytes: Infinity,
+    memory: { kind: 'shared', buffer: bytes, copied: false },
+    release,
+  }
 }
 
 function nextId(): () => number {

@@ -1,5 +1,15 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { InferenceError, Tensor, type AnySignature, type Model, type ModelOptions, type ModelSignature, type Outputs, type ReportedOutputs, type SequenceStream } from '../../src/index.ts'
+import {
+  InferenceError,
+  Tensor,
+  type AnySignature,
+  type Model,
+  type ModelOptions,
+  type ModelSignature,
+  type Outputs,
+  type ReportedOutputs,
+  type SequenceStream,
+} from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { addedSeries, growing, scaledColumns } from '../models/batch-axes.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -8,7 +18,11 @@ import { errorOf } from '../triton-repository/temporary.ts'
 import { accumulatorSequence } from './accumulators.ts'
 
 const engine = sharedEngine()
-const options = (more: ModelOptions['sequence'] = {}): ModelOptions => ({ maxBatchSize: 8, checkRows: false, sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000, ...more } })
+const options = (more: ModelOptions['sequence'] = {}): ModelOptions => ({
+  maxBatchSize: 8,
+  checkRows: false,
+  sequence: { ...accumulatorSequence, maxSequenceIdleMs: 60_000, ...more },
+})
 const x = (value: number) => ({ x: Float32Array.of(value) })
 const first = ({ sum }: Outputs) => (sum!.data as Float32Array)[0]
 
@@ -52,7 +66,10 @@ describe('a stream', () => {
     const waiting = own.infer(x(2))
     expect(first(await other.infer(x(100)))).toBe(100)
     expect(first(await waiting)).toBe(3)
-    expect(await errorOf(own.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED', message: expect.stringContaining('was begun anew by another') })
+    expect(await errorOf(own.infer(x(1)))).toMatchObject({
+      code: 'ERR_SEQUENCE_ENDED',
+      message: expect.stringContaining('was begun anew by another'),
+    })
     await own.end()
     expect(first(await other.infer(x(1)))).toBe(101)
     expect(first(await model.infer(x(7), { sequenceId: 78, sequenceStart: true }))).toBe(7)
@@ -86,19 +103,43 @@ describe('a stream', () => {
     expect(() => model.sequence({ name: 1 } as never)).toThrow('name')
     const plain = await load(engine, accumulator(), { maxBatchSize: 8, checkRows: false })
     expect(() => plain.sequence()).toThrow('expected a model with sequences')
-    expect(await errorOf(next.infer(x(1), { sequenceId: 3 } as never))).toMatchObject({ argument: 'options.sequenceId' })
+    expect(await errorOf(next.infer(x(1), { sequenceId: 3 } as never))).toMatchObject({
+      argument: 'options.sequenceId',
+    })
   })
   it('takes bad input for what it is, and goes on', async () => {
     const model = await load(engine, accumulator(), options())
     const stream = model.sequence()
     await stream.infer(x(1))
-    expect(await errorOf(stream.infer({ x: Float32Array.of(1, 2) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'" })
-    expect(await errorOf(stream.infer({ x: new Tensor('float32', new Float32Array(2), [2, 1]) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'", expected: 'one row, as each request of a sequence has', received: 2 })
-    expect(await errorOf(stream.infer({ ...x(1), before: Float32Array.of(7) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'before'" })
-    expect(await errorOf(stream.infer(null as never))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds' })
+    expect(await errorOf(stream.infer({ x: Float32Array.of(1, 2) }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'x'",
+    })
+    expect(
+      await errorOf(stream.infer({ x: new Tensor('float32', new Float32Array(2), [2, 1]) })),
+    ).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'x'",
+      expected: 'one row, as each request of a sequence has',
+      received: 2,
+    })
+    expect(await errorOf(stream.infer({ ...x(1), before: Float32Array.of(7) }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'before'",
+    })
+    expect(await errorOf(stream.infer(null as never))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'feeds',
+    })
     expect(first(await stream.infer(x(2)))).toBe(3)
-    expect(await errorOf(stream.end({ x: Float32Array.of(1, 2) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'" })
-    expect(await errorOf(stream.end(x(1), { outputs: ['none'] as never }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.outputs' })
+    expect(await errorOf(stream.end({ x: Float32Array.of(1, 2) }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "input 'x'",
+    })
+    expect(await errorOf(stream.end(x(1), { outputs: ['none'] as never }))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'options.outputs',
+    })
     expect(first(await stream.end(x(4)))).toBe(7)
   })
   it('hears of a run only when it has been idle for too long', async () => {
@@ -106,7 +147,10 @@ describe('a stream', () => {
     const stream = model.sequence()
     await stream.infer(x(1))
     await new Promise((resolve) => setTimeout(resolve, 100))
-    expect(await errorOf(stream.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED', message: expect.stringContaining('was without a request for 30 ms') })
+    expect(await errorOf(stream.infer(x(1)))).toMatchObject({
+      code: 'ERR_SEQUENCE_ENDED',
+      message: expect.stringContaining('was without a request for 30 ms'),
+    })
     await stream.end()
   })
   it('goes on with the next where its first was withdrawn before it had a place', async () => {
@@ -146,7 +190,11 @@ describe('a stream', () => {
   it('has what it begins with as it was at the load, whatever is written there since', async () => {
     const initial = Float32Array.of(10)
     const controls = accumulatorSequence.controls.filter(({ kind }) => kind !== 'start')
-    const model = await load(engine, accumulator(), options({ controls, state: [{ input: 'before', output: 'state', initial }] }))
+    const model = await load(
+      engine,
+      accumulator(),
+      options({ controls, state: [{ input: 'before', output: 'state', initial }] }),
+    )
     initial[0] = 1000
     structuredClone(initial.buffer, { transfer: [initial.buffer] })
     expect(first(await model.sequence().infer({ ...x(1), START: Float32Array.of(0) }))).toBe(11)
@@ -168,32 +216,61 @@ describe('a stream', () => {
     const ends = await Promise.allSettled(answers)
     const served = ends.filter((end) => end.status === 'fulfilled').map(({ value }) => first(value))
     expect(served).toEqual(served.map((_, index) => 2 + index))
-    for (const end of ends) if (end.status === 'rejected') expect(end.reason).toMatchObject({ code: 'ERR_SEQUENCE_ENDED' })
+    for (const end of ends)
+      if (end.status === 'rejected') expect(end.reason).toMatchObject({ code: 'ERR_SEQUENCE_ENDED' })
     expect(ends.findLastIndex(({ status }) => status === 'fulfilled')).toBe(served.length - 1)
-    expect(await errorOf(stream.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED', message: expect.stringContaining('replaced') })
-    expect(await errorOf(model.infer(x(1), { sequenceId: stream.id }))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED' })
+    expect(await errorOf(stream.infer(x(1)))).toMatchObject({
+      code: 'ERR_SEQUENCE_ENDED',
+      message: expect.stringContaining('replaced'),
+    })
+    expect(await errorOf(model.infer(x(1), { sequenceId: stream.id }))).toMatchObject({
+      code: 'ERR_SEQUENCE_ENDED',
+    })
     expect(first(await model.sequence().infer(x(5)))).toBe(5)
   })
   it('has all its waiting requests answered by a model that closes, and rejected by one that is destroyed', async () => {
     for (const destroyed of [false, true]) {
       const own = ownEngine()
-      const model = await own.load('m', { path: accumulator(), ...options({ oldest: { maxCandidateSequences: 1 } }) })
+      const model = await own.load('m', {
+        path: accumulator(),
+        ...options({ oldest: { maxCandidateSequences: 1 } }),
+      })
       const [a, b] = [model.sequence(), model.sequence()]
       const answers = [a.infer(x(1)), a.infer(x(2)), a.infer(x(3)), b.infer(x(4)), b.infer(x(5))]
       const ends = Promise.allSettled(answers)
       await (destroyed ? own.destroy() : own.close())
-      const [told, ...more] = (await ends).map((end) => (end.status === 'fulfilled' ? first(end.value) : (end.reason as { code: string }).code))
+      const [told, ...more] = (await ends).map((end) =>
+        end.status === 'fulfilled' ? first(end.value) : (end.reason as { code: string }).code,
+      )
       if (!destroyed) expect([told, ...more]).toEqual([1, 3, 6, 4, 9])
       else expect(more).toEqual(Array(4).fill('ERR_CLOSED'))
     }
   })
   it('may be of a model of another kind of rows, whose state is where those are', async () => {
-    const model = await load(engine, scaledColumns(), { maxBatchSize: 4, dynamicBatching: { maxQueueDelayMs: 20 }, sequence: { state: [{ input: 'x', output: 'scaled', initial: new Tensor('float32', Float32Array.from({ length: 6 }, (_, at) => at + 1), [2, 1, 3]) }] } })
+    const model = await load(engine, scaledColumns(), {
+      maxBatchSize: 4,
+      dynamicBatching: { maxQueueDelayMs: 20 },
+      sequence: {
+        state: [
+          {
+            input: 'x',
+            output: 'scaled',
+            initial: new Tensor(
+              'float32',
+              Float32Array.from({ length: 6 }, (_, at) => at + 1),
+              [2, 1, 3],
+            ),
+          },
+        ],
+      },
+    })
     const run = async (scale: number) => {
       const stream = model.sequence()
       for (let step = 0; step < 3; step++) {
         const { sum } = await stream.infer({ scale: Float32Array.of(scale) })
-        expect([...(sum!.data as Float32Array)]).toEqual([5, 7, 9].map((value) => value * scale ** (step + 1)))
+        expect([...(sum!.data as Float32Array)]).toEqual(
+          [5, 7, 9].map((value) => value * scale ** (step + 1)),
+        )
       }
       await stream.end()
     }
@@ -202,12 +279,21 @@ describe('a stream', () => {
   })
   it('has a state that grows, and shares runs with those of the same length', async () => {
     const initial = new Tensor('float32', new Float32Array(0), [1, 0])
-    const model = await load(engine, growing(), { maxBatchSize: 8, checkRows: false, dynamicBatching: { maxQueueDelayMs: 20 }, sequence: { state: [{ input: 'past', output: 'all', initial }] } })
+    const model = await load(engine, growing(), {
+      maxBatchSize: 8,
+      checkRows: false,
+      dynamicBatching: { maxQueueDelayMs: 20 },
+      sequence: { state: [{ input: 'past', output: 'all', initial }] },
+    })
     const run = async (value: number) => {
       const stream = model.sequence()
       for (let step = 1; step <= 5; step++) {
         const { all, sum } = (await stream.infer(x(value), { outputs: ['all', 'sum'] })) as Outputs
-        expect([all!.dims, [...(all!.data as Float32Array)], first({ sum: sum! })]).toEqual([[1, step], Array(step).fill(value), step * value])
+        expect([all!.dims, [...(all!.data as Float32Array)], first({ sum: sum! })]).toEqual([
+          [1, step],
+          Array(step).fill(value),
+          step * value,
+        ])
       }
       await stream.end()
     }
@@ -216,13 +302,29 @@ describe('a stream', () => {
   })
   it('has a state without what its input was padded with', async () => {
     const series = (data: Float32Array) => new Tensor('float32', data, [1, 3])
-    const pads = (input: string, output: string) => ({ input, dim: 1, sizes: [4, 8], outputs: [{ name: output, dim: 1 }] })
+    const pads = (input: string, output: string) => ({
+      input,
+      dim: 1,
+      sizes: [4, 8],
+      outputs: [{ name: output, dim: 1 }],
+    })
     const sequence = { state: [{ input: 'before', output: 'state', initial: series(new Float32Array(3)) }] }
-    const model = await load(engine, addedSeries(), { maxBatchSize: 4, checkRows: false, padding: [pads('x', 'sum'), pads('before', 'state')], sequence })
+    const model = await load(engine, addedSeries(), {
+      maxBatchSize: 4,
+      checkRows: false,
+      padding: [pads('x', 'sum'), pads('before', 'state')],
+      sequence,
+    })
     const stream = model.sequence()
     for (const times of [1, 2, 3]) {
-      const { sum, state } = (await stream.infer({ x: series(Float32Array.of(1, 2, 3)) }, { outputs: ['sum', 'state'] })) as Outputs
-      expect([[...(sum!.data as Float32Array)], state!.dims]).toEqual([[times, 2 * times, 3 * times], [1, 3]])
+      const { sum, state } = (await stream.infer(
+        { x: series(Float32Array.of(1, 2, 3)) },
+        { outputs: ['sum', 'state'] },
+      )) as Outputs
+      expect([[...(sum!.data as Float32Array)], state!.dims]).toEqual([
+        [times, 2 * times, 3 * times],
+        [1, 3],
+      ])
     }
   })
 })
@@ -235,9 +337,15 @@ describe('a stream, to the compiler', () => {
     }
     const stream = (model: Model<Adder>) => model.sequence({ id: 'a' })
     expectTypeOf(stream).returns.toEqualTypeOf<SequenceStream<Adder>>()
-    expectTypeOf((of: SequenceStream<Adder>) => of.infer({ x: new Float32Array(1) })).returns.resolves.toEqualTypeOf<Adder['outputs']>()
-    expectTypeOf((of: SequenceStream<Adder>) => of.infer({ x: new Float32Array(1) }, { report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Adder['outputs']>>()
-    expectTypeOf((of: SequenceStream<Adder>) => of.end({ x: new Float32Array(1) })).returns.resolves.toEqualTypeOf<Adder['outputs']>()
+    expectTypeOf((of: SequenceStream<Adder>) =>
+      of.infer({ x: new Float32Array(1) }),
+    ).returns.resolves.toEqualTypeOf<Adder['outputs']>()
+    expectTypeOf((of: SequenceStream<Adder>) =>
+      of.infer({ x: new Float32Array(1) }, { report: true }),
+    ).returns.resolves.toEqualTypeOf<ReportedOutputs<Adder['outputs']>>()
+    expectTypeOf((of: SequenceStream<Adder>) =>
+      of.end({ x: new Float32Array(1) }),
+    ).returns.resolves.toEqualTypeOf<Adder['outputs']>()
     expectTypeOf((of: SequenceStream) => of.end()).returns.resolves.toEqualTypeOf<void>()
     expectTypeOf<SequenceStream>().toEqualTypeOf<SequenceStream<AnySignature>>()
     // @ts-expect-error of another type

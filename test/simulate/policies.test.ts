@@ -6,11 +6,19 @@ import { linear } from './tables.ts'
 /** Requests of one row at these times; one instance, and runs of 100 ms whatever their size. */
 function batchesOf(policy: PolicyName, timesMs: readonly number[], changes: Partial<Scenario> = {}) {
   const arrivals = { kind: 'trace', trace: timesMs.map((atMs) => ({ atMs })) } as const
-  const flat = { service: [{ rows: 1, ms: 100 }, { rows: 8, ms: 100 }], maxBatchSize: 8, maxQueueDelayMs: 0 }
+  const flat = {
+    service: [
+      { rows: 1, ms: 100 },
+      { rows: 8, ms: 100 },
+    ],
+    maxBatchSize: 8,
+    maxQueueDelayMs: 0,
+  }
   return simulate({ ...flat, arrivals, policy, ...changes })
 }
 
-const steady = (count: number, everyMs: number) => Array.from({ length: count }, (_, index) => index * everyMs)
+const steady = (count: number, everyMs: number) =>
+  Array.from({ length: count }, (_, index) => index * everyMs)
 
 describe('the fixed window', () => {
   it('seals a batch when its time is up although the instance is busy', () => {
@@ -18,7 +26,10 @@ describe('the fixed window', () => {
   })
 
   it('seals a full one at once', () => {
-    expect(batchesOf('window', [0, 1, 2, 3], { maxBatchSize: 2, maxQueueDelayMs: 1000 })).toMatchObject({ batches: { 2: 2 }, maxMs: 199 })
+    expect(batchesOf('window', [0, 1, 2, 3], { maxBatchSize: 2, maxQueueDelayMs: 1000 })).toMatchObject({
+      batches: { 2: 2 },
+      maxMs: 199,
+    })
   })
 })
 
@@ -45,7 +56,10 @@ describe("Triton's batcher", () => {
   })
 
   it('lets an instance that is idle wait for the delay, and no longer', () => {
-    expect(batchesOf('triton', [0, 10, 20], { maxQueueDelayMs: 30 })).toMatchObject({ batches: { 3: 1 }, maxMs: 130 })
+    expect(batchesOf('triton', [0, 10, 20], { maxQueueDelayMs: 30 })).toMatchObject({
+      batches: { 3: 1 },
+      maxMs: 130,
+    })
   })
 })
 
@@ -62,13 +76,27 @@ describe('the batcher of zerohop', () => {
   })
 
   it('never exceeds the largest size, with requests of several rows', () => {
-    const rows = [{ rows: 3, share: 1 }, { rows: 5, share: 1 }]
-    const { batches } = simulate({ ...linear, rows, policy: 'zerohop', arrivals: { kind: 'poisson', ratePerSecond: 100 }, requests: 5000 })
+    const rows = [
+      { rows: 3, share: 1 },
+      { rows: 5, share: 1 },
+    ]
+    const { batches } = simulate({
+      ...linear,
+      rows,
+      policy: 'zerohop',
+      arrivals: { kind: 'poisson', ratePerSecond: 100 },
+      requests: 5000,
+    })
     expect(Math.max(...Object.keys(batches).map(Number))).toBe(8)
   })
 
   it('has better latencies than a fixed window and no worse ones than Triton under load', () => {
-    const scenario = { ...linear, arrivals: { kind: 'poisson', ratePerSecond: 33 }, requests: 50_000, maxQueueDelayMs: 10 } as const
+    const scenario = {
+      ...linear,
+      arrivals: { kind: 'poisson', ratePerSecond: 33 },
+      requests: 50_000,
+      maxQueueDelayMs: 10,
+    } as const
     const p99 = (policy: PolicyName) => simulate({ ...scenario, policy }).p99Ms!
     expect(p99('zerohop')).toBeLessThan(0.8 * p99('window'))
     expect(p99('zerohop')).toBeLessThan(1.02 * p99('triton'))
@@ -79,13 +107,19 @@ describe('models that share instances', () => {
   it('share no batches', () => {
     const atOnce = [0, 0, 0, 0, 0, 0, 0, 0]
     expect(batchesOf('zerohop', atOnce, { models: 4 })).toMatchObject({ batches: { 2: 4 }, maxMs: 400 })
-    expect(batchesOf('zerohop', atOnce, { models: 4, instances: 4 })).toMatchObject({ batches: { 2: 4 }, maxMs: 100 })
+    expect(batchesOf('zerohop', atOnce, { models: 4, instances: 4 })).toMatchObject({
+      batches: { 2: 4 },
+      maxMs: 100,
+    })
   })
 
   it('take turns: a long queue of one does not keep the others waiting', () => {
     // Of the two models the first has 20 runs to do, the second 3; their requests are dealt out in turns.
     const trace = Array.from({ length: 40 }, (_, index) => ({ atMs: 0, rows: index % 2 === 0 ? 8 : 1 }))
-    const { batches, p50Ms, maxMs } = batchesOf('zerohop', [], { models: 2, arrivals: { kind: 'trace', trace } })
+    const { batches, p50Ms, maxMs } = batchesOf('zerohop', [], {
+      models: 2,
+      arrivals: { kind: 'trace', trace },
+    })
     expect(batches).toEqual({ 4: 1, 8: 22 })
     expect(p50Ms).toBeLessThanOrEqual(600)
     expect(maxMs).toBe(2300)

@@ -21,22 +21,39 @@ describe('a simulated queue', () => {
     expect(result.throughputPerSecond).toBeCloseTo(20, 1)
   })
 
-  it.each(policyNames)('has as much to do on twice the instances at twice the rate, with shorter queues: %s', (policy) => {
-    const [one, two] = [1, 2].map((instances) => simulate({ ...atLoad(0.7, { ...linear, instances }), policy, requests: 20_000 }))
-    expect(two!.p99Ms!).toBeLessThan(one!.p99Ms!)
-    expect(two!.throughputPerSecond / one!.throughputPerSecond).toBeCloseTo(2, 0)
-  })
+  it.each(policyNames)(
+    'has as much to do on twice the instances at twice the rate, with shorter queues: %s',
+    (policy) => {
+      const [one, two] = [1, 2].map((instances) =>
+        simulate({ ...atLoad(0.7, { ...linear, instances }), policy, requests: 20_000 }),
+      )
+      expect(two!.p99Ms!).toBeLessThan(one!.p99Ms!)
+      expect(two!.throughputPerSecond / one!.throughputPerSecond).toBeCloseTo(2, 0)
+    },
+  )
 
   it('serves at most its capacity, whatever comes', () => {
-    const { throughputPerSecond, utilisation } = simulate({ ...atLoad(3, linear), policy: 'zerohop', requests: 20_000 })
+    const { throughputPerSecond, utilisation } = simulate({
+      ...atLoad(3, linear),
+      policy: 'zerohop',
+      requests: 20_000,
+    })
     expect(throughputPerSecond / capacity(linear)).toBeGreaterThan(0.99)
     expect(throughputPerSecond / capacity(linear)).toBeLessThanOrEqual(1)
     expect(utilisation).toBeGreaterThan(0.99)
   })
 
   it('comes out the same for the same seed, and otherwise for another', () => {
-    const scenario = { ...atLoad(0.8, linear), policy: 'zerohop-target', requests: 5000, jitter: 0.1 } as const
-    const [first, again, other] = [1, 1, 2].map((seed) => ({ ...simulate({ ...scenario, seed }), wallSeconds: 0 }))
+    const scenario = {
+      ...atLoad(0.8, linear),
+      policy: 'zerohop-target',
+      requests: 5000,
+      jitter: 0.1,
+    } as const
+    const [first, again, other] = [1, 1, 2].map((seed) => ({
+      ...simulate({ ...scenario, seed }),
+      wallSeconds: 0,
+    }))
     expect(again).toEqual(first)
     expect(other).not.toEqual(first)
   })

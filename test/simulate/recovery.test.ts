@@ -5,19 +5,37 @@ import { simulate } from '../../bench/simulate/simulate.ts'
 import { atLoad, capacity, linear, subLinear } from './tables.ts'
 
 /** Something is `factor` times as much from the 10th to the 20th of 30 intervals. */
-function withStep(kind: 'loadSteps' | 'serviceSteps', factor: number, load: number, scenario: Partial<Scenario>, intervalMs: number) {
-  const steps = [{ fromMs: 10 * intervalMs, factor }, { fromMs: 20 * intervalMs, factor: 1 }]
+function withStep(
+  kind: 'loadSteps' | 'serviceSteps',
+  factor: number,
+  load: number,
+  scenario: Partial<Scenario>,
+  intervalMs: number,
+) {
+  const steps = [
+    { fromMs: 10 * intervalMs, factor },
+    { fromMs: 20 * intervalMs, factor: 1 },
+  ]
   const meanFactor = kind === 'loadSteps' ? (20 + 10 * factor) / 30 : 1
   const requests = Math.floor((load * capacity(scenario) * 30 * intervalMs * meanFactor) / 1000)
-  const { timeline } = simulate({ ...atLoad(load, scenario), policy: 'zerohop-target', requests, [kind]: steps, timelineMs: intervalMs })
+  const { timeline } = simulate({
+    ...atLoad(load, scenario),
+    policy: 'zerohop-target',
+    requests,
+    [kind]: steps,
+    timelineMs: intervalMs,
+  })
   const sum = (from: number, to: number, value: (interval: Interval) => number) =>
     timeline.slice(from, to).reduce((total, interval) => total + value(interval), 0)
   return {
-    refusedShare: (from: number, to: number) => sum(from, to, ({ refused, dropped }) => refused + dropped) / sum(from, to, ({ offered }) => offered),
-    lateShare: (from: number, to: number) => sum(from, to, ({ late }) => late) / sum(from, to, ({ offered }) => offered),
+    refusedShare: (from: number, to: number) =>
+      sum(from, to, ({ refused, dropped }) => refused + dropped) / sum(from, to, ({ offered }) => offered),
+    lateShare: (from: number, to: number) =>
+      sum(from, to, ({ late }) => late) / sum(from, to, ({ offered }) => offered),
     /** In-time answers, of what the instances can do. */
     goodput: (from: number, to: number) =>
-      (sum(from, to, ({ answered, late }) => answered - late) * 1000) / ((to - from) * intervalMs * capacity(scenario)),
+      (sum(from, to, ({ answered, late }) => answered - late) * 1000) /
+      ((to - from) * intervalMs * capacity(scenario)),
     rows: (from: number, to: number) => sum(from, to, ({ rows }) => rows) / sum(from, to, ({ runs }) => runs),
   }
 }

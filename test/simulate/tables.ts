@@ -32,5 +32,9 @@ export function capacity(scenario: Partial<Scenario>): number {
 
 /** Poisson arrivals at a share of the capacity. */
 export function atLoad(load: number, scenario: Partial<Scenario>): Partial<Scenario> {
-  return { maxQueueDelayMs: 0, ...scenario, arrivals: { kind: 'poisson', ratePerSecond: load * capacity(scenario) } }
+  return {
+    maxQueueDelayMs: 0,
+    ...scenario,
+    arrivals: { kind: 'poisson', ratePerSecond: load * capacity(scenario) },
+  }
 }

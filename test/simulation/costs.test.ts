@@ -9,11 +9,19 @@ const base: SimulationOptions = {
   maxBatchSize: 32,
   serviceTimes: [1, 20_000].map((cost) => ({ rows: cost, ms: 0.2 + cost / 100 })),
 }
-const mix = [{ cost: 37, share: 0.9 }, { cost: 400, share: 0.1 }]
+const mix = [
+  { cost: 37, share: 0.9 },
+  { cost: 400, share: 0.1 },
+]
 
 describe('requests that cost something', () => {
   it('take what a padded batch of them costs', () => {
-    const { costs, p50Ms } = simulate({ ...base, requests: 100, arrivals: { kind: 'closed', callers: 1 }, costs: { mix: [{ cost: 100, share: 1 }] } })
+    const { costs, p50Ms } = simulate({
+      ...base,
+      requests: 100,
+      arrivals: { kind: 'closed', callers: 1 },
+      costs: { mix: [{ cost: 100, share: 1 }] },
+    })
     expect(costs).toEqual({ meanBatchCost: 100, largestBatchCost: 100, paddingShare: 0 })
     expect(p50Ms).toBeCloseTo(1.2, 6)
   })

@@ -8,7 +8,8 @@ import { oneLevel } from '../../src/simulation/simulated-request.ts'
 const runs = 60
 const requests = 400
 
-const whole = (random: Random, least: number, most: number) => least + Math.floor(random() * (most - least + 1))
+const whole = (random: Random, least: number, most: number) =>
+  least + Math.floor(random() * (most - least + 1))
 const oneOf = <T>(random: Random, values: readonly T[]) => values[whole(random, 0, values.length - 1)]!
 
 function drawArrivals(random: Random, maxRows: number): SimulatedArrivals {
@@ -51,7 +52,9 @@ function draw(seed: number): SimulationOptions {
   const random = mulberry32(seed)
   const maxBatchSize = whole(random, 1, 12)
   const maxRows = whole(random, 1, maxBatchSize)
-  const preferred = [...new Set([whole(random, 1, maxBatchSize), whole(random, 1, maxBatchSize)])].sort((a, b) => a - b)
+  const preferred = [...new Set([whole(random, 1, maxBatchSize), whole(random, 1, maxBatchSize)])].sort(
+    (a, b) => a - b,
+  )
   return {
     arrivals: drawArrivals(random, maxRows),
     requests,
@@ -70,38 +73,48 @@ function draw(seed: number): SimulationOptions {
   } // prettier-ignore
 }
 
-describe.each(Array.from({ length: runs }, (_, seed) => seed + 1))('whatever is simulated (seed %d)', (seed) => {
-  const options = draw(seed)
-  const result = simulate(options)
+describe.each(Array.from({ length: runs }, (_, seed) => seed + 1))(
+  'whatever is simulated (seed %d)',
+  (seed) => {
+    const options = draw(seed)
+    const result = simulate(options)
 
-  it('every request is answered, refused or dropped, once, and no batch is too large', () => {
-    expect(result.requests).toBe(requests)
-    expect(result.answered + result.refused + result.dropped).toBe(requests)
-    const sizes = Object.entries(result.batches)
-    for (const [rows] of sizes) expect(Number(rows)).toBeLessThanOrEqual(options.maxBatchSize)
-    const rows = sizes.reduce((sum, [size, count]) => sum + Number(size) * count, 0)
-    expect(result.rowsPerSecond * result.simulatedSeconds).toBeCloseTo(rows, 3)
-  })
+    it('every request is answered, refused or dropped, once, and no batch is too large', () => {
+      expect(result.requests).toBe(requests)
+      expect(result.answered + result.refused + result.dropped).toBe(requests)
+      const sizes = Object.entries(result.batches)
+      for (const [rows] of sizes) expect(Number(rows)).toBeLessThanOrEqual(options.maxBatchSize)
+      const rows = sizes.reduce((sum, [size, count]) => sum + Number(size) * count, 0)
+      expect(result.rowsPerSecond * result.simulatedSeconds).toBeCloseTo(rows, 3)
+    })
 
-  it('its figures are in order', () => {
-    const { p50Ms, p90Ms, p95Ms, p99Ms, maxMs, utilisation, answered } = result
-    if (answered === 0) return expect(maxMs).toBeNull()
-    expect([p50Ms, p90Ms, p95Ms, p99Ms, maxMs]).toEqual([p50Ms, p90Ms, p95Ms, p99Ms, maxMs].toSorted((a, b) => a! - b!))
-    expect(p50Ms).toBeGreaterThan(0)
-    expect(utilisation).toBeGreaterThan(0)
-    expect(utilisation).toBeLessThanOrEqual(1 + 1e-9)
-  })
+    it('its figures are in order', () => {
+      const { p50Ms, p90Ms, p95Ms, p99Ms, maxMs, utilisation, answered } = result
+      if (answered === 0) return expect(maxMs).toBeNull()
+      expect([p50Ms, p90Ms, p95Ms, p99Ms, maxMs]).toEqual(
+        [p50Ms, p90Ms, p95Ms, p99Ms, maxMs].toSorted((a, b) => a! - b!),
+      )
+      expect(p50Ms).toBeGreaterThan(0)
+      expect(utilisation).toBeGreaterThan(0)
+      expect(utilisation).toBeLessThanOrEqual(1 + 1e-9)
+    })
 
-  it('it comes out the same again', () => {
-    expect({ ...simulate(options), wallSeconds: 0 }).toEqual({ ...result, wallSeconds: 0 })
-  })
-})
+    it('it comes out the same again', () => {
+      expect({ ...simulate(options), wallSeconds: 0 }).toEqual({ ...result, wallSeconds: 0 })
+    })
+  },
+)
 
 describe('order', () => {
   it('is kept: of equal requests none is answered before one that came earlier, by one instance', () => {
     // One instance and one row a batch: the n-th answer is that of the n-th request, so latencies tell it all.
     const arrivals = Array.from({ length: 50 }, (_, index): Arrival => ({ atUs: index * 1000, rows: 1 }))
-    const options = { arrivals: { kind: 'recorded', arrivals }, serviceTimes: [{ rows: 1, ms: 3 }], instances: 1, maxBatchSize: 1 } as const
+    const options = {
+      arrivals: { kind: 'recorded', arrivals },
+      serviceTimes: [{ rows: 1, ms: 3 }],
+      instances: 1,
+      maxBatchSize: 1,
+    } as const
     const { meanMs, maxMs, p50Ms } = simulate(options)
     const expected = arrivals.map((_, index) => 3 * (index + 1) - index)
     expect(maxMs).toBeCloseTo(Math.max(...expected), 6)
@@ -110,9 +123,19 @@ describe('order', () => {
   })
 
   it('of levels goes before that of arrival', () => {
-    const arrivals = Array.from({ length: 20 }, (_, index): Arrival => ({ atUs: 0, rows: 1, priority: index < 10 ? 2 : 1, timeoutMs: index < 10 ? 85 : 1000 }))
+    const arrivals = Array.from({ length: 20 }, (_, index): Arrival => ({
+      atUs: 0,
+      rows: 1,
+      priority: index < 10 ? 2 : 1,
+      timeoutMs: index < 10 ? 85 : 1000,
+    }))
     const levels = { ...oneLevel, priorityLevels: 2, defaultPriorityLevel: 2 }
-    const options = { arrivals: { kind: 'recorded', arrivals }, serviceTimes: [{ rows: 1, ms: 10 }], instances: 1, maxBatchSize: 1 } as const
+    const options = {
+      arrivals: { kind: 'recorded', arrivals },
+      serviceTimes: [{ rows: 1, ms: 10 }],
+      instances: 1,
+      maxBatchSize: 1,
+    } as const
     expect(simulate({ ...options, levels })).toMatchObject({ answered: 10, dropped: 10 })
     // The tenth waits behind the ninth when its time runs out, and is taken back from there.
     expect(simulate(options)).toMatchObject({ answered: 19, dropped: 1 })

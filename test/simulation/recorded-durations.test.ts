@@ -3,7 +3,13 @@ import { mulberry32 } from '../../src/seeded-random.ts'
 import { RecordedDurations } from '../../src/simulation/recorded-durations.ts'
 import { runningAtOnce, type RecordedRun } from '../../src/simulation/recorded-run.ts'
 
-const run = (atMs: number, rows: number, ms: number): RecordedRun => ({ atMs, request: atMs, rows, ms, bucketKey: '' })
+const run = (atMs: number, rows: number, ms: number): RecordedRun => ({
+  atMs,
+  request: atMs,
+  rows,
+  ms,
+  bucketKey: '',
+})
 
 /** What is drawn for so many rows at a moment, on average. */
 function meanOf(durations: RecordedDurations, rows: number, atMs: number): number {
@@ -13,9 +19,13 @@ function meanOf(durations: RecordedDurations, rows: number, atMs: number): numbe
 
 describe('recorded run times', () => {
   it('are drawn by size, also for sizes that were not seen', () => {
-    const runs = Array.from({ length: 300 }, (_, index) => run(index * 100, index % 2 === 0 ? 1 : 4, index % 2 === 0 ? 10 : 22))
+    const runs = Array.from({ length: 300 }, (_, index) =>
+      run(index * 100, index % 2 === 0 ? 1 : 4, index % 2 === 0 ? 10 : 22),
+    )
     const durations = new RecordedDurations(runs, 1)
-    expect([1, 2, 3, 4, 8].map((rows) => meanOf(durations, rows, 15_000))).toEqual([10, 14, 18, 22, 38].map((ms) => expect.closeTo(ms, 1) as number))
+    expect([1, 2, 3, 4, 8].map((rows) => meanOf(durations, rows, 15_000))).toEqual(
+      [10, 14, 18, 22, 38].map((ms) => expect.closeTo(ms, 1) as number),
+    )
   })
 
   it('are long when they were long: a slow second stays one, for every size', () => {
@@ -35,8 +45,14 @@ describe('recorded run times', () => {
   it('have what a recording had again when it is gone through again', () => {
     const runs = Array.from({ length: 100 }, (_, index) => run(index * 1000, 1, index === 50 ? 500 : 10))
     const durations = new RecordedDurations(runs, 1)
-    const round = (of: number) => Array.from({ length: 100 }, (_, index) => durations.draw('', 1, 0, of * 99_001 + index * 1000)).reduce((sum, ms) => sum + ms, 0)
-    expect([round(0), round(1), round(2)]).toEqual([1490, 1490, 1490].map((ms) => expect.closeTo(ms, 6) as number))
+    const round = (of: number) =>
+      Array.from({ length: 100 }, (_, index) => durations.draw('', 1, 0, of * 99_001 + index * 1000)).reduce(
+        (sum, ms) => sum + ms,
+        0,
+      )
+    expect([round(0), round(1), round(2)]).toEqual(
+      [1490, 1490, 1490].map((ms) => expect.closeTo(ms, 6) as number),
+    )
   })
 
   it('tell how runs slow each other', () => {

@@ -1,11 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { seldomSizes } from '../../src/simulation/seldom-sizes.ts'
 
-const runs = [[1, 20], [2, 3], [5, 1]].flatMap(([rows, count]) => Array.from({ length: count! }, () => ({ rows: rows! })))
+const runs = [
+  [1, 20],
+  [2, 3],
+  [5, 1],
+].flatMap(([rows, count]) => Array.from({ length: count! }, () => ({ rows: rows! })))
 
 describe('the sizes of predicted batches', () => {
   it('are counted by whether they ran, and often enough', () => {
-    expect(seldomSizes(runs, { batches: { 1: 3, 2: 2, 5: 4, 8: 6 } })).toEqual({ batches: 15, neverRan: 6, seldomRan: 4, isTrusted: false })
+    expect(seldomSizes(runs, { batches: { 1: 3, 2: 2, 5: 4, 8: 6 } })).toEqual({
+      batches: 15,
+      neverRan: 6,
+      seldomRan: 4,
+      isTrusted: false,
+    })
   })
 
   it('are trusted up to a tenth of the batches', () => {

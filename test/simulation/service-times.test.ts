@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { capacityRowsPerSecond, ServiceTimes, tableMs } from '../../src/simulation/service-times.ts'
 
-const table = [{ rows: 2, ms: 20 }, { rows: 4, ms: 30 }, { rows: 8, ms: 70 }]
+const table = [
+  { rows: 2, ms: 20 },
+  { rows: 4, ms: 30 },
+  { rows: 8, ms: 70 },
+]
 
 describe('service times', () => {
   it('lie on the lines between the sizes of the table, and in proportion above', () => {

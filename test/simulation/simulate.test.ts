@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 
-const flat = [{ rows: 1, ms: 10 }, { rows: 8, ms: 10 }]
-const one: Pick<SimulationOptions, 'serviceTimes' | 'instances' | 'maxBatchSize'> = { serviceTimes: flat, instances: 1, maxBatchSize: 8 }
+const flat = [
+  { rows: 1, ms: 10 },
+  { rows: 8, ms: 10 },
+]
+const one: Pick<SimulationOptions, 'serviceTimes' | 'instances' | 'maxBatchSize'> = {
+  serviceTimes: flat,
+  instances: 1,
+  maxBatchSize: 8,
+}
 const closed = (callers: number, thinkMs = 0) => ({ kind: 'closed', callers, thinkMs }) as const
 
 describe('callers who wait for their answers', () => {
@@ -31,7 +38,8 @@ describe('instances that share cores', () => {
   const two = { ...one, instances: 2, maxBatchSize: 1 }
 
   it('gain what the slowdown leaves', () => {
-    const throughput = (slowdown: number[]) => simulate({ ...two, slowdown, arrivals: closed(2), requests: 1000 }).throughputPerSecond
+    const throughput = (slowdown: number[]) =>
+      simulate({ ...two, slowdown, arrivals: closed(2), requests: 1000 }).throughputPerSecond
     expect(throughput([])).toBeCloseTo(200, 6)
     expect(throughput([1, 1.25])).toBeCloseTo(160, 6)
     expect(throughput([1, 2])).toBeCloseTo(100, 6)
@@ -39,7 +47,13 @@ describe('instances that share cores', () => {
 
   it('slow each other only while both run', () => {
     // The second comes after 4 ms: of the first 6 ms are left, which take 12; then 4 of the second's, alone.
-    const arrivals = { kind: 'recorded', arrivals: [{ atUs: 0, rows: 1 }, { atUs: 4000, rows: 1 }] } as const
+    const arrivals = {
+      kind: 'recorded',
+      arrivals: [
+        { atUs: 0, rows: 1 },
+        { atUs: 4000, rows: 1 },
+      ],
+    } as const
     const { maxMs, meanMs, simulatedSeconds } = simulate({ ...two, slowdown: [1, 2], arrivals })
     expect(maxMs).toBeCloseTo(16, 6)
     expect(meanMs).toBeCloseTo(16, 6)
@@ -50,7 +64,13 @@ describe('instances that share cores', () => {
 describe('measured runs', () => {
   it('are what is drawn, around the mean of each size', () => {
     const serviceTimes = [{ rows: 1, ms: 10, samplesMs: [8, 12] }]
-    const { p50Ms, maxMs, meanMs } = simulate({ ...one, maxBatchSize: 1, serviceTimes, arrivals: closed(1), requests: 10_000 })
+    const { p50Ms, maxMs, meanMs } = simulate({
+      ...one,
+      maxBatchSize: 1,
+      serviceTimes,
+      arrivals: closed(1),
+      requests: 10_000,
+    })
     expect([8, 12]).toContain(Math.round(p50Ms!))
     expect(maxMs).toBeCloseTo(12, 6)
     expect(meanMs).toBeCloseTo(10, 1)
@@ -59,7 +79,15 @@ describe('measured runs', () => {
 
 describe('what requests and batches cost besides their runs', () => {
   it('is on the way of each answer', () => {
-    const overheads = { requestMs: 0.1, gatherMs: 0.2, gatherRowMs: 0.3, handOverMs: 0.4, wakeMs: 0.5, scatterMs: 0.6, scatterRowMs: 0.7 }
+    const overheads = {
+      requestMs: 0.1,
+      gatherMs: 0.2,
+      gatherRowMs: 0.3,
+      handOverMs: 0.4,
+      wakeMs: 0.5,
+      scatterMs: 0.6,
+      scatterRowMs: 0.7,
+    }
     const { p50Ms } = simulate({ ...one, overheads, arrivals: closed(1), requests: 10 })
     expect(p50Ms).toBeCloseTo(10 + 2.8, 6)
   })
@@ -73,7 +101,10 @@ describe('what requests and batches cost besides their runs', () => {
 })
 
 describe('a recording', () => {
-  const arrivals = Array.from({ length: 100 }, (_, index) => ({ atUs: index * 20_000, rows: 1 + (index % 2) }))
+  const arrivals = Array.from({ length: 100 }, (_, index) => ({
+    atUs: index * 20_000,
+    rows: 1 + (index % 2),
+  }))
 
   it('comes as it was recorded, or faster', () => {
     const once = simulate({ ...one, arrivals: { kind: 'recorded', arrivals } })

@@ -5,12 +5,17 @@ describe('a virtual clock', () => {
   it('fires timers by time, those of one moment in the order in which they were set', () => {
     const clock = new VirtualClock()
     const fired: [name: string, atMs: number][] = []
-    const set = (name: string, delayMs: number) => clock.setTimer(() => fired.push([name, clock.nowMs()]), delayMs)
+    const set = (name: string, delayMs: number) =>
+      clock.setTimer(() => fired.push([name, clock.nowMs()]), delayMs)
     set('c', 3)
     set('a', 1)
     set('b', 1)
     while (clock.nextMs < Infinity) clock.fireNext()
-    expect(fired).toEqual([['a', 1], ['b', 1], ['c', 3]])
+    expect(fired).toEqual([
+      ['a', 1],
+      ['b', 1],
+      ['c', 3],
+    ])
   })
 
   it('does not fire what was cleared, also when it is cleared twice or too late', () => {

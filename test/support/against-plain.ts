@@ -17,7 +17,8 @@ export async function matchesPlain(
 }
 
 /** Sizes of the batches that were run so far, in rows. */
-export const batchSizes = (model: Model): number[] => model.stats().batchStats.map(({ batchSize }) => batchSize)
+export const batchSizes = (model: Model): number[] =>
+  model.stats().batchStats.map(({ batchSize }) => batchSize)
 
 /** The largest of them. */
 export const largestBatch = (model: Model): number => Math.max(0, ...batchSizes(model))

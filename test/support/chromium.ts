@@ -8,7 +8,8 @@ const executablePath = '/usr/bin/chromium'
 
 /** Whether there is a browser; where there is none, tests say so and are skipped. */
 export const hasChromium = existsSync(executablePath)
-if (!hasChromium) console.log(`There is no ${executablePath}: what pages look like is not tested (apt-get install chromium)`)
+if (!hasChromium)
+  console.log(`There is no ${executablePath}: what pages look like is not tested (apt-get install chromium)`)
 
 export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] })
@@ -24,14 +25,22 @@ export interface OpenPage {
 }
 
 /** Opens a page that is kept in a file. */
-export function openPage(browser: Browser, html: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
+export function openPage(
+  browser: Browser,
+  html: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
   const file = join(mkdtempSync(join(tmpdir(), 'zerohop-report-')), 'out.html')
   writeFileSync(file, html)
   return openAt(browser, pathToFileURL(file).href, options)
 }
 
 /** Opens the page at an address. */
-export async function openAt(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
+export async function openAt(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
   const context = await browser.newContext(options)
   const page = await context.newPage()
   const complaints: string[] = []

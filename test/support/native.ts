@@ -8,5 +8,8 @@ export const runsInPlace = version !== undefined && process.env['ZEROHOP_EXECUTO
 
 /** Tests that need the native executor; skipped, with the reason, where there is none. */
 export function describeNative(what: string, tests: () => void): void {
-  describe.skipIf(version === undefined)(`${what}${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`, tests)
+  describe.skipIf(version === undefined)(
+    `${what}${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`,
+    tests,
+  )
 }

@@ -14,7 +14,11 @@ export async function ortForm(path: string): Promise<string> {
   if (existsSync(`${name}.ort`)) return `${name}.ort`
   mkdirSync(folder, { recursive: true })
   const unfinished = `${name}-${process.pid}.ort`
-  const session = await InferenceSession.create(path, { optimizedModelFilePath: unfinished, graphOptimizationLevel: 'disabled', logSeverityLevel: 4 })
+  const session = await InferenceSession.create(path, {
+    optimizedModelFilePath: unfinished,
+    graphOptimizationLevel: 'disabled',
+    logSeverityLevel: 4,
+  })
   await session.release()
   renameSync(unfinished, `${name}.ort`)
   return `${name}.ort`

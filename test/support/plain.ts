@@ -14,12 +14,19 @@ export type Samples = Readonly<Record<string, Sample>>
 const sessions = new Map<string, Promise<InferenceSession>>()
 
 /** The outputs that onnxruntime-node itself gives for one request. Sessions are opened once per file. */
-export async function runPlain(path: string, samples: Samples, outputs?: readonly string[]): Promise<Record<string, Tensor>> {
+export async function runPlain(
+  path: string,
+  samples: Samples,
+  outputs?: readonly string[],
+): Promise<Record<string, Tensor>> {
   let session = sessions.get(path)
-  if (session === undefined) sessions.set(path, (session = InferenceSession.create(path, { logSeverityLevel: 4 })))
+  if (session === undefined)
+    sessions.set(path, (session = InferenceSession.create(path, { logSeverityLevel: 4 })))
   const feeds = feedsOf(samples)
   const opened = await session
-  const results = await (outputs ? opened.run(feeds, outputs, { logSeverityLevel: 4 }) : opened.run(feeds, { logSeverityLevel: 4 }))
+  const results = await (outputs
+    ? opened.run(feeds, outputs, { logSeverityLevel: 4 })
+    : opened.run(feeds, { logSeverityLevel: 4 }))
   return { ...results }
 }
 

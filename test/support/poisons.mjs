@@ -17,7 +17,7 @@ export const poisons = {
   // In small pieces and without a pause: other ways of filling a heap now and then take the process along, on Node 24
   // and without this library too.
   '-1004': () => {
-    for (let last = null; ; ) last = { last }
+    for (let last = null; ;) last = { last }
   },
   '-1005': () => {
     hold(3500)

@@ -6,13 +6,19 @@ import { mulberry32 } from '../models/random.ts'
 import type { Sample, Samples } from './plain.ts'
 
 /** Requests of so many rows each, with other values than a check makes up. */
-export function requestsOf({ inputs }: Pick<RowGraph, 'inputs'>, rows: readonly number[], seed = 99): Samples[] {
+export function requestsOf(
+  { inputs }: Pick<RowGraph, 'inputs'>,
+  rows: readonly number[],
+  seed = 99,
+): Samples[] {
   const random = mulberry32(seed)
   return rows.map((count) =>
     Object.fromEntries(
       Object.entries(inputs).map(([name, { type, row, values }]): [string, Sample] => {
         const dims = [count, ...row]
-        const elements = Array.from({ length: dims.reduce((product, dim) => product * dim, 1) }, () => draw(type, values, random))
+        const elements = Array.from({ length: dims.reduce((product, dim) => product * dim, 1) }, () =>
+          draw(type, values, random),
+        )
         return [name, { type, dims, data: type === 'string' ? elements.map(String) : stored(type, elements) }]
       }),
     ),
@@ -20,7 +26,8 @@ export function requestsOf({ inputs }: Pick<RowGraph, 'inputs'>, rows: readonly 
 }
 
 function draw(type: TensorType, values: 'ids' | 'mask' | undefined, random: () => number): number | bigint {
-  const whole = values === 'mask' || type === 'bool' ? Math.floor(2 * random()) : 1 + Math.floor(random() * 15)
+  const whole =
+    values === 'mask' || type === 'bool' ? Math.floor(2 * random()) : 1 + Math.floor(random() * 15)
   if (type === 'float16') return toFloat16Bits(4 * random() - 2)
   if (type.startsWith('float')) return 4 * random() - 2
   return type === 'int64' || type === 'uint64' ? BigInt(whole) : whole

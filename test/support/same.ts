@@ -19,7 +19,9 @@ export function expectClose(received: Outputs, expected: Outputs, tolerance = 1e
     expect([own.type, [...own.dims]]).toEqual([type, [...dims]])
     const values = data as Float32Array
     const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1)
-    expect(largestDifference(own.data as Float32Array, values) / largest, `output '${name}'`).toBeLessThan(tolerance)
+    expect(largestDifference(own.data as Float32Array, values) / largest, `output '${name}'`).toBeLessThan(
+      tolerance,
+    )
   }
 }
 

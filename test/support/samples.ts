@@ -39,7 +39,10 @@ export function floats(dims: readonly number[], values: readonly number[]): Samp
 
 /** A float32 tensor of numbers evenly spread in [-1, 1), for models that compute. */
 export function noise(dims: readonly number[]): Sample {
-  return floats(dims, Array.from({ length: size(dims) }, () => random() * 2 - 1))
+  return floats(
+    dims,
+    Array.from({ length: size(dims) }, () => random() * 2 - 1),
+  )
 }
 
 function size(dims: readonly number[]): number {

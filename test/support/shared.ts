@@ -12,10 +12,15 @@ export const missingShared = hasShared ? '' : ' (skipped: no ../shared with mode
 export const sharedPath = (path: string): string => `${folder}${path}`
 
 /** The lines of a text file among them. */
-export const sharedLines = (path: string): string[] => readFileSync(sharedPath(path), 'utf8').trimEnd().split('\n')
+export const sharedLines = (path: string): string[] =>
+  readFileSync(sharedPath(path), 'utf8').trimEnd().split('\n')
 
 /** `items` in turn through `callers` concurrent callers of `call`; the answers in the order of the items. */
-export async function inParallel<T, R>(callers: number, items: readonly T[], call: (item: T) => Promise<R>): Promise<R[]> {
+export async function inParallel<T, R>(
+  callers: number,
+  items: readonly T[],
+  call: (item: T) => Promise<R>,
+): Promise<R[]> {
   const answers: R[] = []
   const queue = items.entries()
   const caller = async (): Promise<void> => {

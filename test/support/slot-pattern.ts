@@ -8,7 +8,9 @@ const byte = 0xa5
 export function fillSlots(): void {
   const { gather } = StagingSlot.prototype
   vi.spyOn(StagingSlot.prototype, 'gather').mockImplementation(function (this: StagingSlot, batch, layout) {
-    const views = [...layout.inputViews, ...layout.outputViews].filter((view) => view !== null && view !== undefined)
+    const views = [...layout.inputViews, ...layout.outputViews].filter(
+      (view) => view !== null && view !== undefined,
+    )
     for (const { buffer } of views) new Uint8Array(buffer).fill(byte)
     return gather.call(this, batch, layout)
   })

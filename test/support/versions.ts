@@ -18,5 +18,7 @@ export function markOf({ sum, product }: Outputs, value: number): number {
   const mark = (sum!.data as Float32Array)[0]! - value
   const isWhole = (sum!.data as Float32Array).every((element) => element === value + mark)
   if (isWhole && (product!.data as Float32Array).every((element) => element === value * mark)) return mark
-  throw new Error(`not the answer of one model to ${value}: ${String(sum!.data)} and ${String(product!.data)}`)
+  throw new Error(
+    `not the answer of one model to ${value}: ${String(sum!.data)} and ${String(product!.data)}`,
+  )
 }

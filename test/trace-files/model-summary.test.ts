@@ -29,19 +29,33 @@ function expectEqual(summary: ModelSummary, stats: ModelStatistics): void {
   const expected = averagesOf(stats)
   for (const [name, value] of Object.entries(shown(summary))) {
     const other = expected[name as keyof typeof expected]
-    expect(Math.abs(value - other), `${name}: ${value}, ${other}`).toBeLessThanOrEqual(name === 'handlerUs' ? 0.05 * other : 0.005)
+    expect(Math.abs(value - other), `${name}: ${value}, ${other}`).toBeLessThanOrEqual(
+      name === 'handlerUs' ? 0.05 * other : 0.005,
+    )
   }
   const { overheadUs, queueUs, computeUs } = summary.parts!
   expect(overheadUs + queueUs + computeUs).toBeCloseTo(summary.handlerUs, 2)
 }
 
-const row = (value: number, rows = 1) => ({ x: new Tensor('float32', new Float32Array(4 * rows).fill(value), [rows, 4]) })
+const row = (value: number, rows = 1) => ({
+  x: new Tensor('float32', new Float32Array(4 * rows).fill(value), [rows, 4]),
+})
 
 describe('the summary of traces', () => {
-  it.each([['native', {}], ['inline', { inline: { maxUs: 1e6, loopShare: 1 } }]])('is what the statistics say of the same requests (%s)', async (_, options) => {
+  it.each([
+    ['native', {}],
+    ['inline', { inline: { maxUs: 1e6, loopShare: 1 } }],
+  ])('is what the statistics say of the same requests (%s)', async (_, options) => {
     const { engine, traces } = tracedEngine({}, options)
-    const model = await engine.load('m', { path: identity('float32'), instanceGroup: [{ count: 2 }], version: 2 })
-    for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 1 + (round % 7) }, (__, index) => model.infer(row(index, 1 + (index % 2)))))
+    const model = await engine.load('m', {
+      path: identity('float32'),
+      instanceGroup: [{ count: 2 }],
+      version: 2,
+    })
+    for (let round = 0; round < 20; round++)
+      await Promise.all(
+        Array.from({ length: 1 + (round % 7) }, (__, index) => model.infer(row(index, 1 + (index % 2)))),
+      )
     const all = summarize(await traces())
     expect(all).toHaveLength(1)
     expect(all[0]).toMatchObject({ model: 'm', version: 2, frontend: null, failures: {} })
@@ -50,37 +64,62 @@ describe('the summary of traces', () => {
 
   it('is so where requests are split, and fail, and are withdrawn', async () => {
     const { engine, traces } = tracedEngine()
-    const model = await engine.load('m', { path: identity('float32'), maxBatchSize: 4, splitOversized: true, rejectNonFinite: 'outputs' })
+    const model = await engine.load('m', {
+      path: identity('float32'),
+      maxBatchSize: 4,
+      splitOversized: true,
+      rejectNonFinite: 'outputs',
+    })
     for (let round = 0; round < 20; round++) {
       const failing = model.infer(row(NaN)).catch(() => {})
-      await Promise.all([model.infer(row(1, 9)), failing, model.infer(row(2)), model.infer(row(3), { signal: AbortSignal.abort() }).catch(() => {})])
+      await Promise.all([
+        model.infer(row(1, 9)),
+        failing,
+        model.infer(row(2)),
+        model.infer(row(3), { signal: AbortSignal.abort() }).catch(() => {}),
+      ])
     }
     const [summary] = summarize(await traces())
     expect(summary!.failures).toEqual({ ERR_EXECUTION: 20, cancelled: 20 })
     expect(model.stats().rejections).toMatchObject({ execution: 20 })
     const expected = averagesOf(model.stats()) // the end of the last part apart, for which the clock is read twice
     const { handlerUs, ...parts } = shown(summary!)
-    for (const [name, value] of Object.entries(parts)) expect(Math.abs(value - expected[name as keyof typeof parts]), name).toBeLessThanOrEqual(0.005)
+    for (const [name, value] of Object.entries(parts))
+      expect(Math.abs(value - expected[name as keyof typeof parts]), name).toBeLessThanOrEqual(0.005)
     expect(handlerUs).toBeGreaterThan(summary!.parts!.queueUs)
   })
 
   it('is so where answers are shared', async () => {
     const { engine, traces } = tracedEngine()
     const model = await engine.load('m', { path: identity('float32'), responseCache: true })
-    for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 5 }, (_, index) => model.infer(row((round + index) >> 1))))
+    for (let round = 0; round < 20; round++)
+      await Promise.all(Array.from({ length: 5 }, (_, index) => model.infer(row((round + index) >> 1))))
     const [summary] = summarize(await traces())
     const { responseCache } = model.stats()
-    expect(summary).toMatchObject({ traceCount: 100, cachedCount: responseCache!.hits, coalescedCount: responseCache!.coalesced })
+    expect(summary).toMatchObject({
+      traceCount: 100,
+      cachedCount: responseCache!.hits,
+      coalescedCount: responseCache!.coalesced,
+    })
     expect(Math.abs(summary!.compute!.inferUs - averagesOf(model.stats()).inferUs)).toBeLessThan(0.005)
   })
 
   it('is so for a pipeline and its steps', async () => {
     const { engine, traces } = tracedEngine()
     for (const name of ['a', 'b']) await loadNumber(engine, name, (x) => x)
-    const pipeline = await engine.loadPipeline('p', { inputs: ['x'], steps: [step('a', 'x', 'y'), step('b', 'y', 'z')], outputs: ['z'] })
-    for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 3 }, (_, index) => pipeline.infer({ x: one(index) })))
+    const pipeline = await engine.loadPipeline('p', {
+      inputs: ['x'],
+      steps: [step('a', 'x', 'y'), step('b', 'y', 'z')],
+      outputs: ['z'],
+    })
+    for (let round = 0; round < 20; round++)
+      await Promise.all(Array.from({ length: 3 }, (_, index) => pipeline.infer({ x: one(index) })))
     const all = summarize(await traces())
-    expect(all.map(({ model, traceCount }) => [model, traceCount])).toEqual([['p', 60], ['a', 60], ['b', 60]])
+    expect(all.map(({ model, traceCount }) => [model, traceCount])).toEqual([
+      ['p', 60],
+      ['a', 60],
+      ['b', 60],
+    ])
     for (const summary of all) expectEqual(summary, engine.model(summary.model).stats())
   })
 

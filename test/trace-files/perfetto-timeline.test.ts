@@ -40,8 +40,12 @@ function checked(traces: readonly Trace[]) {
       slices.push({ track, name: event.name!, packet: each })
     } else if (event.type === eventTypes.sliceEnd) expect(stack.pop()).toBeDefined()
     else counters.set(track, [...(counters.get(track) ?? []), event.counter_value!])
-    for (const [ids, ends] of [[event.flow_ids, false], [event.terminating_flow_ids, true]] as const) {
-      for (const id of ids ?? []) flows.set(Number(id), [...(flows.get(Number(id)) ?? []), { atNs: timestamp, ends }])
+    for (const [ids, ends] of [
+      [event.flow_ids, false],
+      [event.terminating_flow_ids, true],
+    ] as const) {
+      for (const id of ids ?? [])
+        flows.set(Number(id), [...(flows.get(Number(id)) ?? []), { atNs: timestamp, ends }])
     }
   }
   for (const stack of open.values()) expect(stack).toEqual([])
@@ -55,21 +59,41 @@ function checked(traces: readonly Trace[]) {
 describe('the timeline for Perfetto', () => {
   it('has a track for each worker with its batches, and an arrow to them from each request', async () => {
     const { engine, traces } = tracedEngine({}, { cpuWorkers: 2 })
-    const model = await engine.load('m', { path: identity('float32'), instanceGroup: [{ count: 2 }], maxBatchSize: 4, splitOversized: true })
+    const model = await engine.load('m', {
+      path: identity('float32'),
+      instanceGroup: [{ count: 2 }],
+      maxBatchSize: 4,
+      splitOversized: true,
+    })
     const row = (rows: number) => ({ x: new Tensor('float32', new Float32Array(4 * rows), [rows, 4]) })
-    for (let round = 0; round < 5; round++) await Promise.all([model.infer(row(9), { requestId: `large-${round}` }), ...Array.from({ length: 10 }, () => model.infer(row(1)))])
+    for (let round = 0; round < 5; round++)
+      await Promise.all([
+        model.infer(row(9), { requestId: `large-${round}` }),
+        ...Array.from({ length: 10 }, () => model.infer(row(1))),
+      ])
     const all = await traces()
     const { slices, flows, names, counters } = checked(all)
     expect(names.slice(0, 2)).toEqual(['zerohop', 'workers'])
     const batches = slices.filter(({ packet }) => packet.track_event!.categories?.[0] === 'batch')
     const { executionCount, inferenceCount } = model.stats()
     expect(batches).toHaveLength(executionCount)
-    const argument = ({ packet }: (typeof batches)[number], name: string) => packet.track_event!.debug_annotations!.find((each) => each.name === name)!
+    const argument = ({ packet }: (typeof batches)[number], name: string) =>
+      packet.track_event!.debug_annotations!.find((each) => each.name === name)!
     expect(batches.reduce((sum, batch) => sum + argument(batch, 'rows').int_value!, 0)).toBe(inferenceCount)
-    expect(new Set(batches.map(({ track }) => track))).toEqual(new Set(all.flatMap(({ batches: own }) => own.map(({ worker, inline }) => (inline ? "application's thread" : worker)))))
-    expect(batches.some((batch) => argument(batch, 'request ids').string_value!.includes('large-0'))).toBe(true)
+    expect(new Set(batches.map(({ track }) => track))).toEqual(
+      new Set(
+        all.flatMap(({ batches: own }) =>
+          own.map(({ worker, inline }) => (inline ? "application's thread" : worker)),
+        ),
+      ),
+    )
+    expect(batches.some((batch) => argument(batch, 'request ids').string_value!.includes('large-0'))).toBe(
+      true,
+    )
     expect(flows.size).toBe(all.length)
-    expect(slices.filter(({ track, name }) => track === 'requests' && name.startsWith('large'))).toHaveLength(5)
+    expect(slices.filter(({ track, name }) => track === 'requests' && name.startsWith('large'))).toHaveLength(
+      5,
+    )
     expect(counters.get('waiting requests')!.at(-1)).toBe(0)
     expect(Math.max(...counters.get('waiting requests')!)).toBeGreaterThan(0)
   })
@@ -77,7 +101,11 @@ describe('the timeline for Perfetto', () => {
   it('has batches that run at once on one worker on tracks of their own, requests inside of others, and those that failed', async () => {
     const { engine, traces } = tracedEngine()
     const gate = await loadGate(engine, 'gate', { concurrency: 2, maxBatchSize: 1 })
-    const pipeline = await engine.loadPipeline('p', { inputs: ['x'], steps: [step('gate', 'x', 'y')], outputs: ['y'] })
+    const pipeline = await engine.loadPipeline('p', {
+      inputs: ['x'],
+      steps: [step('gate', 'x', 'y')],
+      outputs: ['y'],
+    })
     const running = [0, 1].map((x) => pipeline.infer({ x: one(x) }))
     await until(() => gate.calls === 2)
     const withdrawal = new AbortController()
@@ -87,13 +115,27 @@ describe('the timeline for Perfetto', () => {
     await Promise.all([...running, waiting])
     const { slices, names } = checked(await traces())
     expect(names.filter((name) => name === "application's thread")).toHaveLength(2)
-    expect(slices.filter(({ packet }) => packet.track_event!.debug_annotations?.some(({ name }) => name === 'parent'))).toHaveLength(2)
-    expect(slices.filter(({ packet }) => packet.track_event!.debug_annotations?.some(({ string_value: value }) => value === 'cancelled'))).toHaveLength(1)
+    expect(
+      slices.filter(({ packet }) =>
+        packet.track_event!.debug_annotations?.some(({ name }) => name === 'parent'),
+      ),
+    ).toHaveLength(2)
+    expect(
+      slices.filter(({ packet }) =>
+        packet.track_event!.debug_annotations?.some(({ string_value: value }) => value === 'cancelled'),
+      ),
+    ).toHaveLength(1)
   })
 
   it('shows what files of Triton have: requests, and no batches', () => {
     const { slices, flows } = checked(tritonTraces())
-    expect(slices.map(({ track, name }) => [track, name])).toEqual(expect.arrayContaining([['requests', 'abc'], ['requests', 'infer'], ['requests', 'request 2']]))
+    expect(slices.map(({ track, name }) => [track, name])).toEqual(
+      expect.arrayContaining([
+        ['requests', 'abc'],
+        ['requests', 'infer'],
+        ['requests', 'request 2'],
+      ]),
+    )
     expect(flows.size).toBe(0)
   })
 
@@ -104,7 +146,19 @@ describe('the timeline for Perfetto', () => {
 
 describe('lanes', () => {
   it('hold one stretch after the other, as few lanes as there need to be, and forgive clocks that differ a little', () => {
-    const stretches = [[0, 100_000], [50_000, 150_000], [100_000, 120_000], [110_000, 200_000], [300_000, 300_000]].map(([startNs, endNs]) => ({ startNs: startNs!, endNs: endNs! }))
-    expect(inLanes(stretches).map(({ lane, startNs }) => [lane, startNs])).toEqual([[0, 0], [1, 50_000], [0, 100_000], [0, 120_000], [0, 300_000]])
+    const stretches = [
+      [0, 100_000],
+      [50_000, 150_000],
+      [100_000, 120_000],
+      [110_000, 200_000],
+      [300_000, 300_000],
+    ].map(([startNs, endNs]) => ({ startNs: startNs!, endNs: endNs! }))
+    expect(inLanes(stretches).map(({ lane, startNs }) => [lane, startNs])).toEqual([
+      [0, 0],
+      [1, 50_000],
+      [0, 100_000],
+      [0, 120_000],
+      [0, 300_000],
+    ])
   })
 })

@@ -3,7 +3,10 @@ import { addRecord, type PartialTrace } from '../../src/trace-files/trace-record
 
 /** Moments of a way, in microseconds from when it began, as Triton writes them: a record for each. */
 function timestamps(id: number, atUs: Readonly<Record<string, number>>): object[] {
-  return Object.entries(atUs).map(([name, us]) => ({ id, timestamps: [{ name, ns: 2_356_425_054_587_444 + Math.round(us * 1000) }] }))
+  return Object.entries(atUs).map(([name, us]) => ({
+    id,
+    timestamps: [{ name, ns: 2_356_425_054_587_444 + Math.round(us * 1000) }],
+  }))
 }
 
 /** What Triton writes of a request over HTTP, and of an ensemble over gRPC with a model inside. */

@@ -13,7 +13,9 @@ import { tracedEngine } from './traced-engine.ts'
 const warnings: string[] = []
 beforeEach(() => {
   warnings.length = 0
-  vi.spyOn(process, 'emitWarning').mockImplementation(((_: string, { code }: { code: string }) => void warnings.push(code)) as never)
+  vi.spyOn(process, 'emitWarning').mockImplementation(
+    ((_: string, { code }: { code: string }) => void warnings.push(code)) as never,
+  )
 })
 afterEach(() => vi.restoreAllMocks())
 
@@ -85,8 +87,15 @@ describe('a file that cannot be written', () => {
       add(id)
       await writer.flush()
     }
-    expect(account.statistics()).toMatchObject({ written: 0, failed: 3, bufferedBytes: 0, failure: { file: path } })
-    expect(told).toEqual([{ type: 'failed', file: path, reason: expect.stringContaining('ENOENT') as string }])
+    expect(account.statistics()).toMatchObject({
+      written: 0,
+      failed: 3,
+      bufferedBytes: 0,
+      failure: { file: path },
+    })
+    expect(told).toEqual([
+      { type: 'failed', file: path, reason: expect.stringContaining('ENOENT') as string },
+    ])
     expect(warnings).toEqual(['ZEROHOP_TRACE_FAILED'])
     mkdirSync(join(folder, 'gone'))
     const { now } = performance
@@ -107,28 +116,43 @@ describe('a file that cannot be written', () => {
       await engine.trace.flush()
     }
     await engine.close()
-    expect(engine.stats().traces).toMatchObject({ begun: 3, written: 0, failed: 3, bufferedBytes: 0, failure: { file: '/dev/full', reason: expect.stringContaining('ENOSPC') as string } })
+    expect(engine.stats().traces).toMatchObject({
+      begun: 3,
+      written: 0,
+      failed: 3,
+      bufferedBytes: 0,
+      failure: { file: '/dev/full', reason: expect.stringContaining('ENOSPC') as string },
+    })
     expect(told).toHaveLength(1)
     expect(warnings).toEqual(['ZEROHOP_TRACE_FAILED'])
   })
 
-  it.skipIf(process.platform === 'win32')('as it is a pipe that nobody reads loses its traces, and nobody waits for it', async () => {
-    const pipe = join(temporaryFolder({}), 'pipe')
-    execFileSync('mkfifo', [pipe])
-    const { engine } = tracedEngine({ file: pipe })
-    await loadNumber(engine, 'm', (x) => x)
-    await engine.infer('m', { x: one(1) })
-    await engine.trace.flush()
-    await engine.close()
-    expect(engine.trace.stats()).toMatchObject({ failed: 1, failure: { reason: expect.stringContaining('ENXIO') as string } })
-  })
+  it.skipIf(process.platform === 'win32')(
+    'as it is a pipe that nobody reads loses its traces, and nobody waits for it',
+    async () => {
+      const pipe = join(temporaryFolder({}), 'pipe')
+      execFileSync('mkfifo', [pipe])
+      const { engine } = tracedEngine({ file: pipe })
+      await loadNumber(engine, 'm', (x) => x)
+      await engine.infer('m', { x: one(1) })
+      await engine.trace.flush()
+      await engine.close()
+      expect(engine.trace.stats()).toMatchObject({
+        failed: 1,
+        failure: { reason: expect.stringContaining('ENXIO') as string },
+      })
+    },
+  )
 
   it('as it is a folder does not keep the engine from closing', async () => {
     const { engine } = tracedEngine({ file: temporaryFolder({}) })
     await loadNumber(engine, 'm', (x) => x)
     await engine.infer('m', { x: one(1) })
     await engine.close()
-    expect(engine.trace.stats()).toMatchObject({ failed: 1, failure: { reason: expect.stringContaining('EISDIR') as string } })
+    expect(engine.trace.stats()).toMatchObject({
+      failed: 1,
+      failure: { reason: expect.stringContaining('EISDIR') as string },
+    })
   })
 })
 
@@ -136,7 +160,9 @@ describe('memory for traces', () => {
   it('is limited: what is beyond is dropped and counted, and the requests are answered', async () => {
     const { engine, traces } = tracedEngine({ maxBufferedBytes: 10_000 })
     await loadNumber(engine, 'm', (x) => x)
-    const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => engine.infer('m', { x: one(index) })))
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => engine.infer('m', { x: one(index) })),
+    )
     expect(answers).toHaveLength(50)
     const kept = await traces()
     const { begun, written, dropped, bufferedBytes } = engine.trace.stats()
@@ -149,9 +175,19 @@ describe('memory for traces', () => {
 
   it('is not taken for tensors that would not fit: their trace is dropped', async () => {
     const { engine } = tracedEngine({ maxBufferedBytes: 20_000, level: 'TENSORS' })
-    const wide = { inputs: [{ name: 'x', type: 'float32', dims: [-1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
-    await engine.loadFunction('m', { ...wide, maxBatchSize: 1, run: ({ x }) => ({ y: Float32Array.of(x.data.length) }) })
-    for (const length of [10, 100_000, 10]) expect(await engine.infer('m', { x: new Float32Array(length) })).toMatchObject({ y: { data: one(length) } })
+    const wide = {
+      inputs: [{ name: 'x', type: 'float32', dims: [-1] }],
+      outputs: [{ name: 'y', type: 'float32', dims: [1] }],
+    } as const
+    await engine.loadFunction('m', {
+      ...wide,
+      maxBatchSize: 1,
+      run: ({ x }) => ({ y: Float32Array.of(x.data.length) }),
+    })
+    for (const length of [10, 100_000, 10])
+      expect(await engine.infer('m', { x: new Float32Array(length) })).toMatchObject({
+        y: { data: one(length) },
+      })
     await engine.trace.flush()
     expect(engine.trace.stats()).toMatchObject({ begun: 3, written: 2, dropped: 1, bufferedBytes: 0 })
   })

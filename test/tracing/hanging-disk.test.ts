@@ -44,7 +44,11 @@ describe('a disk that hangs', () => {
     const closed = engine.close()
     await vi.advanceTimersByTimeAsync(5000)
     await Promise.all([flushed, closed])
-    expect(engine.trace.stats()).toMatchObject({ begun: 2, written: 0, failure: { reason: 'the disk has not answered for 5 s' } })
+    expect(engine.trace.stats()).toMatchObject({
+      begun: 2,
+      written: 0,
+      failure: { reason: 'the disk has not answered for 5 s' },
+    })
     answer()
   })
 

@@ -19,7 +19,10 @@ async function twoModels(...options: Parameters<typeof tracedEngine>) {
   return { ...traced, call, counts: async () => countsOf((await traced.traces()).map(({ model }) => model)) }
 }
 
-const countsOf = (names: readonly string[]) => Object.fromEntries([...new Set(names)].sort().map((name) => [name, names.filter((other) => other === name).length]))
+const countsOf = (names: readonly string[]) =>
+  Object.fromEntries(
+    [...new Set(names)].sort().map((name) => [name, names.filter((other) => other === name).length]),
+  )
 
 describe('settings of traces', () => {
   it('take each how-manieth request, of all models together, and so many at most', async () => {
@@ -40,7 +43,13 @@ describe('settings of traces', () => {
     await call('a', 3)
     await call('b', 3)
     expect(await counts()).toEqual({ a: 3 })
-    expect(engine.trace.update({ rate: 2 }, 'b')).toEqual({ level: ['TIMESTAMPS'], rate: 2, count: -1, file, logFrequency: 0 })
+    expect(engine.trace.update({ rate: 2 }, 'b')).toEqual({
+      level: ['TIMESTAMPS'],
+      rate: 2,
+      count: -1,
+      file,
+      logFrequency: 0,
+    })
     await call('b', 4)
     expect(engine.trace.update({ rate: null }, 'a').rate).toBe(1000)
     await call('a', 3)
@@ -51,7 +60,10 @@ describe('settings of traces', () => {
     await call('a', 3)
     await call('b', 4)
     expect(await counts()).toEqual({ a: 3, b: 2 })
-    expect(engine.trace.update({ level: null, rate: null })).toMatchObject({ level: ['TIMESTAMPS'], rate: 1000 })
+    expect(engine.trace.update({ level: null, rate: null })).toMatchObject({
+      level: ['TIMESTAMPS'],
+      rate: 1000,
+    })
   })
 
   it('can be given when nothing was traced so far, and name another file', async () => {
@@ -61,7 +73,13 @@ describe('settings of traces', () => {
     await engine.infer('a', { x: one(1) })
     const [first, second] = [join(folder, 'first.json'), join(folder, 'second.json')]
     engine.trace.update({ level: ['TIMESTAMPS', 'TIMESTAMPS'], rate: 1, file: pathToFileURL(first) })
-    expect(engine.trace.settings()).toEqual({ level: ['TIMESTAMPS'], rate: 1, count: -1, file: first, logFrequency: 0 })
+    expect(engine.trace.settings()).toEqual({
+      level: ['TIMESTAMPS'],
+      rate: 1,
+      count: -1,
+      file: first,
+      logFrequency: 0,
+    })
     await engine.infer('a', { x: one(2) })
     engine.trace.update({ file: second })
     await engine.infer('a', { x: one(3) })
@@ -77,7 +95,9 @@ describe('settings of traces', () => {
     await call('a', 5)
     await engine.trace.flush()
     expect(existsSync(file)).toBe(false)
-    const lengths = [0, 1, 2].map((number) => (JSON.parse(readFileSync(`${file}.${number}`, 'utf8')) as unknown[]).length / 2)
+    const lengths = [0, 1, 2].map(
+      (number) => (JSON.parse(readFileSync(`${file}.${number}`, 'utf8')) as unknown[]).length / 2,
+    )
     expect(lengths).toEqual([2, 2, 1])
     engine.trace.update({ logFrequency: 0 })
     await call('a', 3)
@@ -97,7 +117,9 @@ describe('settings of traces', () => {
       await call('b', 1)
     }
     await engine.close()
-    const lengths = await Promise.all([file, `${file}.0`, `${file}.1`].map(async (path) => (await readTraceFile(path)).traces.length))
+    const lengths = await Promise.all(
+      [file, `${file}.0`, `${file}.1`].map(async (path) => (await readTraceFile(path)).traces.length),
+    )
     expect(lengths).toEqual([3, 2, 1])
   })
 
@@ -127,16 +149,27 @@ describe('settings of traces', () => {
     expect((await readTraceFile(`${file}.0`)).traces).toHaveLength(1)
     expect((await readTraceFile(`${file}.other`)).traces).toHaveLength(1)
     expect((await readTraceFile(`${file}.other.0`)).traces).toHaveLength(1)
-    expect(engine.trace.stats()).toMatchObject({ begun: 8, written: 8, failed: 0, dropped: 0, bufferedBytes: 0 })
+    expect(engine.trace.stats()).toMatchObject({
+      begun: 8,
+      written: 8,
+      failed: 0,
+      dropped: 0,
+      bufferedBytes: 0,
+    })
   })
 
   it('of models are checked, too, when those of the engine change', async () => {
     const { file } = tracedEngine()
     const other = join(temporaryFolder({}), 'other.json')
     const engine = ownEngine({ trace: { level: 'OFF', file: other, models: { a: { level: 'TIMESTAMPS' } } } })
-    expect(await errorOf(() => engine.trace.update({ file }))).toMatchObject({ argument: 'settings.file', received: file })
+    expect(await errorOf(() => engine.trace.update({ file }))).toMatchObject({
+      argument: 'settings.file',
+      received: file,
+    })
     expect(engine.trace.settings('a').file).toBe(other)
-    expect(await errorOf(() => new InferenceEngine({ trace: { file, count: 0 } }))).toMatchObject({ argument: 'options.trace.file' })
+    expect(await errorOf(() => new InferenceEngine({ trace: { file, count: 0 } }))).toMatchObject({
+      argument: 'options.trace.file',
+    })
     const without = ownEngine()
     without.trace.update({ file: join(temporaryFolder({}), 'late.json') })
     expect(without.trace.update({ file: null }).file).toBe(null)
@@ -147,7 +180,12 @@ describe('settings of traces', () => {
     ['half a count', { count: 0.5 }, 'settings.count', 0.5],
     ['a count below -1', { count: -2 }, 'settings.count', -2],
     ['an unknown level', { level: 'MAX' }, 'settings.level', 'MAX'],
-    ['a list with an unknown level', { level: ['TIMESTAMPS', 'OFF'] }, 'settings.level', ['TIMESTAMPS', 'OFF']],
+    [
+      'a list with an unknown level',
+      { level: ['TIMESTAMPS', 'OFF'] },
+      'settings.level',
+      ['TIMESTAMPS', 'OFF'],
+    ],
     ['a file that is a number', { file: 3 }, 'settings.file', 3],
     ['no name of a file', { file: '' }, 'settings.file', ''],
     ['a log frequency as text', { logFrequency: '1' }, 'settings.logFrequency', '1'],
@@ -161,22 +199,42 @@ describe('settings of traces', () => {
     expect(engine.trace.settings()).toEqual(before)
     if (argument === 'settings') return
     const name = argument.replace('settings', 'options.trace')
-    expect(await errorOf(() => new InferenceEngine({ trace: { file: 'trace.json', ...(settings as object) } }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: name })
-    const ofModel = () => new InferenceEngine({ trace: { file: 'trace.json', models: { m: settings as object } } })
-    expect(await errorOf(ofModel)).toMatchObject({ code: 'ERR_INVALID_ARG', argument: argument.replace('settings', 'options.trace.models.m') })
+    expect(
+      await errorOf(() => new InferenceEngine({ trace: { file: 'trace.json', ...(settings as object) } })),
+    ).toMatchObject({ code: 'ERR_INVALID_ARG', argument: name })
+    const ofModel = () =>
+      new InferenceEngine({ trace: { file: 'trace.json', models: { m: settings as object } } })
+    expect(await errorOf(ofModel)).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: argument.replace('settings', 'options.trace.models.m'),
+    })
   })
 
   it('refuse a level without a file, a file of another engine, and a model that there is not', async () => {
     const { engine, file } = tracedEngine()
     const other = ownEngine()
-    expect(await errorOf(() => new InferenceEngine({ trace: {} }))).toMatchObject({ argument: 'options.trace.file' })
-    expect(await errorOf(() => other.trace.update({ level: 'TENSORS' }))).toMatchObject({ argument: 'settings.file' })
-    expect(await errorOf(() => new InferenceEngine({ trace: { file, maxBufferedBytes: 2 ** 28 + 1 } }))).toMatchObject({ argument: 'options.trace.maxBufferedBytes' })
-    expect(await errorOf(() => other.trace.update({ level: 'TENSORS', file }))).toMatchObject({ argument: 'settings.file', received: file })
-    expect(await errorOf(() => new InferenceEngine({ trace: { file } }))).toMatchObject({ argument: 'options.trace.file' })
+    expect(await errorOf(() => new InferenceEngine({ trace: {} }))).toMatchObject({
+      argument: 'options.trace.file',
+    })
+    expect(await errorOf(() => other.trace.update({ level: 'TENSORS' }))).toMatchObject({
+      argument: 'settings.file',
+    })
+    expect(
+      await errorOf(() => new InferenceEngine({ trace: { file, maxBufferedBytes: 2 ** 28 + 1 } })),
+    ).toMatchObject({ argument: 'options.trace.maxBufferedBytes' })
+    expect(await errorOf(() => other.trace.update({ level: 'TENSORS', file }))).toMatchObject({
+      argument: 'settings.file',
+      received: file,
+    })
+    expect(await errorOf(() => new InferenceEngine({ trace: { file } }))).toMatchObject({
+      argument: 'options.trace.file',
+    })
     expect((await errorOf(() => engine.trace.update({ rate: 1 }, 'none'))).code).toBe('ERR_MODEL_NOT_FOUND')
     expect((await errorOf(() => engine.trace.settings('none'))).code).toBe('ERR_MODEL_NOT_FOUND')
-    expect(await errorOf(() => engine.trace.update({ rate: 1 }, 3 as never))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'model' })
+    expect(await errorOf(() => engine.trace.update({ rate: 1 }, 3 as never))).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'model',
+    })
     await engine.close()
     expect(other.trace.update({ level: 'TENSORS', file })).toMatchObject({ file, level: ['TENSORS'] })
   })

@@ -9,28 +9,75 @@ import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { namesOf, tracedEngine } from './traced-engine.ts'
 
-const whole = ['REQUEST_START', 'QUEUE_START', 'COMPUTE_START', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START', 'COMPUTE_END', 'INFER_RESPONSE_COMPLETE', 'REQUEST_END']
+const whole = [
+  'REQUEST_START',
+  'QUEUE_START',
+  'COMPUTE_START',
+  'COMPUTE_INPUT_END',
+  'COMPUTE_OUTPUT_START',
+  'COMPUTE_END',
+  'INFER_RESPONSE_COMPLETE',
+  'REQUEST_END',
+]
 const row = (value = 1) => ({ x: new Tensor('float32', new Float32Array(4).fill(value), [1, 4]) })
 
 describe('a trace', () => {
   it('has the records of Triton, in a file that is JSON, and what a replay and a timeline need', async () => {
     const { engine, file, traces } = tracedEngine()
-    const model = await engine.load('m', { path: identity('float32'), version: 3, dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 } })
-    await Promise.all([model.infer(row(), { requestId: 'a "b"\n', priority: 1, timeoutMs: 500, deadlineMs: 900 }), model.infer({ x: new Tensor('float32', new Float32Array(8), [2, 4]) })])
+    const model = await engine.load('m', {
+      path: identity('float32'),
+      version: 3,
+      dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 },
+    })
+    await Promise.all([
+      model.infer(row(), { requestId: 'a "b"\n', priority: 1, timeoutMs: 500, deadlineMs: 900 }),
+      model.infer({ x: new Tensor('float32', new Float32Array(8), [2, 4]) }),
+    ])
     const [first, second] = await traces()
-    expect(first).toMatchObject({ model: 'm', version: 3, requestId: 'a "b"\n', rows: 1, priority: 1, timeoutMs: 500, deadlineMs: 900 })
+    expect(first).toMatchObject({
+      model: 'm',
+      version: 3,
+      requestId: 'a "b"\n',
+      rows: 1,
+      priority: 1,
+      timeoutMs: 500,
+      deadlineMs: 900,
+    })
     expect(second).toMatchObject({ model: 'm', version: 3, rows: 2 })
     expect(second!.id).toBe(first!.id + 1)
     expect(second).not.toHaveProperty('requestId')
     for (const trace of [first!, second!]) {
       expect(namesOf(trace)).toEqual(whole)
-      expect(trace.timestamps.map(({ ns }) => ns)).toEqual(trace.timestamps.map(({ ns }) => ns).toSorted((a, b) => a - b))
-      expect(trace.batches).toEqual([expect.objectContaining({ id: 1, instance: 'm_0', worker: 'cpu_0', rows: 3, requests: 2, rerun: false })])
+      expect(trace.timestamps.map(({ ns }) => ns)).toEqual(
+        trace.timestamps.map(({ ns }) => ns).toSorted((a, b) => a - b),
+      )
+      expect(trace.batches).toEqual([
+        expect.objectContaining({
+          id: 1,
+          instance: 'm_0',
+          worker: 'cpu_0',
+          rows: 3,
+          requests: 2,
+          rerun: false,
+        }),
+      ])
     }
     expect(second!.batches[0]!.position).toBe(1)
     const records = JSON.parse(readFileSync(file, 'utf8')) as object[]
-    expect(records.map((record) => Object.keys(record).slice(0, 3))).toEqual([['id', 'model_name', 'model_version'], ['id', 'timestamps'], ['id', 'model_name', 'model_version'], ['id', 'timestamps']])
-    expect(engine.trace.stats()).toEqual({ begun: 2, written: 2, dropped: 0, failed: 0, bufferedBytes: 0, failure: null })
+    expect(records.map((record) => Object.keys(record).slice(0, 3))).toEqual([
+      ['id', 'model_name', 'model_version'],
+      ['id', 'timestamps'],
+      ['id', 'model_name', 'model_version'],
+      ['id', 'timestamps'],
+    ])
+    expect(engine.trace.stats()).toEqual({
+      begun: 2,
+      written: 2,
+      dropped: 0,
+      failed: 0,
+      bufferedBytes: 0,
+      failure: null,
+    })
     expect(engine.stats().traces).toEqual(engine.trace.stats())
   })
 
@@ -42,32 +89,48 @@ describe('a trace', () => {
       ['float16', Uint16Array.of(0x3c00, 0xc000, 0x7c00, 0x8000), '1,-2,Infinity,-0', 'FP16'], ['int64', BigInt64Array.of(1n, -2n, 2n ** 62n, 0n), '1,-2,4611686018427387904,0', 'INT64'],
       ['string', ['a,b', '"', 'é\n', ''], '"a,b","\\"","é\\n",""', 'BYTES'], ['bool', Uint8Array.of(1, 0, 1, 1), '1,0,1,1', 'BOOL'], ['uint8', Uint8Array.of(0, 1, 2, 255), '0,1,2,255', 'UINT8'],
     ] as const // prettier-ignore
-    for (const [type, data] of kinds) await (await load(engine, identity(type))).infer({ x: new Tensor(type, data as never, [1, 4]) })
+    for (const [type, data] of kinds)
+      await (await load(engine, identity(type))).infer({ x: new Tensor(type, data as never, [1, 4]) })
     const [first, ...others] = await traces()
     expect(first!.dims).toEqual({ x: [2, 3] })
     const tensor = { name: 'x', data: '1,-0.5,Infinity,NaN,-0,3', shape: '2,3', dtype: 'FP32' }
-    expect(first!.tensors).toEqual([{ activity: 'TENSOR_QUEUE_INPUT', ...tensor }, { activity: 'TENSOR_BACKEND_OUTPUT', ...tensor, name: 'y' }])
+    expect(first!.tensors).toEqual([
+      { activity: 'TENSOR_QUEUE_INPUT', ...tensor },
+      { activity: 'TENSOR_BACKEND_OUTPUT', ...tensor, name: 'y' },
+    ])
     for (const [index, [, , data, dtype]] of kinds.entries()) {
       expect(others[index]!.dims).toBeUndefined()
-      expect(others[index]!.tensors).toEqual([['TENSOR_QUEUE_INPUT', 'x'], ['TENSOR_BACKEND_OUTPUT', 'y']].map(([activity, name]) => ({ activity, name, data, shape: '1,4', dtype })))
+      expect(others[index]!.tensors).toEqual(
+        [
+          ['TENSOR_QUEUE_INPUT', 'x'],
+          ['TENSOR_BACKEND_OUTPUT', 'y'],
+        ].map(([activity, name]) => ({ activity, name, data, shape: '1,4', dtype })),
+      )
     }
   })
 
   it('of an encoded image has the pixels', async () => {
     const { engine, traces } = tracedEngine({ level: ['TIMESTAMPS', 'TENSORS'] })
     const model = await load(engine, identity('float32', [3, 1, 2]), { inputs: [{ name: 'x', image: {} }] })
-    const x = await sharp({ create: { width: 2, height: 1, channels: 3, background: { r: 9, g: 8, b: 7 } } }).png().toBuffer()
+    const x = await sharp({ create: { width: 2, height: 1, channels: 3, background: { r: 9, g: 8, b: 7 } } })
+      .png()
+      .toBuffer()
     await model.infer({ x })
     const [trace] = await traces()
     expect(namesOf(trace!)).toEqual(whole)
-    expect(trace!.tensors.map(({ activity, data }) => [activity, data])).toEqual(['TENSOR_QUEUE_INPUT', 'TENSOR_BACKEND_OUTPUT'].map((activity) => [activity, '9,9,8,8,7,7']))
+    expect(trace!.tensors.map(({ activity, data }) => [activity, data])).toEqual(
+      ['TENSOR_QUEUE_INPUT', 'TENSOR_BACKEND_OUTPUT'].map((activity) => [activity, '9,9,8,8,7,7']),
+    )
   })
 
   it('of what was changed after the call has the tensors as they were, with a report or without', async () => {
     const { engine, traces } = tracedEngine({ level: 'TENSORS' })
     const model = await load(engine, identity('float32'))
     const data = new Float32Array(4).fill(7)
-    const answer = model.infer({ x: new Tensor('float32', data, [1, 4]) }, { report: true }).then(() => null, () => null)
+    const answer = model.infer({ x: new Tensor('float32', data, [1, 4]) }, { report: true }).then(
+      () => null,
+      () => null,
+    )
     data.fill(8)
     await answer
     const [trace] = await traces()
@@ -77,7 +140,11 @@ describe('a trace', () => {
 
   it('of a request that is not answered says why', async () => {
     const { engine, traces } = tracedEngine()
-    const gate = await loadGate(engine, 'gate', { concurrency: 1, maxBatchSize: 1, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const gate = await loadGate(engine, 'gate', {
+      concurrency: 1,
+      maxBatchSize: 1,
+      dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } },
+    })
     const model = engine.model('gate')
     const withdrawal = new AbortController()
     const running = model.infer({ x: one(1) })
@@ -91,18 +158,29 @@ describe('a trace', () => {
     await running
     const all = await traces()
     expect(all.map(({ error }) => error)).toEqual([undefined, 'cancelled', 'ERR_QUEUE_FULL'])
-    expect(all.map(namesOf)).toEqual([whole, ['REQUEST_START', 'QUEUE_START', 'REQUEST_END'], ['REQUEST_START', 'QUEUE_START', 'REQUEST_END']])
+    expect(all.map(namesOf)).toEqual([
+      whole,
+      ['REQUEST_START', 'QUEUE_START', 'REQUEST_END'],
+      ['REQUEST_START', 'QUEUE_START', 'REQUEST_END'],
+    ])
   })
 
   it('of a batch with a request that fails shows the runs that found it out', async () => {
     const { engine, traces } = tracedEngine()
     const model = await engine.load('m', { path: gatherRow(), maxBatchSize: 8, checkRows: false })
-    const ask = (index: bigint) => model.infer({ index: new Tensor('int64', [index], [1, 1]) }).then(() => null, (error: { code: string }) => error.code)
+    const ask = (index: bigint) =>
+      model.infer({ index: new Tensor('int64', [index], [1, 1]) }).then(
+        () => null,
+        (error: { code: string }) => error.code,
+      )
     const codes = await Promise.all([ask(0n), ask(100n)])
     expect(codes).toEqual([null, 'ERR_EXECUTION'])
     const [good, bad] = await traces()
     expect([good!.error, bad!.error]).toEqual([undefined, 'ERR_EXECUTION'])
-    expect(good!.batches.map(({ rerun, moments }) => [rerun, moments !== null])).toEqual([[false, false], [true, true]])
+    expect(good!.batches.map(({ rerun, moments }) => [rerun, moments !== null])).toEqual([
+      [false, false],
+      [true, true],
+    ])
     expect(bad!.batches.map(({ error }) => typeof error)).toEqual(['string', 'string'])
   })
 
@@ -112,7 +190,11 @@ describe('a trace', () => {
     await model.infer({ x: new Tensor('float32', new Float32Array(20), [5, 4]) })
     const all = await traces()
     expect(all).toHaveLength(1)
-    expect(all[0]!.batches.map(({ part, rows }) => [part, rows])).toEqual([[0, 2], [1, 2], [2, 1]])
+    expect(all[0]!.batches.map(({ part, rows }) => [part, rows])).toEqual([
+      [0, 2],
+      [1, 2],
+      [2, 1],
+    ])
     expect(namesOf(all[0]!)).toEqual(whole.filter((name) => !/INPUT_END|OUTPUT_START/.test(name)))
   })
 
@@ -122,16 +204,27 @@ describe('a trace', () => {
     await Promise.all([model.infer(row()), model.infer(row())])
     await model.infer(row())
     const all = await traces()
-    expect(all.map(({ shared, batches }) => [shared, batches.length])).toEqual([[undefined, 1], ['coalesced', 0], ['cached', 0]])
+    expect(all.map(({ shared, batches }) => [shared, batches.length])).toEqual([
+      [undefined, 1],
+      ['coalesced', 0],
+      ['cached', 0],
+    ])
     expect(all.map(({ error }) => error)).toEqual([undefined, undefined, undefined])
   })
 
   it('of a pipeline has those of its steps inside, whatever their own settings are', async () => {
-    const { engine, traces } = tracedEngine({ level: ['TIMESTAMPS', 'TENSORS'], models: { plus: { level: 'OFF' } } })
+    const { engine, traces } = tracedEngine({
+      level: ['TIMESTAMPS', 'TENSORS'],
+      models: { plus: { level: 'OFF' } },
+    })
     await loadNumber(engine, 'twice', (x) => 2 * x)
     await loadNumber(engine, 'plus', (x) => x + 1)
     await engine.loadPipeline('inner', { inputs: ['x'], steps: [step('plus', 'x', 'y')], outputs: ['y'] })
-    const model = await engine.loadPipeline('outer', { inputs: ['x'], steps: [step('twice', 'x', 'a'), { model: 'inner', inputs: { x: 'a' }, outputs: { y: 'y' } }], outputs: ['y'] })
+    const model = await engine.loadPipeline('outer', {
+      inputs: ['x'],
+      steps: [step('twice', 'x', 'a'), { model: 'inner', inputs: { x: 'a' }, outputs: { y: 'y' } }],
+      outputs: ['y'],
+    })
     await model.infer({ x: one(3) }, { requestId: 'r' })
     await engine.model('plus').infer({ x: one(1) })
     const all = await traces()
@@ -139,7 +232,12 @@ describe('a trace', () => {
     expect(all.map(({ model: name, id, parentId, requestId }) => [name, id - outer, parentId === undefined ? null : parentId - outer, requestId])).toEqual([
       ['outer', 0, null, 'r'], ['twice', 1, 0, 'r'], ['inner', 2, 0, 'r'], ['plus', 3, 2, 'r'],
     ]) // prettier-ignore
-    expect(all.map(({ tensors }) => tensors.map(({ name, data }) => `${name}=${data}`))).toEqual([['x=3', 'y=7'], ['x=3', 'y=6'], ['x=6', 'y=7'], ['x=6', 'y=7']])
+    expect(all.map(({ tensors }) => tensors.map(({ name, data }) => `${name}=${data}`))).toEqual([
+      ['x=3', 'y=7'],
+      ['x=3', 'y=6'],
+      ['x=6', 'y=7'],
+      ['x=6', 'y=7'],
+    ])
   })
 
   it('of a function has those of the models that it asks inside, of whatever batch, and of nobody else', async () => {
@@ -148,11 +246,17 @@ describe('a trace', () => {
     await loadNumber(engine, 'inner', (x) => x + 1)
     await engine.loadPipeline('pipe', { inputs: ['x'], steps: [step('inner', 'x', 'y')], outputs: ['y'] })
     const run = async ({ x }: { x: { data: Float32Array } }) => {
-      const answers = await Promise.all(Array.from(x.data, (value) => engine.infer(value < 10 ? 'inner' : 'pipe', { x: one(value) })))
-      if (x.data[0] === 3) void late.promise.then(() => engine.infer('inner', { x: one(100) })).then(() => ended.resolve())
+      const answers = await Promise.all(
+        Array.from(x.data, (value) => engine.infer(value < 10 ? 'inner' : 'pipe', { x: one(value) })),
+      )
+      if (x.data[0] === 3)
+        void late.promise.then(() => engine.infer('inner', { x: one(100) })).then(() => ended.resolve())
       return { y: Float32Array.from(answers, ({ y }) => y!.data[0] as number) }
     }
-    const declared = { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
+    const declared = {
+      inputs: [{ name: 'x', type: 'float32', dims: [1] }],
+      outputs: [{ name: 'y', type: 'float32', dims: [1] }],
+    } as const
     await engine.loadFunction('outer', { ...declared, concurrency: 4, run })
     const ask = (x: number) => engine.infer('outer', { x: one(x) })
     const [first, second] = await Promise.all([ask(1), ask(20)]) // one batch: the second is traced, and both ask for it
@@ -176,7 +280,10 @@ describe('a trace', () => {
     await model.infer(row(), { sequenceId: 7, sequenceStart: true })
     await model.infer(row(), { sequenceId: 7, sequenceEnd: true })
     const all = await traces()
-    expect(all.map(({ sequenceId, timestamps }) => [sequenceId, timestamps.length])).toEqual([[7, whole.length], [7, whole.length]])
+    expect(all.map(({ sequenceId, timestamps }) => [sequenceId, timestamps.length])).toEqual([
+      [7, whole.length],
+      [7, whole.length],
+    ])
   })
 })
 
@@ -186,7 +293,14 @@ describe('without traces', () => {
     const model = await load(engine, identity('float32'))
     await model.infer(row())
     await engine.trace.flush()
-    expect(engine.trace.stats()).toEqual({ begun: 0, written: 0, dropped: 0, failed: 0, bufferedBytes: 0, failure: null })
+    expect(engine.trace.stats()).toEqual({
+      begun: 0,
+      written: 0,
+      dropped: 0,
+      failed: 0,
+      bufferedBytes: 0,
+      failure: null,
+    })
     expect(engine.trace.settings()).toEqual({ level: [], rate: 1000, count: -1, file: null, logFrequency: 0 })
   })
 })

@@ -21,7 +21,9 @@ async function classifier() {
 
 /** What is left of a pipeline where only its sessions matter. */
 const pipelineOf = async (paths: Readonly<Record<string, string>>) => {
-  const sessions = await Promise.all(Object.entries(paths).map(async ([name, path]) => [name, await InferenceSession.create(path)] as const))
+  const sessions = await Promise.all(
+    Object.entries(paths).map(async ([name, path]) => [name, await InferenceSession.create(path)] as const),
+  )
   return { model: { sessions: Object.fromEntries(sessions) } }
 }
 
@@ -43,7 +45,9 @@ describe('accelerate()', () => {
     expect(await accelerate(loaded)).toBe(loaded)
     expect(loaded.model.sessions['model']).not.toBe(before)
     expect(loaded.model.sessions['model'].config).toEqual(before.config)
-    expect(await loaded('the queue is fast')).toEqual([{ label: expect.any(String), score: expect.any(Number) }])
+    expect(await loaded('the queue is fast')).toEqual([
+      { label: expect.any(String), score: expect.any(Number) },
+    ])
   })
 
   it('does nothing more to what is accelerated already', async () => {
@@ -56,7 +60,10 @@ describe('accelerate()', () => {
 
   it('has pipelines of one file share a model, which goes with the last of them', async () => {
     const engine = ownEngine()
-    const [first, second] = [await accelerate(await classifier(), { engine }), await accelerate(await classifier(), { engine })]
+    const [first, second] = [
+      await accelerate(await classifier(), { engine }),
+      await accelerate(await classifier(), { engine }),
+    ]
     expect(engine.models()).toHaveLength(1)
     await first.dispose()
     expect(engine.models()).toHaveLength(1)
@@ -75,7 +82,9 @@ describe('accelerate()', () => {
     const engine = ownEngine()
     const given = await pipelineOf({ one: identity('float32'), two: identity('int64') })
     const { one, two } = given.model.sessions
-    await expect(accelerate(given, { engine, models: { two: { path: 'not-there.onnx' } } })).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
+    await expect(
+      accelerate(given, { engine, models: { two: { path: 'not-there.onnx' } } }),
+    ).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
     expect(given.model.sessions).toEqual({ one, two })
     expect(engine.models()).toHaveLength(0)
     await accelerate(given, { engine })
@@ -91,7 +100,10 @@ describe('accelerate()', () => {
     await accelerate(given, { engine })
     expect(given.model.sessions['decoder']).toBe(before)
     expect(engine.models()).toHaveLength(1)
-    expect(warned).toHaveBeenCalledExactlyOnceWith(expect.stringContaining("Session 'decoder'"), { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_ACCELERATED' })
+    expect(warned).toHaveBeenCalledExactlyOnceWith(expect.stringContaining("Session 'decoder'"), {
+      type: 'ZerohopWarning',
+      code: 'ZEROHOP_NOT_ACCELERATED',
+    })
   })
 
   it('has to be told where the file of a session is that was opened of bytes', async () => {
@@ -99,13 +111,28 @@ describe('accelerate()', () => {
     const session = await InferenceSession.create(readFileSync(identity('float32')))
     const given = { model: { sessions: { model: session } } }
     const engine = ownEngine()
-    await expect(accelerate(given, { engine })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "session 'model'", message: expect.stringContaining('{ models: { model: { path } } }') })
+    await expect(accelerate(given, { engine })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: "session 'model'",
+      message: expect.stringContaining('{ models: { model: { path } } }'),
+    })
     await accelerate(given, { engine, models: { model: { path: identity('float32'), maxBatchSize: 4 } } })
     expect(engine.models()[0]!.metadata.maxBatchSize).toBe(4)
   })
 
-  it.each([[null], [5], [{}], [{ model: null }], [{ model: {} }], [{ model: { sessions: {} } }], [{ model: { sessions: { model: {} } } }]])('refuses %j, which is no pipeline', async (given) => {
-    await expect(accelerate(given as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'pipeline' })
+  it.each([
+    [null],
+    [5],
+    [{}],
+    [{ model: null }],
+    [{ model: {} }],
+    [{ model: { sessions: {} } }],
+    [{ model: { sessions: { model: {} } } }],
+  ])('refuses %j, which is no pipeline', async (given) => {
+    await expect(accelerate(given as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'pipeline',
+    })
   })
 
   it.each<[object | null, string]>([
@@ -116,7 +143,10 @@ describe('accelerate()', () => {
     [{ models: { modle: {} } }, 'options.models.modle'],
     [{ models: { model: 5 } }, 'options.models.model'],
   ])('refuses the options %j', async (options, argument) => {
-    await expect(accelerate(await classifier(), options as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument })
+    await expect(accelerate(await classifier(), options as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument,
+    })
   })
 
   it('replaces sessions once when it is called twice at once', async () => {
@@ -148,21 +178,29 @@ describe('accelerate()', () => {
     delete sessions['model'] // nothing is left to be disposed of
   })
 
-  it.each(['past_key_values.0.key', 'past_conv.0', 'past_ssm.0'])('leaves a session that takes %s as it is', async (state) => {
-    const engine = ownEngine()
-    const given = await pipelineOf({ decoder: decoder(state) })
-    const before = given.model.sessions['decoder']
-    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
-    onTestFinished(() => warned.mockRestore())
-    await accelerate(given, { engine })
-    expect(given.model.sessions['decoder']).toBe(before)
-    expect(warned).toHaveBeenCalledExactlyOnceWith(expect.stringContaining(`it takes ${state.split('.')[0]},`), expect.anything())
-  })
+  it.each(['past_key_values.0.key', 'past_conv.0', 'past_ssm.0'])(
+    'leaves a session that takes %s as it is',
+    async (state) => {
+      const engine = ownEngine()
+      const given = await pipelineOf({ decoder: decoder(state) })
+      const before = given.model.sessions['decoder']
+      const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+      onTestFinished(() => warned.mockRestore())
+      await accelerate(given, { engine })
+      expect(given.model.sessions['decoder']).toBe(before)
+      expect(warned).toHaveBeenCalledExactlyOnceWith(
+        expect.stringContaining(`it takes ${state.split('.')[0]},`),
+        expect.anything(),
+      )
+    },
+  )
 
   it('fills nothing up where it is told not to', async () => {
     const engine = ownEngine({ inline: false })
     const loaded = await accelerate(await classifier(), { engine, padding: false })
-    await Promise.all(['the queue', 'the queue is fast', 'the queue is slow and large'].map((text) => loaded(text)))
+    await Promise.all(
+      ['the queue', 'the queue is fast', 'the queue is slow and large'].map((text) => loaded(text)),
+    )
     expect(engine.models()[0]!.stats()).toMatchObject({ executionCount: 3, padding: { paddedElements: 0 } })
   })
 })

@@ -7,10 +7,17 @@ it("transformers.js takes the whole runtime by its hook, where the device is 'au
   const { env, pipeline } = await import('@huggingface/transformers')
   const { root, name } = bert('text-classification')
   Object.assign(env, { allowRemoteModels: false, useFSCache: false, localModelPath: root })
-  await expect(pipeline('text-classification', name, { dtype: 'fp32' })).rejects.toThrow(/Unsupported device: "cpu"/)
+  await expect(pipeline('text-classification', name, { dtype: 'fp32' })).rejects.toThrow(
+    /Unsupported device: "cpu"/,
+  )
   const classify = await pipeline('text-classification', name, { dtype: 'fp32', device: 'auto' })
-  expect(await classify('the queue is fast')).toEqual([{ label: expect.any(String), score: expect.any(Number) }])
+  expect(await classify('the queue is fast')).toEqual([
+    { label: expect.any(String), score: expect.any(Number) },
+  ])
   // The other is an operator of its own (TopK), which it gives to the runtime as bytes.
-  expect(ort.engine.models().map((model) => [model.name, model.stats().inferenceCount])).toEqual([['model.onnx#1', 1], ['model#2', 1]])
+  expect(ort.engine.models().map((model) => [model.name, model.stats().inferenceCount])).toEqual([
+    ['model.onnx#1', 1],
+    ['model#2', 1],
+  ])
   await classify.dispose()
 })

@@ -9,12 +9,20 @@ import { vocabulary } from '../models/tokenizer.ts'
 
 const tokens = { padId: 0, vocabularySize: vocabulary.length, longestText: Infinity }
 const pathOf = ({ root, name }: ReturnType<typeof bert>) => `${root}/${name}/onnx/model.onnx`
-const found = async (path: string, sizes?: 'longest' | readonly number[], longestText = Infinity) => findTextPadding(await InferenceSession.create(path, { logSeverityLevel: 4 }), { ...tokens, longestText }, sizes)
+const found = async (path: string, sizes?: 'longest' | readonly number[], longestText = Infinity) =>
+  findTextPadding(
+    await InferenceSession.create(path, { logSeverityLevel: 4 }),
+    { ...tokens, longestText },
+    sizes,
+  )
 
 /** A model of texts that computes as it is told, from `input_ids` to `y`. */
 function textModel(name: string, dims: (string | number)[], nodes: (model: GraphBuilder) => void): string {
   return modelPath(`text-${name}`, () => {
-    const model = graph('text').input('input_ids', 'int64', ['batch', 'length']).input('attention_mask', 'int64', ['batch', 'length']).output('y', 'int64', dims)
+    const model = graph('text')
+      .input('input_ids', 'int64', ['batch', 'length'])
+      .input('attention_mask', 'int64', ['batch', 'length'])
+      .output('y', 'int64', dims)
     nodes(model)
     return model.build()
   })
@@ -43,7 +51,14 @@ it('nothing is filled up to more than the model takes', async () => {
 })
 
 it('nothing is filled up where it would change the rest', async () => {
-  const sum = textModel('sum', ['batch', 1], (model) => model.initializer('axes', 'int64', [1], [1n]).node('ReduceSum', ['attention_mask', 'axes'], ['count']).node('Shape', ['input_ids'], ['dims']).node('ReduceProd', ['dims'], ['all'], { keepdims: 1 }).node('Mul', ['count', 'all'], ['y']))
+  const sum = textModel('sum', ['batch', 1], (model) =>
+    model
+      .initializer('axes', 'int64', [1], [1n])
+      .node('ReduceSum', ['attention_mask', 'axes'], ['count'])
+      .node('Shape', ['input_ids'], ['dims'])
+      .node('ReduceProd', ['dims'], ['all'], { keepdims: 1 })
+      .node('Mul', ['count', 'all'], ['y']),
+  )
   expect(await found(sum)).toBeNull()
 })
 

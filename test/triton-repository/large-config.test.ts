@@ -19,7 +19,14 @@ function nameReads(count: number): number {
   const fields = Array.from({ length: count }, (_, index): TextField => {
     const name = `field_${index}`
     noted[name] = 'of no use here'
-    return { get name() { return reads++, name }, offset: index, list: false, values: [] }
+    return {
+      get name() {
+        return (reads++, name)
+      },
+      offset: index,
+      list: false,
+      values: [],
+    }
   })
   const config = new ConfigFields(source('\n'.repeat(count)), 'ModelConfig', fields, [])
   for (let index = 0; index < count; index += 3) config.string(`field_${index}`)
@@ -38,7 +45,15 @@ describe('a large config.pbtxt', () => {
 
   it('tells lines and columns without reading it again', () => {
     const text = source('a: 1\n\nlong_name: 2\n')
-    expect([0, 3, 4, 5, 6, 10, 19].map((offset) => Object.values(position(text, offset)))).toEqual([[1, 1], [1, 4], [1, 5], [2, 1], [3, 1], [3, 5], [4, 1]])
+    expect([0, 3, 4, 5, 6, 10, 19].map((offset) => Object.values(position(text, offset)))).toEqual([
+      [1, 1],
+      [1, 4],
+      [1, 5],
+      [2, 1],
+      [3, 1],
+      [3, 5],
+      [4, 1],
+    ])
   })
 
   it.each([
@@ -47,7 +62,10 @@ describe('a large config.pbtxt', () => {
     ['one string', `default_model_filename: "${'x'.repeat(3_000_000)}"`],
     ['one string of escapes', `default_model_filename: "${'\\t'.repeat(1_500_000)}"`],
     ['one string in pieces', `default_model_filename: ${'"x" '.repeat(300_000)}`],
-    ['fields that are noted', Array.from({ length: 80_000 }, (_, key) => `metric_tags { key: "${key}" }\n`).join('')],
+    [
+      'fields that are noted',
+      Array.from({ length: 80_000 }, (_, key) => `metric_tags { key: "${key}" }\n`).join(''),
+    ],
   ])('may be made of %s', (_, text) => {
     expect(readModelConfig(source(text)).fileName ?? 'model.onnx').toMatch(/^model\.onnx$|^x+$|^\t+$/)
   })
@@ -66,12 +84,23 @@ describe('a large config.pbtxt', () => {
 describe.skipIf(process.platform === 'win32')('a file of a repository', () => {
   it('is refused when it is a pipe, without waiting for what comes through', async () => {
     const path = temporaryFolder({ 'config/1/model.onnx': '', 'model/1/x': '', 'good/1/model.onnx': '' })
-    for (const fifo of ['config/config.pbtxt', 'model/1/model.onnx', 'folder']) execFileSync('mkfifo', [join(path, fifo)])
+    for (const fifo of ['config/config.pbtxt', 'model/1/model.onnx', 'folder'])
+      execFileSync('mkfifo', [join(path, fifo)])
     const { entries, failures } = await readRepository(path)
     expect(entries.map(({ name }) => name)).toEqual(['good'])
     expect(failures).toMatchObject([
-      { code: 'ERR_MODEL_CONFIG', model: 'config', argument: 'config.pbtxt', received: 'it is no regular file but a pipe, a socket or a device' },
-      { code: 'ERR_MODEL_NOT_FOUND', model: 'model', argument: 'path', received: 'a folder, a pipe, a socket or a device' },
+      {
+        code: 'ERR_MODEL_CONFIG',
+        model: 'config',
+        argument: 'config.pbtxt',
+        received: 'it is no regular file but a pipe, a socket or a device',
+      },
+      {
+        code: 'ERR_MODEL_NOT_FOUND',
+        model: 'model',
+        argument: 'path',
+        received: 'a folder, a pipe, a socket or a device',
+      },
     ])
   })
 
@@ -79,7 +108,13 @@ describe.skipIf(process.platform === 'win32')('a file of a repository', () => {
     const path = temporaryFolder({ 'm/1/model.onnx': '', 'm/config.pbtxt': '' })
     truncateSync(join(path, 'm/config.pbtxt'), 2 ** 34)
     expect((await readRepository(path)).failures).toMatchObject([
-      { code: 'ERR_MODEL_CONFIG', model: 'm', argument: 'config.pbtxt', expected: 'at most 4194304 bytes', received: 'it has 17179869184 bytes' },
+      {
+        code: 'ERR_MODEL_CONFIG',
+        model: 'm',
+        argument: 'config.pbtxt',
+        expected: 'at most 4194304 bytes',
+        received: 'it has 17179869184 bytes',
+      },
     ])
   })
 })

@@ -30,8 +30,42 @@ optimization { execution_accelerators { gpu_execution_accelerator [ { name: "ten
 
 /** Pieces that a mistyped file has in the wrong places. */
 const words = [
-  '{', '}', '[', ']', ':', ',', '"', "'", '-', '-1', '0', '1', '99999999999999999999', '1e400', 'nan', '0x', '"x"', 'true', 'KIND_CPU', 'dims', 'input', 'name', '\\', '#', '\n',
-  'max_batch_size: 3', 'key: "a"', 'value', '\u0000', 'é', '<', '>', ';', 'TYPE_FP64', 'all {}', 'reshape { shape: [] }',
+  '{',
+  '}',
+  '[',
+  ']',
+  ':',
+  ',',
+  '"',
+  "'",
+  '-',
+  '-1',
+  '0',
+  '1',
+  '99999999999999999999',
+  '1e400',
+  'nan',
+  '0x',
+  '"x"',
+  'true',
+  'KIND_CPU',
+  'dims',
+  'input',
+  'name',
+  '\\',
+  '#',
+  '\n',
+  'max_batch_size: 3',
+  'key: "a"',
+  'value',
+  '\u0000',
+  'é',
+  '<',
+  '>',
+  ';',
+  'TYPE_FP64',
+  'all {}',
+  'reshape { shape: [] }',
 ]
 
 function mutated(text: string, random: () => number): string {
@@ -41,12 +75,20 @@ function mutated(text: string, random: () => number): string {
   const tokens = text.split(/\b/)
   const from = Math.floor(random() * tokens.length)
   switch (Math.floor(random() * 6)) {
-    case 0: return text.slice(0, at) + text.slice(at + length)
-    case 1: return `${text.slice(0, at)} ${word} ${text.slice(at)}`
-    case 2: return text.slice(0, at) + word + text.slice(at + word.length)
-    case 3: return tokens.with(from, word).join('')
-    case 4: return tokens.toSpliced(from, 0, ...tokens.slice(at % tokens.length, (at % tokens.length) + length)).join('')
-    default: return text.slice(0, at)
+    case 0:
+      return text.slice(0, at) + text.slice(at + length)
+    case 1:
+      return `${text.slice(0, at)} ${word} ${text.slice(at)}`
+    case 2:
+      return text.slice(0, at) + word + text.slice(at + word.length)
+    case 3:
+      return tokens.with(from, word).join('')
+    case 4:
+      return tokens
+        .toSpliced(from, 0, ...tokens.slice(at % tokens.length, (at % tokens.length) + length))
+        .join('')
+    default:
+      return text.slice(0, at)
   }
 }
 
@@ -58,7 +100,12 @@ function judged(text: string): 'read' | 'refused' {
     return 'read'
   } catch (error) {
     expect(error, text).toBeInstanceOf(InferenceError)
-    expect(error, text).toMatchObject({ code: 'ERR_MODEL_CONFIG', model: 'm', argument: expect.any(String), expected: expect.any(String) })
+    expect(error, text).toMatchObject({
+      code: 'ERR_MODEL_CONFIG',
+      model: 'm',
+      argument: expect.any(String),
+      expected: expect.any(String),
+    })
     expect((error as Error).message, text).toMatch(/At m\/config\.pbtxt:\d+:\d+$/)
     return 'refused'
   }

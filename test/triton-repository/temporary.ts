@@ -19,7 +19,9 @@ export function temporaryFolder(files: Files, parent: string = tmpdir()): string
 }
 
 /** What the promise rejects with, or the function throws; fails the test when there is nothing. */
-export async function errorOf(failing: Promise<unknown> | (() => unknown)): Promise<Error & Record<string, unknown>> {
+export async function errorOf(
+  failing: Promise<unknown> | (() => unknown),
+): Promise<Error & Record<string, unknown>> {
   try {
     await (typeof failing === 'function' ? failing() : failing)
   } catch (error) {

@@ -13,7 +13,11 @@ describe.skipIf(missing !== '')(`the example repository of Triton${missing}`, ()
     onTestFinished(() => engine.close())
     const models = await engine.loadRepository(path)
     expect(models.map(({ name, metadata }) => [name, metadata.maxBatchSize])).toEqual([
-      ['simple', 8], ['simple_dyna_sequence', 8], ['simple_int8', 8], ['simple_sequence', 8], ['simple_string', 8],
+      ['simple', 8],
+      ['simple_dyna_sequence', 8],
+      ['simple_int8', 8],
+      ['simple_sequence', 8],
+      ['simple_string', 8],
     ])
     expect([models.unsupported, models.failed]).toEqual([[], []])
     expect(models.missing.map(({ name, reason, error }) => [name, error.code, reason])).toEqual([
@@ -25,7 +29,10 @@ describe.skipIf(missing !== '')(`the example repository of Triton${missing}`, ()
     const feeds = {
       simple: { INPUT0: Int32Array.from(one), INPUT1: new Int32Array(16).fill(2) },
       simple_int8: { INPUT0: Int8Array.from(one), INPUT1: new Int8Array(16).fill(2) },
-      simple_string: { INPUT0: one.map(String), INPUT1: new Tensor('string', Array<string>(16).fill('2'), [1, 16]) },
+      simple_string: {
+        INPUT0: one.map(String),
+        INPUT1: new Tensor('string', Array<string>(16).fill('2'), [1, 16]),
+      },
     }
     for (const [name, feed] of Object.entries(feeds)) {
       const { OUTPUT0: sum, OUTPUT1: difference } = await engine.infer(name, feed)
@@ -37,12 +44,23 @@ describe.skipIf(missing !== '')(`the example repository of Triton${missing}`, ()
     const values = [0, 11, 7, 5, 3, 2, 0, 1]
     const send = async (name: string, id: number) => {
       const answers = values.map((value, index) =>
-        engine.infer(name, { INPUT: Int32Array.of(value) }, { sequenceId: id, sequenceStart: index === 0, sequenceEnd: index === values.length - 1 }),
+        engine.infer(
+          name,
+          { INPUT: Int32Array.of(value) },
+          { sequenceId: id, sequenceStart: index === 0, sequenceEnd: index === values.length - 1 },
+        ),
       )
       return (await Promise.all(answers)).map(({ OUTPUT }) => (OUTPUT!.data as Int32Array)[0])
     }
-    const [plain, other, dynamic] = await Promise.all([send('simple_sequence', 1007), send('simple_sequence', 1008), send('simple_dyna_sequence', 1009)])
-    expect([plain, other]).toEqual([[1, 11, 7, 5, 3, 2, 0, 1], [1, 11, 7, 5, 3, 2, 0, 1]])
+    const [plain, other, dynamic] = await Promise.all([
+      send('simple_sequence', 1007),
+      send('simple_sequence', 1008),
+      send('simple_dyna_sequence', 1009),
+    ])
+    expect([plain, other]).toEqual([
+      [1, 11, 7, 5, 3, 2, 0, 1],
+      [1, 11, 7, 5, 3, 2, 0, 1],
+    ])
     expect(dynamic).toEqual([1, 11, 7, 5, 3, 2, 0, 1010])
   })
 })

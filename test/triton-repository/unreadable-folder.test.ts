@@ -11,13 +11,19 @@ vi.mock('node:fs/promises', async (original) => {
   const real = await original<typeof import('node:fs/promises')>()
   const readdir = (path: string): Promise<string[]> => {
     if (locked === null || !path.endsWith(`/${locked}`)) return real.readdir(path)
-    return Promise.reject(Object.assign(new Error(`EACCES: permission denied, scandir '${path}'`), { code: 'EACCES' }))
+    return Promise.reject(
+      Object.assign(new Error(`EACCES: permission denied, scandir '${path}'`), { code: 'EACCES' }),
+    )
   }
   return { ...real, readdir }
 })
 
 it('a model folder that may not be listed is told of once and serves on, and no other waits for it', async () => {
-  const folder = temporaryFolder({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'one', 'c/1/model.onnx': 'one' })
+  const folder = temporaryFolder({
+    'a/1/model.onnx': 'one',
+    'b/1/model.onnx': 'one',
+    'c/1/model.onnx': 'one',
+  })
   const clock = new FakeClock()
   const done: string[] = []
   const watch = new RepositoryWatch(folder, undefined, { pollMs: 10, debounceMs: 20 }, clock, {

@@ -1,4 +1,13 @@
-import { appendFileSync, cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type RepositoryEvent } from '../../src/index.ts'
@@ -35,7 +44,8 @@ function watching(files: Files, names?: readonly string[], clock = new FakeClock
       await accept()
     },
     unload: (name, version) => answer(`unload ${name} ${version}`),
-    tell: ({ type, model, version, error }) => void done.push([type, model, version, error?.code].filter((part) => part !== undefined).join(' ')),
+    tell: ({ type, model, version, error }) =>
+      void done.push([type, model, version, error?.code].filter((part) => part !== undefined).join(' ')),
   })
   /** Looks as often as fits into that time, and gives what was done meanwhile. */
   const after = async (ms: number): Promise<string[]> => {
@@ -63,7 +73,11 @@ const long = 5 * debounceMs
 
 describe('a repository that is watched', () => {
   it('is left alone as long as nothing changes', async () => {
-    const { start, after } = watching({ 'a/1/model.onnx': 'one', 'a/config.pbtxt': '', 'b/2/model.onnx': 'two' })
+    const { start, after } = watching({
+      'a/1/model.onnx': 'one',
+      'a/config.pbtxt': '',
+      'b/2/model.onnx': 'two',
+    })
     expect((await start()).sort()).toEqual([...loaded('a'), ...loaded('b', 2)].sort())
     expect(await after(long)).toEqual([])
   })
@@ -147,9 +161,16 @@ describe('a repository that is watched', () => {
   })
 
   it('goes on where a model fails, which is tried again once it has changed', async () => {
-    const { folder, answers, start, after } = watching({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'two', 'c/1/model.onnx': '', 'c/config.pbtxt': '{' })
+    const { folder, answers, start, after } = watching({
+      'a/1/model.onnx': 'one',
+      'b/1/model.onnx': 'two',
+      'c/1/model.onnx': '',
+      'c/config.pbtxt': '{',
+    })
     answers.set('load a 1', new Error('no such operator'))
-    expect((await start()).sort()).toEqual(['failed a 1 ERR_MODEL_LOAD', 'failed c ERR_MODEL_CONFIG', 'load a 1', ...loaded('b')].sort())
+    expect((await start()).sort()).toEqual(
+      ['failed a 1 ERR_MODEL_LOAD', 'failed c ERR_MODEL_CONFIG', 'load a 1', ...loaded('b')].sort(),
+    )
     expect(await after(long)).toEqual([])
     answers.clear()
     writeFileSync(join(folder, 'a/1/model.onnx'), 'better')
@@ -206,18 +227,25 @@ describe('a repository that is watched', () => {
     expect(await after(long)).toEqual([])
   })
 
-  it('is looked at in reasonable time where links lead back up, and a version that is a link is seen to change', { timeout: 10_000 }, async () => {
-    const { folder, start, after } = watching({ 'a/1/model.onnx': 'one' })
-    for (let link = 0; link < 30; link++) symlinkSync('.', join(folder, `a/here_${link}`))
-    for (let link = 0; link < 30; link++) symlinkSync('../..', join(folder, `a/1/up_${link}`))
-    symlinkSync('1', join(folder, 'a/2'))
-    expect(await start()).toEqual(loaded('a', 2))
-    writeFileSync(join(folder, 'a/1/model.onnx'), 'two')
-    expect(await after(long)).toEqual(loaded('a', 2))
-  })
+  it(
+    'is looked at in reasonable time where links lead back up, and a version that is a link is seen to change',
+    { timeout: 10_000 },
+    async () => {
+      const { folder, start, after } = watching({ 'a/1/model.onnx': 'one' })
+      for (let link = 0; link < 30; link++) symlinkSync('.', join(folder, `a/here_${link}`))
+      for (let link = 0; link < 30; link++) symlinkSync('../..', join(folder, `a/1/up_${link}`))
+      symlinkSync('1', join(folder, 'a/2'))
+      expect(await start()).toEqual(loaded('a', 2))
+      writeFileSync(join(folder, 'a/1/model.onnx'), 'two')
+      expect(await after(long)).toEqual(loaded('a', 2))
+    },
+  )
 
   it('has those models loaded that were asked for, now or later', async () => {
-    const { folder, start, after } = watching({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'two' }, ['b', 'c'])
+    const { folder, start, after } = watching({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'two' }, [
+      'b',
+      'c',
+    ])
     expect(await start()).toEqual(loaded('b'))
     mkdirSync(join(folder, 'c/1'), { recursive: true })
     writeFileSync(join(folder, 'c/1/model.onnx'), 'three')
@@ -225,7 +253,10 @@ describe('a repository that is watched', () => {
   })
 
   it('has models loaded at the start that have just been copied, but none that is being copied still', async () => {
-    const { folder, clock, watch, done, after } = watching({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'two' })
+    const { folder, clock, watch, done, after } = watching({
+      'a/1/model.onnx': 'one',
+      'b/1/model.onnx': 'two',
+    })
     const starting = watch.start()
     await until(() => clock.timers === 1)
     clock.stall(debounceMs - 1)
@@ -267,7 +298,9 @@ describe('engine.loadRepository in mode watch', () => {
 
   function eventsOf(engine: InferenceEngine): string[] {
     const events: string[] = []
-    engine.on('repository', ({ type, model, version, error }: RepositoryEvent) => events.push([type, model, version, error?.code].join(' ').trim()))
+    engine.on('repository', ({ type, model, version, error }: RepositoryEvent) =>
+      events.push([type, model, version, error?.code].join(' ').trim()),
+    )
     return events
   }
 
@@ -326,13 +359,23 @@ describe('engine.loadRepository in mode watch', () => {
     const events = eventsOf(engine)
     writeFileSync(join(folder, 'a/1/model.onnx'), markedModel(2))
     await new Promise((resolve) => setTimeout(resolve, 5 * options.debounceMs))
-    expect([events, engine.models().map(({ state }) => state)]).toEqual([[], engine.models().map(() => 'closed')])
-    expect(await rejectionOf(() => engine.loadRepository(folder, options))).toMatchObject({ code: 'ERR_CLOSED' })
+    expect([events, engine.models().map(({ state }) => state)]).toEqual([
+      [],
+      engine.models().map(() => 'closed'),
+    ])
+    expect(await rejectionOf(() => engine.loadRepository(folder, options))).toMatchObject({
+      code: 'ERR_CLOSED',
+    })
   })
 
   it('is not waited for by an engine that is closed', async () => {
     const engine = new InferenceEngine()
-    const loading = rejectionOf(() => engine.loadRepository(temporaryFolder({ 'a/1/model.onnx': markedModel(1) }), { mode: 'watch', debounceMs: 1e6 }))
+    const loading = rejectionOf(() =>
+      engine.loadRepository(temporaryFolder({ 'a/1/model.onnx': markedModel(1) }), {
+        mode: 'watch',
+        debounceMs: 1e6,
+      }),
+    )
     await new Promise(setImmediate)
     await engine.close()
     expect(await loading).toMatchObject({ code: 'ERR_CLOSED' })
@@ -348,18 +391,29 @@ describe('engine.loadRepository in mode watch', () => {
     const engine = ownEngine()
     const folder = temporaryFolder({ 'a/1/model.onnx': markedModel(1) })
     const models = await engine.loadRepository(folder, { ...options, models: ['a', 'b'] })
-    expect(models.missing).toMatchObject([{ name: 'b', error: { code: 'ERR_MODEL_NOT_FOUND', argument: 'models', received: 'b' } }])
+    expect(models.missing).toMatchObject([
+      { name: 'b', error: { code: 'ERR_MODEL_NOT_FOUND', argument: 'models', received: 'b' } },
+    ])
   })
 
   it('rejects where there is no such folder, and refuses wrong options', async () => {
     const engine = ownEngine()
-    expect(await rejectionOf(() => engine.loadRepository('/no/such/folder', options))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND', argument: 'path' })
+    expect(await rejectionOf(() => engine.loadRepository('/no/such/folder', options))).toMatchObject({
+      code: 'ERR_MODEL_NOT_FOUND',
+      argument: 'path',
+    })
     const cases: [object, string][] = [
-      [{ mode: 'poll' }, 'options.mode'], [{ mode: null }, 'options.mode'], [{ ...options, pollMs: 0 }, 'options.pollMs'],
-      [{ ...options, debounceMs: '1' }, 'options.debounceMs'], [{ pollMs: 5 }, 'options.pollMs'], [{ ...options, models: 'a' }, 'options.models'],
-      [{ ...options, every: 5 }, 'options.every'], [{ ...options, failures: 'reject' }, 'options.failures'],
+      [{ mode: 'poll' }, 'options.mode'],
+      [{ mode: null }, 'options.mode'],
+      [{ ...options, pollMs: 0 }, 'options.pollMs'],
+      [{ ...options, debounceMs: '1' }, 'options.debounceMs'],
+      [{ pollMs: 5 }, 'options.pollMs'],
+      [{ ...options, models: 'a' }, 'options.models'],
+      [{ ...options, every: 5 }, 'options.every'],
+      [{ ...options, failures: 'reject' }, 'options.failures'],
     ]
-    for (const [wrong, argument] of cases) expectRefusal(await rejectionOf(() => engine.loadRepository('.', wrong)), { argument })
+    for (const [wrong, argument] of cases)
+      expectRefusal(await rejectionOf(() => engine.loadRepository('.', wrong)), { argument })
   })
 })
 
@@ -375,18 +429,32 @@ it('the error of a model that cannot be loaded comes with the event', async () =
   const told = deferred<InferenceError>()
   engine.on('repository', ({ error, repository }) => (expect(repository).toBe(folder), told.resolve(error!)))
   await engine.loadRepository(folder, { mode: 'watch', pollMs: 5, debounceMs: 10 })
-  expect(await told.promise).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'a', message: expect.stringContaining(folder) })
+  expect(await told.promise).toMatchObject({
+    code: 'ERR_MODEL_LOAD',
+    model: 'a',
+    message: expect.stringContaining(folder),
+  })
 })
 
 it('all versions that the policy allows are served, the newest first, and a mistake in a configuration names its file', async () => {
   const engine = ownEngine()
   const model = readFileSync(identity('float32', [2]))
   const folder = temporaryFolder({
-    'a/1/model.onnx': model, 'a/2/model.onnx': model, 'a/3/model.onnx': model, 'a/config.pbtxt': 'version_policy { latest { num_versions: 2 } }',
-    'b/1/model.onnx': model, 'b/config.pbtxt': 'max_batch_size: 2 input { name: "z" data_type: TYPE_FP32 dims: 2 }', 'c/1/model.pt': '', 'd/1/none': '',
+    'a/1/model.onnx': model,
+    'a/2/model.onnx': model,
+    'a/3/model.onnx': model,
+    'a/config.pbtxt': 'version_policy { latest { num_versions: 2 } }',
+    'b/1/model.onnx': model,
+    'b/config.pbtxt': 'max_batch_size: 2 input { name: "z" data_type: TYPE_FP32 dims: 2 }',
+    'c/1/model.pt': '',
+    'd/1/none': '',
   })
   const models = await engine.loadRepository(folder, { mode: 'watch', pollMs: 5, debounceMs: 10 })
-  expect(models.map(({ name, versions }) => [name, versions.map(({ version }) => version)])).toEqual([['a', [2, 3]]])
-  expect([models.unsupported, models.missing, models.failed].map((list) => list.map(({ name }) => name))).toEqual([['c'], ['d'], ['b']])
+  expect(models.map(({ name, versions }) => [name, versions.map(({ version }) => version)])).toEqual([
+    ['a', [2, 3]],
+  ])
+  expect(
+    [models.unsupported, models.missing, models.failed].map((list) => list.map(({ name }) => name)),
+  ).toEqual([['c'], ['d'], ['b']])
   expect(models.failed[0]!.reason).toMatch(/input\[0\]\.name.*b.config\.pbtxt:1:27$/)
 })

@@ -12,7 +12,8 @@ const tickMs = 40
 const spareTicks = 2
 
 const path = perPosition(64)
-const input = (rows: number, length: number) => new Tensor('float32', new Float32Array(rows * length * 64), [rows, length, 64])
+const input = (rows: number, length: number) =>
+  new Tensor('float32', new Float32Array(rows * length * 64), [rows, length, 64])
 const options = { instanceGroup: [{ count: 1 }], sessionOptions: { intraOpNumThreads: 1 } }
 let msPerPosition = 0
 
@@ -27,7 +28,13 @@ beforeAll(async () => {
 
 /** The names in each batch, in the order of the runs, and the codes of those rejected. */
 async function play(model: Model, { arrivals, busyUntil = 0 }: Rule) {
-  const occupant = busyUntil === 0 ? null : model.infer({ x: input(1, Math.ceil(((busyUntil + spareTicks) * tickMs) / msPerPosition)) }, { priority: 1 })
+  const occupant =
+    busyUntil === 0
+      ? null
+      : model.infer(
+          { x: input(1, Math.ceil(((busyUntil + spareTicks) * tickMs) / msPerPosition)) },
+          { priority: 1 },
+        )
   await until(() => model.stats().pendingRequestCount === 0)
   const startMs = performance.now()
   const batches = new Map<number, BatchReport & { names: string[] }>()
@@ -38,7 +45,15 @@ async function play(model: Model, { arrivals, busyUntil = 0 }: Rule) {
     if (waitMs > 0) await sleep(waitMs)
     for (const arrival of arrivals) if ((arrival.at ?? 0) === time) answers.push(send(arrival))
   }
-  async function send({ name, rows = 1, shape = 1, priority, timeout, cancelAt, at = 0 }: Arrival): Promise<void> {
+  async function send({
+    name,
+    rows = 1,
+    shape = 1,
+    priority,
+    timeout,
+    cancelAt,
+    at = 0,
+  }: Arrival): Promise<void> {
     const each: InferOptions = {
       ...(priority !== undefined && { priority }),
       ...(timeout !== undefined && { timeoutMs: timeout * tickMs }),
@@ -50,7 +65,8 @@ async function play(model: Model, { arrivals, busyUntil = 0 }: Rule) {
       batch.names[report.position] = name
       batches.set(report.batchId, batch)
     } catch (error) {
-      rejected[name] = (error as { code?: unknown }).code === 23 ? 'aborted' : String((error as { code?: unknown }).code)
+      rejected[name] =
+        (error as { code?: unknown }).code === 23 ? 'aborted' : String((error as { code?: unknown }).code)
     }
   }
   await Promise.all(answers)

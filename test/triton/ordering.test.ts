@@ -10,7 +10,11 @@ const inFlight = 16
 async function unevenInstances(preserveOrdering: boolean) {
   const engine = ownEngine({ cpuWorkers: 2 })
   const instances = { instanceGroup: [{ count: 2 }] }
-  const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { preserveOrdering }, ...instances })
+  const model = await load(engine, small.identity('float32'), {
+    maxBatchSize: 4,
+    dynamicBatching: { preserveOrdering },
+    ...instances,
+  })
   const heavy = await load(engine, small.matmulSlow(512, 100), { maxBatchSize: 1, weight: 3 })
   const x = new Float32Array(512)
   let stopped = false
@@ -37,7 +41,8 @@ async function outOfOrder(model: Model): Promise<{ late: number; byInstance: Rec
       if (sent === requests) return
       const index = sent++
       model.infer({ x: Float32Array.of(index, 0, 0, 0) }, { report: true }).then(({ outputs, report }) => {
-        if (outputs['y']!.data[0] !== index) reject(new Error(`request ${index} got the answer of ${outputs['y']!.data[0]}`))
+        if (outputs['y']!.data[0] !== index)
+          reject(new Error(`request ${index} got the answer of ${outputs['y']!.data[0]}`))
         if (index < latest) late++
         latest = Math.max(latest, index)
         byInstance[report.instance] = (byInstance[report.instance] ?? 0) + 1

@@ -20,7 +20,10 @@ async function overload(model: Model, batches: number): Promise<Run[]> {
   const caller = async () => {
     while (runs.size < batches) {
       const rows = random() < 0.8 ? 1 + Math.floor(random() * 3) : 1 + Math.floor(random() * max)
-      const { report } = await model.infer({ x: new Tensor('float32', new Float32Array(rows * 4), [rows, 4]) }, { report: true })
+      const { report } = await model.infer(
+        { x: new Tensor('float32', new Float32Array(rows * 4), [rows, 4]) },
+        { report: true },
+      )
       const run = runs.get(report.batchId) ?? { report, requestRows: [] }
       run.requestRows.push(rows)
       runs.set(report.batchId, run)
@@ -32,14 +35,23 @@ async function overload(model: Model, batches: number): Promise<Run[]> {
 
 describe('sustained overload, preferred size 4 of at most 8, requests of 1 to 8 rows', () => {
   for (const maxQueueDelayMs of [0, 1]) {
-    it(`forms no batch above 4 rows in 10 000 but of a single larger request, with a delay of ${maxQueueDelayMs} ms`, { timeout: 60_000 }, async () => {
-      const dynamicBatching = { preferredBatchSize: preferred, maxQueueDelayMs }
-      const model = await load(ownEngine(), small.identity('float32'), { maxBatchSize: max, dynamicBatching })
-      const runs = await overload(model, 10_000)
-      expect(runs.length).toBeGreaterThanOrEqual(10_000)
-      expect(runs.filter(({ report, requestRows }) => report.batchSize > preferred && requestRows.length > 1)).toEqual([])
-      expect(runs.filter(({ report }) => report.batchSize > max)).toEqual([])
-      expect(runs.filter(({ report }) => report.batchSize === preferred).length).toBeGreaterThan(2000)
-    })
+    it(
+      `forms no batch above 4 rows in 10 000 but of a single larger request, with a delay of ${maxQueueDelayMs} ms`,
+      { timeout: 60_000 },
+      async () => {
+        const dynamicBatching = { preferredBatchSize: preferred, maxQueueDelayMs }
+        const model = await load(ownEngine(), small.identity('float32'), {
+          maxBatchSize: max,
+          dynamicBatching,
+        })
+        const runs = await overload(model, 10_000)
+        expect(runs.length).toBeGreaterThanOrEqual(10_000)
+        expect(
+          runs.filter(({ report, requestRows }) => report.batchSize > preferred && requestRows.length > 1),
+        ).toEqual([])
+        expect(runs.filter(({ report }) => report.batchSize > max)).toEqual([])
+        expect(runs.filter(({ report }) => report.batchSize === preferred).length).toBeGreaterThan(2000)
+      },
+    )
   }
 })

@@ -43,7 +43,14 @@ export class Replay implements QueueOwner<NamedEntry> {
   }
 
   run(): Outcome {
-    const times = [...new Set(this.#rule.arrivals.flatMap(({ at = 0, cancelAt }) => [at, ...(cancelAt === undefined ? [] : [cancelAt])]))]
+    const times = [
+      ...new Set(
+        this.#rule.arrivals.flatMap(({ at = 0, cancelAt }) => [
+          at,
+          ...(cancelAt === undefined ? [] : [cancelAt]),
+        ]),
+      ),
+    ]
     const entries = new Map<Arrival, NamedEntry>()
     for (const time of times.sort((a, b) => a - b)) {
       this.#clock.advanceTo(time)

@@ -14,8 +14,16 @@ const configuration = { instances: 2, threads: 1, maxBatchSize: 8, maxQueueDelay
 
 describe('the file of a configuration', () => {
   it('is what engine.load takes, as JSON', async () => {
-    const config = JSON.parse(configJson(configuration, { path: identity('float32'), options: { memory: { arena: false } } }, 'cpu')) as ModelConfig
-    expect(config).toMatchObject({ maxBatchSize: 8, dynamicBatching: { maxQueueDelayMs: 2 }, instanceGroup: [{ kind: 'cpu', count: 2 }], sessionOptions: { intraOpNumThreads: 1 }, memory: { arena: false } })
+    const config = JSON.parse(
+      configJson(configuration, { path: identity('float32'), options: { memory: { arena: false } } }, 'cpu'),
+    ) as ModelConfig
+    expect(config).toMatchObject({
+      maxBatchSize: 8,
+      dynamicBatching: { maxQueueDelayMs: 2 },
+      instanceGroup: [{ kind: 'cpu', count: 2 }],
+      sessionOptions: { intraOpNumThreads: 1 },
+      memory: { arena: false },
+    })
     const engine = new InferenceEngine()
     const model = await engine.load('m', config)
     expect(model.metadata.maxBatchSize).toBe(8)
@@ -43,14 +51,25 @@ describe('the file of a configuration', () => {
   })
 
   it('leaves alone what is not tuned', () => {
-    const given = { dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 9 }, sessionOptions: { enableMemPattern: false }, maxBatchSize: 3 }
-    expect(optionsFor(configuration, given, 'cpu')).toMatchObject({ dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 2 }, sessionOptions: { enableMemPattern: false, intraOpNumThreads: 1 }, maxBatchSize: 8 })
+    const given = {
+      dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 9 },
+      sessionOptions: { enableMemPattern: false },
+      maxBatchSize: 3,
+    }
+    expect(optionsFor(configuration, given, 'cpu')).toMatchObject({
+      dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 2 },
+      sessionOptions: { enableMemPattern: false, intraOpNumThreads: 1 },
+      maxBatchSize: 8,
+    })
   })
 
   it('has a cache of answers that was asked for, which is not what is measured', () => {
     const given = { responseCache: true, coalesce: true, weight: 2 }
     expect(optionsFor(configuration, given, 'cpu')).toMatchObject(given)
-    for (const measured of [measuredOptions(configuration, given, 'cpu'), measuredOptions(null, given, 'auto')]) {
+    for (const measured of [
+      measuredOptions(configuration, given, 'cpu'),
+      measuredOptions(null, given, 'auto'),
+    ]) {
       expect(measured).not.toHaveProperty('responseCache')
       expect(measured).not.toHaveProperty('coalesce')
       expect(measured).toHaveProperty('weight', 2)

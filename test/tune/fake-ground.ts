@@ -1,6 +1,13 @@
 import { configurationKey, type Configuration, type Load } from '../../src/tune/configuration.ts'
 import type { ModelConfig } from '../../src/index.ts'
-import type { FailedWord, LoadedWord, MeasuredWord, MeasureTask, MeasuringTask, UnloadedWord } from '../../src/tune/measuring-messages.ts'
+import type {
+  FailedWord,
+  LoadedWord,
+  MeasuredWord,
+  MeasureTask,
+  MeasuringTask,
+  UnloadedWord,
+} from '../../src/tune/measuring-messages.ts'
 import type { Measuring, MeasuringGround } from '../../src/tune/measuring-process.ts'
 import { simulate } from '../../src/simulation/simulate.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -58,7 +65,10 @@ export class FakeGround implements MeasuringGround {
       if (ended === null) this.living--
       return (ended ??= { type: 'failed', code, message })
     }
-    const answer = (task: MeasuringTask, limitMs: number): LoadedWord | MeasuredWord | UnloadedWord | FailedWord => {
+    const answer = (
+      task: MeasuringTask,
+      limitMs: number,
+    ): LoadedWord | MeasuredWord | UnloadedWord | FailedWord => {
       if (ended !== null) return ended
       this.tasks.push(task)
       if (task.type === 'unload') return { type: 'unloaded' }
@@ -66,7 +76,12 @@ export class FakeGround implements MeasuringGround {
       const configuration = models.get(task.name)!
       const wrong = this.#machine.fails?.(configuration) ?? null
       if (wrong === 'crash') return end('its process ended with SIGABRT', 'ERR_CRASHED')
-      const tookMs = wrong === 'hang' ? Infinity : task.type === 'load' ? this.#machine.loadMs : task.warmupMs + task.windowMs + 3 * this.#machine.runMs(configuration)
+      const tookMs =
+        wrong === 'hang'
+          ? Infinity
+          : task.type === 'load'
+            ? this.#machine.loadMs
+            : task.warmupMs + task.windowMs + 3 * this.#machine.runMs(configuration)
       this.clock.advanceBy(Math.min(tookMs, limitMs))
       if (tookMs > limitMs) return end(`it did not come to an end within ${limitMs} ms`, 'ERR_TOO_LONG')
       if (task.type === 'load') return this.#loaded(configuration)
@@ -90,9 +105,22 @@ export class FakeGround implements MeasuringGround {
   #simulated(configuration: Configuration, load: Load) {
     const { instances, maxBatchSize, maxQueueDelayMs } = configuration
     const limit = Math.max(1, maxBatchSize)
-    const serviceTimes = [1, 2, 4, 8, 16, 32, 64, 128].filter((rows) => rows <= limit).map((rows) => ({ rows, ms: this.#machine.runMs({ ...configuration, maxBatchSize: rows }) }))
-    const arrivals = load.rate === undefined ? { kind: 'closed' as const, callers: load.concurrency } : { kind: 'poisson' as const, ratePerSecond: load.rate }
-    const found = simulate({ arrivals, requests: Math.max(1000, 12 * instances * limit), serviceTimes, instances, maxBatchSize: limit, maxQueueDelayMs, jitter: 0.03 })
+    const serviceTimes = [1, 2, 4, 8, 16, 32, 64, 128]
+      .filter((rows) => rows <= limit)
+      .map((rows) => ({ rows, ms: this.#machine.runMs({ ...configuration, maxBatchSize: rows }) }))
+    const arrivals =
+      load.rate === undefined
+        ? { kind: 'closed' as const, callers: load.concurrency }
+        : { kind: 'poisson' as const, ratePerSecond: load.rate }
+    const found = simulate({
+      arrivals,
+      requests: Math.max(1000, 12 * instances * limit),
+      serviceTimes,
+      instances,
+      maxBatchSize: limit,
+      maxQueueDelayMs,
+      jitter: 0.03,
+    })
     return { rowsPerSecond: found.rowsPerSecond, p50Ms: found.p50Ms!, p99Ms: found.p99Ms! }
   }
 
@@ -102,21 +130,49 @@ export class FakeGround implements MeasuringGround {
     this.#speed *= Math.exp(drift * this.#gaussian() - 0.02 * Math.log(this.#speed))
     const factor = this.#speed * Math.exp(scatter * this.#gaussian()) * (this.#random() < disturbed ? 0.5 : 1)
     const failure = this.#machine.refusal ?? null
-    const measurement = { rowsPerSecond: rowsPerSecond * factor, p50Ms: p50Ms / factor, p99Ms: p99Ms / factor, memoryBytes, meanBatchRows: Math.max(1, configuration.maxBatchSize), failures: failure === null ? 0 : 1 }
-    return { type: 'measured', measurement, failure, runMs: this.#machine.runMs(configuration) / factor, tookMs: 0 }
+    const measurement = {
+      rowsPerSecond: rowsPerSecond * factor,
+      p50Ms: p50Ms / factor,
+      p99Ms: p99Ms / factor,
+      memoryBytes,
+      meanBatchRows: Math.max(1, configuration.maxBatchSize),
+      failures: failure === null ? 0 : 1,
+    }
+    return {
+      type: 'measured',
+      measurement,
+      failure,
+      runMs: this.#machine.runMs(configuration) / factor,
+      tookMs: 0,
+    }
   }
 
   #loaded({ instances, maxBatchSize }: Configuration): LoadedWord {
-    return { type: 'loaded', instances, maxBatchSize, joining: 'rows gave the same alone and beside others', isOnCpu: true, loadMs: this.#machine.loadMs }
+    return {
+      type: 'loaded',
+      instances,
+      maxBatchSize,
+      joining: 'rows gave the same alone and beside others',
+      isOnCpu: true,
+      loadMs: this.#machine.loadMs,
+    }
   }
 
-  #configuration({ maxBatchSize, instanceGroup, sessionOptions, dynamicBatching }: ModelConfig): Configuration {
+  #configuration({
+    maxBatchSize,
+    instanceGroup,
+    sessionOptions,
+    dynamicBatching,
+  }: ModelConfig): Configuration {
     const { byDefault } = this.#machine
     return {
       instances: instanceGroup?.[0]?.count ?? byDefault.instances,
       threads: sessionOptions?.intraOpNumThreads ?? byDefault.threads,
       maxBatchSize: maxBatchSize ?? byDefault.maxBatchSize,
-      maxQueueDelayMs: dynamicBatching === undefined || dynamicBatching === false ? 0 : (dynamicBatching.maxQueueDelayMs ?? 0),
+      maxQueueDelayMs:
+        dynamicBatching === undefined || dynamicBatching === false
+          ? 0
+          : (dynamicBatching.maxQueueDelayMs ?? 0),
     }
   }
 

@@ -8,8 +8,19 @@ const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128]
 /** What is calibrated one after the other, where each batch size gives so many rows a second. */
 function calibrated(rowsPerSecond: Readonly<Record<number, number>>): number[] {
   const points: CalibrationPoint[] = []
-  for (let next = nextPoint(points, [layout], batchSizes, () => true); next !== null; next = nextPoint(points, [layout], batchSizes, () => true)) {
-    const measurement = { rowsPerSecond: rowsPerSecond[next.maxBatchSize] ?? 1, p50Ms: 1, p99Ms: 1, memoryBytes: 1, meanBatchRows: 1, failures: 0 }
+  for (
+    let next = nextPoint(points, [layout], batchSizes, () => true);
+    next !== null;
+    next = nextPoint(points, [layout], batchSizes, () => true)
+  ) {
+    const measurement = {
+      rowsPerSecond: rowsPerSecond[next.maxBatchSize] ?? 1,
+      p50Ms: 1,
+      p99Ms: 1,
+      memoryBytes: 1,
+      meanBatchRows: 1,
+      failures: 0,
+    }
     points.push({ ...next, runMs: 1, measurement, failure: null, isOwnMemory: true, times: 1 })
   }
   return points.map(({ maxBatchSize }) => maxBatchSize)
@@ -31,7 +42,8 @@ describe('a batch size that is measured once more', () => {
     const measurement = { rowsPerSecond, p50Ms: 1, p99Ms: 1, memoryBytes: 1, meanBatchRows: 1, failures: 0 }
     return { ...layout, maxBatchSize, runMs: 1, measurement, failure: null, isOwnMemory: true, times }
   }
-  const repeated = (...points: CalibrationPoint[]) => pointToRepeat(points, [layout], () => true)?.maxBatchSize ?? null
+  const repeated = (...points: CalibrationPoint[]) =>
+    pointToRepeat(points, [layout], () => true)?.maxBatchSize ?? null
 
   it('gave less than with both fewer and more rows', () => {
     expect(repeated(point(1, 33), point(4, 38), point(8, 36), point(16, 37))).toBe(8)

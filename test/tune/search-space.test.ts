@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { batchSizesOf, delaysOf, layoutsOf, roundNumber, saturating } from '../../src/tune/search-space.ts'
 
-const shown = (layouts: ReturnType<typeof layoutsOf>) => layouts.map(({ instances, threads }) => `${instances}x${threads}`)
+const shown = (layouts: ReturnType<typeof layoutsOf>) =>
+  layouts.map(({ instances, threads }) => `${instances}x${threads}`)
 
 describe('layouts', () => {
   it('keep at most all cores busy, those that keep all of them first', () => {
     expect(shown(layoutsOf({}, 1))).toEqual(['1x1'])
     expect(shown(layoutsOf({}, 2))).toEqual(['1x2', '2x1', '1x1'])
     expect(shown(layoutsOf({}, 6)).slice(0, 3)).toEqual(['1x6', '2x3', '6x1'])
-    for (const cores of [3, 8, 48]) expect(layoutsOf({}, cores).every(({ instances, threads }) => instances * threads <= cores)).toBe(true)
+    for (const cores of [3, 8, 48])
+      expect(layoutsOf({}, cores).every(({ instances, threads }) => instances * threads <= cores)).toBe(true)
   })
 
   it('are those that are named, whatever they come to', () => {

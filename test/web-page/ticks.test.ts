@@ -23,19 +23,25 @@ describe('linear ticks', () => {
   })
 
   it('are few, ascend and hold every value, whatever it is', () => {
-    fc.assert(fc.property(fc.array(positive, { minLength: 1 }), (values) => {
-      const { at, min, max } = linearTicks(values, 5)
-      expect(at.length).toBeLessThanOrEqual(7)
-      expect(at.every((tick, index) => index === 0 || tick > at[index - 1]!)).toBe(true)
-      expect(min).toBe(0)
-      expect(max).toBeGreaterThanOrEqual(Math.max(...values) * 0.999)
-    }))
+    fc.assert(
+      fc.property(fc.array(positive, { minLength: 1 }), (values) => {
+        const { at, min, max } = linearTicks(values, 5)
+        expect(at.length).toBeLessThanOrEqual(7)
+        expect(at.every((tick, index) => index === 0 || tick > at[index - 1]!)).toBe(true)
+        expect(min).toBe(0)
+        expect(max).toBeGreaterThanOrEqual(Math.max(...values) * 0.999)
+      }),
+    )
   })
 })
 
 describe('logarithmic ticks', () => {
   it('go by 1, 2 and 5 while these are few, then by powers of ten', () => {
-    expect(logarithmicTicks([300, null, 0, 4000])).toEqual({ min: 200, max: 5000, at: [200, 500, 1000, 2000, 5000] })
+    expect(logarithmicTicks([300, null, 0, 4000])).toEqual({
+      min: 200,
+      max: 5000,
+      at: [200, 500, 1000, 2000, 5000],
+    })
     expect(logarithmicTicks([3, 4e5])).toEqual({ min: 2, max: 5e5, at: [10, 100, 1000, 1e4, 1e5] })
   })
 
@@ -44,14 +50,16 @@ describe('logarithmic ticks', () => {
   })
 
   it('are few, and within a range that holds every value', () => {
-    fc.assert(fc.property(fc.array(positive, { minLength: 1 }), (values) => {
-      const { at, min, max } = logarithmicTicks(values)
-      expect(at.length).toBeLessThanOrEqual(11)
-      expect(min).toBeGreaterThan(0)
-      expect(min).toBeLessThanOrEqual(Math.min(...values))
-      expect(max).toBeGreaterThanOrEqual(Math.max(...values))
-      expect(max).toBeGreaterThan(min)
-      expect(at.every((tick) => tick >= min && tick <= max)).toBe(true)
-    }))
+    fc.assert(
+      fc.property(fc.array(positive, { minLength: 1 }), (values) => {
+        const { at, min, max } = logarithmicTicks(values)
+        expect(at.length).toBeLessThanOrEqual(11)
+        expect(min).toBeGreaterThan(0)
+        expect(min).toBeLessThanOrEqual(Math.min(...values))
+        expect(max).toBeGreaterThanOrEqual(Math.max(...values))
+        expect(max).toBeGreaterThan(min)
+        expect(at.every((tick) => tick >= min && tick <= max)).toBe(true)
+      }),
+    )
   })
 })

@@ -9,11 +9,16 @@ import { WorkerSlot } from '../../src/worker-thread/worker-slot.ts'
 const stale = 7
 
 /** A slot full of other people's bytes, and a run whose results are given. */
-function bench(outputs: (Partial<TensorMetadata> & { place?: TensorPlace | null | undefined })[], byteLength = 64) {
+function bench(
+  outputs: (Partial<TensorMetadata> & { place?: TensorPlace | null | undefined })[],
+  byteLength = 64,
+) {
   const buffer = new SharedArrayBuffer(byteLength)
   new Uint8Array(buffer).fill(stale)
   const slot = new WorkerSlot(1, buffer, false, Tensor)
-  const metadata = outputs.map((output, index) => ({ name: `y${index}`, type: 'float32', shape: [], ...output }) as TensorMetadata)
+  const metadata = outputs.map(
+    (output, index) => ({ name: `y${index}`, type: 'float32', shape: [], ...output }) as TensorMetadata,
+  )
   slot.prepare(0, { inputs: [], outputs: outputs.map(({ place }) => place) }, [], metadata)
   const run = (results: NamedTensors) => {
     const session: Session = { inputs: [], outputs: [], run: () => results, release: () => {} }
@@ -37,8 +42,12 @@ describe('the results of a run', () => {
   it('are sent by message where their size was not known, and only those', async () => {
     const { bytes, run } = bench([{ place: pair }, { place: null }, { place: undefined }])
     const sent = await run({ y0: floats(1, 2), y1: floats(3, 4, 5), y2: floats(6) })
-    expect(sent!.outputs).toEqual([null, { type: 'float32', dims: [3], data: Float32Array.of(3, 4, 5).buffer }, undefined])
-    expect(sent!.transfer).toEqual([(sent!.outputs[1]!.data as ArrayBuffer)])
+    expect(sent!.outputs).toEqual([
+      null,
+      { type: 'float32', dims: [3], data: Float32Array.of(3, 4, 5).buffer },
+      undefined,
+    ])
+    expect(sent!.transfer).toEqual([sent!.outputs[1]!.data as ArrayBuffer])
     expect(new Float32Array(bytes.buffer, 0, 2)).toEqual(Float32Array.of(1, 2))
   })
 
@@ -61,7 +70,11 @@ describe('the results of a run', () => {
     const all = Float32Array.of(1, 2, 3, 4)
     const view = (from: number, to: number) => new Tensor('float32', all.subarray(from, to), [to - from])
     const { outputs, transfer } = (await run({ y0: view(0, 4), y1: view(0, 4), y2: view(1, 3) }))!
-    expect(outputs.map((output) => [...new Float32Array(output!.data as ArrayBuffer)])).toEqual([[1, 2, 3, 4], [1, 2, 3, 4], [2, 3]])
+    expect(outputs.map((output) => [...new Float32Array(output!.data as ArrayBuffer)])).toEqual([
+      [1, 2, 3, 4],
+      [1, 2, 3, 4],
+      [2, 3],
+    ])
     expect(new Set(transfer).size).toBe(3)
   })
 
@@ -84,18 +97,26 @@ describe('an output that the run did not give is an error, and not what was ther
   it.each(['y0', 'toString', '__proto__', 'constructor', ''])("as with one named '%s'", async (name) => {
     for (const place of [pair, null]) {
       const { run } = bench([{ name, place }])
-      await expect(run({ other: floats(1, 2) })).rejects.toThrow(`gave nothing for output '${name}', which the model declares as float32`)
+      await expect(run({ other: floats(1, 2) })).rejects.toThrow(
+        `gave nothing for output '${name}', which the model declares as float32`,
+      )
     }
   })
 
   it('nor one of another type', async () => {
     const { run } = bench([{ type: 'int32', place: pair }])
-    await expect(run({ y0: floats(1, 2) })).rejects.toThrow("gave float32 for output 'y0', which the model declares as int32")
+    await expect(run({ y0: floats(1, 2) })).rejects.toThrow(
+      "gave float32 for output 'y0', which the model declares as int32",
+    )
   })
 })
 
 it('what is asked for is named by properties of its own, and nothing else', () => {
-  const { fetches } = bench([{ name: '__proto__', place: pair }, { name: 'toString', place: null }, { name: 'unwanted', place: undefined }])
+  const { fetches } = bench([
+    { name: '__proto__', place: pair },
+    { name: 'toString', place: null },
+    { name: 'unwanted', place: undefined },
+  ])
   expect(Object.keys(fetches)).toEqual(['__proto__', 'toString'])
   expect('constructor' in fetches).toBe(false)
 })

@@ -17,7 +17,13 @@ it('reads the graph of a model once for the questions of a while, whether it lie
   /** Each message brings an object of its own over the same memory. */
   const ask = (model: string | SharedArrayBuffer, bytesId: number) => {
     read.mockClear()
-    prove({ type: 'prove', questionId: 1, model: typeof model === 'string' ? model : structuredClone(model), bytesId, questions: [] })
+    prove({
+      type: 'prove',
+      questionId: 1,
+      model: typeof model === 'string' ? model : structuredClone(model),
+      bytesId,
+      questions: [],
+    })
     return read.mock.calls.length
   }
   expect([ask(path, 0), ask(path, 0)]).toEqual([1, 0])

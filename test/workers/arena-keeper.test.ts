@@ -80,7 +80,9 @@ describe('the arena of a session', () => {
     await settled()
     house.clock.advanceBy(1)
     await settled()
-    expect([dead!, threads.current].flatMap(({ asked }) => asked).filter((each) => each.startsWith('shrink'))).toEqual([])
+    expect(
+      [dead!, threads.current].flatMap(({ asked }) => asked).filter((each) => each.startsWith('shrink')),
+    ).toEqual([])
     expect(warn).not.toHaveBeenCalled()
     warn.mockRestore()
   })

@@ -6,8 +6,19 @@ import { InlineBudget } from '../../src/workers/inline-budget.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 it('what a dead thread had not started costs its source nothing', () => {
-  const handOut = new BatchHandOut(new FakeClock(1000), () => {}, () => {})
-  const batches: PreparedBatch[] = [30, 20].map((runMs, slotId) => ({ slotId, layoutIndex: 0, mailed: null, runMs, alone: false, elsewhere: false }))
+  const handOut = new BatchHandOut(
+    new FakeClock(1000),
+    () => {},
+    () => {},
+  )
+  const batches: PreparedBatch[] = [30, 20].map((runMs, slotId) => ({
+    slotId,
+    layoutIndex: 0,
+    mailed: null,
+    runMs,
+    alone: false,
+    elsewhere: false,
+  }))
   const told: unknown[] = []
   const source = {
     weight: 1,
@@ -23,18 +34,35 @@ it('what a dead thread had not started costs its source nothing', () => {
   handOut.offer(source)
   expect(time.next()).toMatchObject({ source, finishMs: 50 })
   handOut.lost(executor, 'it died', null)
-  expect(told).toEqual([['taken back', 1, true], ['lost', 0, 'it died']])
+  expect(told).toEqual([
+    ['taken back', 1, true],
+    ['lost', 0, 'it died'],
+  ])
   expect(time.next()).toMatchObject({ source, finishMs: 30 })
   expect(time.freeInMs).toBe(0)
 })
 
 it.each([false, true])('a short batch is run here, or by the worker where it says so (%s)', (elsewhere) => {
   const clock = new FakeClock(1000)
-  const handOut = new BatchHandOut(clock, () => {}, () => {}, new InlineBudget(clock, { maxUs: 100, loopShare: 1 }))
-  const batches: PreparedBatch[] = [{ slotId: 0, layoutIndex: 0, mailed: null, runMs: 0.05, alone: false, elsewhere }]
-  const source = { weight: 1, hasWaiting: false, nextBatch: () => batches.shift() ?? null } as unknown as BatchSource
+  const handOut = new BatchHandOut(
+    clock,
+    () => {},
+    () => {},
+    new InlineBudget(clock, { maxUs: 100, loopShare: 1 }),
+  )
+  const batches: PreparedBatch[] = [
+    { slotId: 0, layoutIndex: 0, mailed: null, runMs: 0.05, alone: false, elsewhere },
+  ]
+  const source = {
+    weight: 1,
+    hasWaiting: false,
+    nextBatch: () => batches.shift() ?? null,
+  } as unknown as BatchSource
   const done: string[] = []
-  const executor = { submit: () => void done.push('by the worker'), runHere: () => done.push('here') > 0 } as unknown as Executor
+  const executor = {
+    submit: () => void done.push('by the worker'),
+    runHere: () => done.push('here') > 0,
+  } as unknown as Executor
   handOut.time.shares.join(source)
   handOut.start(executor)
   handOut.offer(source)

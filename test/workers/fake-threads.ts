@@ -1,5 +1,12 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import { ThreadEndedError, type Executor, type ExecutorEvents, type OpenedSession, type SampleRun, type SlotLayout } from '../../src/executor/executor.ts'
+import {
+  ThreadEndedError,
+  type Executor,
+  type ExecutorEvents,
+  type OpenedSession,
+  type SampleRun,
+  type SlotLayout,
+} from '../../src/executor/executor.ts'
 import type { SlotMemory } from '../../src/memory/staging-pool.ts'
 import type { ThreadSource } from '../../src/workers/thread-source.ts'
 import { deferred } from '../support/deferred.ts'
@@ -38,7 +45,11 @@ export class FakeExecutor implements Executor {
     return this.#reported.promise
   }
 
-  open(sessionId: number, model: string | SharedArrayBuffer, _options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+  open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    _options: InferenceSession.SessionOptions,
+  ): Promise<OpenedSession> {
     return this.#ask(`open ${sessionId}`, async () => {
       await this.#threads.onOpen(this, sessionId, String(model))
       return this.#threads.opened
@@ -70,7 +81,8 @@ export class FakeExecutor implements Executor {
 
   submit(slotId: number, layoutIndex: number): void {
     if (this.cells.length === 2) throw new Error('more was handed over than there are cells')
-    if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined) throw new Error(`slot ${slotId} is not known here`)
+    if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined)
+      throw new Error(`slot ${slotId} is not known here`)
     if (this.#threads.noMemory) throw new Error('there is no memory for an input')
     this.cells.push({ slotId, layoutIndex, claimed: false })
   }
@@ -134,7 +146,12 @@ export class FakeExecutor implements Executor {
     if (error === null) this.#compute(done)
     this.cells.shift()
     this.claim()
-    this.#events.finished(done.slotId, { startMs: 0, inferStartMs: 0, inferEndMs: tookMs, endMs: tookMs }, error, null)
+    this.#events.finished(
+      done.slotId,
+      { startMs: 0, inferStartMs: 0, inferEndMs: tookMs, endMs: tookMs },
+      error,
+      null,
+    )
     return true
   }
 
@@ -154,7 +171,8 @@ export class FakeExecutor implements Executor {
 
   /** Ends the run of a thread that was left to itself, which writes what it likes into its slot. */
   scribble(): void {
-    for (const { slotId, claimed } of this.cells) if (claimed) new Float32Array(this.#slots.get(slotId)!.memory.buffer).fill(-1)
+    for (const { slotId, claimed } of this.cells)
+      if (claimed) new Float32Array(this.#slots.get(slotId)!.memory.buffer).fill(-1)
   }
 
   /** The thread is gone; that its port is closed is known before why, as is usual, or after. */

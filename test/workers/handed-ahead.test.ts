@@ -38,7 +38,9 @@ describe('a request in a batch that was handed ahead', () => {
   })
 
   it('is served after one of a higher level that comes later', async () => {
-    const { model, threads } = await oneAhead({ dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 } })
+    const { model, threads } = await oneAhead({
+      dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 },
+    })
     const low = model.send(2)
     await settled()
     const high = model.send(3, { priority: 1 })

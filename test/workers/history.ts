@@ -54,7 +54,16 @@ interface Known extends Sent {
   outcome: unknown
 }
 
-const known = new Set(['ERR_TIMEOUT', 'ERR_DEADLINE', 'ERR_QUEUE_FULL', 'ERR_EXECUTION', 'ERR_INSTANCE_CRASHED', 'ERR_CLOSED', 'ERR_INVALID_ARG', 'aborted'])
+const known = new Set([
+  'ERR_TIMEOUT',
+  'ERR_DEADLINE',
+  'ERR_QUEUE_FULL',
+  'ERR_EXECUTION',
+  'ERR_INSTANCE_CRASHED',
+  'ERR_CLOSED',
+  'ERR_INVALID_ARG',
+  'aborted',
+])
 
 /** Lives through a history of {@link Step}s and checks what must hold of it. */
 export class History {
@@ -99,7 +108,10 @@ export class History {
         ...(plan.preserveOrdering ? {} : { priorityLevels: 2, defaultPriorityLevel: 2 }),
         maxQueueDelayMs: plan.maxQueueDelayMs,
         preserveOrdering: plan.preserveOrdering,
-        defaultQueuePolicy: { maxQueueSize: plan.maxQueueSize, timeoutAction: plan.delays && !plan.preserveOrdering ? ('DELAY' as const) : ('REJECT' as const) },
+        defaultQueuePolicy: {
+          maxQueueSize: plan.maxQueueSize,
+          timeoutAction: plan.delays && !plan.preserveOrdering ? ('DELAY' as const) : ('REJECT' as const),
+        },
       },
     }
     const places = house.places.slice(0, plan.instances)
@@ -135,7 +147,8 @@ export class History {
       await settled()
       for (const { threads } of places) while (threads.current.finish()) this.#check()
       await settled()
-      if (this.#pending.length > 0) clock.advanceTo(Math.max(clock.nowMs(), Math.min(clock.nextMs, clock.nowMs() + 10_000)))
+      if (this.#pending.length > 0)
+        clock.advanceTo(Math.max(clock.nowMs(), Math.min(clock.nextMs, clock.nowMs() + 10_000)))
     }
     await settled()
     // Parts of split requests that nobody wants any more may still run.
@@ -143,8 +156,18 @@ export class History {
     for (const { threads } of places) for (const end of threads.onLeft.splice(0)) end()
     this.#check()
     for (const [index, { scheduler }] of this.#models.entries()) {
-      const counts = [scheduler.waiting, scheduler.running, scheduler.levels.of(1).waiting, scheduler.levels.of(2).waiting, scheduler.levels.of(1).rows, scheduler.levels.of(2).rows]
-      ensure(counts.every((count) => count === 0), () => `model ${index} ends with ${counts.join()}`)
+      const counts = [
+        scheduler.waiting,
+        scheduler.running,
+        scheduler.levels.of(1).waiting,
+        scheduler.levels.of(2).waiting,
+        scheduler.levels.of(1).rows,
+        scheduler.levels.of(2).rows,
+      ]
+      ensure(
+        counts.every((count) => count === 0),
+        () => `model ${index} ends with ${counts.join()}`,
+      )
     }
     ensure(keepAlive.holds === 0, () => `the loop is held ${keepAlive.holds} times`)
     for (const model of this.#models) await this.#unload(model)
@@ -153,23 +176,43 @@ export class History {
     await settled()
     await closed
     ensure(clock.timers === 0, () => `${clock.timers} timers are left`)
-    for (const sent of this.#sent) ensure(sent.settlements === 1, () => `#${sent.id} was settled ${sent.settlements} times`)
+    for (const sent of this.#sent)
+      ensure(sent.settlements === 1, () => `#${sent.id} was settled ${sent.settlements} times`)
   }
 
   get #pending(): Known[] {
     return this.#sent.filter(({ settlements }) => settlements === 0)
   }
 
-  #arrive({ model: index, rows, length, priority, timeoutMs, deadlineMs, maxRunMs }: Extract<Step, { do: 'arrive' }>): void {
+  #arrive({
+    model: index,
+    rows,
+    length,
+    priority,
+    timeoutMs,
+    deadlineMs,
+    maxRunMs,
+  }: Extract<Step, { do: 'arrive' }>): void {
     const model = this.#models[index]!
     if (model.failure !== null || this.#unloaded.has(model)) return
     const id = this.#sent.length
     const controller = new AbortController()
-    const limits = { ...(timeoutMs > 0 ? { timeoutMs } : {}), ...(deadlineMs > 0 ? { deadlineMs } : {}), ...(maxRunMs > 0 ? { maxRunMs } : {}) }
+    const limits = {
+      ...(timeoutMs > 0 ? { timeoutMs } : {}),
+      ...(deadlineMs > 0 ? { deadlineMs } : {}),
+      ...(maxRunMs > 0 ? { maxRunMs } : {}),
+    }
     const sent = model.send(id + 1, { rows, length, priority, signal: controller.signal, ...limits })
     const plain = rows <= this.#plan.maxBatchSize
     const lane = `${index} ${sent.request.level.level} ${length}`
-    const entry: Known = Object.assign(sent, { id, model: index, lane, controller, plain, outcome: undefined })
+    const entry: Known = Object.assign(sent, {
+      id,
+      model: index,
+      lane,
+      controller,
+      plain,
+      outcome: undefined,
+    })
     this.#sent.push(entry)
     entry.answer.then(
       ({ outputs, report }) => {
@@ -196,7 +239,8 @@ export class History {
 
   #detach(sent: Known | undefined): void {
     const x = sent?.request.data[0] as Float32Array | undefined
-    if (x !== undefined && x.byteLength > 0 && sent!.plain && sent!.settlements === 0) structuredClone(x.buffer, { transfer: [x.buffer as ArrayBuffer] })
+    if (x !== undefined && x.byteLength > 0 && sent!.plain && sent!.settlements === 0)
+      structuredClone(x.buffer, { transfer: [x.buffer as ArrayBuffer] })
   }
 
   #finish(worker: number, fails: boolean): void {
@@ -208,7 +252,8 @@ export class History {
     this.#scaled = true
     const scaling = model.scale(count).then(
       () => {
-        if (!model.scaling.changing && model.instances.length > count) this.#tooMany = `${model.instances.length} instances, not ${count}`
+        if (!model.scaling.changing && model.instances.length > count)
+          this.#tooMany = `${model.instances.length} instances, not ${count}`
       },
       () => {}, // for want of a thread, or of the model
     )
@@ -246,10 +291,14 @@ export class History {
     for (const sent of this.#sent) {
       ensure(sent.settlements <= 1, () => `#${sent.id} was settled ${sent.settlements} times`)
       const { outcome } = sent
-      ensure(outcome === undefined || outcome === 'answered' || known.has(outcome as string), () => `#${sent.id}: ${String(outcome)}`)
+      ensure(
+        outcome === undefined || outcome === 'answered' || known.has(outcome as string),
+        () => `#${sent.id}: ${String(outcome)}`,
+      )
     }
     ensure(this.#tooMany === null, () => this.#tooMany!)
-    for (const { scheduler } of this.#models) ensure(scheduler.waiting >= 0 && scheduler.running >= 0, () => 'a count fell below 0')
+    for (const { scheduler } of this.#models)
+      ensure(scheduler.waiting >= 0 && scheduler.running >= 0, () => 'a count fell below 0')
   }
 
   #thread(worker: number) {

@@ -17,15 +17,38 @@ const arrive: fc.Arbitrary<Step> = fc.record({
   maxRunMs: fc.constantFrom(0, 0, 0, 3),
 })
 const abort: fc.Arbitrary<Step> = fc.record({ do: fc.constant('abort' as const), request: fc.nat(40) })
-const advance: fc.Arbitrary<Step> = fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(0, 1, 3, 150, 1000) })
+const advance: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('advance' as const),
+  ms: fc.constantFrom(0, 1, 3, 150, 1000),
+})
 const claim: fc.Arbitrary<Step> = fc.record({ do: fc.constant('claim' as const), worker: both })
-const finish: fc.Arbitrary<Step> = fc.record({ do: fc.constant('finish' as const), worker: both, fails: fc.constantFrom(false, false, false, true) })
-const die: fc.Arbitrary<Step> = fc.record({ do: fc.constant('die' as const), worker: both, knownFirst: fc.boolean() })
-const refuse: fc.Arbitrary<Step> = fc.record({ do: fc.constant('refuse' as const), worker: both, what: fc.constantFrom('start' as const, 'open' as const) })
+const finish: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('finish' as const),
+  worker: both,
+  fails: fc.constantFrom(false, false, false, true),
+})
+const die: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('die' as const),
+  worker: both,
+  knownFirst: fc.boolean(),
+})
+const refuse: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('refuse' as const),
+  worker: both,
+  what: fc.constantFrom('start' as const, 'open' as const),
+})
 const takeBack: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
 const detach: fc.Arbitrary<Step> = fc.record({ do: fc.constant('detach' as const), request: fc.nat(40) })
-const unload: fc.Arbitrary<Step> = fc.record({ do: fc.constant('unload' as const), model: both, destroys: fc.boolean() })
-const scale: fc.Arbitrary<Step> = fc.record({ do: fc.constant('scale' as const), model: both, count: fc.constantFrom(1, 2, 3, 4) })
+const unload: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('unload' as const),
+  model: both,
+  destroys: fc.boolean(),
+})
+const scale: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('scale' as const),
+  model: both,
+  count: fc.constantFrom(1, 2, 3, 4),
+})
 const endLeft: fc.Arbitrary<Step> = fc.record({ do: fc.constant('end left' as const), worker: both })
 
 const plan: fc.Arbitrary<Plan> = fc.record({
@@ -43,33 +66,80 @@ const plan: fc.Arbitrary<Plan> = fc.record({
 const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
   [
     'that arrive, leave and are served',
-    fc.oneof({ weight: 6, arbitrary: arrive }, { weight: 4, arbitrary: finish }, claim, { weight: 2, arbitrary: abort }, advance, takeBack),
+    fc.oneof(
+      { weight: 6, arbitrary: arrive },
+      { weight: 4, arbitrary: finish },
+      claim,
+      { weight: 2, arbitrary: abort },
+      advance,
+      takeBack,
+    ),
   ],
   [
     'whose workers die',
-    fc.oneof({ weight: 6, arbitrary: arrive }, { weight: 3, arbitrary: finish }, claim, { weight: 2, arbitrary: die }, abort, advance, refuse),
+    fc.oneof(
+      { weight: 6, arbitrary: arrive },
+      { weight: 3, arbitrary: finish },
+      claim,
+      { weight: 2, arbitrary: die },
+      abort,
+      advance,
+      refuse,
+    ),
   ],
   [
     'whose data is taken away and whose models are unloaded',
-    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 4, arbitrary: finish }, claim, die, { weight: 2, arbitrary: detach }, advance, takeBack, unload),
+    fc.oneof(
+      { weight: 8, arbitrary: arrive },
+      { weight: 4, arbitrary: finish },
+      claim,
+      die,
+      { weight: 2, arbitrary: detach },
+      advance,
+      takeBack,
+      unload,
+    ),
   ],
   [
     'whose runs are stopped, or left to themselves',
-    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 3, arbitrary: finish }, { weight: 3, arbitrary: claim }, { weight: 5, arbitrary: advance }, abort, die, endLeft, unload),
+    fc.oneof(
+      { weight: 8, arbitrary: arrive },
+      { weight: 3, arbitrary: finish },
+      { weight: 3, arbitrary: claim },
+      { weight: 5, arbitrary: advance },
+      abort,
+      die,
+      endLeft,
+      unload,
+    ),
   ],
   [
     'while instances come and go',
-    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 4, arbitrary: finish }, { weight: 4, arbitrary: scale }, claim, die, refuse, abort, { weight: 2, arbitrary: advance }, unload),
+    fc.oneof(
+      { weight: 8, arbitrary: arrive },
+      { weight: 4, arbitrary: finish },
+      { weight: 4, arbitrary: scale },
+      claim,
+      die,
+      refuse,
+      abort,
+      { weight: 2, arbitrary: advance },
+      unload,
+    ),
   ],
 ]
 
 describe('two models on two workers settle every request once, in order and within limits, and nothing is left', () => {
   it.each(kinds)('with requests %s', async (_name, step) => {
-    const property = fc.asyncProperty(plan, fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }), async (drawn, steps) => {
-      const history = await History.begin(drawn)
-      for (const each of steps) await history.perform(each)
-      await history.end()
-    })
+    const property = fc.asyncProperty(
+      plan,
+      fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }),
+      async (drawn, steps) => {
+        const history = await History.begin(drawn)
+        for (const each of steps) await history.perform(each)
+        await history.end()
+      },
+    )
     await fc.assert(property, { numRuns: histories })
   })
 })

@@ -14,7 +14,12 @@ function budget(options: { maxUs: number; loopShare: number }) {
 
 it('allows runs that are known to be short', () => {
   const { budget: own } = budget({ maxUs: 50, loopShare: 0.5 })
-  expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs, source))).toEqual([false, true, true, false])
+  expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs, source))).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ])
 })
 
 it('allows runs of half that length while more waits, which this thread could see to meanwhile', () => {

@@ -6,7 +6,10 @@ import { ownEngine } from '../support/open.ts'
 // Two threads in the WebGPU provider at once end the process. There may be no adapter here: the load fails then, or goes on to the CPU.
 it.each<[string, ModelOptions]>([
   ['by its kind', { instanceGroup: [{ kind: 'webgpu', count: 2 }] }],
-  ['by executionProviders', { instanceGroup: [{ kind: 'auto', count: 2 }], executionProviders: ['webgpu', 'cpu'] }],
+  [
+    'by executionProviders',
+    { instanceGroup: [{ kind: 'auto', count: 2 }], executionProviders: ['webgpu', 'cpu'] },
+  ],
 ])('sessions on WebGPU, asked for %s, have one thread together', async (_how, options) => {
   const engine = ownEngine({ cpuWorkers: 2 })
   const started: string[] = []

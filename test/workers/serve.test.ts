@@ -76,7 +76,13 @@ const open = (session: Session) => {
 }
 const close = () => ask({ type: 'close', questionId: 2, sessionId: 1 }, 'closed')
 
-const slot = (byteLength = 256): ToWorker => ({ type: 'slot', slotId: 7, sessionId: 1, buffer: new SharedArrayBuffer(byteLength), copied: true })
+const slot = (byteLength = 256): ToWorker => ({
+  type: 'slot',
+  slotId: 7,
+  sessionId: 1,
+  buffer: new SharedArrayBuffer(byteLength),
+  copied: true,
+})
 const layout = (layoutIndex: number, outputOffset = 64): ToWorker => ({
   type: 'layout',
   slotId: 7,
@@ -138,15 +144,25 @@ describe('a worker over whose message something is thrown', () => {
   it('answers a warm-up of a session that is closed', async () => {
     await open(identity())
     await close()
-    const answer = await ask({ type: 'runSample', questionId: 5, sessionId: 1, feeds: [], wantsOutputs: false }, 'refused')
+    const answer = await ask(
+      { type: 'runSample', questionId: 5, sessionId: 1, feeds: [], wantsOutputs: false },
+      'refused',
+    )
     expect(answer).toEqual({ type: 'refused', questionId: 5, message: 'The session was closed.' })
   })
 
   it('answers a warm-up whose samples make no tensors', async () => {
     await open(identity())
     const feeds = [{ type: 'float32' as const, dims: [1, 4], data: new ArrayBuffer(3) }]
-    const answer = await ask({ type: 'runSample', questionId: 5, sessionId: 1, feeds, wantsOutputs: false }, 'refused')
-    expect(answer).toMatchObject({ type: 'refused', questionId: 5, message: expect.stringMatching(/multiple of 4/) })
+    const answer = await ask(
+      { type: 'runSample', questionId: 5, sessionId: 1, feeds, wantsOutputs: false },
+      'refused',
+    )
+    expect(answer).toMatchObject({
+      type: 'refused',
+      questionId: 5,
+      message: expect.stringMatching(/multiple of 4/),
+    })
   })
 
   it('has closed a session that could not be released', async () => {
@@ -186,7 +202,11 @@ describe('inputs that were sent for a batch', () => {
     }) // prettier-ignore
     post(placed(null, 0))
     post(placed(undefined, 1))
-    post({ type: 'inputs', slotId: 7, mailed: [null, { type: 'string', dims: [1, 1], data: ['another caller'] }] })
+    post({
+      type: 'inputs',
+      slotId: 7,
+      mailed: [null, { type: 'string', dims: [1, 1], data: ['another caller'] }],
+    })
     expect(await run(1)).toBe('completed')
     expect(Object.keys(seen[0]!)).toEqual(['x'])
     expect(await run(0)).toBe('completed')

@@ -56,7 +56,14 @@ export const released: SharedArrayBuffer[] = []
 function sharedBuffer(byteLength: number): StagingBuffer {
   const buffer = new SharedArrayBuffer(byteLength)
   const memory = { kind: 'shared', buffer, copied: false } as const
-  return { kind: 'shared', bytes: buffer, byteLength, largeFromBytes: Infinity, memory, release: () => void released.push(buffer) }
+  return {
+    kind: 'shared',
+    bytes: buffer,
+    byteLength,
+    largeFromBytes: Infinity,
+    memory,
+    release: () => void released.push(buffer),
+  }
 }
 
 /** A worker whose threads a test holds in its hands. */
@@ -76,7 +83,12 @@ export class House {
     this.places = Array.from({ length: workers }, (_, number) => {
       const threads = new FakeThreads()
       const events: string[] = []
-      const worker = new Worker(threads, this.clock, (type, reason) => events.push(reason === undefined ? type : `${type}: ${reason}`), `cpu_${number}`)
+      const worker = new Worker(
+        threads,
+        this.clock,
+        (type, reason) => events.push(reason === undefined ? type : `${type}: ${reason}`),
+        `cpu_${number}`,
+      )
       return { worker, threads, events }
     })
   }
@@ -115,11 +127,31 @@ export class Served {
   /** Where the next instance is put; the place with the fewest without one. */
   #next: Place | null = null
 
-  private constructor(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'>) {
+  private constructor(
+    house: House,
+    name: string,
+    places: readonly Place[],
+    config: Omit<ModelConfig, 'path'>,
+  ) {
     const count = Math.max(1, places.length)
-    const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count }], ...config })
+    const resolved = resolveConfig(name, {
+      path: `${name}.onnx`,
+      maxBatchSize: 4,
+      instanceGroup: [{ kind: 'cpu', count }],
+      ...config,
+    })
     const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
-    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], properties: null, unservableOutputs: [], executionProviders: [] })
+    const joining = new Joining(
+      name,
+      { ...resolved, checkRows: false },
+      {
+        inputs: [value('x')],
+        outputs: [value('y')],
+        properties: null,
+        unservableOutputs: [],
+        executionProviders: [],
+      },
+    )
     this.#house = house
     this.#parser = new FeedParser(joining.stacked)
     this.scheduler = new Scheduler({
@@ -127,7 +159,10 @@ export class Served {
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })
-    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }) }
+    const preparing = {
+      prepare: async () => ({ ...asItIs(''), opening }),
+      sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }),
+    }
     const parts = {
       name,
       config: resolved,
@@ -151,7 +186,12 @@ export class Served {
   }
 
   /** Loads it with an instance on each of the places. */
-  static async on(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'> = {}): Promise<Served> {
+  static async on(
+    house: House,
+    name: string,
+    places: readonly Place[],
+    config: Omit<ModelConfig, 'path'> = {},
+  ): Promise<Served> {
     const model = new Served(house, name, places, config)
     await model.#instances.open()
     await model.#serve()
@@ -161,7 +201,12 @@ export class Served {
   /** Gives it one more instance. */
   async joins(place: Place): Promise<void> {
     this.#next = place
-    await this.#instances.open([{ beside: { worker: place.worker, placement: { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, group: 0 }, count: 1 }])
+    await this.#instances.open([
+      {
+        beside: { worker: place.worker, placement: { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, group: 0 },
+        count: 1,
+      },
+    ])
     await this.#serve()
   }
 
@@ -193,7 +238,11 @@ export class Served {
   #choose(apartFrom: ReadonlySet<Worker>): Place {
     const [least] = this.#house.places
       .filter(({ worker }) => !worker.givenUp)
-      .toSorted((a, b) => Number(apartFrom.has(a.worker)) - Number(apartFrom.has(b.worker)) || a.worker.sessions - b.worker.sessions)
+      .toSorted(
+        (a, b) =>
+          Number(apartFrom.has(a.worker)) - Number(apartFrom.has(b.worker)) ||
+          a.worker.sessions - b.worker.sessions,
+      )
     const place = this.#next ?? least
     this.#next = null
     if (place === undefined) throw new ThreadEndedError()
@@ -205,14 +254,22 @@ export class Served {
     const { rows = 1, length = 4, ...rest } = options
     const { scheduler } = this
     const { maxBatchSize } = scheduler.metadata
-    const feeds = { x: { type: 'float32' as const, dims: [rows, length], data: new Float32Array(rows * length).fill(value) } }
+    const feeds = {
+      x: {
+        type: 'float32' as const,
+        dims: [rows, length],
+        data: new Float32Array(rows * length).fill(value),
+      },
+    }
     const parsed = this.#parser.parse(feeds as never, rows > maxBatchSize)
     const level = scheduler.levels.of(rest.priority)
     const { promise, resolve, reject } = deferred<ReportedOutputs<Outputs>>()
-    const settle = <T>(then: (value: T) => void) => (outcome: T) => {
-      sent.settlements++
-      then(outcome)
-    }
+    const settle =
+      <T>(then: (value: T) => void) =>
+      (outcome: T) => {
+        sent.settlements++
+        then(outcome)
+      }
     const given = { ...noOptions, report: true } as const
     const ends = [settle(resolve as never), settle(reject)] as const
     const request =
@@ -222,8 +279,18 @@ export class Served {
     const sent: Sent = { request, answer: promise, settlements: 0 }
     promise.catch(() => {})
     const { observed, clock } = scheduler
-    if (observed.by.observer !== null) observed.begun(request, { ...given, ...rest, outputs: null, sequence: undefined } as CheckedOptions, clock.nowMs())
-    scheduler.submit(request, { timeoutMs: rest.timeoutMs, deadlineMs: rest.deadlineMs, maxRunMs: rest.maxRunMs, signal: rest.signal })
+    if (observed.by.observer !== null)
+      observed.begun(
+        request,
+        { ...given, ...rest, outputs: null, sequence: undefined } as CheckedOptions,
+        clock.nowMs(),
+      )
+    scheduler.submit(request, {
+      timeoutMs: rest.timeoutMs,
+      deadlineMs: rest.deadlineMs,
+      maxRunMs: rest.maxRunMs,
+      signal: rest.signal,
+    })
     return sent
   }
 }

@@ -13,8 +13,17 @@ function opening(isStillMade: boolean, failing: string[] = []) {
     close: async () => void done.push('close'),
   }
   const used = vi.fn()
-  const source = { model: 'made', options: {}, original: { model: 'original', options: {}, isStillMade: () => (done.push('look'), isStillMade), used } }
-  return { done, used, open: (isWanted = true) => openFrom(executor as unknown as Executor, 1, source as unknown as SessionSource, () => isWanted) }
+  const source = {
+    model: 'made',
+    options: {},
+    original: { model: 'original', options: {}, isStillMade: () => (done.push('look'), isStillMade), used },
+  }
+  return {
+    done,
+    used,
+    open: (isWanted = true) =>
+      openFrom(executor as unknown as Executor, 1, source as unknown as SessionSource, () => isWanted),
+  }
 }
 
 it('what is still what was checked once it is open is used', async () => {

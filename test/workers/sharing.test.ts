@@ -53,7 +53,10 @@ describe('busy models on one worker', () => {
   it.each([3, 7])('share its time by their weights, 1 and %i', async (weight) => {
     const house = await House.open(1)
     const { threads } = house.places[0]!
-    const [light, heavy] = [await Served.on(house, 'light', house.places, { maxBatchSize: 1 }), await Served.on(house, 'heavy', house.places, { maxBatchSize: 1, weight })]
+    const [light, heavy] = [
+      await Served.on(house, 'light', house.places, { maxBatchSize: 1 }),
+      await Served.on(house, 'heavy', house.places, { maxBatchSize: 1, weight }),
+    ]
     const runs = 40 * (1 + weight)
     const sent = [light, heavy].map((model) => Array.from({ length: runs }, () => model.send(1)))
     for (let run = 0; run < runs; run++) {
@@ -62,7 +65,9 @@ describe('busy models on one worker', () => {
       threads.current.finish()
       await settled()
     }
-    const [ofLight, ofHeavy] = sent.map((requests) => requests.filter(({ settlements }) => settlements > 0).length)
+    const [ofLight, ofHeavy] = sent.map(
+      (requests) => requests.filter(({ settlements }) => settlements > 0).length,
+    )
     expect(ofHeavy! / ofLight!).toBeGreaterThan(0.95 * weight)
     expect(ofHeavy! / ofLight!).toBeLessThan(1.05 * weight)
   })
@@ -77,11 +82,15 @@ describe('requests whose data was taken away', () => {
     threads.current.claim()
     const detached = Array.from({ length: 9000 }, () => model.send(2))
     const good = [3, 4].map((value) => model.send(value))
-    const buffers = detached.slice(1).map(({ request }) => (request.data[0] as Float32Array).buffer as ArrayBuffer)
+    const buffers = detached
+      .slice(1)
+      .map(({ request }) => (request.data[0] as Float32Array).buffer as ArrayBuffer)
     structuredClone(buffers, { transfer: buffers })
     while (threads.current.finish());
     expect(await fates([running, ...good])).toEqual([2, 6, 8])
-    const ends = await Promise.all(detached.slice(1).map(({ answer }) => answer.catch(({ code }: { code: string }) => code)))
+    const ends = await Promise.all(
+      detached.slice(1).map(({ answer }) => answer.catch(({ code }: { code: string }) => code)),
+    )
     expect(new Set(ends)).toEqual(new Set(['ERR_INVALID_ARG']))
     expect([model.scheduler.waiting, model.scheduler.running, house.keepAlive.holds]).toEqual([0, 0, 0])
   })
@@ -91,7 +100,10 @@ describe('admission', () => {
   it('does not count what waits at lower levels', async () => {
     const house = await House.open(1)
     const { threads } = house.places[0]!
-    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 1, dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 } })
+    const model = await Served.on(house, 'm', house.places, {
+      maxBatchSize: 1,
+      dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 },
+    })
     const first = model.send(1)
     threads.current.finish()
     for (let run = 0; run < 30; run++) model.scheduler.times.runTimes.observe(first.request.bucketKey, 1, 10)
@@ -107,24 +119,28 @@ describe('admission', () => {
 })
 
 describe('a lone request of another shape', () => {
-  it.each([undefined, 400])('gets its turn within some runs of an overloaded one (with a timeout of %s ms)', async (timeoutMs) => {
-    const house = await House.open(1)
-    const { threads } = house.places[0]!
-    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })
-    const limits = timeoutMs === undefined ? {} : { timeoutMs }
-    const flood = (count: number) => Array.from({ length: count }, () => model.send(1, { ...limits }))
-    for (let run = 0; run < 30; run++) model.scheduler.times.runTimes.observe(model.send(1).request.bucketKey, 4, 10)
-    flood(40)
-    threads.current.claim()
-    const lone = model.send(5, { length: 3, ...limits })
-    let runs = 0
-    for (; lone.settlements === 0 && runs < 30; runs++) {
-      flood(6) // more than a run serves
-      await settled()
-      house.clock.advanceBy(10)
-      threads.current.finish()
-    }
-    expect(await fate(lone)).toBe(10)
-    expect(runs).toBeLessThan(25)
-  })
+  it.each([undefined, 400])(
+    'gets its turn within some runs of an overloaded one (with a timeout of %s ms)',
+    async (timeoutMs) => {
+      const house = await House.open(1)
+      const { threads } = house.places[0]!
+      const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })
+      const limits = timeoutMs === undefined ? {} : { timeoutMs }
+      const flood = (count: number) => Array.from({ length: count }, () => model.send(1, { ...limits }))
+      for (let run = 0; run < 30; run++)
+        model.scheduler.times.runTimes.observe(model.send(1).request.bucketKey, 4, 10)
+      flood(40)
+      threads.current.claim()
+      const lone = model.send(5, { length: 3, ...limits })
+      let runs = 0
+      for (; lone.settlements === 0 && runs < 30; runs++) {
+        flood(6) // more than a run serves
+        await settled()
+        house.clock.advanceBy(10)
+        threads.current.finish()
+      }
+      expect(await fate(lone)).toBe(10)
+      expect(runs).toBeLessThan(25)
+    },
+  )
 })

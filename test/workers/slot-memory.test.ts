@@ -9,8 +9,12 @@ describe('a slot for which a worker has no memory', () => {
     const engine = ownEngine({ cpuWorkers: 1, workers: { execArgv }, staging: { kind: 'copied' } })
     const model = await load(engine, identity('float32'), { maxBatchSize: 0 })
     const x = Float32Array.of(1, 2, 3, 4)
-    const infer = async () => (await model.infer({ x: { type: 'float32', dims: [1, 4], data: x } as unknown as Tensor })).y!.data
-    await expect(infer()).rejects.toMatchObject({ code: 'ERR_EXECUTION', cause: { message: 'Array buffer allocation failed' } })
+    const infer = async () =>
+      (await model.infer({ x: { type: 'float32', dims: [1, 4], data: x } as unknown as Tensor })).y!.data
+    await expect(infer()).rejects.toMatchObject({
+      code: 'ERR_EXECUTION',
+      cause: { message: 'Array buffer allocation failed' },
+    })
     expect(await infer()).toEqual(x)
   })
 })

@@ -8,10 +8,22 @@ const linux = `${ort}/bin/napi-v6/linux/x64`
 
 // As Node and the system's loaders have said it.
 const messages: [cause: string, message: string, remedy: RegExp][] = [
-  ['not installed', "Cannot find module 'onnxruntime-node'\nRequire stack:\n- /app/node_modules/zerohop/dist/worker-thread/onnxruntime.js", /npm install onnxruntime-node`\.$/],
-  ['without the package it needs', `Cannot find module 'onnxruntime-common'\nRequire stack:\n- ${ort}/dist/index.js`, /npm install onnxruntime-node`\.$/],
+  [
+    'not installed',
+    "Cannot find module 'onnxruntime-node'\nRequire stack:\n- /app/node_modules/zerohop/dist/worker-thread/onnxruntime.js",
+    /npm install onnxruntime-node`\.$/,
+  ],
+  [
+    'without the package it needs',
+    `Cannot find module 'onnxruntime-common'\nRequire stack:\n- ${ort}/dist/index.js`,
+    /npm install onnxruntime-node`\.$/,
+  ],
   ['too old', 'its version 1.24.3 is older than 1.25', /npm install onnxruntime-node@1/],
-  ['in a thread without addons', 'Cannot load native addon because loading addons is disabled.', /without --no-addons; with --permission, add --allow-addons/],
+  [
+    'in a thread without addons',
+    'Cannot load native addon because loading addons is disabled.',
+    /without --no-addons; with --permission, add --allow-addons/,
+  ],
   [
     'beside another version',
     `${linux}/libonnxruntime.so.1: version \`VERS_1.30.0' not found (required by /app/other/node_modules/onnxruntime-node/bin/napi-v6/linux/x64/onnxruntime_binding.node)`,
@@ -28,14 +40,26 @@ const messages: [cause: string, message: string, remedy: RegExp][] = [
     `Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by ${linux}/libonnxruntime.so.1)`,
     /not for musl \(Alpine\): use an image such as node:22-slim/,
   ],
-  ['on musl with gcompat', `Error relocating ${linux}/libonnxruntime.so.1: __vsnprintf_chk: symbol not found`, /not for musl/],
+  [
+    'on musl with gcompat',
+    `Error relocating ${linux}/libonnxruntime.so.1: __vsnprintf_chk: symbol not found`,
+    /not for musl/,
+  ],
   [
     'on a platform without a binary',
     `Cannot find module '../bin/napi-v6/darwin/x64/onnxruntime_binding.node'\nRequire stack:\n- ${ort}/dist/binding.js`,
     /It has no binary for \w+-\w+/,
   ],
-  ['without its library', 'libonnxruntime.so.1: cannot open shared object file: No such file or directory', /Remove node_modules\/onnxruntime-node/],
-  ['on Windows without the C++ runtime', 'The specified module could not be found.\n\\\\?\\C:\\app\\onnxruntime_binding.node', /Visual C\+\+ Redistributable/],
+  [
+    'without its library',
+    'libonnxruntime.so.1: cannot open shared object file: No such file or directory',
+    /Remove node_modules\/onnxruntime-node/,
+  ],
+  [
+    'on Windows without the C++ runtime',
+    'The specified module could not be found.\n\\\\?\\C:\\app\\onnxruntime_binding.node',
+    /Visual C\+\+ Redistributable/,
+  ],
   ['for reasons nobody has thought of', 'the moon is full', /Remove node_modules\/onnxruntime-node/],
 ]
 
@@ -53,7 +77,9 @@ describe('onnxruntime-node that cannot be loaded', () => {
 
 describe('the package', () => {
   it('asks for the versions of onnxruntime-node that its errors ask for', () => {
-    const { peerDependencies, dependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    const { peerDependencies, dependencies } = JSON.parse(
+      readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+    )
     expect(peerDependencies['onnxruntime-node']).toBe('>=1.25 <2')
     expect(dependencies['onnxruntime-common']).toBe(peerDependencies['onnxruntime-node'])
   })

@@ -20,7 +20,8 @@ async function served(config: Omit<ModelConfig, 'path'> = {}) {
   return { house, model, pass, stop, threads: place!.threads, events: place!.events }
 }
 
-const rowsOf = ({ threads }: { threads: { current: { cells: readonly unknown[] } } }) => threads.current.cells.length
+const rowsOf = ({ threads }: { threads: { current: { cells: readonly unknown[] } } }) =>
+  threads.current.cells.length
 
 describe('maxRunMs', () => {
   it('of a model ends the run of a request that takes longer, and not one that waits for it', async () => {
@@ -223,7 +224,9 @@ describe('a run that does not stop', () => {
       await pass(1000)
       await pass(1000)
     }
-    expect(model.failure).toContain('died 3 times in a row, last of: it did not stop what it was told to stop')
+    expect(model.failure).toContain(
+      'died 3 times in a row, last of: it did not stop what it was told to stop',
+    )
   })
 })
 
@@ -266,7 +269,12 @@ describe('a session that is closed while it is being opened', () => {
     const { house, threads } = bench
     threads.canStop = canStop
     threads.onOpen = () => new Promise(() => {})
-    const session = new WorkerSession(-1, house.places[0]!.worker, { model: 'b', options: {}, memory: { limitBytes: Infinity }, maxRunMs: 0 }, house.clock)
+    const session = new WorkerSession(
+      -1,
+      house.places[0]!.worker,
+      { model: 'b', options: {}, memory: { limitBytes: Infinity }, maxRunMs: 0 },
+      house.clock,
+    )
     const opened = session.open().catch((error: Error) => error.name)
     await settled()
     return { ...bench, session, opened, left: threads.current }

@@ -14,22 +14,25 @@ async function twoModels(config = {}) {
 }
 
 describe('a worker that dies', () => {
-  it.each([true, false])('costs a batch that had not started nothing (why it died known first: %s)', async (knownFirst) => {
-    const { house, threads, first, second } = await twoModels()
-    const running = first.send(1)
-    threads.current.claim()
-    const behind = [second.send(2), second.send(3)]
-    await settled()
-    threads.current.die('it died', knownFirst)
-    await settled()
-    expect(await fates([running, ...behind])).toEqual([crashed, 'waits', 'waits'])
-    house.clock.advanceBy(0)
-    await settled()
-    while (threads.current.finish());
-    expect(await fates(behind)).toEqual([4, 6])
-    expect(behind.map(({ request }) => request.attempts)).toEqual([1, 1])
-    expect(house.keepAlive.holds).toBe(0)
-  })
+  it.each([true, false])(
+    'costs a batch that had not started nothing (why it died known first: %s)',
+    async (knownFirst) => {
+      const { house, threads, first, second } = await twoModels()
+      const running = first.send(1)
+      threads.current.claim()
+      const behind = [second.send(2), second.send(3)]
+      await settled()
+      threads.current.die('it died', knownFirst)
+      await settled()
+      expect(await fates([running, ...behind])).toEqual([crashed, 'waits', 'waits'])
+      house.clock.advanceBy(0)
+      await settled()
+      while (threads.current.finish());
+      expect(await fates(behind)).toEqual([4, 6])
+      expect(behind.map(({ request }) => request.attempts)).toEqual([1, 1])
+      expect(house.keepAlive.holds).toBe(0)
+    },
+  )
 
   it('before it has started anything, gives back what it was given in its order', async () => {
     const { house, threads, first } = await twoModels()
@@ -210,27 +213,30 @@ describe('a batch that cannot be handed over', () => {
 })
 
 describe('a session whose thread dies', () => {
-  it.each([true, false])('over opening it again is given up after three (why it died known first: %s)', async (knownFirst) => {
-    const { house, threads, first, second } = await twoModels()
-    threads.onOpen = (executor, _session, name) => {
-      if (name === 'a') setImmediate(() => executor.die('it died of a', knownFirst))
-      return name === 'a' ? new Promise(() => {}) : Promise.resolve()
-    }
-    const waits = first.send(1)
-    threads.current.die()
-    for (let deaths = 0; deaths < 6; deaths++) {
+  it.each([true, false])(
+    'over opening it again is given up after three (why it died known first: %s)',
+    async (knownFirst) => {
+      const { house, threads, first, second } = await twoModels()
+      threads.onOpen = (executor, _session, name) => {
+        if (name === 'a') setImmediate(() => executor.die('it died of a', knownFirst))
+        return name === 'a' ? new Promise(() => {}) : Promise.resolve()
+      }
+      const waits = first.send(1)
+      threads.current.die()
+      for (let deaths = 0; deaths < 6; deaths++) {
+        await settled()
+        await settled()
+        house.clock.advanceBy(5000)
+      }
       await settled()
-      await settled()
-      house.clock.advanceBy(5000)
-    }
-    await settled()
-    expect(first.failure).toBe('it died of a')
-    expect(await fate(waits)).toBe(crashed)
-    expect(second.failure).toBe(null)
-    const served = second.send(2)
-    threads.current.finish()
-    expect(await fate(served)).toBe(4)
-  })
+      expect(first.failure).toBe('it died of a')
+      expect(await fate(waits)).toBe(crashed)
+      expect(second.failure).toBe(null)
+      const served = second.send(2)
+      threads.current.finish()
+      expect(await fate(served)).toBe(4)
+    },
+  )
 
   it('and that is closed while it is opened again, is closed on the new one, which lives', async () => {
     const { house, threads, first, second } = await twoModels()
@@ -261,7 +267,9 @@ describe('a session whose thread dies', () => {
     house.clock.advanceBy(0)
     await settled()
     expect(await fate(waits)).toBe(crashed)
-    expect([first.failure, second.failure]).toEqual(Array(2).fill(expect.stringContaining('its file has changed since it was loaded')))
+    expect([first.failure, second.failure]).toEqual(
+      Array(2).fill(expect.stringContaining('its file has changed since it was loaded')),
+    )
   })
 
   it('and that is closed before there is a new one, is not opened again', async () => {
@@ -278,21 +286,24 @@ describe('a session whose thread dies', () => {
 describe('a thread that dies over its start', () => {
   const hangs = () => new Promise<void>(() => {})
 
-  it.each([true, false])('is a start that failed, and after four none is tried any more (why it died known first: %s)', async (knownFirst) => {
-    const { house, threads, first } = await twoModels()
-    threads.onStart = hangs
-    const waits = first.send(1)
-    threads.current.die()
-    for (let starts = 0; starts < 10; starts++) {
+  it.each([true, false])(
+    'is a start that failed, and after four none is tried any more (why it died known first: %s)',
+    async (knownFirst) => {
+      const { house, threads, first } = await twoModels()
+      threads.onStart = hangs
+      const waits = first.send(1)
+      threads.current.die()
+      for (let starts = 0; starts < 10; starts++) {
+        await settled()
+        house.clock.advanceBy(5000)
+        await settled()
+        threads.current.die('it died over its start', knownFirst)
+      }
       await settled()
-      house.clock.advanceBy(5000)
-      await settled()
-      threads.current.die('it died over its start', knownFirst)
-    }
-    await settled()
-    expect([threads.started, first.failure, house.clock.timers]).toEqual([5, 'it died over its start', 0])
-    expect(await fate(waits)).toBe(crashed)
-  })
+      expect([threads.started, first.failure, house.clock.timers]).toEqual([5, 'it died over its start', 0])
+      expect(await fate(waits)).toBe(crashed)
+    },
+  )
 
   it('is replaced all the same when it was up by then', async () => {
     const { house, threads, first } = await twoModels()

@@ -12,7 +12,12 @@ function bench(start: () => Promise<void>) {
   const threads: ThreadSource<Executor> = {
     executor: (told) => {
       events.push(told)
-      return { submit: vi.fn(), takeBack: () => true, drainCompletions: vi.fn(), abandon: vi.fn() } as unknown as Executor
+      return {
+        submit: vi.fn(),
+        takeBack: () => true,
+        drainCompletions: vi.fn(),
+        abandon: vi.fn(),
+      } as unknown as Executor
     },
     start,
     failure: async () => 'it died',

@@ -17,31 +17,65 @@ const callers = [1, 8, 64]
 
 /** Models by CUDA: their answers, and what joining requests gives there. */
 export const cuda: Part = {
-  describe: "models by CUDA: their answers against the CPU's, and requests/s of 1, 8 and 64 callers beside onnxruntime-node's own session on CUDA",
+  describe:
+    "models by CUDA: their answers against the CPU's, and requests/s of 1, 8 and 64 callers beside onnxruntime-node's own session on CUDA",
   async run(options) {
     const { cuda: found } = await capabilitiesHere()
     if (!found.available) throw new TrialSkipped(` (skipped: ${found.reason.split(';', 1)[0]})`)
     const results = [await answers(options), await throughput(options)]
-    return { on: found.devices[0]!.name, standIn: false, rows: results.flatMap(({ rows }) => rows), targets: results.flatMap(({ targets }) => targets) }
+    return {
+      on: found.devices[0]!.name,
+      standIn: false,
+      rows: results.flatMap(({ rows }) => rows),
+      targets: results.flatMap(({ targets }) => targets),
+    }
   },
 }
 
 type Found = Pick<PartResult, 'rows' | 'targets'>
 
-const row = (model: string, what: string, baseline: number, ours: number, ratio: number) => ({ model, what, baseline, 'zerohop on CUDA': ours, ratio })
+const row = (model: string, what: string, baseline: number, ours: number, ratio: number) => ({
+  model,
+  what,
+  baseline,
+  'zerohop on CUDA': ours,
+  ratio,
+})
 
 async function answers({ seconds }: PartOptions): Promise<Found> {
-  const questions = ['mlp', 'resnet50'].map((name) => ({ name, ...benchModel(name as 'mlp' | 'resnet50'), images: [] as string[] }))
-  if (hasShared) questions.push({ name: 'squeezenet', path: sharedPath('models/squeezenet/model.onnx'), input: 'data_0', rowDims: [3, 224, 224], images: photographs.map((image) => sharedPath(`images/${image}`)) })
+  const questions = ['mlp', 'resnet50'].map((name) => ({
+    name,
+    ...benchModel(name as 'mlp' | 'resnet50'),
+    images: [] as string[],
+  }))
+  if (hasShared)
+    questions.push({
+      name: 'squeezenet',
+      path: sharedPath('models/squeezenet/model.onnx'),
+      input: 'data_0',
+      rowDims: [3, 224, 224],
+      images: photographs.map((image) => sharedPath(`images/${image}`)),
+    })
   const rows: Found['rows'][number][] = []
   const targets: Target[] = []
   for (const { name, path, input, rowDims, images } of questions) {
     const question: GpuInput = { kind: 'cuda', path, input, rowDims, images, seconds }
     const found = await run<GpuFound>('gpu/programs/answers.ts', question)
-    if (found.ran === null) targets.push(atLeast(1, `${name}: models that ran (${found.code}: ${found.reason})`, 0))
+    if (found.ran === null)
+      targets.push(atLeast(1, `${name}: models that ran (${found.code}: ${found.reason})`, 0))
     else {
-      rows.push(row(name, 'ms a request alone, beside zerohop on the CPU', round(found.ran.cpuMs, 3), round(found.ran.gpuMs, 3), round(found.ran.gpuMs / found.ran.cpuMs)))
-      targets.push(atMost(tolerance, `${name}: largest difference to the largest output`, found.ran.difference))
+      rows.push(
+        row(
+          name,
+          'ms a request alone, beside zerohop on the CPU',
+          round(found.ran.cpuMs, 3),
+          round(found.ran.gpuMs, 3),
+          round(found.ran.gpuMs / found.ran.cpuMs),
+        ),
+      )
+      targets.push(
+        atMost(tolerance, `${name}: largest difference to the largest output`, found.ran.difference),
+      )
     }
   }
   return { rows, targets }
@@ -52,11 +86,31 @@ async function throughput({ seconds, rounds, smoke }: PartOptions): Promise<Foun
   const targets: Target[] = []
   for (const name of smoke ? (['mlp'] as const) : (['mlp', 'resnet50'] as const)) {
     for (const concurrency of callers) {
-      const loop = closedLoops({ side: 'native', model: benchModel(name), kind: 'cuda', maxBatchSize: 64, concurrency, warmupSeconds: seconds, seconds })
-      const { plain, native } = await takeTurns(rounds, { plain: () => loop({ side: 'plain' }), native: () => loop() })
+      const loop = closedLoops({
+        side: 'native',
+        model: benchModel(name),
+        kind: 'cuda',
+        maxBatchSize: 64,
+        concurrency,
+        warmupSeconds: seconds,
+        seconds,
+      })
+      const { plain, native } = await takeTurns(rounds, {
+        plain: () => loop({ side: 'plain' }),
+        native: () => loop(),
+      })
       const ratio = round(rateRatio(native, plain))
-      rows.push(row(name, `requests/s of ${concurrency} callers, beside a plain session on CUDA`, Math.round(rate(plain)), Math.round(rate(native)), ratio))
-      if (concurrency === 64) targets.push(atLeast(1, `${name}: requests/s of 64 callers, ours to plain`, ratio))
+      rows.push(
+        row(
+          name,
+          `requests/s of ${concurrency} callers, beside a plain session on CUDA`,
+          Math.round(rate(plain)),
+          Math.round(rate(native)),
+          ratio,
+        ),
+      )
+      if (concurrency === 64)
+        targets.push(atLeast(1, `${name}: requests/s of 64 callers, ours to plain`, ratio))
     }
   }
   return { rows, targets }

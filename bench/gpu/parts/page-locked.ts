@@ -15,11 +15,14 @@ const device = 0
 const linkBytes = 256 * 2 ** 20
 /** One image of 3 x 224 x 224 as float32, 32 of them, and more than that. */
 const slotBytes = [3 * 224 * 224 * 4, 32 * 3 * 224 * 224 * 4, 64 * 2 ** 20]
-const sources = ['cuda_driver', 'dynamic_library', 'memory_source', 'slab', 'staging_pool'].map((name) => `native/${name}.cc`)
+const sources = ['cuda_driver', 'dynamic_library', 'memory_source', 'slab', 'staging_pool'].map(
+  (name) => `native/${name}.cc`,
+)
 
 /** Whether staging memory is copied as fast as the link to the device can. */
 export const pageLocked: Part = {
-  describe: 'copies between the device and page-locked staging memory, pageable memory, and, for what the link can do, a large page-locked block',
+  describe:
+    'copies between the device and page-locked staging memory, pageable memory, and, for what the link can do, a large page-locked block',
   async run({ seconds, rounds }) {
     const { cuda } = await capabilitiesHere()
     const environment = cuda.available ? {} : cudaDriver()
@@ -32,9 +35,16 @@ export const pageLocked: Part = {
     }
     const rates = ofTheLink(mediansOf(found))
     const largest = rates.findLast(({ memory }) => memory === 'page-locked')!
-    const pinnedBytes = await run<number>('gpu/programs/slots.ts', { path: benchModel('mlp').path, device }, [], environment)
+    const pinnedBytes = await run<number>(
+      'gpu/programs/slots.ts',
+      { path: benchModel('mlp').path, device },
+      [],
+      environment,
+    )
     return {
-      on: cuda.available ? cuda.devices[device]!.name : `the CUDA driver of the C++ tests, whose device is memory of the process (${cuda.reason.split(';', 1)[0]})`,
+      on: cuda.available
+        ? cuda.devices[device]!.name
+        : `the CUDA driver of the C++ tests, whose device is memory of the process (${cuda.reason.split(';', 1)[0]})`,
       standIn: !cuda.available,
       rows: rates.map(({ memory, bytes, toDevice, fromDevice, toDeviceOfLink, fromDeviceOfLink }) => ({
         memory,
@@ -45,10 +55,17 @@ export const pageLocked: Part = {
         'from it, of the link': round(fromDeviceOfLink),
       })),
       targets: [
-        atLeast(1, 'copies that came back as they went, of all', rates.filter(({ right }) => right).length / rates.length),
+        atLeast(
+          1,
+          'copies that came back as they went, of all',
+          rates.filter(({ right }) => right).length / rates.length,
+        ),
         atLeast(1, 'MiB page-locked for a model that is placed on the device', round(pinnedBytes / 2 ** 20)),
         ...(cuda.available
-          ? [atLeast(0.9, 'page-locked copies to the device, of the link', round(largest.toDeviceOfLink, 3)), atLeast(0.9, 'page-locked copies from it, of the link', round(largest.fromDeviceOfLink, 3))]
+          ? [
+              atLeast(0.9, 'page-locked copies to the device, of the link', round(largest.toDeviceOfLink, 3)),
+              atLeast(0.9, 'page-locked copies from it, of the link', round(largest.fromDeviceOfLink, 3)),
+            ]
           : []),
       ],
     }

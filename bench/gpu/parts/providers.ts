@@ -10,12 +10,19 @@ const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.u
 
 /** What there is to run models on. */
 export const providers: Part = {
-  describe: 'the execution providers that `zerohop providers --find` lists, and the devices of the CUDA driver',
+  describe:
+    'the execution providers that `zerohop providers --find` lists, and the devices of the CUDA driver',
   async run() {
-    const { stdout } = await promisify(execFile)(process.execPath, [program, 'providers', '--find', '--json'], { cwd: pluginFolder })
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      [program, 'providers', '--find', '--json'],
+      { cwd: pluginFolder },
+    )
     const listed = JSON.parse(stdout) as ProviderCapability[]
     const { cuda } = await capabilitiesHere()
-    const gpus = cuda.devices.map(({ name, totalBytes }) => `${name}, ${Math.round(totalBytes / 2 ** 30)} GiB`)
+    const gpus = cuda.devices.map(
+      ({ name, totalBytes }) => `${name}, ${Math.round(totalBytes / 2 ** 30)} GiB`,
+    )
     return {
       on: gpus.length > 0 ? gpus.join('; ') : `no GPU that the CUDA driver knows: ${cuda.reason}`,
       standIn: false,

@@ -6,12 +6,20 @@ import { largestDifference } from '../largest-difference.ts'
 import { median } from '../../statistics.ts'
 
 const { kind, path, input: name, rowDims, images, library, seconds } = input<GpuInput>()
-const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1, ...(library === undefined ? {} : { providers: { webgpu: { library } } }) })
+const engine = new InferenceEngine({
+  executor: 'native',
+  cpuWorkers: 1,
+  ...(library === undefined ? {} : { providers: { webgpu: { library } } }),
+})
 
 /** Photographs where the model takes them, else numbers of every size. */
 async function requests(): Promise<Record<string, Tensor>[]> {
-  const numbers = (seed: number) => Float32Array.from({ length: rowDims.reduce((a, b) => a * b, 1) }, (_, index) => Math.sin(seed + index))
-  const tensors = images.length > 0 ? images.map((image) => decodeImage(image, { width: 224, height: 224, channels: 'bgr' })) : [1, 2, 3].map((seed) => new Tensor('float32', numbers(seed), [1, ...rowDims]))
+  const numbers = (seed: number) =>
+    Float32Array.from({ length: rowDims.reduce((a, b) => a * b, 1) }, (_, index) => Math.sin(seed + index))
+  const tensors =
+    images.length > 0
+      ? images.map((image) => decodeImage(image, { width: 224, height: 224, channels: 'bgr' }))
+      : [1, 2, 3].map((seed) => new Tensor('float32', numbers(seed), [1, ...rowDims]))
   return (await Promise.all(tensors)).map((tensor) => ({ [name]: tensor }))
 }
 
@@ -19,7 +27,9 @@ const load = (kind: InstanceKind) => engine.load(kind, { path, instanceGroup: [{
 
 async function answers(model: Model<any>, feeds: readonly Record<string, Tensor>[]): Promise<number[][]> {
   const outputs = await Promise.all(feeds.map((each) => model.infer(each)))
-  return outputs.map((each) => Object.values(each as Outputs).flatMap(({ data }) => Array.from(data as Float32Array)))
+  return outputs.map((each) =>
+    Object.values(each as Outputs).flatMap(({ data }) => Array.from(data as Float32Array)),
+  )
 }
 
 async function requestMs(model: Model<any>, feeds: Record<string, Tensor>): Promise<number> {
@@ -38,7 +48,8 @@ async function compare(): Promise<GpuFound> {
   const cpu = await load('cpu')
   const gpu = await load(kind)
   const plugin = engine.capabilities().providers.find(({ source }) => source === 'plugin')
-  if (plugin?.available === false) return { ran: null, code: 'ZEROHOP_PROVIDER_FALLBACK', reason: plugin.reason }
+  if (plugin?.available === false)
+    return { ran: null, code: 'ZEROHOP_PROVIDER_FALLBACK', reason: plugin.reason }
   const [expected, found] = [await answers(cpu, feeds), await answers(gpu, feeds)]
   const ran: GpuRan = {
     difference: Math.max(...found.map((each, index) => largestDifference(each, expected[index]!))),
@@ -49,6 +60,10 @@ async function compare(): Promise<GpuFound> {
   return { ran }
 }
 
-const found = await compare().catch((error: Error & { code?: string }): GpuFound => ({ ran: null, code: error.code ?? error.name, reason: error.message }))
+const found = await compare().catch((error: Error & { code?: string }): GpuFound => ({
+  ran: null,
+  code: error.code ?? error.name,
+  reason: error.message,
+}))
 await engine.close()
 answer(found)

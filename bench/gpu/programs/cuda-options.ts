@@ -5,7 +5,9 @@ import type { CudaQuestion } from '../cuda-question.ts'
 const { entry, path, input: name, dims, attempts } = input<CudaQuestion>()
 const { InferenceEngine, Tensor } = (await import(entry)) as typeof Zerohop
 const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1 })
-const feeds = { [name]: new Tensor('float32', new Float32Array(dims.reduce((a, b) => a * b, 1)).fill(1), dims) }
+const feeds = {
+  [name]: new Tensor('float32', new Float32Array(dims.reduce((a, b) => a * b, 1)).fill(1), dims),
+}
 
 const found: Record<string, string | null> = {}
 for (const [attempt, options] of Object.entries(attempts)) {

@@ -5,7 +5,11 @@ import { answer, input } from '../../child.ts'
 
 const { path, device } = input<{ path: string; device: number }>()
 const engine = new InferenceEngine({ cpuWorkers: 1 })
-await engine.load('placed', { path, instanceGroup: [{ kind: 'cuda', gpus: [device] }], executionProviders: ['cpu'] })
+await engine.load('placed', {
+  path,
+  instanceGroup: [{ kind: 'cuda', gpus: [device] }],
+  executionProviders: ['cpu'],
+})
 const { pinnedBytes } = loadBinding().binding!.stats()
 await engine.close()
 answer(pinnedBytes)

@@ -12,8 +12,23 @@ export const fastApi: HttpPeer = {
   setUp: setUpPython('fastapi', 'fastapi', 'uvicorn', 'uvloop', 'httptools', 'orjson', 'onnxruntime'),
   settings: () => ({ workers: cores, intraOpNumThreads: 1 }),
   server(workload, [port]) {
-    const options = ['--host', '127.0.0.1', '--port', String(port), '--workers', String(cores), '--loop', 'uvloop', '--http', 'httptools']
-    return python('fastapi', ['-m', 'uvicorn', 'app:app', ...options, '--no-access-log', '--log-level', 'error'], settingsVariable(workload, fastApi.settings(workload)))
+    const options = [
+      '--host',
+      '127.0.0.1',
+      '--port',
+      String(port),
+      '--workers',
+      String(cores),
+      '--loop',
+      'uvloop',
+      '--http',
+      'httptools',
+    ]
+    return python(
+      'fastapi',
+      ['-m', 'uvicorn', 'app:app', ...options, '--no-access-log', '--log-level', 'error'],
+      settingsVariable(workload, fastApi.settings(workload)),
+    )
   },
   ...jsonOrBytes('/json', '/bytes'),
 }

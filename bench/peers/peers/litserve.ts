@@ -19,6 +19,11 @@ export const litServe: HttpPeer = {
     maxBatchSize: workload.maxBatchSize,
     batchTimeoutSeconds: 0.001,
   }),
-  server: (workload, [port]) => python('litserve', [source('litserve/server.py'), String(port)], settingsVariable(workload, litServe.settings(workload))),
+  server: (workload, [port]) =>
+    python(
+      'litserve',
+      [source('litserve/server.py'), String(port)],
+      settingsVariable(workload, litServe.settings(workload)),
+    ),
   ...jsonOrForm('/predict', '/predict'),
 }

@@ -24,7 +24,10 @@ export const isSmall = ({ name }: Workload): boolean => name.startsWith('mlp')
 /** Runs of the MLP are too short to be shared among threads; those of images have all cores. */
 export const threadsOf = (workload: Workload): number => (isSmall(workload) ? 1 : cores)
 
-export function inProcess(name: string, { describe, settingsOf, setUp, lowPrecision }: NodePeer): InProcessPeer {
+export function inProcess(
+  name: string,
+  { describe, settingsOf, setUp, lowPrecision }: NodePeer,
+): InProcessPeer {
   return {
     kind: 'in process',
     name,
@@ -37,28 +40,55 @@ export function inProcess(name: string, { describe, settingsOf, setUp, lowPrecis
   }
 }
 
-export function behindFastify(name: string, { describe, settingsOf, setUp, lowPrecision }: NodePeer): HttpPeer {
+export function behindFastify(
+  name: string,
+  { describe, settingsOf, setUp, lowPrecision }: NodePeer,
+): HttpPeer {
   return {
     kind: 'http',
     name,
     describe,
-    setUp: async (options) => ({ ...packageVersions('fastify'), ...(await setUp?.(options) ?? ownVersions()) }),
+    setUp: async (options) => ({
+      ...packageVersions('fastify'),
+      ...((await setUp?.(options)) ?? ownVersions()),
+    }),
     settings: (workload) => ({ ...settingsOf(workload) }),
     server({ name, model, jpeg, maxBatchSize, files, ...rest }, [port]) {
       const workload = { name, model, jpeg, maxBatchSize, files }
-      return program('server.ts', [JSON.stringify({ workload, settings: settingsOf({ name, model, jpeg, maxBatchSize, files, ...rest }), port })])
+      return program('server.ts', [
+        JSON.stringify({
+          workload,
+          settings: settingsOf({ name, model, jpeg, maxBatchSize, files, ...rest }),
+          port,
+        }),
+      ])
     },
     request: ({ json, jpeg }, body) =>
       json
-        ? { path: '/json', headers: { 'content-type': 'application/json' }, body: Buffer.from(JSON.stringify({ input: Array.from(floatsOf(body)) })) }
-        : { path: '/binary', headers: { 'content-type': jpeg ? 'image/jpeg' : 'application/octet-stream' }, body },
-    answer: ({ json }, { body }) => (json ? Float32Array.from((JSON.parse(body.toString()) as { output: number[] }).output) : floatsOf(body)),
+        ? {
+            path: '/json',
+            headers: { 'content-type': 'application/json' },
+            body: Buffer.from(JSON.stringify({ input: Array.from(floatsOf(body)) })),
+          }
+        : {
+            path: '/binary',
+            headers: { 'content-type': jpeg ? 'image/jpeg' : 'application/octet-stream' },
+            body,
+          },
+    answer: ({ json }, { body }) =>
+      json ? Float32Array.from((JSON.parse(body.toString()) as { output: number[] }).output) : floatsOf(body),
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
   }
 }
 
 /** What a measurement depends on is no earlier one, as in the other benchmarks; but what tsx has compiled stays with the user. */
-const environment = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', NODE_ENV: 'production', HOME: homedir(), TMPDIR: tmpdir() }
+const environment = {
+  ZEROHOP_CACHE: 'off',
+  ZEROHOP_VERIFY: 'none',
+  NODE_ENV: 'production',
+  HOME: homedir(),
+  TMPDIR: tmpdir(),
+}
 
 function program(file: string, args: readonly string[]): Command {
   const path = fileURLToPath(new URL(`../servers/node/${file}`, import.meta.url))
@@ -72,5 +102,7 @@ export function ownVersions(): Versions {
 
 export function packageVersions(...names: string[]): Versions {
   const require = createRequire(import.meta.url)
-  return Object.fromEntries(names.map((name) => [name, (require(`${name}/package.json`) as { version: string }).version]))
+  return Object.fromEntries(
+    names.map((name) => [name, (require(`${name}/package.json`) as { version: string }).version]),
+  )
 }

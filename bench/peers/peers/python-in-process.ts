@@ -25,7 +25,12 @@ export const pythonOnnxRuntime: InProcessPeer = {
 }
 
 /** As many streams as OpenVINO chooses for throughput; images one by one, as its guide advises for streams, and the MLP in batches. */
-function openVino(name: string, describe: string, config: Readonly<Record<string, string>>, lowPrecision: boolean): InProcessPeer {
+function openVino(
+  name: string,
+  describe: string,
+  config: Readonly<Record<string, string>>,
+  lowPrecision: boolean,
+): InProcessPeer {
   return {
     kind: 'in process',
     name,
@@ -33,10 +38,24 @@ function openVino(name: string, describe: string, config: Readonly<Record<string
     lowPrecision,
     lacks: noForm,
     setUp: setUpPython('openvino', 'openvino', 'numpy'),
-    settings: (workload) => ({ threads: cores, maxBatchSize: isSmall(workload) ? workload.maxBatchSize : 1, config }),
+    settings: (workload) => ({
+      threads: cores,
+      maxBatchSize: isSmall(workload) ? workload.maxBatchSize : 1,
+      config,
+    }),
     program: () => python('openvino', [source('openvino/loop.py')]),
   }
 }
 
-export const openVinoFloat32 = openVino('openvino-float32', "OpenVINO's AsyncInferQueue in float32, in Python", { INFERENCE_PRECISION_HINT: 'f32' }, false)
-export const openVinoDefault = openVino('openvino', "OpenVINO's AsyncInferQueue in the precision that it chooses, in Python", {}, true)
+export const openVinoFloat32 = openVino(
+  'openvino-float32',
+  "OpenVINO's AsyncInferQueue in float32, in Python",
+  { INFERENCE_PRECISION_HINT: 'f32' },
+  false,
+)
+export const openVinoDefault = openVino(
+  'openvino',
+  "OpenVINO's AsyncInferQueue in the precision that it chooses, in Python",
+  {},
+  true,
+)

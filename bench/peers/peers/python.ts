@@ -9,21 +9,35 @@ import type { Workload } from '../workload.ts'
 
 export const pythonOf = (peer: string): string => join(cache, peer, 'venv/bin/python')
 
-export const noForm: NonNullable<InProcessPeer['lacks']> = (workload) => (workload === 'mlp-binary' ? 'in process there is no form' : null)
+export const noForm: NonNullable<InProcessPeer['lacks']> = (workload) =>
+  workload === 'mlp-binary' ? 'in process there is no form' : null
 
 /** Sets up what the peer's requirements pin, and names the packages that matter. */
-export const setUpPython = (peer: string, ...packages: string[]) => async () => {
-  await pythonEnvironment(peer)
-  return pinnedVersions(peer, packages)
-}
+export const setUpPython =
+  (peer: string, ...packages: string[]) =>
+  async () => {
+    await pythonEnvironment(peer)
+    return pinnedVersions(peer, packages)
+  }
 
 /** A program of a peer, run by its own Python. */
-export function python(peer: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Command {
-  return { file: pythonOf(peer), args, env: { PYTHONPATH: `${source('python')}:${source(peer)}`, PYTHONDONTWRITEBYTECODE: '1', ...env } }
+export function python(
+  peer: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Command {
+  return {
+    file: pythonOf(peer),
+    args,
+    env: { PYTHONPATH: `${source('python')}:${source(peer)}`, PYTHONDONTWRITEBYTECODE: '1', ...env },
+  }
 }
 
 /** What servers in Python are told, by an environment variable that their workers have as well. */
-export function settingsVariable({ name, model, jpeg, json, maxBatchSize }: Workload, settings: object): Readonly<Record<string, string>> {
+export function settingsVariable(
+  { name, model, jpeg, json, maxBatchSize }: Workload,
+  settings: object,
+): Readonly<Record<string, string>> {
   return { PEER_SETTINGS: JSON.stringify({ workload: { name, model, jpeg, json, maxBatchSize }, settings }) }
 }
 
@@ -35,9 +49,14 @@ const binary = 'application/octet-stream'
 export const jsonOrBytes = (jsonPath: string, bytesPath: string): Forms => ({
   request: ({ json, jpeg }, body) =>
     json
-      ? { path: jsonPath, headers: { 'content-type': 'application/json' }, body: Buffer.from(JSON.stringify({ input: Array.from(floatsOf(body)) })) }
+      ? {
+          path: jsonPath,
+          headers: { 'content-type': 'application/json' },
+          body: Buffer.from(JSON.stringify({ input: Array.from(floatsOf(body)) })),
+        }
       : { path: bytesPath, headers: { 'content-type': jpeg ? 'image/jpeg' : binary }, body },
-  answer: ({ json }, { body }) => (json ? Float32Array.from((JSON.parse(body.toString()) as { output: number[] }).output) : floatsOf(body)),
+  answer: ({ json }, { body }) =>
+    json ? Float32Array.from((JSON.parse(body.toString()) as { output: number[] }).output) : floatsOf(body),
 })
 
 /** JSON of a row, or its bytes as a file of a form, for those that take no bytes as they are. */

@@ -16,6 +16,11 @@ export const pyTriton: HttpPeer = {
     maxBatchSize: workload.maxBatchSize,
     maxQueueDelayMicroseconds: 0,
   }),
-  server: (workload, ports) => python('pytriton', [source('pytriton/server.py'), ...ports.slice(0, 3).map(String)], settingsVariable(workload, pyTriton.settings(workload))),
+  server: (workload, ports) =>
+    python(
+      'pytriton',
+      [source('pytriton/server.py'), ...ports.slice(0, 3).map(String)],
+      settingsVariable(workload, pyTriton.settings(workload)),
+    ),
   ...kserve,
 }

@@ -13,7 +13,13 @@ import { jsonOrBytes, python, pythonOf, settingsVariable } from './python.ts'
 const torch = 'python3-torch'
 
 /** Where Debian's packages have what is loaded. */
-const libraries = ['usr/lib/x86_64-linux-gnu', 'usr/lib', 'lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu/blas', 'usr/lib/x86_64-linux-gnu/lapack']
+const libraries = [
+  'usr/lib/x86_64-linux-gnu',
+  'usr/lib',
+  'lib/x86_64-linux-gnu',
+  'usr/lib/x86_64-linux-gnu/blas',
+  'usr/lib/x86_64-linux-gnu/lapack',
+]
 
 const debian = (): string => cacheFolder('torchserve', 'debian')
 
@@ -23,10 +29,32 @@ async function setUp(): Promise<Versions> {
   if (major < 11) throw new PeerMissing(`Java 11 or newer is needed, not ${java.split('\n')[0]}`)
   await pythonEnvironment('torchserve')
   await debianPackages(torch, debian())
-  const version = await step(pythonOf('torchserve'), ['-c', 'import torch; print(torch.__version__)'], undefined, environment())
-  const archiver = [join(cacheFolder('torchserve'), 'venv/bin/torch-model-archiver'), '--model-name', 'peer', '--version', '1.0']
-  await step(pythonOf('torchserve'), [...archiver, '--handler', source('torchserve/handler.py'), '--export-path', cacheFolder('torchserve', 'models'), '--force'])
-  return { ...pinnedVersions('torchserve', ['torchserve', 'onnxruntime']), torch: version, java: String(major) }
+  const version = await step(
+    pythonOf('torchserve'),
+    ['-c', 'import torch; print(torch.__version__)'],
+    undefined,
+    environment(),
+  )
+  const archiver = [
+    join(cacheFolder('torchserve'), 'venv/bin/torch-model-archiver'),
+    '--model-name',
+    'peer',
+    '--version',
+    '1.0',
+  ]
+  await step(pythonOf('torchserve'), [
+    ...archiver,
+    '--handler',
+    source('torchserve/handler.py'),
+    '--export-path',
+    cacheFolder('torchserve', 'models'),
+    '--force',
+  ])
+  return {
+    ...pinnedVersions('torchserve', ['torchserve', 'onnxruntime']),
+    torch: version,
+    java: String(major),
+  }
 }
 
 function environment(): Record<string, string> {
@@ -39,9 +67,19 @@ function environment(): Record<string, string> {
 /** https://pytorch.org/serve/configuration.html; does not batch without a delay, and its queue of 100 would refuse callers. */
 function properties(workload: Workload, ports: readonly number[]): string {
   const { workers, maxBatchSize, maxBatchDelayMs } = settings(workload)
-  const model = { defaultVersion: true, marName: 'peer.mar', minWorkers: workers, maxWorkers: workers, batchSize: maxBatchSize, maxBatchDelay: maxBatchDelayMs, responseTimeout: 600 }
+  const model = {
+    defaultVersion: true,
+    marName: 'peer.mar',
+    minWorkers: workers,
+    maxWorkers: workers,
+    batchSize: maxBatchSize,
+    maxBatchDelay: maxBatchDelayMs,
+    responseTimeout: 600,
+  }
   return [
-    ...['inference', 'management', 'metrics'].map((name, index) => `${name}_address=http://127.0.0.1:${ports[index]}`),
+    ...['inference', 'management', 'metrics'].map(
+      (name, index) => `${name}_address=http://127.0.0.1:${ports[index]}`,
+    ),
     `grpc_inference_port=${ports[3]}`,
     `grpc_management_port=${ports[4]}`,
     'job_queue_size=2000',
@@ -71,8 +109,21 @@ export const torchServe: HttpPeer = {
   readyPath: '/ping',
   server(workload, ports, folder) {
     writeFileSync(join(folder, 'config.properties'), properties(workload, ports))
-    const start = [join(cacheFolder('torchserve'), 'venv/bin/torchserve'), '--start', '--foreground', '--ncs', '--model-store', cacheFolder('torchserve', 'models')]
-    const command = python('torchserve', [...start, '--ts-config', join(folder, 'config.properties'), '--log-config', source('torchserve/log4j2.xml')])
+    const start = [
+      join(cacheFolder('torchserve'), 'venv/bin/torchserve'),
+      '--start',
+      '--foreground',
+      '--ncs',
+      '--model-store',
+      cacheFolder('torchserve', 'models'),
+    ]
+    const command = python('torchserve', [
+      ...start,
+      '--ts-config',
+      join(folder, 'config.properties'),
+      '--log-config',
+      source('torchserve/log4j2.xml'),
+    ])
     const python3 = join(cacheFolder('torchserve'), 'venv/bin')
     return {
       ...command,

@@ -19,11 +19,25 @@ function modelFolder({ name, model }: Workload): string {
 
 /** Its pipelines know none of these models; what it can do with any is to open it and run rows, on the callers' thread, without joining requests. */
 export const transformersJs = inProcess('transformers-js', {
-  describe: 'transformers.js, a model of its own in the callers\' process',
-  settingsOf: (workload) => ({ side: 'transformers-js', intraOpNumThreads: threadsOf(workload), maxBatchSize: 1, packages: folder(), models: modelFolder(workload) }),
+  describe: "transformers.js, a model of its own in the callers' process",
+  settingsOf: (workload) => ({
+    side: 'transformers-js',
+    intraOpNumThreads: threadsOf(workload),
+    maxBatchSize: 1,
+    packages: folder(),
+    models: modelFolder(workload),
+  }),
   async setUp() {
     const packages = await npmEnvironment('transformers-js')
-    const version = (name: string): string => (JSON.parse(readFileSync(join(packages, 'node_modules', name, 'package.json'), 'utf8')) as { version: string }).version
-    return { '@huggingface/transformers': version('@huggingface/transformers'), 'onnxruntime-node': version('onnxruntime-node') }
+    const version = (name: string): string =>
+      (
+        JSON.parse(readFileSync(join(packages, 'node_modules', name, 'package.json'), 'utf8')) as {
+          version: string
+        }
+      ).version
+    return {
+      '@huggingface/transformers': version('@huggingface/transformers'),
+      'onnxruntime-node': version('onnxruntime-node'),
+    }
   },
 })

@@ -5,7 +5,14 @@ import { step } from '../environments.ts'
 import { cacheFolder, source } from '../folders.ts'
 import { PeerMissing, type InProcessPeer, type PeerOptions, type Versions } from '../peer.ts'
 import { noForm } from './python.ts'
-import { noJpeg, setUpTriton, tritonBackends, tritonOfWheel, tritonRepository, tritonSettings } from './triton.ts'
+import {
+  noJpeg,
+  setUpTriton,
+  tritonBackends,
+  tritonOfWheel,
+  tritonRepository,
+  tritonSettings,
+} from './triton.ts'
 
 const program = source('triton/in-process.cc')
 const headers = ['arrivals.h', 'measurement.h'].map((name) => source(`../client/${name}`))
@@ -19,13 +26,30 @@ function built(): string {
 async function setUp(options: PeerOptions): Promise<Versions> {
   const versions = await setUpTriton(options)
   const include = join(tritonBackends(), 'include')
-  if (!existsSync(join(include, 'triton/core/tritonserver.h'))) throw new PeerMissing(`the headers of its C API are missing: ${include}/triton/core/tritonserver.h`)
+  if (!existsSync(join(include, 'triton/core/tritonserver.h')))
+    throw new PeerMissing(`the headers of its C API are missing: ${include}/triton/core/tritonserver.h`)
   if (existsSync(built())) return versions
   const { library } = tritonOfWheel()
   const unfinished = `${built()}.${process.pid}.tmp`
   // The libraries that its own needs lie beside it.
-  const link = [library, `-Wl,-rpath,${dirname(library)}`, `-Wl,-rpath-link,${dirname(library)}`, '-Wl,--disable-new-dtags', '-Wl,--allow-shlib-undefined', '-pthread']
-  await step(process.env['CXX'] ?? 'c++', ['-std=c++20', '-O2', '-Wall', `-I${include}`, '-o', unfinished, program, ...link])
+  const link = [
+    library,
+    `-Wl,-rpath,${dirname(library)}`,
+    `-Wl,-rpath-link,${dirname(library)}`,
+    '-Wl,--disable-new-dtags',
+    '-Wl,--allow-shlib-undefined',
+    '-pthread',
+  ]
+  await step(process.env['CXX'] ?? 'c++', [
+    '-std=c++20',
+    '-O2',
+    '-Wall',
+    `-I${include}`,
+    '-o',
+    unfinished,
+    program,
+    ...link,
+  ])
   renameSync(unfinished, built())
   return versions
 }
@@ -34,13 +58,27 @@ async function setUp(options: PeerOptions): Promise<Versions> {
 export const tritonInProcess: InProcessPeer = {
   kind: 'in process',
   name: 'triton-in-process',
-  describe: "Triton in its callers' process by its C API, in C++, where its back end is given by --triton-backends",
+  describe:
+    "Triton in its callers' process by its C API, in C++, where its back end is given by --triton-backends",
   setUp,
   lacks: (workload) => noForm(workload) ?? noJpeg(workload),
   settings: tritonSettings,
   program(workload, levels) {
     const { input, output, rowDims } = workload.model
-    const loads = levels.map(({ callers = 0, warmupSeconds, warmupRequests, seconds, arrivals = '' }) => [callers, warmupSeconds, warmupRequests, seconds, arrivals].join(':'))
-    return { file: built(), args: [tritonRepository(workload), tritonBackends(), input, output, rowDims.join(), workload.files.join(), loads.join()] }
+    const loads = levels.map(({ callers = 0, warmupSeconds, warmupRequests, seconds, arrivals = '' }) =>
+      [callers, warmupSeconds, warmupRequests, seconds, arrivals].join(':'),
+    )
+    return {
+      file: built(),
+      args: [
+        tritonRepository(workload),
+        tritonBackends(),
+        input,
+        output,
+        rowDims.join(),
+        workload.files.join(),
+        loads.join(),
+      ],
+    }
   },
 }

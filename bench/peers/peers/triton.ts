@@ -14,7 +14,10 @@ export function tritonOfWheel(): { server: string; library: string } {
   const packages = join(lib, readdirSync(lib)[0]!, 'site-packages')
   const libraries = join(packages, 'nvidia_pytriton.libs')
   const library = readdirSync(libraries).find((name) => name.startsWith('libtritonserver'))!
-  return { server: join(packages, 'pytriton/tritonserver/bin/tritonserver'), library: join(libraries, library) }
+  return {
+    server: join(packages, 'pytriton/tritonserver/bin/tritonserver'),
+    library: join(libraries, library),
+  }
 }
 
 let backends = ''
@@ -23,9 +26,11 @@ export const tritonBackends = (): string => backends
 
 export async function setUpTriton({ tritonBackends: folder }: PeerOptions): Promise<Versions> {
   const versions = await setUpPython('pytriton', 'nvidia-pytriton', 'onnxruntime')()
-  const how = "Triton's ONNX Runtime back end is in no registry: build it with bench/peers/servers/triton/build-backend.sh, and name the folder by --triton-backends"
+  const how =
+    "Triton's ONNX Runtime back end is in no registry: build it with bench/peers/servers/triton/build-backend.sh, and name the folder by --triton-backends"
   if (folder === undefined) throw new PeerMissing(how)
-  if (!existsSync(join(folder, 'onnxruntime/libtriton_onnxruntime.so'))) throw new PeerMissing(`${how} (there is no onnxruntime/libtriton_onnxruntime.so in that)`)
+  if (!existsSync(join(folder, 'onnxruntime/libtriton_onnxruntime.so')))
+    throw new PeerMissing(`${how} (there is no onnxruntime/libtriton_onnxruntime.so in that)`)
   backends = folder
   return { ...versions, triton: '24.10' }
 }
@@ -60,20 +65,27 @@ export function tritonRepository(workload: Workload): string {
 }
 
 export const noJpeg: NonNullable<HttpPeer['lacks']> = (workload) =>
-  workload === 'squeezenet' ? "its ONNX Runtime back end decodes no JPEG; with its Python back end, which does, it is PyTriton's row" : null
+  workload === 'squeezenet'
+    ? "its ONNX Runtime back end decodes no JPEG; with its Python back end, which does, it is PyTriton's row"
+    : null
 
 export const tritonHttp: HttpPeer = {
   kind: 'http',
   name: 'triton',
-  describe: "Triton with its ONNX Runtime back end, where that is given by --triton-backends",
+  describe: 'Triton with its ONNX Runtime back end, where that is given by --triton-backends',
   setUp: setUpTriton,
   lacks: noJpeg,
   settings: tritonSettings,
   server: (workload, [port]) => ({
     file: tritonOfWheel().server,
     args: [
-      `--model-repository=${tritonRepository(workload)}`, `--backend-directory=${tritonBackends()}`, '--http-address=127.0.0.1', `--http-port=${port}`,
-      '--allow-grpc=false', '--allow-metrics=false', '--log-info=false',
+      `--model-repository=${tritonRepository(workload)}`,
+      `--backend-directory=${tritonBackends()}`,
+      '--http-address=127.0.0.1',
+      `--http-port=${port}`,
+      '--allow-grpc=false',
+      '--allow-metrics=false',
+      '--log-info=false',
     ],
   }),
   ...kserve,

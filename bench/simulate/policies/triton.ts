@@ -147,7 +147,8 @@ export class TritonQueue extends SimulatedQueue {
     }
     if (delayExceeded || delayMs === 0) return { move: requests, waitMs: 0 }
     this.#nextPreferred = this.#preferredAbove(inPayload + rows) - inPayload
-    if (!this.#saturated && inPayload > 0 && !this.#preferred.has(inPayload)) return { move: requests, waitMs: 0 }
+    if (!this.#saturated && inPayload > 0 && !this.#preferred.has(inPayload))
+      return { move: requests, waitMs: 0 }
     return { move: 0, waitMs: exceededAtMs - nowMs }
   }
 

@@ -45,7 +45,10 @@ async function classify(file) {
   try {
     const response = await fetch('/api/classify', { method: 'POST', body: file })
     const isJson = response.headers.get('content-type') === 'application/json'
-    return { picture, ...(isJson ? await response.json() : { error: `It could not be classified (${response.status}).` }) }
+    return {
+      picture,
+      ...(isJson ? await response.json() : { error: `It could not be classified (${response.status}).` }),
+    }
   } catch (error) {
     return { picture, error: error.message }
   }

@@ -14,7 +14,9 @@ let added = 0
 function add(files) {
   for (const file of files) {
     const item = template.content.firstElementChild.cloneNode(true)
-    const [image, name, state, cancel] = ['img', 'h2', '.state', 'button'].map((selector) => item.querySelector(selector))
+    const [image, name, state, cancel] = ['img', 'h2', '.state', 'button'].map((selector) =>
+      item.querySelector(selector),
+    )
     const picture = { file, item, state, cancelled: new AbortController() }
     image.src = URL.createObjectURL(file)
     image.addEventListener('load', () => URL.revokeObjectURL(image.src))
@@ -49,7 +51,8 @@ async function classify({ file, item, state, cancelled: { signal } }) {
   const begun = performance.now()
   try {
     signal.throwIfAborted()
-    if (file.size > Number(drop.dataset.maxBytes)) throw new Error(`larger than ${Math.round(Number(drop.dataset.maxBytes) / 2 ** 20)} MiB`)
+    if (file.size > Number(drop.dataset.maxBytes))
+      throw new Error(`larger than ${Math.round(Number(drop.dataset.maxBytes) / 2 ** 20)} MiB`)
     state.textContent = 'is classified'
     const { classes } = await send(file, signal, (text) => (state.textContent = text))
     item.querySelector('.classes').replaceChildren(...classes.map(rowOf))
@@ -66,7 +69,12 @@ async function classify({ file, item, state, cancelled: { signal } }) {
 async function send(file, signal, tell) {
   for (let tries = 1; ; tries++) {
     signal.throwIfAborted()
-    const response = await fetch('classify', { method: 'POST', body: file, headers: { 'content-type': file.type || 'application/octet-stream' }, signal })
+    const response = await fetch('classify', {
+      method: 'POST',
+      body: file,
+      headers: { 'content-type': file.type || 'application/octet-stream' },
+      signal,
+    })
     const answer = await response.json().catch(() => ({ error: `it was answered with ${response.status}` })) // of a proxy, say
     if (response.ok) return answer
     const after = response.headers.get('retry-after')

@@ -67,21 +67,44 @@ export class BindingExecutor implements ThreadExecutor {
     return { setup, transferList: [this.workerPort] }
   }
 
-  async open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
+  async open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
     const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, model, options }))
     if (answer.type === 'refused') throw new Error(answer.message)
     const { inputs, outputs } = answer as Extract<FromWorker, { type: 'opened' }>
     return { inputs, outputs, carrier: bindingCarrier }
   }
 
-  async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
-    const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds, wantsOutputs }))
+  async runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun> {
+    const answer = await this.#ask((questionId) => ({
+      type: 'runSample',
+      questionId,
+      sessionId,
+      feeds,
+      wantsOutputs,
+    }))
     if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
     return answer as Extract<FromWorker, { type: 'ranSample' }>
   }
 
-  async prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
-    const answer = await this.#ask((questionId) => ({ type: 'prove', questionId, model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }))
+  async prove(
+    model: string | SharedArrayBuffer,
+    questions: readonly RowQuestion[],
+  ): Promise<readonly RowProof[]> {
+    const answer = await this.#ask((questionId) => ({
+      type: 'prove',
+      questionId,
+      model,
+      bytesId: typeof model === 'string' ? 0 : bytesId(model),
+      questions,
+    }))
     if (answer.type === 'refused') throw new Error(answer.message)
     return (answer as Extract<FromWorker, { type: 'proved' }>).proofs
   }
@@ -123,7 +146,11 @@ export class BindingExecutor implements ThreadExecutor {
 
   drainCompletions(): void {
     const times = this.#times
-    for (let slotId = this.control.takeCompletion(times); slotId !== -1; slotId = this.control.takeCompletion(times)) {
+    for (
+      let slotId = this.control.takeCompletion(times);
+      slotId !== -1;
+      slotId = this.control.takeCompletion(times)
+    ) {
       this.finished(slotId, times, null, null)
     }
   }
@@ -150,7 +177,13 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   /** A batch is done. */
-  protected finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): void {
+  protected finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null = null,
+  ): void {
     this.events.finished(slotId, times, error, mailed, failures)
   }
 
@@ -178,7 +211,8 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   #receive(message: FromWorker): void {
-    if (message.type === 'done') return this.finished(message.slotId, message.times, message.error, message.outputs, message.failures)
+    if (message.type === 'done')
+      return this.finished(message.slotId, message.times, message.error, message.outputs, message.failures)
     const question = this.#questions.get(message.questionId)
     this.#questions.delete(message.questionId)
     question?.resolve(message)

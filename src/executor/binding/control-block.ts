@@ -78,7 +78,8 @@ export class ControlBlock {
   takeBack(slotId: number): boolean {
     for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (this.#words[at + cellWord.slotId] !== slotId) continue
-      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.empty) === cellState.ready) return true
+      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.empty) === cellState.ready)
+        return true
     }
     return false
   }
@@ -159,7 +160,8 @@ export class ControlBlock {
     for (;;) {
       const at = this.#firstReady()
       if (at === -1) return false
-      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.claimed) !== cellState.ready) continue // taken back
+      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.claimed) !== cellState.ready)
+        continue // taken back
       job.cell = at
       job.slotId = this.#words[at + cellWord.slotId]!
       job.layoutIndex = this.#words[at + cellWord.layoutIndex]!
@@ -211,7 +213,11 @@ export class ControlBlock {
     let first = -1
     for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (Atomics.load(this.#words, at) !== cellState.ready) continue
-      if (first === -1 || ((this.#words[at + cellWord.number]! - this.#words[first + cellWord.number]!) | 0) < 0) first = at
+      if (
+        first === -1 ||
+        ((this.#words[at + cellWord.number]! - this.#words[first + cellWord.number]!) | 0) < 0
+      )
+        first = at
     }
     return first
   }

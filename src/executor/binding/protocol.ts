@@ -13,8 +13,20 @@ import type { ProofAnswer, ProofTask } from '../thread-start.ts'
 
 /** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
-  | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: OpenOptions }
-  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedValue | null)[]; wantsOutputs: boolean }
+  | {
+      type: 'open'
+      questionId: number
+      sessionId: number
+      model: string | SharedArrayBuffer
+      options: OpenOptions
+    }
+  | {
+      type: 'runSample'
+      questionId: number
+      sessionId: number
+      feeds: readonly (MailedValue | null)[]
+      wantsOutputs: boolean
+    }
   | ProofTask
   | { type: 'close'; questionId: number; sessionId: number }
   /** `copied`: ONNX Runtime cannot read the buffer itself. */
@@ -37,7 +49,14 @@ export type FromWorker =
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }
   /** A batch that failed, or some of whose outputs travel by message. */
-  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedValue | null | undefined)[]; failures?: RowFailures | null }
+  | {
+      type: 'done'
+      slotId: number
+      times: RunTimestamps
+      error: string | null
+      outputs: (MailedValue | null | undefined)[]
+      failures?: RowFailures | null
+    }
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
 export function clockOffsetMs(): number {

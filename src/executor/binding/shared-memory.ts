@@ -1,6 +1,11 @@
 import type { StagingOptions } from '../../config/engine-options.ts'
 import { InferenceError } from '../../errors.ts'
-import { defaultLimitBytes, largeFrom, type StagingBuffer, type StagingMemory } from '../../memory/staging-pool.ts'
+import {
+  defaultLimitBytes,
+  largeFrom,
+  type StagingBuffer,
+  type StagingMemory,
+} from '../../memory/staging-pool.ts'
 
 /** SharedArrayBuffers of one engine, counted until they are collected: nothing else can free them. */
 export class SharedMemory implements StagingMemory {
@@ -16,10 +21,17 @@ export class SharedMemory implements StagingMemory {
    * @param inUse why it is this memory, where nothing else was asked for.
    * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
    */
-  constructor({ kind: asked = 'auto', limitBytes = defaultLimitBytes }: StagingOptions, accepted: boolean, reason: string, inUse = `the executor 'binding' is in use: ${reason}`) {
+  constructor(
+    { kind: asked = 'auto', limitBytes = defaultLimitBytes }: StagingOptions,
+    accepted: boolean,
+    reason: string,
+    inUse = `the executor 'binding' is in use: ${reason}`,
+  ) {
     const refused = `ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}`
-    if (asked === 'native') throw cannotBeHad(asked, `it takes the native executor, and 'binding' is in use: ${reason}`)
-    if (asked === 'shared' && !accepted) throw cannotBeHad(asked, `${refused}; use 'copied' or the native executor`)
+    if (asked === 'native')
+      throw cannotBeHad(asked, `it takes the native executor, and 'binding' is in use: ${reason}`)
+    if (asked === 'shared' && !accepted)
+      throw cannotBeHad(asked, `${refused}; use 'copied' or the native executor`)
     this.kind = accepted && asked !== 'copied' ? 'shared' : 'copied'
     if (asked === 'auto') this.reason = `${inUse}${accepted ? '' : `; ${refused}`}`
     else this.reason = `asked for with staging.kind '${asked}'`

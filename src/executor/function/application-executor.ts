@@ -9,7 +9,14 @@ import type { RunContext } from '../../function-run/run-context.ts'
 import { callOnSample } from '../../function-run/run-sample.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { MailedValue } from '../../values.ts'
-import type { Executor, ExecutorEvents, OpenedSession, RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
+import type {
+  Executor,
+  ExecutorEvents,
+  OpenedSession,
+  RunTimestamps,
+  SampleRun,
+  SlotLayout,
+} from '../executor.ts'
 
 /** How long batches may be run at a stretch before the event loop gets a turn, in milliseconds. */
 const stretchMs = 0.5
@@ -46,13 +53,21 @@ export class ApplicationExecutor implements Executor {
     this.concurrency = concurrency
   }
 
-  async open(_sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
+  async open(
+    _sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
     const source = options.function!
     this.#function = await OpenFunction.open(model as string, source)
     return { inputs: [...source.inputs], outputs: [...source.outputs], carrier: functionCarrier }
   }
 
-  async runSample(_sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+  async runSample(
+    _sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun> {
     try {
       return (await callOnSample(this.#function!, feeds, wantsOutputs)).run
     } catch (reason) {
@@ -108,7 +123,13 @@ export class ApplicationExecutor implements Executor {
     if (run.context !== null) run.context.isLeft = true
     this.#slots.delete(slotId)
     const times = { ...timesAt(performance.now()), ...(run.ended !== null && { stillRuns: run.ended }) }
-    queueMicrotask(() => this.#report(slotId, run, times, { error: 'it did not end when it had to', sent: null, failures: null }))
+    queueMicrotask(() =>
+      this.#report(slotId, run, times, {
+        error: 'it did not end when it had to',
+        sent: null,
+        failures: null,
+      }),
+    )
     return true
   }
 
@@ -148,10 +169,16 @@ export class ApplicationExecutor implements Executor {
     const run: Run = { context: null, ended: null, scope: asker && { asker, isOver: false } }
     this.#running.set(slotId, run)
     const times = timesAt(0)
-    const begin = () => runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, { nowMs: () => performance.now(), begins: (context) => (run.context = context) })
+    const begin = () =>
+      runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, {
+        nowMs: () => performance.now(),
+        begins: (context) => (run.context = context),
+      })
     // Whoever handed it over may have done so within another run.
-    const outcome = run.scope === undefined && runScope.getStore() === undefined ? begin() : runScope.run(run.scope, begin)
-    if (outcome instanceof Promise) run.ended = outcome.then((settled) => this.#report(slotId, run, times, settled))
+    const outcome =
+      run.scope === undefined && runScope.getStore() === undefined ? begin() : runScope.run(run.scope, begin)
+    if (outcome instanceof Promise)
+      run.ended = outcome.then((settled) => this.#report(slotId, run, times, settled))
     else this.#report(slotId, run, times, outcome)
   }
 

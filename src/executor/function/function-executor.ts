@@ -35,7 +35,10 @@ export class FunctionExecutor extends BindingExecutor {
 
   override setup(): ReturnType<BindingExecutor['setup']> {
     const { setup, transferList } = super.setup()
-    return { setup: { ...setup, kind: 'function', concurrency: this.concurrency } as WorkerSetup, transferList }
+    return {
+      setup: { ...setup, kind: 'function', concurrency: this.concurrency } as WorkerSetup,
+      transferList,
+    }
   }
 
   /** The thread has been started. */
@@ -43,9 +46,17 @@ export class FunctionExecutor extends BindingExecutor {
     this.#end = end
   }
 
-  override async open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
+  override async open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
     const limitMs = this.#function.workers.startTimeoutMs ?? defaultStartTimeoutMs
-    const opened = await this.#within(limitMs, super.open(sessionId, model, options), `its module and setup() took more than ${limitMs} ms (workers.startTimeoutMs)`)
+    const opened = await this.#within(
+      limitMs,
+      super.open(sessionId, model, options),
+      `its module and setup() took more than ${limitMs} ms (workers.startTimeoutMs)`,
+    )
     return { ...opened, carrier: functionCarrier }
   }
 
@@ -84,7 +95,13 @@ export class FunctionExecutor extends BindingExecutor {
     this.#numbers.set(slotId, number)
   }
 
-  protected override finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures?: RowFailures | null): void {
+  protected override finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures?: RowFailures | null,
+  ): void {
     this.#stopped.delete(slotId)
     super.finished(slotId, times, error, mailed, failures)
   }
@@ -92,7 +109,12 @@ export class FunctionExecutor extends BindingExecutor {
   protected override died(): void {
     const nowMs = performance.now()
     for (const slotId of this.#stopped) {
-      super.finished(slotId, { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }, 'its thread was ended, as it did not stop', null)
+      super.finished(
+        slotId,
+        { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs },
+        'its thread was ended, as it did not stop',
+        null,
+      )
     }
     this.#gone = true
     super.died()

@@ -116,7 +116,8 @@ function clockOffsetMs(binding: NativeBinding): number {
     const beforeMs = performance.now()
     const addonMs = binding.nowMs()
     const afterMs = performance.now()
-    if (afterMs - beforeMs < closestMs) [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
+    if (afterMs - beforeMs < closestMs)
+      [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
   }
   return offsetMs
 }

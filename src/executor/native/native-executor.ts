@@ -7,7 +7,17 @@ import { libraryCarrier } from '../../carriers.ts'
 import type { RawValueMetadata } from '../../metadata.ts'
 import type { RowProof, RowQuestion } from '../../row-proof/prove-rows.ts'
 import type { MailedValue } from '../../values.ts'
-import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type OpeningAhead, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
+import {
+  ThreadEndedError,
+  type Arena,
+  type ExecutorEvents,
+  type MailedOutputs,
+  type OpenedSession,
+  type OpeningAhead,
+  type RunTimestamps,
+  type SampleRun,
+  type SlotLayout,
+} from '../executor.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { bytesId } from '../bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
@@ -46,7 +56,11 @@ interface Places {
 const noPlaces: Places = { inputs: null, served: [], count: 0 }
 
 /** Values of the inputs that are served, each at the place of its input. */
-function placed<T, U>(values: readonly T[], places: readonly number[] | null, missing: U): readonly (T | U)[] {
+function placed<T, U>(
+  values: readonly T[],
+  places: readonly number[] | null,
+  missing: U,
+): readonly (T | U)[] {
   if (places === null) return values
   const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
   for (const [index, value] of values.entries()) all[places[index]!] = value
@@ -106,32 +120,72 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
     const loop = { addon: this.#addon, loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
-    const setup = { kind: 'native' as const, port: this.#workerPort, ...loop, onnxruntimeVersion: this.#version }
+    const setup = {
+      kind: 'native' as const,
+      port: this.#workerPort,
+      ...loop,
+      onnxruntimeVersion: this.#version,
+    }
     return { setup, transferList: [this.#workerPort] }
   }
 
-  async open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
+  async open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
     const settings = sessionSettings(options)
     const { details } = await this.#ask(sessionId, (questionId) => {
       const source = typeof model === 'string' ? model : new Uint8Array(model)
-      this.#loop.open(questionId, sessionId, source, typeof model === 'string' ? 0 : bytesId(model), settings, sharable(options))
+      this.#loop.open(
+        questionId,
+        sessionId,
+        source,
+        typeof model === 'string' ? 0 : bytesId(model),
+        settings,
+        sharable(options),
+      )
     })
     if (details?.error != null) throw new Error(details.error)
-    const { inputs: all, neededInputs, outputs, session } = details as unknown as { inputs: RawValueMetadata[]; neededInputs: number; outputs: RawValueMetadata[]; session: number }
+    const {
+      inputs: all,
+      neededInputs,
+      outputs,
+      session,
+    } = details as unknown as {
+      inputs: RawValueMetadata[]
+      neededInputs: number
+      outputs: RawValueMetadata[]
+      session: number
+    }
     const { overridden = [] } = options
-    const places = [...all.keys()].filter((place) => place < neededInputs || overridden.includes(all[place]!.name))
+    const places = [...all.keys()].filter(
+      (place) => place < neededInputs || overridden.includes(all[place]!.name),
+    )
     const inputs = places.map((place) => all[place]!)
-    this.#sessions.set(sessionId, { inputs: places.length > neededInputs ? places : null, served: servedPlaces(inputs, outputs), count: outputs.length })
+    this.#sessions.set(sessionId, {
+      inputs: places.length > neededInputs ? places : null,
+      served: servedPlaces(inputs, outputs),
+      count: outputs.length,
+    })
     return { inputs, outputs, carrier: libraryCarrier, ...(sharable(options) ? { shared: session } : {}) }
   }
 
   openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
-    return sharable(options) ? openAhead(this.#binding, this.#niceIncrement, model, sessionSettings(options)) : null
+    return sharable(options)
+      ? openAhead(this.#binding, this.#niceIncrement, model, sessionSettings(options))
+      : null
   }
 
-  async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+  async runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun> {
     const { inputs, served } = this.#sessions.get(sessionId) ?? noPlaces
-    const { runMs, details } = await this.#ask(sessionId, (questionId) => this.#loop.runSample(questionId, sessionId, placed(feeds, inputs, null), served, wantsOutputs))
+    const { runMs, details } = await this.#ask(sessionId, (questionId) =>
+      this.#loop.runSample(questionId, sessionId, placed(feeds, inputs, null), served, wantsOutputs),
+    )
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
     const given = (details?.outputs ?? []) as MailedValue[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
@@ -140,7 +194,13 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
     return new Promise((resolve, reject) => {
       if (this.#gone) return reject(new ThreadEndedError())
-      const task: ProofTask = { type: 'prove', questionId: ++this.#lastQuestion, model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }
+      const task: ProofTask = {
+        type: 'prove',
+        questionId: ++this.#lastQuestion,
+        model,
+        bytesId: typeof model === 'string' ? 0 : bytesId(model),
+        questions,
+      }
       this.#port.postMessage(task)
       this.#proofs.set(task.questionId, { resolve, reject })
     })
@@ -197,7 +257,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   async shrinkArena(sessionId: number): Promise<void> {
-    const { details } = await this.#ask(sessionId, (questionId) => this.#loop.shrinkArena(questionId, sessionId))
+    const { details } = await this.#ask(sessionId, (questionId) =>
+      this.#loop.shrinkArena(questionId, sessionId),
+    )
     if (details?.error != null) throw new Error(details.error)
   }
 
@@ -242,7 +304,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
-    if (details === null || details.error !== null) return this.#events.finished(slotId, times, details?.error ?? null, null)
+    if (details === null || details.error !== null)
+      return this.#events.finished(slotId, times, details?.error ?? null, null)
     const given = details.outputs as MailedOutputs
     const mailed = this.#placesOf(slotId).served.map((place) => given[place] ?? null)
     this.#events.finished(slotId, times, null, mailed)

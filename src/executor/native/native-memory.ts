@@ -1,6 +1,11 @@
 import type { StagingOptions } from '../../config/engine-options.ts'
 import { plainMemory, type NativeBinding, type NativeLease } from '../../memory/addon.ts'
-import { largeFrom, type LentBytes, type StagingBuffer, type StagingMemory } from '../../memory/staging-pool.ts'
+import {
+  largeFrom,
+  type LentBytes,
+  type StagingBuffer,
+  type StagingMemory,
+} from '../../memory/staging-pool.ts'
 
 /** The addon's memory, whose one pool all engines of the process share; page-locked for instances on CUDA devices. */
 export class NativeMemory implements StagingMemory {
@@ -29,7 +34,11 @@ export class NativeMemory implements StagingMemory {
     return this.#buffer(lease, device, fellBack)
   }
 
-  acquireSpare(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer | null {
+  acquireSpare(
+    byteLength: number,
+    device: number | null,
+    fellBack: (reason: string) => void,
+  ): StagingBuffer | null {
     const { usedBytes, pinnedBytes, limitBytes } = this.#binding.stats()
     const half = limitBytes / 2
     if (usedBytes + byteLength > half) return null
@@ -40,7 +49,11 @@ export class NativeMemory implements StagingMemory {
     return lease === null ? null : this.#buffer(lease, device, fellBack)
   }
 
-  async acquireAhead(byteLength: number, device: number, fellBack: (reason: string) => void): Promise<StagingBuffer | null> {
+  async acquireAhead(
+    byteLength: number,
+    device: number,
+    fellBack: (reason: string) => void,
+  ): Promise<StagingBuffer | null> {
     const lease = await this.#binding.acquireAsync(byteLength, device)
     return lease === null ? null : this.#buffer(lease, device, fellBack)
   }
@@ -74,10 +87,16 @@ export class NativeMemory implements StagingMemory {
     process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_STAGING_LIMIT' })
   }
 
-  #buffer({ id, bytes, kind, pastLimit, reason }: NativeLease, device: number | null, fellBack: (reason: string) => void): StagingBuffer {
+  #buffer(
+    { id, bytes, kind, pastLimit, reason }: NativeLease,
+    device: number | null,
+    fellBack: (reason: string) => void,
+  ): StagingBuffer {
     const byteLength = bytes.byteLength
-    if (pastLimit) fellBack(`${byteLength} bytes of native staging memory exceed the limit; raise staging.limitBytes`)
-    else if (device !== null && kind !== 'pinned') fellBack(`page-locked memory cannot be had: ${reason ?? 'unknown'}`)
+    if (pastLimit)
+      fellBack(`${byteLength} bytes of native staging memory exceed the limit; raise staging.limitBytes`)
+    else if (device !== null && kind !== 'pinned')
+      fellBack(`page-locked memory cannot be had: ${reason ?? 'unknown'}`)
     return {
       kind: kind === 'pinned' ? 'pinned' : 'native',
       bytes,

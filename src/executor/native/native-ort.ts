@@ -5,7 +5,12 @@ import { requireFromPackage } from '../../own-files.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */
 export type NativeOrt =
-  | { readonly binding: NativeBinding; readonly path: string; readonly version: string; readonly reason?: undefined }
+  | {
+      readonly binding: NativeBinding
+      readonly path: string
+      readonly version: string
+      readonly reason?: undefined
+    }
   | { readonly binding: null; readonly version?: undefined; readonly reason: string }
 
 let opened: NativeOrt | undefined
@@ -48,6 +53,7 @@ function libraryPath(): string {
   const folder = join(root, 'bin', 'napi-v6', process.platform, process.arch)
   const wanted = libraryNames[process.platform]
   const name = existsSync(folder) ? readdirSync(folder).find((file) => wanted?.test(file)) : undefined
-  if (name === undefined) throw new Error(`onnxruntime-node has no library for ${process.platform}-${process.arch} in ${folder}`)
+  if (name === undefined)
+    throw new Error(`onnxruntime-node has no library for ${process.platform}-${process.arch} in ${folder}`)
   return join(folder, name)
 }

@@ -11,10 +11,18 @@ interface KnownProvider {
   /** Whether all of its sessions have to be run by one thread. */
   readonly oneThread: boolean
   /** The same options as the provider takes them; throws a TypeError for one that it cannot take. */
-  entries(device: NativeProviderDevice, precision: ComputePrecision | undefined, options: PluginOptions): Record<string, string>
+  entries(
+    device: NativeProviderDevice,
+    precision: ComputePrecision | undefined,
+    options: PluginOptions,
+  ): Record<string, string>
 }
 
-const openVinoPrecisions: Readonly<Record<ComputePrecision, string>> = { float32: 'f32', float16: 'f16', bfloat16: 'bf16' }
+const openVinoPrecisions: Readonly<Record<ComputePrecision, string>> = {
+  float32: 'f32',
+  float16: 'f16',
+  bfloat16: 'bf16',
+}
 
 /** OpenVINO's names of options that its plugin knows by others, and would silently leave out. */
 const openVinoNames: Readonly<Record<string, string>> = {
@@ -30,7 +38,11 @@ const openVino: KnownProvider = {
     const own: Record<string, string> = {}
     if (precision !== undefined) own['INFERENCE_PRECISION_HINT'] = openVinoPrecisions[precision]
     for (const [name, value] of Object.entries(options)) {
-      const property = Object.hasOwn(openVinoNames, name) ? openVinoNames[name]! : /^[A-Z][A-Z0-9_]*$/.test(name) ? name : undefined
+      const property = Object.hasOwn(openVinoNames, name)
+        ? openVinoNames[name]!
+        : /^[A-Z][A-Z0-9_]*$/.test(name)
+          ? name
+          : undefined
       if (property === undefined) entries[name] = text(name, value)
       else own[property] = text(name, value)
     }
@@ -59,7 +71,9 @@ const others: KnownProvider = {
   oneThread: false,
   entries(device, precision, options) {
     if (precision !== undefined) {
-      throw new TypeError(`precision: how ${device.provider} is told is not known here; give the option of its own that says it`)
+      throw new TypeError(
+        `precision: how ${device.provider} is told is not known here; give the option of its own that says it`,
+      )
     }
     return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, text(name, value)]))
   },
@@ -68,7 +82,10 @@ const others: KnownProvider = {
 /** Its sessions share a device, and two threads in it at once end the process. */
 const webGpu: KnownProvider = { ...others, oneThread: true }
 
-const known: Readonly<Record<string, KnownProvider>> = { OpenVINOExecutionProvider: openVino, WebGpuExecutionProvider: webGpu }
+const known: Readonly<Record<string, KnownProvider>> = {
+  OpenVINOExecutionProvider: openVino,
+  WebGpuExecutionProvider: webGpu,
+}
 
 /** What is known of the provider that a device belongs to. */
 export function knownProvider({ provider }: NativeProviderDevice): KnownProvider {
@@ -80,9 +97,15 @@ export function knownProvider({ provider }: NativeProviderDevice): KnownProvider
  * The device that a session is to use: the first that the plugin offers, or number `deviceId` of those of a kind (`cpu`, `gpu`,
  * `npu`, or what a provider calls a combination, such as `auto`). -1 when there is none.
  */
-export function chooseDevice(devices: readonly NativeProviderDevice[], kind: string | undefined, deviceId: number): number {
+export function chooseDevice(
+  devices: readonly NativeProviderDevice[],
+  kind: string | undefined,
+  deviceId: number,
+): number {
   const wanted = kind?.toLowerCase()
-  const places = [...devices.keys()].filter((place) => wanted === undefined || deviceNames(devices[place]!).includes(wanted))
+  const places = [...devices.keys()].filter(
+    (place) => wanted === undefined || deviceNames(devices[place]!).includes(wanted),
+  )
   return places[deviceId] ?? -1
 }
 
@@ -93,6 +116,11 @@ export function deviceNames({ provider, kind }: NativeProviderDevice): string[] 
 }
 
 function text(name: string, value: unknown): string {
-  if (typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) return String(value)
+  if (
+    typeof value === 'string' ||
+    typeof value === 'boolean' ||
+    (typeof value === 'number' && Number.isFinite(value))
+  )
+    return String(value)
   throw new TypeError(`${name}: expected text, a number or a boolean`)
 }

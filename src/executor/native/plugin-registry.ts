@@ -71,5 +71,7 @@ async function tryFile(name: string, file: LibraryFile): Promise<OpenedPlugin> {
   if (trial === undefined) trials.set(key, (trial = tryInChild(name, file.path)))
   const result = await trial
   if ('reason' in result) return refused(result.reason)
-  return result.devices.length === 0 ? refused('it offers no device on this machine') : { devices: result.devices, reason: null, taken: false }
+  return result.devices.length === 0
+    ? refused('it offers no device on this machine')
+    : { devices: result.devices, reason: null, taken: false }
 }

@@ -2,7 +2,10 @@ import { libraryCarrier } from '../../carriers.ts'
 import { servable, type RawValueMetadata } from '../../metadata.ts'
 
 /** Places of the outputs that are served, among all. */
-export function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
+export function servedPlaces(
+  inputs: readonly RawValueMetadata[],
+  outputs: readonly RawValueMetadata[],
+): number[] {
   try {
     const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
     return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))

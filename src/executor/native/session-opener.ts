@@ -48,7 +48,14 @@ class SessionOpener implements LoopOwner {
   open(model: string | SharedArrayBuffer, settings: readonly SessionSetting[]): OpeningAhead {
     const id = ++this.#lastId // of the question, and of the session
     const isPath = typeof model === 'string'
-    this.#loop.open(id, id, isPath ? model : new Uint8Array(model), isPath ? 0 : bytesId(model), settings, true)
+    this.#loop.open(
+      id,
+      id,
+      isPath ? model : new Uint8Array(model),
+      isPath ? 0 : bytesId(model),
+      settings,
+      true,
+    )
     this.#loop.enterPages(0, id) // behind the opening; nobody asks for the answer
     const opened = new Promise<void>((resolve, reject) => this.#openings.set(id, { resolve, reject }))
     let held = true
@@ -83,7 +90,10 @@ class SessionOpener implements LoopOwner {
     const timer = setTimeout(() => this.#leave(id), endLimitMs).unref()
     const { resolve, reject } = this.#openings.get(id)!
     const ended = (): void => clearTimeout(timer)
-    this.#openings.set(id, { resolve: () => (ended(), resolve()), reject: (reason) => (ended(), reject(reason)) })
+    this.#openings.set(id, {
+      resolve: () => (ended(), resolve()),
+      reject: (reason) => (ended(), reject(reason)),
+    })
   }
 
   /** One that waits behind another says nothing of the thread, which is not to be left for it. */
@@ -122,12 +132,16 @@ export function openAhead(
   openersOf.set(binding, all)
   const openers = all.filter((opener) => opener.niceIncrement === niceIncrement)
   const [least] = openers.toSorted((a, b) => a.underWay - b.underWay)
-  if (least !== undefined && (least.underWay === 0 || openers.length === mostThreads)) return least.open(model, settings)
+  if (least !== undefined && (least.underWay === 0 || openers.length === mostThreads))
+    return least.open(model, settings)
   const added = new SessionOpener(binding, niceIncrement)
   all.push(added)
   return added.open(model, settings)
 }
 
 function forget(binding: NativeBinding, opener: SessionOpener): void {
-  openersOf.set(binding, openersOf.get(binding)!.filter((other) => other !== opener))
+  openersOf.set(
+    binding,
+    openersOf.get(binding)!.filter((other) => other !== opener),
+  )
 }

@@ -14,7 +14,13 @@ export interface SessionSetting {
   readonly bytes?: Uint8Array
 }
 
-const optimizationLevels: Readonly<Record<string, number>> = { disabled: 0, basic: 1, extended: 2, layout: 3, all: 99 }
+const optimizationLevels: Readonly<Record<string, number>> = {
+  disabled: 0,
+  basic: 1,
+  extended: 2,
+  layout: 3,
+  all: 99,
+}
 const executionModes: Readonly<Record<string, number>> = { sequential: 0, parallel: 1 }
 
 /** ONNX Runtime's names of the execution providers that onnxruntime-node knows by others. */
@@ -35,11 +41,15 @@ export function sessionSettings(options: OpenOptions): SessionSetting[] {
   add('intraOpNumThreads', options.intraOpNumThreads)
   add('interOpNumThreads', options.interOpNumThreads)
   add('executionMode', numbered('executionMode', executionModes, options.executionMode))
-  add('graphOptimizationLevel', numbered('graphOptimizationLevel', optimizationLevels, options.graphOptimizationLevel))
+  add(
+    'graphOptimizationLevel',
+    numbered('graphOptimizationLevel', optimizationLevels, options.graphOptimizationLevel),
+  )
   add('enableCpuMemArena', flag(options.enableCpuMemArena))
   add('enableMemPattern', flag(options.enableMemPattern))
   add('optimizedModelFilePath', options.optimizedModelFilePath)
-  if (options.enableProfiling === true) add('profileFilePrefix', options.profileFilePrefix ?? 'onnxruntime_profile_')
+  if (options.enableProfiling === true)
+    add('profileFilePrefix', options.profileFilePrefix ?? 'onnxruntime_profile_')
   add('logId', options.logId)
   add('logSeverityLevel', options.logSeverityLevel)
   add('logVerbosityLevel', options.logVerbosityLevel)
@@ -53,34 +63,57 @@ export function sessionSettings(options: OpenOptions): SessionSetting[] {
     const { path, data } = file as { path: string; data: Uint8Array } // they have been checked
     settings.push({ name: 'externalFile', key: path, value: String(bytesId(data.buffer)), bytes: data })
   }
-  for (const [key, value] of Object.entries(options.runEntries ?? {})) settings.push({ name: 'runConfig', key, value })
-  for (const [key, value] of Object.entries((options.extra ?? {}) as Record<string, string>)) settings.push({ name: 'config', key, value })
+  for (const [key, value] of Object.entries(options.runEntries ?? {}))
+    settings.push({ name: 'runConfig', key, value })
+  for (const [key, value] of Object.entries((options.extra ?? {}) as Record<string, string>))
+    settings.push({ name: 'config', key, value })
   for (const provider of options.executionProviders ?? []) settings.push(...providerSetting(provider))
   return settings
 }
 
 /** Whether threads may run one session with these options at the same time. */
 export function sharable({ executionProviders = [] }: InferenceSession.SessionOptions): boolean {
-  return executionProviders.every((provider) => (provider instanceof PluginProvider ? provider.sharable : !oneRunAtOnce.has(nameOf(provider))))
+  return executionProviders.every((provider) =>
+    provider instanceof PluginProvider ? provider.sharable : !oneRunAtOnce.has(nameOf(provider)),
+  )
 }
 
 function providerSetting(provider: InferenceSession.ExecutionProviderConfig): SessionSetting[] {
-  if (provider instanceof PluginProvider) return [{ name: 'plugin', key: provider.name, value: String(provider.device), entries: provider.entries }]
+  if (provider instanceof PluginProvider)
+    return [{ name: 'plugin', key: provider.name, value: String(provider.device), entries: provider.entries }]
   const name = nameOf(provider)
   // It is always there, last.
-  if (name === 'cpu') return typeof provider === 'object' && 'useArena' in provider ? [{ name: 'enableCpuMemArena', value: String(Number(provider.useArena)) }] : []
-  const { name: _, deviceId, ...rest } = typeof provider === 'string' ? { name: provider } : (provider as { name: string; deviceId?: number })
+  if (name === 'cpu')
+    return typeof provider === 'object' && 'useArena' in provider
+      ? [{ name: 'enableCpuMemArena', value: String(Number(provider.useArena)) }]
+      : []
+  const {
+    name: _,
+    deviceId,
+    ...rest
+  } = typeof provider === 'string' ? { name: provider } : (provider as { name: string; deviceId?: number })
   const given = Object.entries({ ...(deviceId === undefined ? {} : { device_id: deviceId }), ...rest })
-  return [{ name: 'provider', key: providerNames[name] ?? name, entries: Object.fromEntries(given.map(([key, value]) => [key, String(value)])) }]
+  return [
+    {
+      name: 'provider',
+      key: providerNames[name] ?? name,
+      entries: Object.fromEntries(given.map(([key, value]) => [key, String(value)])),
+    },
+  ]
 }
 
 function nameOf(provider: InferenceSession.ExecutionProviderConfig): string {
   return (typeof provider === 'string' ? provider : provider.name).toLowerCase()
 }
 
-function numbered(option: string, numbers: Readonly<Record<string, number>>, value: string | undefined): number | undefined {
+function numbered(
+  option: string,
+  numbers: Readonly<Record<string, number>>,
+  value: string | undefined,
+): number | undefined {
   if (value === undefined) return undefined
   const number = Object.hasOwn(numbers, value) ? numbers[value] : undefined
-  if (number === undefined) throw new Error(`${option} is one of ${Object.keys(numbers).join(', ')}, not ${value}`)
+  if (number === undefined)
+    throw new Error(`${option} is one of ${Object.keys(numbers).join(', ')}, not ${value}`)
   return number
 }

@@ -23,7 +23,12 @@ export function letGoOfTrials(): void {
  * @param path of the program in `dist/`.
  * @param endsWell whether the end of the process is part of the trial; else the answer is all.
  */
-export function tryInProcess<Answer extends object>(path: string, args: readonly string[], limitMs: number, endsWell: boolean): Promise<Answer | TrialFailure> {
+export function tryInProcess<Answer extends object>(
+  path: string,
+  args: readonly string[],
+  limitMs: number,
+  endsWell: boolean,
+): Promise<Answer | TrialFailure> {
   return new Promise((resolve) => {
     const end = (result: Answer | TrialFailure): void => {
       clearTimeout(timer)
@@ -42,7 +47,11 @@ export function tryInProcess<Answer extends object>(path: string, args: readonly
       else end({ reason: `a process of its own in which it was tried ended: ${died}` })
     }
     try {
-      program = new OwnProgram(path, { args }, { onWord, onFailure: (reason) => end(notStarted(reason)), onEnd })
+      program = new OwnProgram(
+        path,
+        { args },
+        { onWord, onFailure: (reason) => end(notStarted(reason)), onEnd },
+      )
     } catch (error) {
       return resolve(notStarted((error as Error).message)) // the permission model
     }
@@ -58,4 +67,6 @@ export function tryInProcess<Answer extends object>(path: string, args: readonly
   })
 }
 
-const notStarted = (reason: string): TrialFailure => ({ reason: `a process to try it in could not be started: ${reason}` })
+const notStarted = (reason: string): TrialFailure => ({
+  reason: `a process to try it in could not be started: ${reason}`,
+})

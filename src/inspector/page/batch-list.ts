@@ -12,13 +12,27 @@ export class BatchList {
 
   add({ running, ended }: Frame): void {
     this.#ended = [...ended.toReversed(), ...this.#ended].slice(0, mostShown)
-    const rows = [...running.map((batch) => [...cellsOf(batch), badgeOf('running'), '–', '–']), ...this.#ended.map((batch) => [...cellsOf(batch), outcomeOf(batch), timeOf(batch.inferUs), timeOf(batch.wholeUs)])]
+    const rows = [
+      ...running.map((batch) => [...cellsOf(batch), badgeOf('running'), '–', '–']),
+      ...this.#ended.map((batch) => [
+        ...cellsOf(batch),
+        outcomeOf(batch),
+        timeOf(batch.inferUs),
+        timeOf(batch.wholeUs),
+      ]),
+    ]
     fillTable('batches', rows.slice(0, mostShown))
   }
 }
 
 function cellsOf({ model, id, rows, requests, reason, instance }: RunningBatch): (string | Node)[] {
-  return [batchName(model, id), countOf(rows), countOf(requests), reason, instance === '' ? '–' : nameElement(instance)]
+  return [
+    batchName(model, id),
+    countOf(rows),
+    countOf(requests),
+    reason,
+    instance === '' ? '–' : nameElement(instance),
+  ]
 }
 
 function batchName(model: string, id: number): DocumentFragment {

@@ -26,7 +26,9 @@ export class FrameHistory {
     return this.#frames.flatMap((frame, index) => {
       const before = this.#frames[index - 1]
       const moment = { frame, load: loadOf(frame, chosen) }
-      return before !== undefined && frame.atMs - before.atMs > 2.5 * frame.intervalMs ? [null, moment] : [moment]
+      return before !== undefined && frame.atMs - before.atMs > 2.5 * frame.intervalMs
+        ? [null, moment]
+        : [moment]
     })
   }
 }

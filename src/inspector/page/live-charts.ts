@@ -25,9 +25,14 @@ export interface LiveChart {
   readonly series: readonly LiveSeries[]
 }
 
-const perSecond = (count: (window: NonNullable<Load['window']>) => number) => ({ load: { window }, frame: { windowMs } }: Moment) =>
-  window === null || windowMs === null || windowMs <= 0 ? null : (1000 * count(window)) / windowMs
-const ofWindow = (read: (window: NonNullable<Load['window']>) => number | null) => ({ load: { window } }: Moment) => (window === null ? null : read(window))
+const perSecond =
+  (count: (window: NonNullable<Load['window']>) => number) =>
+  ({ load: { window }, frame: { windowMs } }: Moment) =>
+    window === null || windowMs === null || windowMs <= 0 ? null : (1000 * count(window)) / windowMs
+const ofWindow =
+  (read: (window: NonNullable<Load['window']>) => number | null) =>
+  ({ load: { window } }: Moment) =>
+    window === null ? null : read(window)
 
 /** Of the models, or of the one that is chosen. */
 export const modelCharts: readonly LiveChart[] = [
@@ -73,7 +78,10 @@ export const modelCharts: readonly LiveChart[] = [
   },
 ] // prettier-ignore
 
-const ofStaging = (read: (pool: Frame['staging'][number]) => number) => ({ frame: { staging } }: Moment) => (staging.length === 0 ? null : staging.reduce((sum, pool) => sum + read(pool), 0))
+const ofStaging =
+  (read: (pool: Frame['staging'][number]) => number) =>
+  ({ frame: { staging } }: Moment) =>
+    staging.length === 0 ? null : staging.reduce((sum, pool) => sum + read(pool), 0)
 
 /** Of the process. */
 export const processCharts: readonly LiveChart[] = [

@@ -27,7 +27,8 @@ function show(): void {
   const moments = history.moments(chosen())
   const last = moments.at(-1)
   if (last === undefined || last === null) return
-  for (const { id } of [...modelCharts, ...processCharts]) plots.get(document.getElementById(`${id}-plot`)!)?.show(moments)
+  for (const { id } of [...modelCharts, ...processCharts])
+    plots.get(document.getElementById(`${id}-plot`)!)?.show(moments)
   showHeadline(last)
   showTallies(moments)
 }
@@ -36,10 +37,13 @@ function show(): void {
 function listModels({ models, modelsLeftOut }: Frame): void {
   const keys = models.map(modelKey)
   const listed = [...picker.options].slice(1).map(({ value }) => value)
-  document.getElementById('left-out')!.textContent = modelsLeftOut === 0 ? '' : `${modelsLeftOut} more, the idlest, are not shown.`
+  document.getElementById('left-out')!.textContent =
+    modelsLeftOut === 0 ? '' : `${modelsLeftOut} more, the idlest, are not shown.`
   if (keys.join('\n') === listed.join('\n')) return
   const before = picker.value
-  const options = keys.map((key) => Object.assign(element('option', key) as HTMLOptionElement, { value: key }))
+  const options = keys.map((key) =>
+    Object.assign(element('option', key) as HTMLOptionElement, { value: key }),
+  )
   picker.replaceChildren(picker.options[0]!, ...options)
   picker.value = keys.includes(before) ? before : ''
 }

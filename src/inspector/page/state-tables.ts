@@ -6,10 +6,39 @@ import { nameElement } from './name-element.ts'
 
 /** What there is: models, their instances, workers, staging memory. */
 export function showState({ models, workers, staging, windowMs }: Frame): void {
-  fillTable('models', models.map((model) => modelRow(model, windowMs)))
-  fillTable('instances', models.flatMap(({ instances }) => instances.map(({ name, worker, runs, busyShare }) => [nameElement(name), worker, countOf(runs), shareOf(busyShare)])))
-  fillTable('workers', workers.map(({ name, instances, busyShare, restarts }) => [name, countOf(instances), shareOf(busyShare), countOf(restarts)]))
-  fillTable('staging', staging.map(({ pool, kind, usedBytes, highWaterBytes, reservedBytes, limitBytes, fallbacks }) => [`of ${pool}`, kind, ...[usedBytes, highWaterBytes, reservedBytes, limitBytes].map(bytesOf), countOf(fallbacks)]))
+  fillTable(
+    'models',
+    models.map((model) => modelRow(model, windowMs)),
+  )
+  fillTable(
+    'instances',
+    models.flatMap(({ instances }) =>
+      instances.map(({ name, worker, runs, busyShare }) => [
+        nameElement(name),
+        worker,
+        countOf(runs),
+        shareOf(busyShare),
+      ]),
+    ),
+  )
+  fillTable(
+    'workers',
+    workers.map(({ name, instances, busyShare, restarts }) => [
+      name,
+      countOf(instances),
+      shareOf(busyShare),
+      countOf(restarts),
+    ]),
+  )
+  fillTable(
+    'staging',
+    staging.map(({ pool, kind, usedBytes, highWaterBytes, reservedBytes, limitBytes, fallbacks }) => [
+      `of ${pool}`,
+      kind,
+      ...[usedBytes, highWaterBytes, reservedBytes, limitBytes].map(bytesOf),
+      countOf(fallbacks),
+    ]),
+  )
 }
 
 function modelRow(model: ModelFrame, windowMs: number | null): (string | Node)[] {
@@ -34,7 +63,13 @@ function modelRow(model: ModelFrame, windowMs: number | null): (string | Node)[]
 /** With what is to be known of it: that it does not serve, or does not yet. */
 function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): DocumentFragment {
   const shown = document.createDocumentFragment()
-  shown.append(nameElement(name), element('small', ` version ${version}${isPipeline ? ', pipeline' : ''}${serves ? '' : ', not asked by name'} `))
+  shown.append(
+    nameElement(name),
+    element(
+      'small',
+      ` version ${version}${isPipeline ? ', pipeline' : ''}${serves ? '' : ', not asked by name'} `,
+    ),
+  )
   if (state === 'ready') return shown
   const badge = element('span', state)
   badge.className = 'badge'

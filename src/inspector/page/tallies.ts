@@ -19,13 +19,22 @@ type Counts = ReadonlyMap<string, number>
 /** What was counted in all that is kept: how large batches were, why they were closed, and why requests failed. */
 export function showTallies(moments: readonly (Moment | null)[]): void {
   const windows = moments.flatMap((moment) => moment?.load.window ?? [])
-  const sizes = sumOf(windows.map(({ batchSizes }) => batchSizes.map(({ batchSize, count }) => [String(batchSize), count] as const)))
+  const sizes = sumOf(
+    windows.map(({ batchSizes }) =>
+      batchSizes.map(({ batchSize, count }) => [String(batchSize), count] as const),
+    ),
+  )
   fillTable('sizes', rowsOf(new Map([...sizes].sort(([a], [b]) => Number(a) - Number(b)))))
-  fillTable('reasons', rowsOf(descending(sumOf(windows.map(({ batchReasons }) => Object.entries(batchReasons)))), withMeaning))
+  fillTable(
+    'reasons',
+    rowsOf(descending(sumOf(windows.map(({ batchReasons }) => Object.entries(batchReasons)))), withMeaning),
+  )
   fillTable('failures', rowsOf(descending(sumOf(windows.map(({ failures }) => Object.entries(failures))))))
 }
 
-function sumOf(counted: readonly (readonly (readonly [name: string, count: number])[])[]): Map<string, number> {
+function sumOf(
+  counted: readonly (readonly (readonly [name: string, count: number])[])[],
+): Map<string, number> {
   const sums = new Map<string, number>()
   for (const [name, count] of counted.flat()) sums.set(name, (sums.get(name) ?? 0) + count)
   return sums
@@ -35,11 +44,19 @@ function descending(counts: Counts): Counts {
   return new Map([...counts].sort(([, a], [, b]) => b - a))
 }
 
-function rowsOf(counts: Counts, named: (name: string) => string | Node = (name) => name): (string | Node)[][] {
+function rowsOf(
+  counts: Counts,
+  named: (name: string) => string | Node = (name) => name,
+): (string | Node)[][] {
   const values = [...counts.values()]
   const total = values.reduce((sum, count) => sum + count, 0)
   const most = values.reduce((a, b) => Math.max(a, b), 0)
-  return [...counts].map(([name, count]) => [named(name), barOf(count / most), countOf(count), shareOf(count / total)])
+  return [...counts].map(([name, count]) => [
+    named(name),
+    barOf(count / most),
+    countOf(count),
+    shareOf(count / total),
+  ])
 }
 
 function withMeaning(reason: string): HTMLElement {

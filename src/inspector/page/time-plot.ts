@@ -41,7 +41,13 @@ export class TimePlot {
             stroke: () => colourOf(colour),
             fill: isAreas ? () => colourOf(colour) : undefined,
             width: isAreas ? 1 : 2,
-            points: { show: true, size: 5, width: 0, fill: () => colourOf(colour), filter: (plot, index) => alone(plot.data[index]!) },
+            points: {
+              show: true,
+              size: 5,
+              width: 0,
+              fill: () => colourOf(colour),
+              filter: (plot, index) => alone(plot.data[index]!),
+            },
           })),
         ],
         plugins: [tooltip((index) => this.#told(index))],
@@ -83,8 +89,15 @@ export class TimePlot {
     const at = this.#seconds[index]
     if (at === undefined) return null
     const { series, unit } = this.#chart
-    const lines = series.map(({ name, colour }, which) => ({ name, colour, figure: figureOf(this.#values[which]![index] ?? null, unit) }))
-    return { title: dayTime.format(at * 1000), lines: this.#chart.shape === 'areas' ? lines.reverse() : lines }
+    const lines = series.map(({ name, colour }, which) => ({
+      name,
+      colour,
+      figure: figureOf(this.#values[which]![index] ?? null, unit),
+    }))
+    return {
+      title: dayTime.format(at * 1000),
+      lines: this.#chart.shape === 'areas' ? lines.reverse() : lines,
+    }
   }
 }
 
@@ -96,16 +109,20 @@ function alone(values: uPlotClass.AlignedData[number]): number[] {
 
 /** Of what is missing, a moment before what comes after it. */
 function secondsOf(moments: readonly (Moment | null)[]): number[] {
-  return moments.map((moment, index) => (moment === null ? moments[index + 1]!.frame.atMs - 1 : moment.frame.atMs) / 1000)
+  return moments.map(
+    (moment, index) => (moment === null ? moments[index + 1]!.frame.atMs - 1 : moment.frame.atMs) / 1000,
+  )
 }
 
 /** The upper ends of areas that stand on each other. */
 function stacked(values: readonly (number | null)[][]): (number | null)[][] {
   const sums = new Map<number, number>()
-  return values.map((row) => row.map((value, index) => {
-    if (value === null) return null
-    const sum = (sums.get(index) ?? 0) + value
-    sums.set(index, sum)
-    return sum
-  }))
+  return values.map((row) =>
+    row.map((value, index) => {
+      if (value === null) return null
+      const sum = (sums.get(index) ?? 0) + value
+      sums.set(index, sum)
+      return sum
+    }),
+  )
 }

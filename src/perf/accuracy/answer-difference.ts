@@ -23,7 +23,9 @@ export function answerDifference(alone: OutputValue | undefined, other: OutputVa
     return elementDifference(type, valuesOf(type, alone.data), valuesOf(type, other.data))
   }
   if (Array.isArray(alone) && Array.isArray(other)) {
-    return alone.length === other.length ? largest(alone.map((value, index) => answerDifference(value, other[index]))) : all
+    return alone.length === other.length
+      ? largest(alone.map((value, index) => answerDifference(value, other[index])))
+      : all
   }
   if (isMapLike(alone) && isMapLike(other)) {
     const [own, others] = [entriesOf(alone), entriesOf(other)]
@@ -35,13 +37,22 @@ export function answerDifference(alone: OutputValue | undefined, other: OutputVa
 }
 
 /** The type of an output's elements, for a reader. */
-export const typeOf = (value: OutputValue | undefined): string => (isTensorLike(value) ? String(value.type) : Array.isArray(value) ? 'sequence' : isMapLike(value) ? 'map' : 'none')
+export const typeOf = (value: OutputValue | undefined): string =>
+  isTensorLike(value)
+    ? String(value.type)
+    : Array.isArray(value)
+      ? 'sequence'
+      : isMapLike(value)
+        ? 'map'
+        : 'none'
 
 type Values = ArrayLike<number | bigint | string>
 
 function valuesOf(type: ElementType, data: unknown): Values {
   const bits = isSmallFloat(type) ? toStorage(type, data) : null // newer Node has numbers of float16
-  return bits === null ? (data as Values) : Array.from(bits as Uint16Array, (each) => fromSmallFloat(type as SmallFloat, each))
+  return bits === null
+    ? (data as Values)
+    : Array.from(bits as Uint16Array, (each) => fromSmallFloat(type as SmallFloat, each))
 }
 
 function elementDifference(type: ElementType, alone: Values, other: Values): Difference {
@@ -61,7 +72,13 @@ function elementDifference(type: ElementType, alone: Values, other: Values): Dif
 }
 
 function largest(differences: readonly Difference[]): Difference {
-  return differences.reduce((most, each) => ({ absolute: Math.max(most.absolute, each.absolute), relative: Math.max(most.relative, each.relative) }), none)
+  return differences.reduce(
+    (most, each) => ({
+      absolute: Math.max(most.absolute, each.absolute),
+      relative: Math.max(most.relative, each.relative),
+    }),
+    none,
+  )
 }
 
 type MapLike = Map<bigint, number | bigint | string> | Record<string, number | bigint | string>

@@ -29,7 +29,11 @@ export interface RowCheckSettings {
 export const defaultTolerance = 1e-3
 
 /** Sends each request alone, then all of them together, and compares each answer with the one that it got alone. */
-export async function checkRows(model: AnsweringModel, samples: readonly Sample[], settings: RowCheckSettings): Promise<AccuracyResult> {
+export async function checkRows(
+  model: AnsweringModel,
+  samples: readonly Sample[],
+  settings: RowCheckSettings,
+): Promise<AccuracyResult> {
   const { concurrency, rounds, tolerance, signal } = settings
   const failures: Record<string, number> = {}
   const ask = async ({ feeds, options }: Sample) => {
@@ -54,7 +58,15 @@ export async function checkRows(model: AnsweringModel, samples: readonly Sample[
     answers++
     for (const name of new Set([...Object.keys(own), ...Object.keys(together)])) {
       const difference = answerDifference(own[name], together[name])
-      const known = outputs.get(name) ?? { output: name, type: typeOf(own[name]), absolute: 0, relative: 0, spread: spreadOf(alone, name), above: 0, sample: null }
+      const known = outputs.get(name) ?? {
+        output: name,
+        type: typeOf(own[name]),
+        absolute: 0,
+        relative: 0,
+        spread: spreadOf(alone, name),
+        above: 0,
+        sample: null,
+      }
       outputs.set(name, {
         ...known,
         absolute: Math.max(known.absolute, difference.absolute),
@@ -77,16 +89,36 @@ export async function checkRows(model: AnsweringModel, samples: readonly Sample[
   const after = model.stats()
   const found = [...outputs.values()]
   const within = answers > 0 && Object.keys(failures).length === 0 && found.every(({ above }) => above === 0)
-  return { answers, samples: alone.length, concurrency, tolerance, within, outputs: found, failures, batchSizes: batchSizesBetween(before, after), cacheHits: after.inferenceStats.cacheHit.count - before.inferenceStats.cacheHit.count }
+  return {
+    answers,
+    samples: alone.length,
+    concurrency,
+    tolerance,
+    within,
+    outputs: found,
+    failures,
+    batchSizes: batchSizesBetween(before, after),
+    cacheHits: after.inferenceStats.cacheHit.count - before.inferenceStats.cacheHit.count,
+  }
 }
 
 /** The largest difference of the first answer from the others. */
 function spreadOf(alone: readonly (Outputs | null)[], name: string): number {
   const [first, ...others] = alone.filter((answer) => answer !== null)
-  return others.reduce((most, other) => Math.max(most, answerDifference(first?.[name], other[name]).relative), 0)
+  return others.reduce(
+    (most, other) => Math.max(most, answerDifference(first?.[name], other[name]).relative),
+    0,
+  )
 }
 
 function batchSizesBetween(before: ModelStatistics, after: ModelStatistics): AccuracyResult['batchSizes'] {
-  const earlier = new Map(before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]))
-  return after.batchStats.map(({ batchSize, computeInfer }) => ({ batchSize, count: computeInfer.count - (earlier.get(batchSize) ?? 0) })).filter(({ count }) => count > 0)
+  const earlier = new Map(
+    before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]),
+  )
+  return after.batchStats
+    .map(({ batchSize, computeInfer }) => ({
+      batchSize,
+      count: computeInfer.count - (earlier.get(batchSize) ?? 0),
+    }))
+    .filter(({ count }) => count > 0)
 }

@@ -14,8 +14,14 @@ interface Choice {
 }
 
 /** How latencies and batch sizes of results are distributed, as shares, since the one has more requests than the other. */
-export function comparedDistributionsSection(compared: readonly NamedResult[], areLevelsAlike: boolean): Section {
-  const choices = [{ name: 'each at its own peak', levels: compared.map(peakOf) }, ...(areLevelsAlike ? commonLevels(compared) : [])]
+export function comparedDistributionsSection(
+  compared: readonly NamedResult[],
+  areLevelsAlike: boolean,
+): Section {
+  const choices = [
+    { name: 'each at its own peak', levels: compared.map(peakOf) },
+    ...(areLevelsAlike ? commonLevels(compared) : []),
+  ]
   const latencies: LevelChart = {
     id: 'latencies',
     shape: 'lines',
@@ -43,13 +49,22 @@ export function comparedDistributionsSection(compared: readonly NamedResult[], a
 }
 
 function peakOf({ result: { levels } }: NamedResult): LevelResult | undefined {
-  return levels.reduce<LevelResult | undefined>((best, level) => (level.inferencesPerSecond > (best?.inferencesPerSecond ?? -Infinity) ? level : best), undefined)
+  return levels.reduce<LevelResult | undefined>(
+    (best, level) => (level.inferencesPerSecond > (best?.inferencesPerSecond ?? -Infinity) ? level : best),
+    undefined,
+  )
 }
 
 /** The levels that at least two have, as choices. */
 function commonLevels(compared: readonly NamedResult[]): Choice[] {
-  const [{ result: { mode } }] = compared as [NamedResult]
-  const places = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort((a, b) => a - b)
+  const [
+    {
+      result: { mode },
+    },
+  ] = compared as [NamedResult]
+  const places = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
+    (a, b) => a - b,
+  )
   return places.flatMap((place) => {
     const levels = compared.map(({ result }) => result.levels.find(({ level }) => level === place))
     const present = levels.filter((level) => level !== undefined)
@@ -58,18 +73,32 @@ function commonLevels(compared: readonly NamedResult[]): Choice[] {
 }
 
 function latencyView({ name, levels }: Choice, compared: readonly NamedResult[]): View {
-  const together = levels.flatMap((level) => level?.latencyHistogram ?? []).sort((a, b) => a.upToUs - b.upToUs)
+  const together = levels
+    .flatMap((level) => level?.latencyHistogram ?? [])
+    .sort((a, b) => a.upToUs - b.upToUs)
   const { bounds, countsOf } = binsOf(together)
-  return { name, names: bounds.map(timeOf), unstable: [], series: seriesOf(compared, levels, ({ latencyHistogram }) => countsOf(latencyHistogram)) }
+  return {
+    name,
+    names: bounds.map(timeOf),
+    unstable: [],
+    series: seriesOf(compared, levels, ({ latencyHistogram }) => countsOf(latencyHistogram)),
+  }
 }
 
 function batchView({ name, levels }: Choice, compared: readonly NamedResult[]): View {
-  const sizes = [...new Set(levels.flatMap((level) => level?.batchSizes.map(({ batchSize }) => batchSize) ?? []))].sort((a, b) => a - b)
-  const countsOf = ({ batchSizes }: LevelResult) => sizes.map((size) => batchSizes.find(({ batchSize }) => batchSize === size)?.count ?? 0)
+  const sizes = [
+    ...new Set(levels.flatMap((level) => level?.batchSizes.map(({ batchSize }) => batchSize) ?? [])),
+  ].sort((a, b) => a - b)
+  const countsOf = ({ batchSizes }: LevelResult) =>
+    sizes.map((size) => batchSizes.find(({ batchSize }) => batchSize === size)?.count ?? 0)
   return { name, names: sizes.map(countOf), unstable: [], series: seriesOf(compared, levels, countsOf) }
 }
 
-function seriesOf(compared: readonly NamedResult[], levels: Choice['levels'], countsOf: (level: LevelResult) => number[]): Series[] {
+function seriesOf(
+  compared: readonly NamedResult[],
+  levels: Choice['levels'],
+  countsOf: (level: LevelResult) => number[],
+): Series[] {
   return compared.map(({ name }, index) => {
     const counts = levels[index] === undefined ? [] : countsOf(levels[index])
     const total = counts.reduce((a, b) => a + b, 0)
@@ -78,5 +107,9 @@ function seriesOf(compared: readonly NamedResult[], levels: Choice['levels'], co
 }
 
 function tableOf(chart: LevelChart, compared: readonly NamedResult[], caption: string): Part['table'] {
-  return { caption, columns: [chart.x.label, ...compared.map(({ name }) => name)], rows: rowsOf(chart, chart.views[0]!) }
+  return {
+    caption,
+    columns: [chart.x.label, ...compared.map(({ name }) => name)],
+    rows: rowsOf(chart, chart.views[0]!),
+  }
 }

@@ -13,7 +13,12 @@ interface Measure {
 }
 
 const measures: readonly Measure[] = [
-  { id: 'throughputs', title: 'Inferences/s', unit: 'count', of: ({ inferencesPerSecond }) => inferencesPerSecond },
+  {
+    id: 'throughputs',
+    title: 'Inferences/s',
+    unit: 'count',
+    of: ({ inferencesPerSecond }) => inferencesPerSecond,
+  },
   { id: 'p50s', title: 'p50 latency', unit: 'microseconds', of: ({ latency }) => latency.p50Us },
   { id: 'p99s', title: 'p99 latency', unit: 'microseconds', of: ({ latency }) => latency.p99Us },
   { id: 'cores', title: 'Cores kept busy', unit: 'count', of: ({ cpuCores }) => cpuCores },
@@ -21,7 +26,9 @@ const measures: readonly Measure[] = [
 
 /** The same levels of results beside each other. */
 export function comparedLevelsSection(compared: readonly NamedResult[]): Section {
-  const levels = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort((a, b) => a - b)
+  const levels = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
+    (a, b) => a - b,
+  )
   return {
     id: 'levels',
     title: 'Level by level',
@@ -30,14 +37,28 @@ export function comparedLevelsSection(compared: readonly NamedResult[]): Section
   }
 }
 
-function measurePart({ id, title, unit, of }: Measure, compared: readonly NamedResult[], levels: readonly number[]): Part {
-  const found = compared.map(({ result }) => levels.map((at) => result.levels.find(({ level }) => level === at)))
-  const values = found.map((own) => own.map((level) => (level !== undefined && level.requestCount > 0 ? of(level) : NaN)))
-  const series = compared.map(({ name }, index): Series => ({ name, colour: comparedColour(index), values: values[index]!.map(plotted), unstable: levels.flatMap((_, at) => (found[index]![at]?.stable === false ? [at] : [])) }))
+function measurePart(
+  { id, title, unit, of }: Measure,
+  compared: readonly NamedResult[],
+  levels: readonly number[],
+): Part {
+  const found = compared.map(({ result }) =>
+    levels.map((at) => result.levels.find(({ level }) => level === at)),
+  )
+  const values = found.map((own) =>
+    own.map((level) => (level !== undefined && level.requestCount > 0 ? of(level) : NaN)),
+  )
+  const series = compared.map(({ name }, index): Series => ({
+    name,
+    colour: comparedColour(index),
+    values: values[index]!.map(plotted),
+    unstable: levels.flatMap((_, at) => (found[index]![at]?.stable === false ? [at] : [])),
+  }))
   const unstable = levels.flatMap((_, at) => (found.some((own) => own[at]?.stable === false) ? [at] : []))
   const axis = levelAxis(compared[0]!.result.mode)
   const shown = unit === 'count' ? countOf : timeOf
-  const against = (index: number, at: number) => (index === 0 ? '' : ` (${ratioOf(values[index]![at]! / values[0]![at]!)})`)
+  const against = (index: number, at: number) =>
+    index === 0 ? '' : ` (${ratioOf(values[index]![at]! / values[0]![at]!)})`
   return {
     title,
     chart: {
@@ -50,10 +71,13 @@ function measurePart({ id, title, unit, of }: Measure, compared: readonly NamedR
     table: {
       caption: `${title} at each level`,
       columns: [axis, ...compared.map(({ name }) => name)],
-      rows: levels.map((level, at) => [countOf(level), ...found.map((own, index): Cell => {
-        const text = `${shown(values[index]![at]!)}${against(index, at)}`
-        return own[at]?.stable === false ? { text, warning: 'unstable' } : text
-      })]),
+      rows: levels.map((level, at) => [
+        countOf(level),
+        ...found.map((own, index): Cell => {
+          const text = `${shown(values[index]![at]!)}${against(index, at)}`
+          return own[at]?.stable === false ? { text, warning: 'unstable' } : text
+        }),
+      ]),
     },
   }
 }

@@ -10,19 +10,55 @@ export function composingSection({ mode, levels }: PerfResult): Section | null {
     id: 'composing',
     title: 'The steps of the ensemble',
     lead: 'What each of its models takes for a request, on average.',
-    parts: [{
-      table: {
-        caption: 'Mean of a successful request in the models of the steps',
-        columns: [levelAxis(mode), 'model', 'request', 'overhead', 'queue', 'compute input', 'compute infer', 'compute output', 'executions', 'mean rows'],
-        rows: levels.flatMap((level) =>
-          (level.composingModels ?? []).map(({ model, version, server }) => {
-            const { requestUs, overheadUs, queueUs, computeInputUs, computeInferUs, computeOutputUs, successCount, executionCount, inferenceCount } = server
-            const times = [requestUs, overheadUs, queueUs, computeInputUs, computeInferUs, computeOutputUs].map((us) => (successCount > 0 ? timeOf(us) : '–'))
-            return [levelCell(level), `${model}, version ${version}`, ...times, countOf(executionCount), countOf(executionCount > 0 ? inferenceCount / executionCount : NaN)]
-          }),
-        ),
-        isOpen: true,
+    parts: [
+      {
+        table: {
+          caption: 'Mean of a successful request in the models of the steps',
+          columns: [
+            levelAxis(mode),
+            'model',
+            'request',
+            'overhead',
+            'queue',
+            'compute input',
+            'compute infer',
+            'compute output',
+            'executions',
+            'mean rows',
+          ],
+          rows: levels.flatMap((level) =>
+            (level.composingModels ?? []).map(({ model, version, server }) => {
+              const {
+                requestUs,
+                overheadUs,
+                queueUs,
+                computeInputUs,
+                computeInferUs,
+                computeOutputUs,
+                successCount,
+                executionCount,
+                inferenceCount,
+              } = server
+              const times = [
+                requestUs,
+                overheadUs,
+                queueUs,
+                computeInputUs,
+                computeInferUs,
+                computeOutputUs,
+              ].map((us) => (successCount > 0 ? timeOf(us) : '–'))
+              return [
+                levelCell(level),
+                `${model}, version ${version}`,
+                ...times,
+                countOf(executionCount),
+                countOf(executionCount > 0 ? inferenceCount / executionCount : NaN),
+              ]
+            }),
+          ),
+          isOpen: true,
+        },
       },
-    }],
+    ],
   }
 }

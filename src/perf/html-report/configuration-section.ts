@@ -6,7 +6,13 @@ const longestSetting = 2000
 
 /** What a repetition needs to know, what was said first. */
 export function configurationSection({ settings, given, machine }: PerfResult): Section {
-  const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) => factTable(caption, 'Option', Object.entries(settings).filter(([name]) => belongs(name)), isOpen)
+  const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) =>
+    factTable(
+      caption,
+      'Option',
+      Object.entries(settings).filter(([name]) => belongs(name)),
+      isOpen,
+    )
   const isGiven = (name: string) => given === undefined || given.includes(name)
   const usual = settingTable('Settings that are as they are by default', (name) => !isGiven(name), false)
   return {
@@ -21,20 +27,33 @@ export function configurationSection({ settings, given, machine }: PerfResult): 
   }
 }
 
-function factTable(caption: string, heading: string, facts: readonly (readonly [name: string, value: unknown])[], isOpen: boolean): Table {
+function factTable(
+  caption: string,
+  heading: string,
+  facts: readonly (readonly [name: string, value: unknown])[],
+  isOpen: boolean,
+): Table {
   const rows = facts.flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]]))
   return { caption, columns: [heading, 'Value'], rows, isOpen }
 }
 
 /** A setting as it is written: text as it is, anything else as JSON, as far as there is one. */
 export function settingText(value: unknown): string {
-  const text = typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'bigint' ? String(value) : jsonOf(value)
+  const text =
+    typeof value === 'string'
+      ? value
+      : typeof value === 'number' || typeof value === 'bigint'
+        ? String(value)
+        : jsonOf(value)
   return text.length > longestSetting ? `${text.slice(0, longestSetting)}… (${text.length} characters)` : text
 }
 
 function jsonOf(value: unknown): string {
   try {
-    return JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? String(inner) : inner)) ?? String(value)
+    return (
+      JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? String(inner) : inner)) ??
+      String(value)
+    )
   } catch {
     return String(value) // what refers to itself
   }

@@ -10,7 +10,11 @@ import type { Part, Section } from './section.ts'
 export function distributionSection(result: PerfResult): Section {
   const { mode, levels } = result
   const choices = levels.map((level) => `${levelPhrase(mode, level)}${level.stable ? '' : ' (unstable)'}`)
-  const chosen = levels.reduce((best, { inferencesPerSecond }, index) => (inferencesPerSecond > (levels[best]?.inferencesPerSecond ?? -Infinity) ? index : best), 0)
+  const chosen = levels.reduce(
+    (best, { inferencesPerSecond }, index) =>
+      inferencesPerSecond > (levels[best]?.inferencesPerSecond ?? -Infinity) ? index : best,
+    0,
+  )
   const latencies: LevelChart = {
     id: 'latencies',
     shape: 'bars',
@@ -40,13 +44,22 @@ export function distributionSection(result: PerfResult): Section {
 
 function latencyView({ latencyHistogram, latency }: LevelResult, name: string): View {
   const { bounds, counts, placeOf } = binsOf(latencyHistogram)
-  const marks = [['p50', latency.p50Us], ['p90', latency.p90Us], ['p99', latency.p99Us]] as const
+  const marks = [
+    ['p50', latency.p50Us],
+    ['p90', latency.p90Us],
+    ['p99', latency.p99Us],
+  ] as const
   return {
     name,
     names: bounds.map(timeOf),
     unstable: [],
     series: [{ name: 'requests', colour: 'first', values: counts.map(plotted) }],
-    marks: bounds.length === 0 ? [] : marks.flatMap(([name, us]) => (us > 0 && Number.isFinite(us) ? [{ at: Number(placeOf(us).toFixed(2)), name }] : [])),
+    marks:
+      bounds.length === 0
+        ? []
+        : marks.flatMap(([name, us]) =>
+            us > 0 && Number.isFinite(us) ? [{ at: Number(placeOf(us).toFixed(2)), name }] : [],
+          ),
   }
 }
 
@@ -62,5 +75,9 @@ function batchView({ batchSizes }: LevelResult, name: string): View {
 
 function tableOf(chart: LevelChart, chosen: number, caption: string): Part['table'] {
   const view = chart.views[chosen]
-  return { caption, columns: [chart.x.label, chart.y.label], rows: view === undefined ? [] : rowsOf(chart, view) }
+  return {
+    caption,
+    columns: [chart.x.label, chart.y.label],
+    rows: view === undefined ? [] : rowsOf(chart, view),
+  }
 }

@@ -26,12 +26,21 @@ export function binsOf(histogram: LevelResult['latencyHistogram']): Bins {
   const bounds = Array.from({ length: binOf(largest) + 1 }, (_, index) => smallest * factor ** index)
   const countsOf = (other: LevelResult['latencyHistogram']) => {
     const counts = bounds.map(() => 0)
-    for (const { upToUs, count } of countedIn(other)) counts[Math.min(bounds.length - 1, binOf(upToUs))]! += count
+    for (const { upToUs, count } of countedIn(other))
+      counts[Math.min(bounds.length - 1, binOf(upToUs))]! += count
     return counts
   }
-  return { bounds, counts: countsOf(histogram), countsOf, placeOf: (us) => Math.min(bounds.length - 0.5, Math.max(-0.5, Math.log(us / smallest) / Math.log(factor) + 0.5)) }
+  return {
+    bounds,
+    counts: countsOf(histogram),
+    countsOf,
+    placeOf: (us) =>
+      Math.min(bounds.length - 0.5, Math.max(-0.5, Math.log(us / smallest) / Math.log(factor) + 0.5)),
+  }
 }
 
 function countedIn(histogram: LevelResult['latencyHistogram']): { upToUs: number; count: number }[] {
-  return histogram.filter(({ upToUs, count }) => count > 0 && Number.isFinite(upToUs)).map(({ upToUs, count }) => ({ upToUs: Math.max(upToUs, 0.001), count }))
+  return histogram
+    .filter(({ upToUs, count }) => count > 0 && Number.isFinite(upToUs))
+    .map(({ upToUs, count }) => ({ upToUs: Math.max(upToUs, 0.001), count }))
 }

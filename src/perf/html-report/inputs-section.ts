@@ -8,7 +8,9 @@ import type { Cell, Section } from './section.ts'
 export function inputsSection(result: PerfResult): Section | null {
   const { mode, inputs = [] } = result
   if (inputs.length < 2) return null
-  const compared = inputs.map(({ inputs: name, levels }) => ({ name, result: { ...result, levels } })).reverse() // ratios are to unique ones
+  const compared = inputs
+    .map(({ inputs: name, levels }) => ({ name, result: { ...result, levels } }))
+    .reverse() // ratios are to unique ones
   const { parts } = comparedLevelsSection(compared)
   return {
     id: 'inputs',
@@ -16,13 +18,26 @@ export function inputsSection(result: PerfResult): Section | null {
     lead: `One request again and again, and requests of which none comes twice: what caches make of it. All below this is of ${inputs.at(-1)!.inputs} inputs.`,
     parts: [
       ...parts,
-      { table: { caption: 'Caches, and what was asked', columns: [levelAxis(mode), 'inputs', 'different requests', 'out of the cache', 'mean compute'], rows: inputs.flatMap(rowsOf), isOpen: true } },
+      {
+        table: {
+          caption: 'Caches, and what was asked',
+          columns: [levelAxis(mode), 'inputs', 'different requests', 'out of the cache', 'mean compute'],
+          rows: inputs.flatMap(rowsOf),
+          isOpen: true,
+        },
+      },
     ],
   }
 }
 
 function rowsOf({ inputs, distinct, levels }: InputLevels): Cell[][] {
-  return levels.map((level) => [levelCell(level), inputs, distinct === null ? 'all' : countOf(distinct), cachedShare(level), computeOf(level)])
+  return levels.map((level) => [
+    levelCell(level),
+    inputs,
+    distinct === null ? 'all' : countOf(distinct),
+    cachedShare(level),
+    computeOf(level),
+  ])
 }
 
 function cachedShare({ server: { cacheHitCount, cacheMissCount } }: LevelResult): string {

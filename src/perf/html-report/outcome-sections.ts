@@ -15,7 +15,16 @@ const meanings: Readonly<Record<string, string>> = {
   drain: 'the model was closing',
 }
 
-const colours: readonly Colour[] = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth']
+const colours: readonly Colour[] = [
+  'first',
+  'second',
+  'third',
+  'fourth',
+  'fifth',
+  'sixth',
+  'seventh',
+  'eighth',
+]
 
 /** Why batches were closed. */
 export function reasonSection(result: PerfResult): Section {
@@ -27,27 +36,46 @@ export function reasonSection(result: PerfResult): Section {
   return {
     id: 'reasons',
     title: 'Why batches were sent',
-    lead: reasons.length === 0 ? 'No batch was sent.' : `${reasons.map((reason) => `${reason}: ${meanings[reason] ?? 'another reason'}`).join('; ')}.`,
-    parts: [{
-      chart: {
-        id: 'reasons',
-        shape: 'bars',
-        x: { label: axis },
-        y: { label: 'Share of batches', unit: 'share', isLogarithmic: false },
-        views: [{ name: '', ...levelPoints(result), series: byKey(reasons, levels, (level, reason) => (level.batchReasons[reason] ?? 0) / total(level)) }],
+    lead:
+      reasons.length === 0
+        ? 'No batch was sent.'
+        : `${reasons.map((reason) => `${reason}: ${meanings[reason] ?? 'another reason'}`).join('; ')}.`,
+    parts: [
+      {
+        chart: {
+          id: 'reasons',
+          shape: 'bars',
+          x: { label: axis },
+          y: { label: 'Share of batches', unit: 'share', isLogarithmic: false },
+          views: [
+            {
+              name: '',
+              ...levelPoints(result),
+              series: byKey(
+                reasons,
+                levels,
+                (level, reason) => (level.batchReasons[reason] ?? 0) / total(level),
+              ),
+            },
+          ],
+        },
+        table: {
+          caption: 'Batches by the reason for which they were closed',
+          columns: [axis, 'batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
+          rows: levels.map((level) => [
+            levelCell(level),
+            countOf(total(level)),
+            countOf(
+              level.server.executionCount > 0
+                ? level.server.inferenceCount / level.server.executionCount
+                : NaN,
+            ),
+            ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
+            ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
+          ]),
+        },
       },
-      table: {
-        caption: 'Batches by the reason for which they were closed',
-        columns: [axis, 'batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
-        rows: levels.map((level) => [
-          levelCell(level),
-          countOf(total(level)),
-          countOf(level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN),
-          ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
-          ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
-        ]),
-      },
-    }],
+    ],
   }
 }
 
@@ -57,32 +85,47 @@ export function goodputSection(result: PerfResult): Section | null {
   const withinMs = levels.find(({ goodput }) => goodput !== null)?.goodput?.withinMs
   if (withinMs === undefined) return null
   const axis = levelAxis(result.mode)
-  const late = ({ goodput }: LevelResult) => (goodput === null || !(goodput.share > 0) ? null : plotted(goodput.perSecond / goodput.share - goodput.perSecond))
+  const late = ({ goodput }: LevelResult) =>
+    goodput === null || !(goodput.share > 0)
+      ? null
+      : plotted(goodput.perSecond / goodput.share - goodput.perSecond)
   return {
     id: 'goodput',
     title: `Goodput: answers within ${roundTimeOf(withinMs * 1000)}`,
     lead: 'Answers a second that came in time, and those that came too late to be of use.',
-    parts: [{
-      chart: {
-        id: 'goodput',
-        shape: 'bars',
-        x: { label: axis },
-        y: { label: 'Requests/s', unit: 'count', isLogarithmic: false },
-        views: [{
-          name: '',
-          ...levelPoints(result),
-          series: [
-            { name: 'in time', colour: 'first', values: levels.map(({ goodput }) => (goodput === null ? null : plotted(goodput.perSecond))) },
-            { name: 'late', colour: 'second', values: levels.map(late) },
+    parts: [
+      {
+        chart: {
+          id: 'goodput',
+          shape: 'bars',
+          x: { label: axis },
+          y: { label: 'Requests/s', unit: 'count', isLogarithmic: false },
+          views: [
+            {
+              name: '',
+              ...levelPoints(result),
+              series: [
+                {
+                  name: 'in time',
+                  colour: 'first',
+                  values: levels.map(({ goodput }) => (goodput === null ? null : plotted(goodput.perSecond))),
+                },
+                { name: 'late', colour: 'second', values: levels.map(late) },
+              ],
+            },
           ],
-        }],
+        },
+        table: {
+          caption: `Answers within ${roundTimeOf(withinMs * 1000)}`,
+          columns: [axis, 'in time/s', 'share of answers'],
+          rows: levels.map((level) => [
+            levelCell(level),
+            countOf(level.goodput?.perSecond ?? null),
+            shareOf(level.goodput?.share ?? null),
+          ]),
+        },
       },
-      table: {
-        caption: `Answers within ${roundTimeOf(withinMs * 1000)}`,
-        columns: [axis, 'in time/s', 'share of answers'],
-        rows: levels.map((level) => [levelCell(level), countOf(level.goodput?.perSecond ?? null), shareOf(level.goodput?.share ?? null)]),
-      },
-    }],
+    ],
   }
 }
 
@@ -95,32 +138,66 @@ export function failureSection(result: PerfResult): Section {
     id: 'failures',
     title: 'Failures',
     lead: codes.length === 0 ? 'No request failed.' : 'Requests that failed, by the code of their error.',
-    parts: codes.length === 0 ? [] : [{
-      chart: {
-        id: 'failures',
-        shape: 'bars',
-        x: { label: axis },
-        y: { label: 'Failed requests', unit: 'count', isLogarithmic: false },
-        views: [{ name: '', ...levelPoints(result), series: byKey(codes, levels, ({ failures }, code) => failures[code] ?? 0) }],
-      },
-      table: {
-        caption: 'Failed requests by the code of their error',
-        columns: [axis, 'answered', 'failed', 'share', ...codes],
-        rows: levels.map((level) => {
-          const failed = failureCount(level.failures)
-          const ended = endedCount(level)
-          return [levelCell(level), countOf(level.requestCount), countOf(failed), shareOf(ended > 0 ? failed / ended : NaN), ...codes.map((code) => countOf(level.failures[code] ?? 0))]
-        }),
-      },
-    }],
+    parts:
+      codes.length === 0
+        ? []
+        : [
+            {
+              chart: {
+                id: 'failures',
+                shape: 'bars',
+                x: { label: axis },
+                y: { label: 'Failed requests', unit: 'count', isLogarithmic: false },
+                views: [
+                  {
+                    name: '',
+                    ...levelPoints(result),
+                    series: byKey(codes, levels, ({ failures }, code) => failures[code] ?? 0),
+                  },
+                ],
+              },
+              table: {
+                caption: 'Failed requests by the code of their error',
+                columns: [axis, 'answered', 'failed', 'share', ...codes],
+                rows: levels.map((level) => {
+                  const failed = failureCount(level.failures)
+                  const ended = endedCount(level)
+                  return [
+                    levelCell(level),
+                    countOf(level.requestCount),
+                    countOf(failed),
+                    shareOf(ended > 0 ? failed / ended : NaN),
+                    ...codes.map((code) => countOf(level.failures[code] ?? 0)),
+                  ]
+                }),
+              },
+            },
+          ],
   }
 }
 
 /** All names that are counted at any level; those that never occurred are left out. */
-function keysOf(levels: readonly LevelResult[], countsOf: (level: LevelResult) => Readonly<Record<string, number>>): string[] {
-  return [...new Set(levels.flatMap((level) => Object.entries(countsOf(level)).flatMap(([key, count]) => (count > 0 ? [key] : []))))]
+function keysOf(
+  levels: readonly LevelResult[],
+  countsOf: (level: LevelResult) => Readonly<Record<string, number>>,
+): string[] {
+  return [
+    ...new Set(
+      levels.flatMap((level) =>
+        Object.entries(countsOf(level)).flatMap(([key, count]) => (count > 0 ? [key] : [])),
+      ),
+    ),
+  ]
 }
 
-function byKey(keys: readonly string[], levels: readonly LevelResult[], valueOf: (level: LevelResult, key: string) => number): Series[] {
-  return keys.map((name, index) => ({ name, colour: colours[index % colours.length]!, values: levels.map((level) => plotted(valueOf(level, name))) }))
+function byKey(
+  keys: readonly string[],
+  levels: readonly LevelResult[],
+  valueOf: (level: LevelResult, key: string) => number,
+): Series[] {
+  return keys.map((name, index) => ({
+    name,
+    colour: colours[index % colours.length]!,
+    values: levels.map((level) => plotted(valueOf(level, name))),
+  }))
 }

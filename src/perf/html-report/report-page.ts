@@ -19,17 +19,33 @@ export interface ReportPage {
 export function renderPage({ title, about, notices, headline, sections }: ReportPage): string {
   const shown = sections.map(renderSection)
   const drawn = (id: string) => shown.some(({ text }) => text.includes(`id="${id}-plot"`))
-  const charts = sections.flatMap(({ parts }) => parts.flatMap(({ chart }) => (chart !== undefined && drawn(chart.id) ? [chart] : [])))
+  const charts = sections.flatMap(({ parts }) =>
+    parts.flatMap(({ chart }) => (chart !== undefined && drawn(chart.id) ? [chart] : [])),
+  )
   const body = html`<header>
-<h1>${title}</h1>
-<p class="about">${about}</p>
-${notices.map((notice) => html`<p class="notice" role="note">${notice}</p>`)}
-<dl class="headline">${headline.map(({ label, figure, unit, detail }) => html`<div><dt>${label}</dt><dd class="figure">${figure}${unit === undefined ? null : html` <span>${unit}</span>`}</dd><dd class="detail">${detail}</dd></div>`)}</dl>
-<nav aria-label="Sections"><ul>${sections.map((section) => html`<li><a href="#${section.id}">${section.title}</a></li>`)}</ul></nav>
-</header>
-<main>
-${shown}</main>
-<footer><p>Made by zerohop perf. Arrow keys go through the points of a chart.</p></footer>
-<script type="application/json" id="charts">${jsonText(charts)}</script>`
+      <h1>${title}</h1>
+      <p class="about">${about}</p>
+      ${notices.map((notice) => html`<p class="notice" role="note">${notice}</p>`)}
+      <dl class="headline">
+        ${headline.map(
+          ({ label, figure, unit, detail }) =>
+            html`<div>
+              <dt>${label}</dt>
+              <dd class="figure">${figure}${unit === undefined ? null : html` <span>${unit}</span>`}</dd>
+              <dd class="detail">${detail}</dd>
+            </div>`,
+        )}
+      </dl>
+      <nav aria-label="Sections">
+        <ul>
+          ${sections.map((section) => html`<li><a href="#${section.id}">${section.title}</a></li>`)}
+        </ul>
+      </nav>
+    </header>
+    <main>${shown}</main>
+    <footer><p>Made by zerohop perf. Arrow keys go through the points of a chart.</p></footer>
+    <script type="application/json" id="charts">
+      ${jsonText(charts)}
+    </script>`
   return selfContainedPage({ title, body, entry: 'perf/html-report/page/draw-charts' }).text
 }

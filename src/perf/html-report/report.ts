@@ -30,7 +30,17 @@ const loads: Readonly<Record<LoadMode, string>> = {
  * @param more sections that come before the configuration.
  */
 export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
-  const measured = [curveSection, percentileSection, breakdownSection, composingSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
+  const measured = [
+    curveSection,
+    percentileSection,
+    breakdownSection,
+    composingSection,
+    distributionSection,
+    reasonSection,
+    goodputSection,
+    failureSection,
+    processSection,
+  ]
   const sections = result.levels.length === 0 ? [] : measured.flatMap((section) => section(result) ?? [])
   const others = [scenarioSection, accuracySection, inputsSection].flatMap((section) => section(result) ?? [])
   return renderPage({
@@ -50,7 +60,10 @@ function inputsOf({ inputs }: PerfResult): string {
 /** What is read first of a result, whatever it is of. */
 export function headlineFor(result: PerfResult): HeadlineFigure[] {
   const { scenario, levels } = result
-  return [...(scenario === undefined ? [] : scenarioHeadline(scenario)), ...(levels.length === 0 && hasOthers(result) ? [] : headlineOf(result))]
+  return [
+    ...(scenario === undefined ? [] : scenarioHeadline(scenario)),
+    ...(levels.length === 0 && hasOthers(result) ? [] : headlineOf(result)),
+  ]
 }
 
 /** Whether there is something to tell beside levels. */
@@ -63,8 +76,13 @@ function noticesOf(result: PerfResult): string[] {
   if (levels.length === 0) return hasOthers(result) ? [] : ['No level was measured to its end.']
   const unstable = levels.filter(({ stable }) => !stable)
   const phrase = (level: LevelResult) => levelPhrase(mode, level)
-  const shown = unstable.length > 5 ? `${unstable.length} of ${levels.length} levels` : unstable.map(phrase).join(', ')
-  return unstable.length === 0 ? [] : [`Not stable: ${shown}. The last windows differed by more than was allowed; read these figures as a hint.`]
+  const shown =
+    unstable.length > 5 ? `${unstable.length} of ${levels.length} levels` : unstable.map(phrase).join(', ')
+  return unstable.length === 0
+    ? []
+    : [
+        `Not stable: ${shown}. The last windows differed by more than was allowed; read these figures as a hint.`,
+      ]
 }
 
 /** A date for people, in the time of Greenwich; what is no date as it is. */

@@ -9,11 +9,31 @@ import { savedAccuracy, savedScenario } from './saved-others.ts'
 /** 64 MiB: that of 10 000 levels. */
 const mostBytes = 2 ** 26
 
-const latency = v.object({ averageUs: figure, standardDeviationUs: figure, p50Us: figure, p90Us: figure, p95Us: figure, p99Us: figure, p999Us: figure, maxUs: figure })
+const latency = v.object({
+  averageUs: figure,
+  standardDeviationUs: figure,
+  p50Us: figure,
+  p90Us: figure,
+  p95Us: figure,
+  p99Us: figure,
+  p999Us: figure,
+  maxUs: figure,
+})
 
 const server = v.object({
-  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure, cacheHitUs: v.optional(figure, null), cacheMissUs: v.optional(figure, null),
-  requestUs: figure, overheadUs: figure, queueUs: figure, computeInputUs: figure, computeInferUs: figure, computeOutputUs: figure,
+  inferenceCount: figure,
+  executionCount: figure,
+  successCount: figure,
+  cacheHitCount: figure,
+  cacheMissCount: figure,
+  cacheHitUs: v.optional(figure, null),
+  cacheMissUs: v.optional(figure, null),
+  requestUs: figure,
+  overheadUs: figure,
+  queueUs: figure,
+  computeInputUs: figure,
+  computeInferUs: figure,
+  computeOutputUs: figure,
 })
 
 const level = v.looseObject({
@@ -35,7 +55,9 @@ const level = v.looseObject({
   eventLoopDelay: latency,
   cpuCores: figure,
   goodput: v.nullable(v.object({ withinMs: figure, perSecond: figure, share: figure })),
-  composingModels: v.exactOptional(v.array(v.object({ model: v.string(), version: v.number(), server, batchSizes }))),
+  composingModels: v.exactOptional(
+    v.array(v.object({ model: v.string(), version: v.number(), server, batchSizes })),
+  ),
   sequences: v.optional(v.nullable(figure), null),
   sentPerSecond: v.optional(figure, null),
   percentile: v.optional(v.nullable(v.object({ percentile: figure, us: figure })), null),
@@ -48,11 +70,29 @@ const result = v.looseObject({
   given: v.exactOptional(v.array(v.string())),
   machine: v.record(v.string(), v.union([v.string(), v.number()])),
   date: v.string(),
-  mode: v.picklist(['concurrency', 'request-rate', 'request-intervals', 'periodic-concurrency', 'replay', 'scenario']),
+  mode: v.picklist([
+    'concurrency',
+    'request-rate',
+    'request-intervals',
+    'periodic-concurrency',
+    'replay',
+    'scenario',
+  ]),
   levels: v.array(level),
   scenario: v.exactOptional(savedScenario),
   accuracy: v.exactOptional(savedAccuracy),
-  inputs: v.exactOptional(v.pipe(v.array(v.object({ inputs: v.picklist(['same', 'unique']), distinct: v.nullable(v.number()), levels: v.array(level) })), v.minLength(1))),
+  inputs: v.exactOptional(
+    v.pipe(
+      v.array(
+        v.object({
+          inputs: v.picklist(['same', 'unique']),
+          distinct: v.nullable(v.number()),
+          levels: v.array(level),
+        }),
+      ),
+      v.minLength(1),
+    ),
+  ),
 })
 
 /** A result as it is kept in a file. */
@@ -67,7 +107,10 @@ export function savedText(saved: PerfResult): string {
  */
 export async function readSavedResult(path: string): Promise<PerfResult> {
   const text = (await readRegularFile(path, mostBytes)).toString()
-  const wrong = (why: string) => invalidArgument(path, 'a result that zerohop perf --json has written', path, { hint: `${why}. Write it again` })
+  const wrong = (why: string) =>
+    invalidArgument(path, 'a result that zerohop perf --json has written', path, {
+      hint: `${why}. Write it again`,
+    })
   let json: unknown
   try {
     json = JSON.parse(text)

@@ -13,22 +13,65 @@ export function scenarioSection({ scenario }: PerfResult): Section | null {
   return {
     id: 'scenario',
     title: `Scenario ${scenario.scenario}: ${valid ? 'valid' : 'not valid'}`,
-    lead: belowMlperf.length === 0 ? "By the rules of MLPerf's LoadGen." : `By the rules of MLPerf's LoadGen, with settings that ask for less than its own: ${belowMlperf.join(', ')}.`,
-    parts: [figurePart(scenario), latencyPart(scenario), ...peakParts(scenario.peak), ...(said.length === 0 ? [] : [factPart('What LoadGen says', said.map((line, index) => [String(index + 1), line]))])],
+    lead:
+      belowMlperf.length === 0
+        ? "By the rules of MLPerf's LoadGen."
+        : `By the rules of MLPerf's LoadGen, with settings that ask for less than its own: ${belowMlperf.join(', ')}.`,
+    parts: [
+      figurePart(scenario),
+      latencyPart(scenario),
+      ...peakParts(scenario.peak),
+      ...(said.length === 0
+        ? []
+        : [
+            factPart(
+              'What LoadGen says',
+              said.map((line, index) => [String(index + 1), line]),
+            ),
+          ]),
+    ],
   }
 }
 
 /** What is read first of a scenario. */
-export function scenarioHeadline({ metric, valid, scenario, queryCount, failures }: ScenarioResult): HeadlineFigure[] {
+export function scenarioHeadline({
+  metric,
+  valid,
+  scenario,
+  queryCount,
+  failures,
+}: ScenarioResult): HeadlineFigure[] {
   const isTime = metric.unit === 'us'
   return [
-    { label: metric.name, figure: isTime ? timeOf(metric.value) : countOf(metric.value), ...(isTime ? {} : { unit: metric.unit }), detail: `${scenario}, ${valid ? 'valid' : 'not valid'}` },
-    { label: 'Queries', figure: countOf(queryCount), detail: `${countOf(failureCount(failures))} samples failed` },
+    {
+      label: metric.name,
+      figure: isTime ? timeOf(metric.value) : countOf(metric.value),
+      ...(isTime ? {} : { unit: metric.unit }),
+      detail: `${scenario}, ${valid ? 'valid' : 'not valid'}`,
+    },
+    {
+      label: 'Queries',
+      figure: countOf(queryCount),
+      detail: `${countOf(failureCount(failures))} samples failed`,
+    },
   ]
 }
 
-function figurePart({ metric, queryCount, sampleCount, overLatencyCount, completedPerSecond, scheduledPerSecond, seconds, constraints, failures, inputs }: ScenarioResult): Part {
-  const kept = Object.entries(constraints).flatMap(([rule, met]: [string, boolean | null]) => (met === null ? [] : [[`rule ${rule}`, met ? 'kept' : 'not kept']]))
+function figurePart({
+  metric,
+  queryCount,
+  sampleCount,
+  overLatencyCount,
+  completedPerSecond,
+  scheduledPerSecond,
+  seconds,
+  constraints,
+  failures,
+  inputs,
+}: ScenarioResult): Part {
+  const kept = Object.entries(constraints).flatMap(([rule, met]: [string, boolean | null]) =>
+    met === null ? [] : [[`rule ${rule}`, met ? 'kept' : 'not kept']],
+  )
   return factPart('Figures', [
     [metric.name, metric.unit === 'us' ? timeOf(metric.value) : `${countOf(metric.value)} ${metric.unit}`],
     ['queries', countOf(queryCount)],
@@ -44,12 +87,24 @@ function figurePart({ metric, queryCount, sampleCount, overLatencyCount, complet
 }
 
 const percentiles: readonly [name: string, of: keyof ScenarioLatency][] = [
-  ['min', 'minUs'], ['mean', 'meanUs'], ['p50', 'p50Us'], ['p90', 'p90Us'], ['p95', 'p95Us'], ['p97', 'p97Us'], ['p99', 'p99Us'], ['p99.9', 'p999Us'], ['max', 'maxUs'],
+  ['min', 'minUs'],
+  ['mean', 'meanUs'],
+  ['p50', 'p50Us'],
+  ['p90', 'p90Us'],
+  ['p95', 'p95Us'],
+  ['p97', 'p97Us'],
+  ['p99', 'p99Us'],
+  ['p99.9', 'p999Us'],
+  ['max', 'maxUs'],
 ]
 
 function latencyPart({ latency, sendLag }: ScenarioResult): Part {
   const columns = sendLag === null ? ['', 'latency'] : ['', 'latency', 'of it, sent late']
-  const rows = percentiles.map(([name, of]) => [name, timeOf(latency[of]), ...(sendLag === null ? [] : [timeOf(sendLag[of])])])
+  const rows = percentiles.map(([name, of]) => [
+    name,
+    timeOf(latency[of]),
+    ...(sendLag === null ? [] : [timeOf(sendLag[of])]),
+  ])
   return { table: { caption: 'Latency', columns, rows, isOpen: true } }
 }
 
@@ -60,7 +115,16 @@ function peakParts(peak: ScenarioPeak | null): Part[] {
   const rows = peak.steps.map((step) => [
     countOf(step.targetQps), step.met ? (step.sure ? 'held, surely' : 'held') : 'not held', timeOf(step.percentileUs), countOf(step.completedPerSecond), `${countOf(step.queryCount)}${step.endedEarly ? ', given up' : ''}`,
   ]) // prettier-ignore
-  return [{ table: { caption: `Search for the peak: ${found}`, columns: ['queries/s', 'bound', 'percentile', 'completed/s', 'queries'], rows, isOpen: true } }]
+  return [
+    {
+      table: {
+        caption: `Search for the peak: ${found}`,
+        columns: ['queries/s', 'bound', 'percentile', 'completed/s', 'queries'],
+        rows,
+        isOpen: true,
+      },
+    },
+  ]
 }
 
 function factPart(caption: string, rows: readonly (readonly string[])[]): Part {

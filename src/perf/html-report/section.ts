@@ -31,4 +31,3 @@ export interface Table {
 }
 
 export type Cell = string | { readonly text: string; readonly warning: string }
-

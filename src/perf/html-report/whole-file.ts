@@ -15,16 +15,24 @@ export function checkFilePlace(option: string, path: string): void {
   const found = statOf(folder)
   if (found?.isDirectory() !== true) {
     const why = found === null ? 'There is no folder' : 'It is no folder:'
-    throw invalidArgument(option, 'the path of a file in a folder that is there', path, { hint: `${why} ${folder}. Make it, or name another` })
+    throw invalidArgument(option, 'the path of a file in a folder that is there', path, {
+      hint: `${why} ${folder}. Make it, or name another`,
+    })
   }
   const before = statOf(resolve(path))
-  if (before !== null && !before.isFile()) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
+  if (before !== null && !before.isFile())
+    throw invalidArgument(option, 'the path of a file', path, {
+      hint: 'There is something that is no file. Name another',
+    })
   const trial = unfinishedIn(folder)
   try {
     writeFileSync(trial, '', { flag: 'wx' })
     rmSync(trial)
   } catch (cause) {
-    throw invalidArgument(option, 'the path of a file in a folder that can be written in', path, { cause, hint: `${(cause as Error).message}. Name another` })
+    throw invalidArgument(option, 'the path of a file in a folder that can be written in', path, {
+      cause,
+      hint: `${(cause as Error).message}. Name another`,
+    })
   }
 }
 
@@ -34,7 +42,11 @@ export function checkFilePlace(option: string, path: string): void {
  *
  * @throws as {@link checkFilePlace}, and what Node.js throws where it cannot be written; then nothing is left of it.
  */
-export async function writeWholeFile(option: string, path: string, text: string | Iterable<string>): Promise<void> {
+export async function writeWholeFile(
+  option: string,
+  path: string,
+  text: string | Iterable<string>,
+): Promise<void> {
   checkFilePlace(option, path)
   const target = await realpath(path).catch(() => resolve(path))
   const unfinished = unfinishedIn(dirname(target))

@@ -15,7 +15,8 @@ import type { Stream } from './step.ts'
  */
 export async function readFolderInput(folder: string, inputs: readonly InputShape[]): Promise<Stream> {
   const tensors = new Map<string, RowTensor>()
-  for (const input of inputs) tensors.set(input.name, await readInput(resolve(join(folder, input.name)), input))
+  for (const input of inputs)
+    tensors.set(input.name, await readInput(resolve(join(folder, input.name)), input))
   return [{ inputs: tensors, outputs: new Map() }]
 }
 
@@ -23,15 +24,23 @@ async function readInput(path: string, input: InputShape): Promise<RowTensor> {
   const dims = knownDims(input)
   const data = await dataOf(path, input)
   const expected = storageLength(input.type, elementCount(dims))
-  if (data.length !== expected) throw invalidArgument(path, `${expected} ${input.type === 'string' ? 'lines' : `elements of ${input.type}`}, as the shape is [${dims.join(', ')}]`, String(data.length))
+  if (data.length !== expected)
+    throw invalidArgument(
+      path,
+      `${expected} ${input.type === 'string' ? 'lines' : `elements of ${input.type}`}, as the shape is [${dims.join(', ')}]`,
+      String(data.length),
+    )
   return { dims, data }
 }
 
 async function dataOf(path: string, { type }: InputShape): Promise<TensorData | string[]> {
   try {
-    return type === 'string' ? lines(await readRegularText(path)) : fromBytes(type, await readRegularFile(path, mostGeneratedBytes), path)
+    return type === 'string'
+      ? lines(await readRegularText(path))
+      : fromBytes(type, await readRegularFile(path, mostGeneratedBytes), path)
   } catch (error) {
-    if (error instanceof NotReadable) throw invalidArgument(path, 'a file with one row', error.message, { cause: error })
+    if (error instanceof NotReadable)
+      throw invalidArgument(path, 'a file with one row', error.message, { cause: error })
     throw error
   }
 }

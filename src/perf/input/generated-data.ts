@@ -18,15 +18,24 @@ export function isMadeUp(data: string): boolean {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for what is said of an input that there is not, or twice.
  */
-export function madeUpKinds(inputData: readonly string[], inputs: readonly { readonly name: string }[]): Required<Pick<GeneratedData, 'kind' | 'kinds'>> | null {
+export function madeUpKinds(
+  inputData: readonly string[],
+  inputs: readonly { readonly name: string }[],
+): Required<Pick<GeneratedData, 'kind' | 'kinds'>> | null {
   if (!inputData.every(isMadeUp)) return null
   const kinds = new Map<string, Kind>()
   let kind: Kind | null = null
   for (const data of inputData) {
     const colon = data.lastIndexOf(':')
     const [name, own] = [data.slice(0, Math.max(0, colon)), data.slice(colon + 1) as Kind]
-    const isKnown = colon === -1 ? kind === null : inputs.some((input) => input.name === name) && !kinds.has(name)
-    if (!isKnown) throw invalidArgument('input data', `random or zero once, and each input of the model (${listNames(inputs.map((input) => input.name))}) once at most, as NAME:zero`, [...inputData])
+    const isKnown =
+      colon === -1 ? kind === null : inputs.some((input) => input.name === name) && !kinds.has(name)
+    if (!isKnown)
+      throw invalidArgument(
+        'input data',
+        `random or zero once, and each input of the model (${listNames(inputs.map((input) => input.name))}) once at most, as NAME:zero`,
+        [...inputData],
+      )
     if (colon === -1) kind = own
     else kinds.set(name, own)
   }
@@ -48,17 +57,32 @@ export interface GeneratedData {
 const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 
 /** One input of so many rows, made up. */
-export function generatedFeed(input: InputShape, rows: number, data: GeneratedData, random: () => number): FeedValue {
+export function generatedFeed(
+  input: InputShape,
+  rows: number,
+  data: GeneratedData,
+  random: () => number,
+): FeedValue {
   const { type, batchAxis } = input
   const own = knownDims(input)
   const dims = batchAxis === -1 ? own : own.toSpliced(batchAxis, 0, rows)
-  return makeTensor(type, valuesOf(type, elementCount(dims), { ...data, kind: data.kinds?.get(input.name) ?? data.kind }, random), dims)
+  return makeTensor(
+    type,
+    valuesOf(type, elementCount(dims), { ...data, kind: data.kinds?.get(input.name) ?? data.kind }, random),
+    dims,
+  )
 }
 
 /** How much memory that takes, about. */
-export function generatedBytes(input: InputShape, rows: number, { stringLength, stringData }: GeneratedData): number {
+export function generatedBytes(
+  input: InputShape,
+  rows: number,
+  { stringLength, stringData }: GeneratedData,
+): number {
   const count = elementCount(knownDims(input)) * (input.batchAxis === -1 ? 1 : rows)
-  return input.type === 'string' ? count * (bytesOfString + (stringData?.length ?? stringLength)) : byteLengthOf(input.type, count)
+  return input.type === 'string'
+    ? count * (bytesOfString + (stringData?.length ?? stringLength))
+    : byteLengthOf(input.type, count)
 }
 
 /** Of all that is made up together: it is held in memory, and what is longer fits in no array. */
@@ -67,8 +91,17 @@ export const mostGeneratedBytes = Math.min(2 ** 32, availableMemory().usableByte
 /** Beside its characters. */
 const bytesOfString = 24
 
-function valuesOf(type: ElementType, count: number, { kind, stringLength, stringData }: GeneratedData, random: () => number): TensorData | string[] {
-  if (type === 'string') return Array.from({ length: count }, () => stringData ?? (kind === 'zero' ? '' : word(stringLength, random)))
+function valuesOf(
+  type: ElementType,
+  count: number,
+  { kind, stringLength, stringData }: GeneratedData,
+  random: () => number,
+): TensorData | string[] {
+  if (type === 'string')
+    return Array.from(
+      { length: count },
+      () => stringData ?? (kind === 'zero' ? '' : word(stringLength, random)),
+    )
   const values = new (storageOf(type))(storageLength(type, count))
   if (kind === 'zero') return values
   const make = maker(type, random)
@@ -115,6 +148,7 @@ function bits(value: number): number {
 
 function word(length: number, random: () => number): string {
   const text = Buffer.alloc(length)
-  for (let index = 0; index < length; index++) text[index] = letters.charCodeAt(Math.floor(random() * letters.length))
+  for (let index = 0; index < length; index++)
+    text[index] = letters.charCodeAt(Math.floor(random() * letters.length))
   return text.toString('latin1')
 }

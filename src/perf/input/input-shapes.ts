@@ -29,10 +29,12 @@ export function hasRows({ inputs, outputs, maxBatchSize }: ModelMetadata): boole
 export function inputShapes(metadata: ModelMetadata, given: GivenShapes = new Map()): InputShape[] {
   const names = metadata.inputs.map(({ name }) => name)
   const strange = [...given.keys()].find((name) => !names.includes(name))
-  if (strange !== undefined) throw invalidArgument('shape', `the name of an input (${names.join(', ')})`, strange)
+  if (strange !== undefined)
+    throw invalidArgument('shape', `the name of an input (${names.join(', ')})`, strange)
   const rows = hasRows(metadata)
   return metadata.inputs.map(({ name, type, shape, ...value }) => {
-    if (!isElementType(type)) throw invalidArgument(`input '${name}'`, 'a tensor, which data can be made for', type)
+    if (!isElementType(type))
+      throw invalidArgument(`input '${name}'`, 'a tensor, which data can be made for', type)
     const batchAxis = rows ? batchAxisOf(value) : -1
     const own = shape.filter((_, axis) => axis !== batchAxis)
     return { name, type, rowDims: fixed(name, own, given.get(name)), batchAxis }
@@ -45,14 +47,36 @@ export function outputShapes(metadata: ModelMetadata): InputShape[] {
   return metadata.outputs.flatMap(({ name, type, shape, ...value }) => {
     if (!isElementType(type)) return []
     const batchAxis = rows ? batchAxisOf(value) : -1
-    return [{ name, type, rowDims: fixed(name, shape.filter((_, axis) => axis !== batchAxis), undefined), batchAxis }]
+    return [
+      {
+        name,
+        type,
+        rowDims: fixed(
+          name,
+          shape.filter((_, axis) => axis !== batchAxis),
+          undefined,
+        ),
+        batchAxis,
+      },
+    ]
   })
 }
 
-function fixed(name: string, shape: readonly (number | string)[], given: readonly number[] | undefined): number[] {
+function fixed(
+  name: string,
+  shape: readonly (number | string)[],
+  given: readonly number[] | undefined,
+): number[] {
   if (given === undefined) return shape.map((dim) => (typeof dim === 'number' ? dim : -1))
-  const fits = given.length === shape.length && shape.every((dim, axis) => typeof dim === 'string' || dim === given[axis])
-  if (!fits) throw invalidArgument(`shape of input '${name}'`, `dims that fit ${shownShape(shape)}, without the batch dimension`, [...given])
+  const fits =
+    given.length === shape.length &&
+    shape.every((dim, axis) => typeof dim === 'string' || dim === given[axis])
+  if (!fits)
+    throw invalidArgument(
+      `shape of input '${name}'`,
+      `dims that fit ${shownShape(shape)}, without the batch dimension`,
+      [...given],
+    )
   return [...given]
 }
 
@@ -60,5 +84,10 @@ function fixed(name: string, shape: readonly (number | string)[], given: readonl
 export function knownDims({ name, rowDims }: InputShape): readonly number[] {
   if (!rowDims.includes(-1)) return rowDims
   const example = rowDims.map((dim) => (dim === -1 ? 1 : dim)).join(',')
-  throw invalidArgument(`input '${name}'`, 'a shape, as it has variable dimensions', shownShape(rowDims.map((dim) => (dim === -1 ? '' : dim))), { hint: `Give one: --shape ${name}:${example}` })
+  throw invalidArgument(
+    `input '${name}'`,
+    'a shape, as it has variable dimensions',
+    shownShape(rowDims.map((dim) => (dim === -1 ? '' : dim))),
+    { hint: `Give one: --shape ${name}:${example}` },
+  )
 }

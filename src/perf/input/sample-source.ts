@@ -3,7 +3,14 @@ import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
 import { mulberry32 } from '../../seeded-random.ts'
 import { readFolderInput } from './folder-input.ts'
-import { generatedBytes, generatedFeed, isMadeUp, madeUpKinds, mostGeneratedBytes, type GeneratedData } from './generated-data.ts'
+import {
+  generatedBytes,
+  generatedFeed,
+  isMadeUp,
+  madeUpKinds,
+  mostGeneratedBytes,
+  type GeneratedData,
+} from './generated-data.ts'
 import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
 import { readJsonInput, type ModelShapes } from './json-input.ts'
 import { SampleCycle } from './sample-cycle.ts'
@@ -38,7 +45,14 @@ export interface InputSettings {
 
 /** As perf_analyzer has them. */
 export const inputDefaults: InputSettings = {
-  inputData: ['random'], batchSize: 1, shapes: new Map(), stringLength: 128, stringData: null, uniqueInputs: 1, seed: 1, sequences: null,
+  inputData: ['random'],
+  batchSize: 1,
+  shapes: new Map(),
+  stringLength: 128,
+  stringData: null,
+  uniqueInputs: 1,
+  seed: 1,
+  sequences: null,
 }
 
 /**
@@ -46,19 +60,30 @@ export const inputDefaults: InputSettings = {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for what does not fit the model, and what reading throws.
  */
-export async function sampleSource({ inputs: all, ...others }: ModelMetadata, settings: InputSettings): Promise<SampleSource> {
+export async function sampleSource(
+  { inputs: all, ...others }: ModelMetadata,
+  settings: InputSettings,
+): Promise<SampleSource> {
   const { inputData, batchSize, shapes: given, seed, sequences, options, filledInputs = [] } = settings
   const metadata = { ...others, inputs: all.filter(({ name }) => !filledInputs.includes(name)) }
-  if (batchSize > 1 && !hasRows(metadata)) throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
+  if (batchSize > 1 && !hasRows(metadata))
+    throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
   const inputs = inputShapes(metadata, given)
   const random = mulberry32(seed)
   const kinds = madeUpKinds(inputData, inputs)
-  if (kinds === null && inputData.some(isMadeUp)) throw invalidArgument('input data', 'random and zero alone, or folders and files', [...inputData])
+  if (kinds === null && inputData.some(isMadeUp))
+    throw invalidArgument('input data', 'random and zero alone, or folders and files', [...inputData])
   if (kinds !== null) {
     const samples = generatedSamples(inputs, { ...settings, ...kinds }, random)
-    return sequences === null ? new SampleCycle(samples) : new SequenceSource([samples], false, sequences, random)
+    return sequences === null
+      ? new SampleCycle(samples)
+      : new SequenceSource([samples], false, sequences, random)
   }
-  const shapes: ModelShapes = { inputs, outputs: outputShapes(metadata), optionalInputs: new Set(settings.optionalInputs) }
+  const shapes: ModelShapes = {
+    inputs,
+    outputs: outputShapes(metadata),
+    optionalInputs: new Set(settings.optionalInputs),
+  }
   const streams: Stream[] = []
   let hasLengths = false
   for (const path of inputData) {
@@ -69,15 +94,35 @@ export async function sampleSource({ inputs: all, ...others }: ModelMetadata, se
     }
   }
   if (sequences === null) return new SampleCycle(samplesOf(streams, batchSize, shapes, options))
-  const requests = streams.map((stream) => stream.map((step) => sampleOf(Array.from({ length: batchSize }, () => step), shapes, options)))
+  const requests = streams.map((stream) =>
+    stream.map((step) =>
+      sampleOf(
+        Array.from({ length: batchSize }, () => step),
+        shapes,
+        options,
+      ),
+    ),
+  )
   return new SequenceSource(requests, hasLengths, sequences, random)
 }
 
-function generatedSamples(inputs: readonly InputShape[], { batchSize, uniqueInputs, options, ...data }: InputSettings & GeneratedData, random: () => number): Sample[] {
+function generatedSamples(
+  inputs: readonly InputShape[],
+  { batchSize, uniqueInputs, options, ...data }: InputSettings & GeneratedData,
+  random: () => number,
+): Sample[] {
   const bytes = uniqueInputs * inputs.reduce((sum, input) => sum + generatedBytes(input, batchSize, data), 0)
-  if (bytes > mostGeneratedBytes) throw invalidArgument('made-up requests', `no more than ${mostGeneratedBytes} bytes, which are held in memory`, `${bytes} bytes`, { hint: 'Make them fewer or smaller: -b, --shape, --string-length, --unique-inputs' })
+  if (bytes > mostGeneratedBytes)
+    throw invalidArgument(
+      'made-up requests',
+      `no more than ${mostGeneratedBytes} bytes, which are held in memory`,
+      `${bytes} bytes`,
+      { hint: 'Make them fewer or smaller: -b, --shape, --string-length, --unique-inputs' },
+    )
   return Array.from({ length: uniqueInputs }, () => {
-    const feeds = Object.fromEntries(inputs.map((input) => [input.name, generatedFeed(input, batchSize, data, random)]))
+    const feeds = Object.fromEntries(
+      inputs.map((input) => [input.name, generatedFeed(input, batchSize, data, random)]),
+    )
     return options === undefined ? { feeds, rows: batchSize } : { feeds, rows: batchSize, options }
   })
 }

@@ -37,7 +37,12 @@ export class SequenceSource implements SampleSource {
    * @param streams the requests of each sequence; sequences take them in turn.
    * @param hasLengths whether a sequence is as long as its stream; else that is begun again where it ends.
    */
-  constructor(streams: readonly (readonly Sample[])[], hasLengths: boolean, settings: SequenceSettings, random: () => number) {
+  constructor(
+    streams: readonly (readonly Sample[])[],
+    hasLengths: boolean,
+    settings: SequenceSettings,
+    random: () => number,
+  ) {
     this.#streams = streams
     this.#hasLengths = hasLengths
     this.#settings = settings
@@ -69,7 +74,9 @@ export class SequenceSource implements SampleSource {
     const left = this.#open.flatMap((sequence) => sequence ?? [])
     this.#open.length = 0
     this.#ids.clear()
-    return left.map(({ id, samples, sent }) => of(samples[sent % samples.length]!, { sequenceId: id, sequenceEnd: true }))
+    return left.map(({ id, samples, sent }) =>
+      of(samples[sent % samples.length]!, { sequenceId: id, sequenceEnd: true }),
+    )
   }
 
   #begin(): OpenSequence {

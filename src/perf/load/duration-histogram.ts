@@ -70,7 +70,8 @@ export class DurationHistogram {
   /** How many were at most `us`. */
   countUpTo(us: number): number {
     let count = 0
-    for (let index = 0; index < buckets && bound(index, 1) <= us * (1 + Number.EPSILON); index++) count += this.#counts[index]!
+    for (let index = 0; index < buckets && bound(index, 1) <= us * (1 + Number.EPSILON); index++)
+      count += this.#counts[index]!
     return count
   }
 

@@ -42,6 +42,7 @@ export class LoadWindow {
     this.sendLag.add(other.sendLag)
     this.delayedCount += other.delayedCount
     this.sentCount += other.sentCount
-    for (const [code, count] of Object.entries(other.failures)) this.failures[code] = (this.failures[code] ?? 0) + count
+    for (const [code, count] of Object.entries(other.failures))
+      this.failures[code] = (this.failures[code] ?? 0) + count
   }
 }

@@ -36,7 +36,11 @@ export class Metronome implements Pacer {
     this.#clock = clock
     this.#meanwhile = new TurnPacer(clock)
     this.#originMs = clock.nowMs()
-    const setup: MetronomeSetup = { number: this.#number, atMs: this.#atMs, originNs: process.hrtime.bigint() }
+    const setup: MetronomeSetup = {
+      number: this.#number,
+      atMs: this.#atMs,
+      originNs: process.hrtime.bigint(),
+    }
     this.#worker = new Worker(ownFile('perf/load/metronome-thread.js'), { workerData: setup, execArgv: [] })
     // Without it timers go on as they do.
     this.#worker.on('error', () => {

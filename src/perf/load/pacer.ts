@@ -26,7 +26,8 @@ export class TurnPacer implements Pacer {
     const clock = this.#clock
     const leftMs = atMs - clock.nowMs()
     if (leftMs <= 0) callback()
-    else if (leftMs >= shortestTimerMs) this.#timer = clock.setTimer(() => this.wakeAt(atMs, callback), Math.floor(leftMs) - 1)
+    else if (leftMs >= shortestTimerMs)
+      this.#timer = clock.setTimer(() => this.wakeAt(atMs, callback), Math.floor(leftMs) - 1)
     else clock.nextTurn(() => this.wakeAt(atMs, callback))
   }
 

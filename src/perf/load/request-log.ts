@@ -46,13 +46,24 @@ export class RequestLog {
     return this.#dropped
   }
 
-  push(intendedMs: number, sentMs: number, endedMs: number, { rows, options }: Sample, failure: string | null): void {
+  push(
+    intendedMs: number,
+    sentMs: number,
+    endedMs: number,
+    { rows, options }: Sample,
+    failure: string | null,
+  ): void {
     if (this.#length >= this.#limit) {
       this.#dropped++
       return
     }
     const at = this.#length++ % blockLength
-    if (at === 0) this.#blocks.push({ numbers: new Float64Array(4 * blockLength), rows: new Uint32Array(blockLength), failures: new Uint8Array(blockLength) })
+    if (at === 0)
+      this.#blocks.push({
+        numbers: new Float64Array(4 * blockLength),
+        rows: new Uint32Array(blockLength),
+        failures: new Uint8Array(blockLength),
+      })
     const block = this.#blocks.at(-1)!
     block.numbers[4 * at] = intendedMs
     block.numbers[4 * at + 1] = sentMs
@@ -66,9 +77,21 @@ export class RequestLog {
     for (let index = 0; index < this.#length; index++) {
       const { numbers, rows, failures } = this.#blocks[Math.floor(index / blockLength)]!
       const at = index % blockLength
-      const [intendedMs, sentMs, endedMs, sequenceId] = numbers.subarray(4 * at, 4 * at + 4) as unknown as [number, number, number, number]
+      const [intendedMs, sentMs, endedMs, sequenceId] = numbers.subarray(4 * at, 4 * at + 4) as unknown as [
+        number,
+        number,
+        number,
+        number,
+      ]
       const code = failures[at]!
-      yield { intendedMs, sentMs, endedMs, rows: rows[at]!, sequenceId: Number.isNaN(sequenceId) ? null : sequenceId, failure: code === 0 ? null : this.#codes[code]! }
+      yield {
+        intendedMs,
+        sentMs,
+        endedMs,
+        rows: rows[at]!,
+        sequenceId: Number.isNaN(sequenceId) ? null : sequenceId,
+        failure: code === 0 ? null : this.#codes[code]!,
+      }
     }
   }
 

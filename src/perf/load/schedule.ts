@@ -11,7 +11,7 @@ export function* constantSchedule(ratePerSecond: number): Generator<number, void
 /** As a Poisson process has it: the intervals are distributed exponentially. The same for the same seed. */
 export function* poissonSchedule(ratePerSecond: number, seed: number): Generator<number, void> {
   const random = mulberry32(seed)
-  for (let atMs = 0; ; ) {
+  for (let atMs = 0; ;) {
     atMs -= (Math.log(1 - random()) * 1000) / ratePerSecond
     yield atMs
   }

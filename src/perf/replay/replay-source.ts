@@ -1,7 +1,12 @@
 import type { Arrival } from '../../arrivals/arrival.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Feeds, InferOptions, ModelMetadata } from '../../index.ts'
-import { generatedBytes, generatedFeed, mostGeneratedBytes, type GeneratedData } from '../input/generated-data.ts'
+import {
+  generatedBytes,
+  generatedFeed,
+  mostGeneratedBytes,
+  type GeneratedData,
+} from '../input/generated-data.ts'
 import { hasRows, inputShapes, type GivenShapes, type InputShape } from '../input/input-shapes.ts'
 import type { Sample, SampleSource } from '../input/sample.ts'
 
@@ -27,7 +32,13 @@ export class ReplaySource implements SampleSource {
    * @param shapes dims of inputs that are not in the recording.
    * @throws InferenceError `ERR_INVALID_ARG` for a request that the model does not take: once they are under way nobody could be told.
    */
-  constructor(arrivals: readonly Arrival[], metadata: ModelMetadata, data: GeneratedData, shapes: GivenShapes, random: () => number) {
+  constructor(
+    arrivals: readonly Arrival[],
+    metadata: ModelMetadata,
+    data: GeneratedData,
+    shapes: GivenShapes,
+    random: () => number,
+  ) {
     this.arrivals = arrivals
     this.#metadata = metadata
     this.#data = data
@@ -56,7 +67,12 @@ export class ReplaySource implements SampleSource {
 
   #check(arrival: Arrival, index: number): void {
     const bytes = this.#bytesOf(this.#inputsOf(arrival), arrival)
-    if (bytes > mostGeneratedBytes) throw invalidArgument(`request ${index + 1} of the recording`, `no more than ${mostGeneratedBytes} bytes, which are held in memory`, `${arrival.rows} rows, ${bytes} bytes`)
+    if (bytes > mostGeneratedBytes)
+      throw invalidArgument(
+        `request ${index + 1} of the recording`,
+        `no more than ${mostGeneratedBytes} bytes, which are held in memory`,
+        `${arrival.rows} rows, ${bytes} bytes`,
+      )
   }
 
   #bytesOf(inputs: readonly InputShape[], { rows }: Arrival): number {
@@ -64,7 +80,8 @@ export class ReplaySource implements SampleSource {
   }
 
   #inputsOf({ rows, dims }: Arrival): InputShape[] {
-    if (rows > 1 && !hasRows(this.#metadata)) throw invalidArgument('rows', `1, as requests to '${this.#metadata.name}' have none`, rows)
+    if (rows > 1 && !hasRows(this.#metadata))
+      throw invalidArgument('rows', `1, as requests to '${this.#metadata.name}' have none`, rows)
     return inputShapes(this.#metadata, new Map([...this.#shapes, ...this.#rowDims(rows, dims)]))
   }
 
@@ -73,7 +90,9 @@ export class ReplaySource implements SampleSource {
     let feeds = this.#kept.get(key)
     if (feeds !== undefined) return feeds
     const inputs = this.#inputsOf(arrival)
-    feeds = Object.fromEntries(inputs.map((input) => [input.name, generatedFeed(input, arrival.rows, this.#data, this.#random)]))
+    feeds = Object.fromEntries(
+      inputs.map((input) => [input.name, generatedFeed(input, arrival.rows, this.#data, this.#random)]),
+    )
     const bytes = this.#bytesOf(inputs, arrival)
     if (this.#kept.size < mostKept && this.#keptBytes + bytes <= mostKeptBytes) {
       this.#kept.set(key, feeds)
@@ -87,20 +106,39 @@ export class ReplaySource implements SampleSource {
     return this.#metadata.inputs.flatMap(({ name, shape }) => {
       const recorded = dims[name]
       if (recorded === undefined) return []
-      return [[name, hasRows(this.#metadata) && recorded.length === shape.length && recorded[0] === rows ? recorded.slice(1) : recorded]]
+      return [
+        [
+          name,
+          hasRows(this.#metadata) && recorded.length === shape.length && recorded[0] === rows
+            ? recorded.slice(1)
+            : recorded,
+        ],
+      ]
     })
   }
 
-  #optionsOf({ priority, timeoutMs, deadlineMs, sequenceId, cancelledUs }: Arrival, index: number): InferOptions | undefined {
-    if ([priority, timeoutMs, deadlineMs, sequenceId, cancelledUs].every((option) => option === undefined)) return undefined
+  #optionsOf(
+    { priority, timeoutMs, deadlineMs, sequenceId, cancelledUs }: Arrival,
+    index: number,
+  ): InferOptions | undefined {
+    if ([priority, timeoutMs, deadlineMs, sequenceId, cancelledUs].every((option) => option === undefined))
+      return undefined
     const sequence = sequenceId === undefined ? undefined : this.#sequences.get(sequenceId)!
     return {
       ...(priority === undefined ? {} : { priority }),
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
       // It is asked for when it is sent.
-      ...(cancelledUs === undefined ? {} : { signal: AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))) }),
-      ...(sequence === undefined ? {} : { sequenceId: sequenceId!, sequenceStart: sequence[0] === index, sequenceEnd: sequence[1] === index }),
+      ...(cancelledUs === undefined
+        ? {}
+        : { signal: AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))) }),
+      ...(sequence === undefined
+        ? {}
+        : {
+            sequenceId: sequenceId!,
+            sequenceStart: sequence[0] === index,
+            sequenceEnd: sequence[1] === index,
+          }),
     }
   }
 }

@@ -32,8 +32,18 @@ export function arrivalsOf(arrivals: readonly Arrival[], model: string | null): 
 }
 
 /** Sends the requests of a recording once, and measures all of it as one window, from the first to the last answer. */
-export function replay(target: PerfTarget & { readonly source: ReplaySource }, speed: number, settings: MeasureSettings, hooks: MeasureHooks): Promise<LevelResult> {
+export function replay(
+  target: PerfTarget & { readonly source: ReplaySource },
+  speed: number,
+  settings: MeasureSettings,
+  hooks: MeasureHooks,
+): Promise<LevelResult> {
   const { arrivals } = target.source
   const load = new OpenLoop(target.source, replaySchedule(arrivals, speed), { pacer: metronome })
-  return measure(target, { level: speed, load }, { ...settings, warmupRequestCount: 0, requestCount: arrivals.length }, hooks)
+  return measure(
+    target,
+    { level: speed, load },
+    { ...settings, warmupRequestCount: 0, requestCount: arrivals.length },
+    hooks,
+  )
 }

@@ -21,10 +21,19 @@ export function csvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>,
 }
 
 /** The same of one model of an ensemble, without what callers see: its own overhead is where the network would be; `index` is its place among the composing models. */
-export function composingCsvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, index: number): string {
+export function composingCsvReport(
+  { mode, levels }: Pick<PerfResult, 'mode' | 'levels'>,
+  index: number,
+): string {
   const asLevels = levels.map((level): LevelResult => {
     const { server } = level.composingModels![index]!
-    return { ...level, server, sendLag: null, latency: { ...level.latency, averageUs: server.requestUs }, inferencesPerSecond: server.inferenceCount / Math.max(level.windowSeconds, Number.EPSILON) }
+    return {
+      ...level,
+      server,
+      sendLag: null,
+      latency: { ...level.latency, averageUs: server.requestUs },
+      inferencesPerSecond: server.inferenceCount / Math.max(level.windowSeconds, Number.EPSILON),
+    }
   })
   const columns = serverColumns(levelNames(mode).column, asLevels)
   return table(columns, asLevels)
@@ -32,7 +41,10 @@ export function composingCsvReport({ mode, levels }: Pick<PerfResult, 'mode' | '
 
 function table(columns: readonly Column[], levels: readonly LevelResult[]): string {
   const rows = levels.toSorted((a, b) => a.inferencesPerSecond - b.inferencesPerSecond)
-  const lines = [columns.map(({ name }) => name), ...rows.map((result) => columns.map(({ value }) => value(result)))]
+  const lines = [
+    columns.map(({ name }) => name),
+    ...rows.map((result) => columns.map(({ value }) => value(result))),
+  ]
   return `${lines.map((line) => line.join(',')).join('\n')}\n`
 }
 
@@ -42,12 +54,26 @@ function serverColumns(level: string, levels: readonly LevelResult[]): Column[] 
     { name: level, value: ({ level }) => shownLevel(level) },
     { name: 'Inferences/Second', value: ({ inferencesPerSecond }) => Number(inferencesPerSecond.toFixed(2)) },
     { name: 'Client Send', value: (result) => us(clientSendUs(result)) },
-    { name: 'Network+Server Send/Recv', value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result) - result.server.queueUs - computeUs(result))) },
+    {
+      name: 'Network+Server Send/Recv',
+      value: (result) =>
+        us(
+          Math.max(
+            0,
+            result.latency.averageUs - clientSendUs(result) - result.server.queueUs - computeUs(result),
+          ),
+        ),
+    },
     { name: 'Server Queue', value: ({ server }) => us(server.queueUs) },
     { name: 'Server Compute Input', value: ({ server }) => us(server.computeInputUs) },
     { name: 'Server Compute Infer', value: ({ server }) => us(server.computeInferUs) },
     { name: 'Server Compute Output', value: ({ server }) => us(server.computeOutputUs) },
-    ...(usesCache ? [{ name: 'Server Cache Hit', value: ({ server }: LevelResult) => us(server.cacheHitUs) }, { name: 'Server Cache Miss', value: ({ server }: LevelResult) => us(server.cacheMissUs) }] : []),
+    ...(usesCache
+      ? [
+          { name: 'Server Cache Hit', value: ({ server }: LevelResult) => us(server.cacheHitUs) },
+          { name: 'Server Cache Miss', value: ({ server }: LevelResult) => us(server.cacheMissUs) },
+        ]
+      : []),
     { name: 'Client Recv', value: () => 0 },
   ]
 }
@@ -56,7 +82,10 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
   const own = levels[0]?.percentile?.percentile
   return [
     ...serverColumns(level, levels),
-    ...percentilesOf(own).map((number): Column => ({ name: `p${number} latency`, value: (result) => us(percentileUs(result, number)) })),
+    ...percentilesOf(own).map((number): Column => ({
+      name: `p${number} latency`,
+      value: (result) => us(percentileUs(result, number)),
+    })),
     ...(verbose && own === undefined ? [averageColumn] : []), // as perf_analyzer, where it is what has to be stable
     ...(verbose ? verboseColumns : []),
   ]
@@ -65,7 +94,10 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
 const averageColumn: Column = { name: 'Avg latency', value: ({ latency }) => us(latency.averageUs) }
 const verboseColumns: readonly Column[] = [
   { name: 'request/response', value: (result) => us(clientSendUs(result)) },
-  { name: 'response wait', value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result))) },
+  {
+    name: 'response wait',
+    value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result))),
+  },
 ]
 
 function clientSendUs({ sendLag }: LevelResult): number {

@@ -4,7 +4,20 @@ import { levelNames, shownLevel } from './level-names.ts'
 
 /** Levels with one request again and again beside those with requests of which none came twice: what caches make of it. */
 export function inputsText(mode: LoadMode, runs: readonly InputLevels[]): string {
-  const table = new Table({ head: [levelNames(mode).summary, 'Inputs', 'Different requests', 'Infer/sec', 'p50 us', 'p99 us', 'Compute us', 'Cache hits', 'Against unique'], style: { head: [], border: [] } })
+  const table = new Table({
+    head: [
+      levelNames(mode).summary,
+      'Inputs',
+      'Different requests',
+      'Infer/sec',
+      'p50 us',
+      'p99 us',
+      'Compute us',
+      'Cache hits',
+      'Against unique',
+    ],
+    style: { head: [], border: [] },
+  })
   const unique = runs.find(({ inputs }) => inputs === 'unique')
   const shown = new Set(runs.flatMap(({ levels }) => levels.map(({ level }) => level)))
   for (const level of shown) {

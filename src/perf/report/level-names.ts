@@ -7,7 +7,11 @@ export interface LevelNames {
   readonly column: string
 }
 
-const concurrency: LevelNames = { heading: 'Request concurrency', summary: 'Concurrency', column: 'Concurrency' }
+const concurrency: LevelNames = {
+  heading: 'Request concurrency',
+  summary: 'Concurrency',
+  column: 'Concurrency',
+}
 const rate: LevelNames = { heading: 'Request Rate', summary: 'Request Rate', column: 'Request Rate' }
 
 /** The names of levels of a mode. */

@@ -19,7 +19,12 @@ export interface Experiment {
  *
  * @param originMs of the clock of the load, since the epoch.
  */
-export function* profileText(experiments: readonly Experiment[], model: string, version: string, originMs: number): Generator<string> {
+export function* profileText(
+  experiments: readonly Experiment[],
+  model: string,
+  version: string,
+  originMs: number,
+): Generator<string> {
   // More digits than a number has: as text.
   const ns = (ms: number) => `${Math.round((originMs + ms) * 1000)}000`
   yield '{"experiments":['
@@ -29,7 +34,10 @@ export function* profileText(experiments: readonly Experiment[], model: string, 
     let comma = ''
     for (const { intendedMs, sentMs, endedMs, rows, sequenceId, failure } of requests) {
       const sequence = sequenceId === null ? '' : `,"sequence_id":${sequenceId}`
-      const ended = failure === null ? `"response_timestamps":[${ns(endedMs)}]` : `"response_timestamps":[],"failure":${JSON.stringify(failure)},"failure_timestamp":${ns(endedMs)}`
+      const ended =
+        failure === null
+          ? `"response_timestamps":[${ns(endedMs)}]`
+          : `"response_timestamps":[],"failure":${JSON.stringify(failure)},"failure_timestamp":${ns(endedMs)}`
       piece += `${comma}\n{"timestamp":${ns(intendedMs)},"sent_timestamp":${ns(sentMs)}${sequence},"rows":${rows},${ended}}`
       comma = ','
       if (piece.length > pieceLength) {

@@ -6,14 +6,22 @@ import type { ScenarioSettings } from './scenario-settings.ts'
 const multiStreamPercentile = 0.99
 
 /** What early stopping says of a run (`PerformanceSummary::EarlyStopping` in results.cc); `null` in `offline`, which has none. */
-export function earlyStoppingOf(settings: ScenarioSettings, ascendingUs: Float64Array, queryCount: number, overCount: number): EarlyStopping | null {
+export function earlyStoppingOf(
+  settings: ScenarioSettings,
+  ascendingUs: Float64Array,
+  queryCount: number,
+  overCount: number,
+): EarlyStopping | null {
   const { scenario, targetLatencyPercentile: percentile } = settings
   if (scenario === 'offline') return null
   if (scenario === 'server') return boundResult(percentile, queryCount, overCount)
   const own = estimatePercentile(ascendingUs, percentile)
   const least = minPassingQueries(1, percentile) + 1
   if (own === null) {
-    const lines = [` * Only processed ${ascendingUs.length} queries.`, ` * Need to process at least ${least} queries for early stopping.`]
+    const lines = [
+      ` * Only processed ${ascendingUs.length} queries.`,
+      ` * Need to process at least ${least} queries for early stopping.`,
+    ]
     return { satisfied: false, lines, estimates: [] }
   }
   const lines = [
@@ -35,7 +43,8 @@ export function earlyStoppingOf(settings: ScenarioSettings, ascendingUs: Float64
 
 const shown = (percentile: number) => (100 * percentile).toFixed(1)
 
-const estimateLine = (percentile: number, us: number) => ` * Early stopping ${shown(percentile)}th percentile estimate: ${Math.round(us * 1000)}`
+const estimateLine = (percentile: number, us: number) =>
+  ` * Early stopping ${shown(percentile)}th percentile estimate: ${Math.round(us * 1000)}`
 
 function tooFewLines(): string[] {
   return [
@@ -46,7 +55,8 @@ function tooFewLines(): string[] {
 }
 
 function boundResult(percentile: number, queryCount: number, overCount: number): EarlyStopping {
-  if (isEnough(queryCount, overCount, percentile)) return { satisfied: true, lines: [' * Run successful.'], estimates: [] }
+  if (isEnough(queryCount, overCount, percentile))
+    return { satisfied: true, lines: [' * Run successful.'], estimates: [] }
   const more = minPassingQueries(overCount, percentile) + overCount - queryCount
   return {
     satisfied: false,

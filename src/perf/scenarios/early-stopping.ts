@@ -34,7 +34,10 @@ export function minPassingQueries(overCount: number, percentile: number): number
  *
  * @param ascending latencies of all queries, in any unit.
  */
-export function estimatePercentile(ascending: ArrayLike<number>, percentile: number): { readonly estimate: number; readonly discarded: number } | null {
+export function estimatePercentile(
+  ascending: ArrayLike<number>,
+  percentile: number,
+): { readonly estimate: number; readonly discarded: number } | null {
   const count = ascending.length
   if (!isEnough(count, 1, percentile)) return null
   let over = 1
@@ -59,11 +62,13 @@ function lowerTail(count: number, most: number, probability: number): number {
     sum += term
     if (term < sum * negligible) break
   }
-  const logOfMost = logChoose(count, most) + most * Math.log(probability) + (count - most) * Math.log1p(-probability)
+  const logOfMost =
+    logChoose(count, most) + most * Math.log(probability) + (count - most) * Math.log1p(-probability)
   return Math.exp(logOfMost + Math.log(sum))
 }
 
-const logChoose = (count: number, chosen: number) => logFactorial(count) - logFactorial(chosen) - logFactorial(count - chosen)
+const logChoose = (count: number, chosen: number) =>
+  logFactorial(count) - logFactorial(chosen) - logFactorial(count - chosen)
 
 /** Stirling's series, exact to the last places from 10 on; below it is counted out. */
 function logFactorial(n: number): number {

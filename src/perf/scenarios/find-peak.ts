@@ -42,7 +42,11 @@ interface Tried {
  *
  * @param settings of `server`, with the first rate as `targetQps`.
  */
-export async function findPeak(settings: ScenarioSettings, system: ScenarioSystem, search: PeakSearch = {}): Promise<ScenarioResult> {
+export async function findPeak(
+  settings: ScenarioSettings,
+  system: ScenarioSystem,
+  search: PeakSearch = {},
+): Promise<ScenarioResult> {
   const { decimals, precision = 0.01, attempts = 2, onRate, onStep } = search
   const steps: PeakStep[] = []
   const attempt = async (targetQps: number): Promise<Tried> => {
@@ -57,7 +61,8 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
       met,
       sure: met && isEnough(record.queriesIssued, record.overCount, own.targetLatencyPercentile),
       percentileUs: 1000 * percentileMs,
-      completedPerSecond: record.finalDoneMs > 0 ? (1000 * (record.sampleLatenciesMs.length - 1)) / record.finalDoneMs : 0,
+      completedPerSecond:
+        record.finalDoneMs > 0 ? (1000 * (record.sampleLatenciesMs.length - 1)) / record.finalDoneMs : 0,
       queryCount: record.queriesIssued,
       endedEarly,
     }
@@ -68,14 +73,17 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
   const isAborted = () => system.signal?.aborted === true
   const tryRate = async (targetQps: number): Promise<Tried> => {
     let tried = await attempt(targetQps)
-    for (let again = 1; again < attempts && !tried.met && !isAborted(); again++) tried = await attempt(targetQps)
+    for (let again = 1; again < attempts && !tried.met && !isAborted(); again++)
+      tried = await attempt(targetQps)
     return tried
   }
   const isFound = (low: number, high: number) => {
     const step = 10 ** -(decimals ?? 1)
     // Of few queries a second a digit is a large part.
     const byDigits = decimals !== undefined || step <= coarsest * low
-    return (byDigits && Math.floor(low / step) + 1 >= Math.floor(high / step)) || high - low <= precision * low
+    return (
+      (byDigits && Math.floor(low / step) + 1 >= Math.floor(high / step)) || high - low <= precision * low
+    )
   }
 
   let best = await tryRate(settings.targetQps ?? 1)
@@ -91,8 +99,16 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
     else tooHigh = tried.settings.targetQps!
   }
   const sure = steps.filter((step) => step.sure).map((step) => step.targetQps)
-  const peak = best.met ? { targetQps: best.settings.targetQps!, sureQps: sure.length === 0 ? null : Math.max(...sure), steps } : { targetQps: null, sureQps: null, steps }
-  return judgeRun({ settings: best.settings, record: best.record, sampleCount: null, peak, aborted: isAborted() })
+  const peak = best.met
+    ? { targetQps: best.settings.targetQps!, sureQps: sure.length === 0 ? null : Math.max(...sure), steps }
+    : { targetQps: null, sureQps: null, steps }
+  return judgeRun({
+    settings: best.settings,
+    record: best.record,
+    sampleCount: null,
+    peak,
+    aborted: isAborted(),
+  })
 }
 
 /** Whether anything was within the bound: no lower rate makes an answer faster than it is with nothing else to do. */
@@ -112,5 +128,6 @@ function hopelessness(settings: ScenarioSettings, queriesPerSecond: number): (re
   const tooMany = count - Math.floor(count * targetLatencyPercentile)
   const within = (queriesPerSecond * targetLatencyMs) / 1000
   const recent = within + 6 * Math.sqrt(within) + 10
-  return ({ failureCount, overCount, outstanding }) => failureCount > 0 || overCount + Math.max(0, outstanding - recent) >= tooMany
+  return ({ failureCount, overCount, outstanding }) =>
+    failureCount > 0 || overCount + Math.max(0, outstanding - recent) >= tooMany
 }

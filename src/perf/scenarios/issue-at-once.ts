@@ -17,7 +17,9 @@ export async function issueAtOnce(run: ScenarioRun, sampleCount: number | null):
     if (signal?.aborted === true || samplesIssued >= order.count) return true
     const elapsedMs = clock.nowMs() - startMs
     if (settings.maxDurationMs !== 0 && elapsedMs > settings.maxDurationMs) return true
-    return sampleCount === null ? samplesIssued >= settings.minQueryCount && elapsedMs >= settings.minDurationMs : samplesIssued >= sampleCount
+    return sampleCount === null
+      ? samplesIssued >= settings.minQueryCount && elapsedMs >= settings.minDurationMs
+      : samplesIssued >= sampleCount
   }
   const askInTurn = async () => {
     while (!isDone()) {

@@ -11,7 +11,8 @@ export async function issueInTurn(run: ScenarioRun): Promise<void> {
   for (let failures = 0; ; failures = record.failureCount) {
     order.next(samples)
     await issueQuery(run, samples, clock.nowMs() - startMs)
-    if (record.queriesIssued >= settings.minQueryCount && record.finalIssuedMs >= settings.minDurationMs) return
+    if (record.queriesIssued >= settings.minQueryCount && record.finalIssuedMs >= settings.minDurationMs)
+      return
     if (isOver(run)) return
     await turns.give(record.failureCount > failures)
   }

@@ -1,7 +1,13 @@
 import { percentileOf } from './duration-list.ts'
 import { earlyStoppingOf } from './early-stopping-result.ts'
 import type { RunRecord } from './run-record.ts'
-import type { ScenarioConstraints, ScenarioLatency, ScenarioMetric, ScenarioPeak, ScenarioResult } from './scenario-result.ts'
+import type {
+  ScenarioConstraints,
+  ScenarioLatency,
+  ScenarioMetric,
+  ScenarioPeak,
+  ScenarioResult,
+} from './scenario-result.ts'
 import { belowMlperf, type ScenarioSettings } from './scenario-settings.ts'
 
 /** What a run is judged by beside its record. */
@@ -24,10 +30,16 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
   const ascendingUs = latencies.ascending().map((ms) => ms * 1000)
   const overLatencyCount = scenario === 'server' ? record.overCount : 0
   const seconds = scenario === 'offline' ? (ascendingUs.at(-1) ?? 0) / 1e6 : record.finalDoneMs / 1000
-  const earlyStopping = earlyStoppingOf(settings, ascendingUs, record.queriesIssued, overLatencyCount + record.failureCount)
+  const earlyStopping = earlyStoppingOf(
+    settings,
+    ascendingUs,
+    record.queriesIssued,
+    overLatencyCount + record.failureCount,
+  )
   const percentileUs = percentileOf(ascendingUs, percentile)
   const constraints: ScenarioConstraints = {
-    performance: scenario === 'server' ? latencies.length > 0 && percentileUs <= settings.targetLatencyMs * 1000 : null,
+    performance:
+      scenario === 'server' ? latencies.length > 0 && percentileUs <= settings.targetLatencyMs * 1000 : null,
     minDuration: durationMs(settings, record, seconds) >= settings.minDurationMs,
     minQueries: hasEnoughQueries(run),
     earlyStopping: earlyStopping?.satisfied ?? true,
@@ -52,7 +64,8 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
     latency: latencyOf(ascendingUs),
     sendLag: scenario === 'server' ? latencyOf(record.sendLagMs.ascending().map((ms) => ms * 1000)) : null,
     completedPerSecond: perSecond(sampleCount, seconds, scenario),
-    scheduledPerSecond: scenario === 'server' ? perSecond(sampleCount, record.finalScheduledMs / 1000, scenario) : null,
+    scheduledPerSecond:
+      scenario === 'server' ? perSecond(sampleCount, record.finalScheduledMs / 1000, scenario) : null,
     seconds,
     inputs: settings.inputs,
     peak,
@@ -60,14 +73,26 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
   }
 }
 
-function reasonsOf({ settings, record, sampleCount, peak }: JudgedRun, constraints: ScenarioConstraints, percentileUs: number): string[] {
+function reasonsOf(
+  { settings, record, sampleCount, peak }: JudgedRun,
+  constraints: ScenarioConstraints,
+  percentileUs: number,
+): string[] {
   const reasons: string[] = []
   const { scenario, targetLatencyPercentile, targetLatencyMs, minDurationMs, minQueryCount } = settings
   if (constraints.performance === false) {
-    reasons.push(`the ${shownPercentile(targetLatencyPercentile)} percentile of latency is ${(percentileUs / 1000).toFixed(3)} ms, the bound ${targetLatencyMs} ms: reduce the target QPS`)
+    reasons.push(
+      `the ${shownPercentile(targetLatencyPercentile)} percentile of latency is ${(percentileUs / 1000).toFixed(3)} ms, the bound ${targetLatencyMs} ms: reduce the target QPS`,
+    )
   }
-  if (!constraints.minDuration) reasons.push(`it lasted less than the minimum of ${minDurationMs} ms${sampleCount === null ? '' : ': give a higher target QPS, so that the query has more samples'}`)
-  if (!constraints.minQueries) reasons.push(`it has ${scenario === 'offline' ? record.sampleLatenciesMs.length : record.queriesIssued} ${scenario === 'offline' ? 'samples' : 'queries'}, fewer than the ${sampleCount ?? minQueryCount} asked for`)
+  if (!constraints.minDuration)
+    reasons.push(
+      `it lasted less than the minimum of ${minDurationMs} ms${sampleCount === null ? '' : ': give a higher target QPS, so that the query has more samples'}`,
+    )
+  if (!constraints.minQueries)
+    reasons.push(
+      `it has ${scenario === 'offline' ? record.sampleLatenciesMs.length : record.queriesIssued} ${scenario === 'offline' ? 'samples' : 'queries'}, fewer than the ${sampleCount ?? minQueryCount} asked for`,
+    )
   if (!constraints.earlyStopping) {
     const lower = peak?.sureQps == null ? '' : `; it was at a target QPS of ${peak.sureQps}`
     reasons.push(`early stopping is not sure of the percentile: see its result${lower}`)
@@ -79,16 +104,30 @@ function reasonsOf({ settings, record, sampleCount, peak }: JudgedRun, constrain
   return reasons
 }
 
-function metricOf({ scenario, targetLatencyPercentile }: ScenarioSettings, percentileUs: number, completedPerSecond: number): ScenarioMetric {
-  if (scenario === 'server') return { name: 'Completed samples per second', value: completedPerSecond, unit: 'samples/s' }
-  if (scenario === 'offline') return { name: 'Samples per second', value: completedPerSecond, unit: 'samples/s' }
-  return { name: `${shownPercentile(targetLatencyPercentile)} percentile latency`, value: percentileUs, unit: 'us' }
+function metricOf(
+  { scenario, targetLatencyPercentile }: ScenarioSettings,
+  percentileUs: number,
+  completedPerSecond: number,
+): ScenarioMetric {
+  if (scenario === 'server')
+    return { name: 'Completed samples per second', value: completedPerSecond, unit: 'samples/s' }
+  if (scenario === 'offline')
+    return { name: 'Samples per second', value: completedPerSecond, unit: 'samples/s' }
+  return {
+    name: `${shownPercentile(targetLatencyPercentile)} percentile latency`,
+    value: percentileUs,
+    unit: 'us',
+  }
 }
 
 const shownPercentile = (share: number) => `${(100 * share).toFixed(1)}th`
 
 /** What the minimum duration is compared with. */
-function durationMs({ scenario }: ScenarioSettings, { finalScheduledMs, finalIssuedMs }: RunRecord, seconds: number): number {
+function durationMs(
+  { scenario }: ScenarioSettings,
+  { finalScheduledMs, finalIssuedMs }: RunRecord,
+  seconds: number,
+): number {
   return scenario === 'offline' ? seconds * 1000 : scenario === 'server' ? finalScheduledMs : finalIssuedMs
 }
 
@@ -119,5 +158,10 @@ function latencyOf(ascending: Float64Array): ScenarioLatency {
 }
 
 function plainSettings({ seeds, ...settings }: ScenarioSettings): ScenarioResult['settings'] {
-  return { ...settings, qslRngSeed: `${seeds.qsl}`, sampleIndexRngSeed: `${seeds.sampleIndex}`, scheduleRngSeed: `${seeds.schedule}` }
+  return {
+    ...settings,
+    qslRngSeed: `${seeds.qsl}`,
+    sampleIndexRngSeed: `${seeds.sampleIndex}`,
+    scheduleRngSeed: `${seeds.schedule}`,
+  }
 }

@@ -7,7 +7,10 @@ import type { ScenarioSettings } from './scenario-settings.ts'
  * gaps of an exponential distribution in whole nanoseconds, until the minimum of time and of queries is reached. The same
  * seed makes the same arrivals, stretched, at every rate.
  */
-export function* serverSchedule({ minDurationMs, minQueryCount, seeds }: ScenarioSettings, queriesPerSecond: number): Generator<number, void> {
+export function* serverSchedule(
+  { minDurationMs, minQueryCount, seeds }: ScenarioSettings,
+  queriesPerSecond: number,
+): Generator<number, void> {
   const random = new MersenneTwister(seeds.schedule)
   const durationNs = minDurationMs * 1e6
   let atNs = 0

@@ -47,7 +47,8 @@ export class RunRecord {
   /** All samples of a query have been answered, or have failed. */
   ended(query: number, scheduledMs: number, doneMs: number, failed: boolean): void {
     this.queriesEnded++
-    if (!failed && this.#settings.scenario === 'multi-stream') this.queryLatenciesMs.push(doneMs - scheduledMs)
+    if (!failed && this.#settings.scenario === 'multi-stream')
+      this.queryLatenciesMs.push(doneMs - scheduledMs)
     if (query < this.#finalQuery) return
     this.#finalQuery = query
     this.finalDoneMs = doneMs

@@ -25,7 +25,10 @@ export interface ScenarioSystem {
 }
 
 /** Runs a scenario once; `server` at the rate given. */
-export async function runScenario(settings: ScenarioSettings, system: ScenarioSystem): Promise<ScenarioResult> {
+export async function runScenario(
+  settings: ScenarioSettings,
+  system: ScenarioSystem,
+): Promise<ScenarioResult> {
   const { record, sampleCount } = await recordRun(settings, system)
   return judgeRun({ settings, record, sampleCount, peak: null, aborted: system.signal?.aborted === true })
 }
@@ -38,16 +41,32 @@ export async function recordRun(
 ): Promise<{ readonly record: RunRecord; readonly sampleCount: number | null }> {
   const record = new RunRecord(settings)
   const order = sampleOrder(settings)
-  const run: ScenarioRun = { settings, order, send, clock, pacer, signal, record, startMs: clock.nowMs(), isHopeless }
+  const run: ScenarioRun = {
+    settings,
+    order,
+    send,
+    clock,
+    pacer,
+    signal,
+    record,
+    startMs: clock.nowMs(),
+    isHopeless,
+  }
   const sampleCount = settings.scenario === 'offline' ? offlineSampleCount(settings, order.count) : null
-  if (settings.scenario === 'server') await issueOnSchedule(run, serverSchedule(settings, settings.targetQps ?? 1))
+  if (settings.scenario === 'server')
+    await issueOnSchedule(run, serverSchedule(settings, settings.targetQps ?? 1))
   else if (settings.scenario === 'offline') await issueAtOnce(run, sampleCount)
   else await issueInTurn(run)
   return { record, sampleCount }
 }
 
 /** Samples of the query of `offline`; `null` where no rate is expected. */
-function offlineSampleCount({ targetQps, minDurationMs, minQueryCount, inputs }: ScenarioSettings, uniqueCount: number): number | null {
+function offlineSampleCount(
+  { targetQps, minDurationMs, minQueryCount, inputs }: ScenarioSettings,
+  uniqueCount: number,
+): number | null {
   if (inputs === 'unique') return uniqueCount
-  return targetQps === null ? null : Math.max(minQueryCount, Math.trunc((offlineSlack * minDurationMs * targetQps) / 1000))
+  return targetQps === null
+    ? null
+    : Math.max(minQueryCount, Math.trunc((offlineSlack * minDurationMs * targetQps) / 1000))
 }

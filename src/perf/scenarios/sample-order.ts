@@ -16,9 +16,16 @@ export interface SampleOrder {
  * The samples that LoadGen holds in memory during a run, in its order: as many as `performanceSampleCount` of all, chosen
  * by the first seed (`GenerateLoadableSets` in loadgen.cc).
  */
-export function loadedSamples({ totalSampleCount, performanceSampleCount, seeds }: ScenarioSettings): Uint32Array {
+export function loadedSamples({
+  totalSampleCount,
+  performanceSampleCount,
+  seeds,
+}: ScenarioSettings): Uint32Array {
   // Its caller gives it only so many indices as are loaded, whatever there are in all.
-  const samples = Uint32Array.from({ length: Math.min(performanceSampleCount, totalSampleCount) }, (_, index) => index)
+  const samples = Uint32Array.from(
+    { length: Math.min(performanceSampleCount, totalSampleCount) },
+    (_, index) => index,
+  )
   shuffle(samples, new MersenneTwister(seeds.qsl))
   return samples
 }
@@ -32,7 +39,10 @@ export function sampleOrder(settings: ScenarioSettings): SampleOrder {
   const loaded = loadedSamples(settings)
   const random = new MersenneTwister(settings.seeds.sampleIndex)
   const samplesPerQuery = scenario === 'multi-stream' ? settings.samplesPerQuery : 1
-  const unique = Uint32Array.from({ length: Math.ceil(loaded.length / samplesPerQuery) }, (_, index) => index * samplesPerQuery)
+  const unique = Uint32Array.from(
+    { length: Math.ceil(loaded.length / samplesPerQuery) },
+    (_, index) => index * samplesPerQuery,
+  )
   // LoadGen draws these whether it needs them or not, and what follows depends on it.
   shuffle(unique, random)
   drawEqualIssue(random, settings.minQueryCount, loadedWithPadding(settings, loaded.length))
@@ -48,7 +58,8 @@ export function sampleOrder(settings: ScenarioSettings): SampleOrder {
     count: inputs === 'unique' ? unique.length : Infinity,
     next: (samples) => {
       const first = start()
-      for (let index = 0; index < samples.length; index++) samples[index] = loaded[(first + index) % loaded.length]!
+      for (let index = 0; index < samples.length; index++)
+        samples[index] = loaded[(first + index) % loaded.length]!
     },
   }
 }

@@ -24,7 +24,11 @@ export interface ScenarioRun {
 }
 
 /** Sends one query, each of its samples as a request, and notes what becomes of it. Settles, without an error, when all have ended. */
-export async function issueQuery({ send, clock, record, startMs }: ScenarioRun, samples: Uint32Array, scheduledMs: number): Promise<void> {
+export async function issueQuery(
+  { send, clock, record, startMs }: ScenarioRun,
+  samples: Uint32Array,
+  scheduledMs: number,
+): Promise<void> {
   const query = record.issued(scheduledMs, clock.nowMs() - startMs, samples.length)
   let failed = false
   const askFor = async (sample: number) => {

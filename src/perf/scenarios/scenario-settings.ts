@@ -71,7 +71,12 @@ export function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number
     scenario,
     minDurationMs: tenMinutesMs,
     maxDurationMs: 0,
-    minQueryCount: scenario === 'multi-stream' ? 662 : scenario === 'offline' ? Math.min(mostOfOffline, totalSampleCount) : 100,
+    minQueryCount:
+      scenario === 'multi-stream'
+        ? 662
+        : scenario === 'offline'
+          ? Math.min(mostOfOffline, totalSampleCount)
+          : 100,
     maxQueryCount: 0,
     samplesPerQuery: 8,
     targetLatencyPercentile: scenario === 'single-stream' ? 0.9 : 0.99,
@@ -99,24 +104,81 @@ export type ScenarioOptions = { readonly scenario: ScenarioName; readonly totalS
  */
 export function resolveScenario(options: ScenarioOptions): ScenarioSettings {
   const { scenario, totalSampleCount } = options
-  if (!scenarioNames.includes(scenario)) throw invalidArgument('scenario', `one of ${scenarioNames.join(', ')}`, scenario)
-  const settings = { ...loadGenDefaults(scenario, totalSampleCount), ...withoutUndefined(options) } as ScenarioSettings
-  for (const name of ['totalSampleCount', 'performanceSampleCount', 'samplesPerQuery', 'minQueryCount', 'offlineWindow'] as const) {
-    requireThat(Number.isSafeInteger(settings[name]) && settings[name] >= 1, name, 'a whole number of at least 1', settings[name])
+  if (!scenarioNames.includes(scenario))
+    throw invalidArgument('scenario', `one of ${scenarioNames.join(', ')}`, scenario)
+  const settings = {
+    ...loadGenDefaults(scenario, totalSampleCount),
+    ...withoutUndefined(options),
+  } as ScenarioSettings
+  for (const name of [
+    'totalSampleCount',
+    'performanceSampleCount',
+    'samplesPerQuery',
+    'minQueryCount',
+    'offlineWindow',
+  ] as const) {
+    requireThat(
+      Number.isSafeInteger(settings[name]) && settings[name] >= 1,
+      name,
+      'a whole number of at least 1',
+      settings[name],
+    )
   }
   for (const name of ['maxQueryCount', 'maxAsyncQueries', 'sameSampleIndex'] as const) {
-    requireThat(Number.isSafeInteger(settings[name]) && settings[name] >= 0, name, 'a whole number of at least 0', settings[name])
+    requireThat(
+      Number.isSafeInteger(settings[name]) && settings[name] >= 0,
+      name,
+      'a whole number of at least 0',
+      settings[name],
+    )
   }
   for (const name of ['minDurationMs', 'maxDurationMs'] as const) {
-    requireThat(Number.isFinite(settings[name]) && settings[name] >= 0, name, 'milliseconds, at least 0', settings[name])
+    requireThat(
+      Number.isFinite(settings[name]) && settings[name] >= 0,
+      name,
+      'milliseconds, at least 0',
+      settings[name],
+    )
   }
-  const { targetLatencyPercentile: percentile, targetLatencyMs, targetQps, performanceSampleCount, sameSampleIndex, inputs } = settings
-  requireThat(percentile > 0 && percentile < 1, 'targetLatencyPercentile', 'a share between 0 and 1', percentile)
-  requireThat(Number.isFinite(targetLatencyMs) && targetLatencyMs > 0, 'targetLatencyMs', 'milliseconds, more than 0', targetLatencyMs)
-  requireThat(targetQps === null || (Number.isFinite(targetQps) && targetQps > 0), 'targetQps', 'queries a second, more than 0', targetQps)
+  const {
+    targetLatencyPercentile: percentile,
+    targetLatencyMs,
+    targetQps,
+    performanceSampleCount,
+    sameSampleIndex,
+    inputs,
+  } = settings
+  requireThat(
+    percentile > 0 && percentile < 1,
+    'targetLatencyPercentile',
+    'a share between 0 and 1',
+    percentile,
+  )
+  requireThat(
+    Number.isFinite(targetLatencyMs) && targetLatencyMs > 0,
+    'targetLatencyMs',
+    'milliseconds, more than 0',
+    targetLatencyMs,
+  )
+  requireThat(
+    targetQps === null || (Number.isFinite(targetQps) && targetQps > 0),
+    'targetQps',
+    'queries a second, more than 0',
+    targetQps,
+  )
   requireThat(inputChoices.includes(inputs), 'inputs', `one of ${inputChoices.join(', ')}`, inputs)
-  requireThat(performanceSampleCount <= totalSampleCount, 'performanceSampleCount', `at most the ${totalSampleCount} samples that there are`, performanceSampleCount)
-  requireThat(sameSampleIndex < performanceSampleCount, 'sameSampleIndex', `less than the ${performanceSampleCount} samples that are loaded`, sameSampleIndex)
+  requireThat(
+    performanceSampleCount <= totalSampleCount,
+    'performanceSampleCount',
+    `at most the ${totalSampleCount} samples that there are`,
+    performanceSampleCount,
+  )
+  requireThat(
+    sameSampleIndex < performanceSampleCount,
+    'sameSampleIndex',
+    `less than the ${performanceSampleCount} samples that are loaded`,
+    sameSampleIndex,
+  )
   return Object.freeze(settings)
 }
 
@@ -126,15 +188,22 @@ export function resolveScenario(options: ScenarioOptions): ScenarioSettings {
 export function belowMlperf(settings: ScenarioSettings): string[] {
   const rules = loadGenDefaults(settings.scenario, settings.totalSampleCount)
   const names = ['minDurationMs', 'minQueryCount'] as const
-  const below: string[] = names.filter((name) => settings[name] < rules[name]).map((name) => `${name} ${settings[name]} < ${rules[name]}`)
-  if (settings.targetLatencyPercentile < rules.targetLatencyPercentile) below.push(`targetLatencyPercentile ${settings.targetLatencyPercentile} < ${rules.targetLatencyPercentile}`)
+  const below: string[] = names
+    .filter((name) => settings[name] < rules[name])
+    .map((name) => `${name} ${settings[name]} < ${rules[name]}`)
+  if (settings.targetLatencyPercentile < rules.targetLatencyPercentile)
+    below.push(
+      `targetLatencyPercentile ${settings.targetLatencyPercentile} < ${rules.targetLatencyPercentile}`,
+    )
   const { seeds, inputs } = settings
-  if (Object.entries(rules.seeds).some(([name, seed]) => seeds[name as keyof ScenarioSeeds] !== seed)) below.push('seeds of its own')
+  if (Object.entries(rules.seeds).some(([name, seed]) => seeds[name as keyof ScenarioSeeds] !== seed))
+    below.push('seeds of its own')
   if (inputs !== 'random') below.push(`inputs ${inputs}`)
   return below
 }
 
-const withoutUndefined = (options: object) => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+const withoutUndefined = (options: object) =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 function requireThat(holds: boolean, name: string, expected: string, received: unknown): void {
   if (!holds) throw invalidArgument(name, expected, received)

@@ -27,7 +27,9 @@ export function summaryText(name: string, result: ScenarioResult): string {
     `Mode     : ${result.mode}`,
     metricLine(result),
     `Result is : ${valid ? 'VALID' : 'INVALID'}`,
-    ...(constraints.performance === null ? [] : [`  Performance constraints satisfied : ${yes(constraints.performance)}`]),
+    ...(constraints.performance === null
+      ? []
+      : [`  Performance constraints satisfied : ${yes(constraints.performance)}`]),
     `  Min duration satisfied : ${yes(constraints.minDuration)}`,
     `  Min queries satisfied : ${yes(constraints.minQueries)}`,
     `  Early stopping satisfied: ${yes(constraints.earlyStopping)}`,
@@ -53,12 +55,26 @@ function metricLine({ metric, scenario }: ScenarioResult): string {
   return `${metric.name} (ns) : ${nanoseconds(metric.value)}`
 }
 
-function additionalLines({ scenario, latency, completedPerSecond, scheduledPerSecond }: ScenarioResult): string[] {
+function additionalLines({
+  scenario,
+  latency,
+  completedPerSecond,
+  scheduledPerSecond,
+}: ScenarioResult): string[] {
   if (scenario === 'multi-stream') return ['Per-query latency:  ', ...latencyLines(latency)]
-  if (scenario === 'server') return [`Scheduled samples per second : ${(scheduledPerSecond ?? 0).toFixed(2)}`, ...latencyLines(latency)]
+  if (scenario === 'server')
+    return [
+      `Scheduled samples per second : ${(scheduledPerSecond ?? 0).toFixed(2)}`,
+      ...latencyLines(latency),
+    ]
   if (scenario === 'offline') return latencyLines(latency)
   const alone = latency.meanUs > 0 ? 1e6 / latency.meanUs : 0
-  return [`QPS w/ loadgen overhead         : ${completedPerSecond.toFixed(2)}`, `QPS w/o loadgen overhead        : ${alone.toFixed(2)}`, '', ...latencyLines(latency)]
+  return [
+    `QPS w/ loadgen overhead         : ${completedPerSecond.toFixed(2)}`,
+    `QPS w/o loadgen overhead        : ${alone.toFixed(2)}`,
+    '',
+    ...latencyLines(latency),
+  ]
 }
 
 function latencyLines(latency: ScenarioLatency): string[] {
@@ -102,12 +118,21 @@ function remarks({ failures, belowMlperf, sendLag, peak }: ScenarioResult): stri
   const failed = Object.entries(failures)
   const lines = failed.map(([code, count]) => `ERROR: ${count} samples were not answered: ${code}`)
   if (belowMlperf.length > 0) lines.push(`Settings below those of MLPerf: ${belowMlperf.join(', ')}`)
-  if (sendLag !== null) lines.push(`Queries were sent late by (ns): ${nanoseconds(sendLag.p50Us)} in the middle, ${nanoseconds(sendLag.p99Us)} at 99.00 percentile, ${nanoseconds(sendLag.maxUs)} at most`)
+  if (sendLag !== null)
+    lines.push(
+      `Queries were sent late by (ns): ${nanoseconds(sendLag.p50Us)} in the middle, ${nanoseconds(sendLag.p99Us)} at 99.00 percentile, ${nanoseconds(sendLag.maxUs)} at most`,
+    )
   if (peak === null) return lines
   for (const { targetQps, met, percentileUs, endedEarly } of peak.steps) {
-    lines.push(`Searched : target_qps ${sixDigits(targetQps)} ${met ? 'holds' : 'does not hold'}, latency (ns) ${nanoseconds(percentileUs)}${endedEarly ? ' when it was given up' : ''}`)
+    lines.push(
+      `Searched : target_qps ${sixDigits(targetQps)} ${met ? 'holds' : 'does not hold'}, latency (ns) ${nanoseconds(percentileUs)}${endedEarly ? ' when it was given up' : ''}`,
+    )
   }
-  lines.push(peak.targetQps === null ? 'Peak : the bound does not hold at any rate' : `Peak : target_qps ${sixDigits(peak.targetQps)}`)
+  lines.push(
+    peak.targetQps === null
+      ? 'Peak : the bound does not hold at any rate'
+      : `Peak : target_qps ${sixDigits(peak.targetQps)}`,
+  )
   return lines
 }
 

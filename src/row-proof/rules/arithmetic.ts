@@ -1,6 +1,32 @@
-import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, rangeOf, rowDim, subtract, takeSteps, type Dim, type Range } from '../dims.ts'
+import {
+  add,
+  divide,
+  floorOf,
+  isAtLeast,
+  isSame,
+  isWhole,
+  maximum,
+  minimum,
+  multiply,
+  ofRows,
+  opaque,
+  rangeOf,
+  rowDim,
+  subtract,
+  takeSteps,
+  type Dim,
+  type Range,
+} from '../dims.ts'
 import { apart, broadcast, isInteger, like, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, elementType, mostElements, tensor, type Fault, type Place, type Tensor } from '../followed-values.ts'
+import {
+  countsRows,
+  elementType,
+  mostElements,
+  tensor,
+  type Fault,
+  type Place,
+  type Tensor,
+} from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
@@ -12,39 +38,63 @@ import { meets, notFollowed } from '../not-proved.ts'
 type Calculate = (of: readonly Dim[], type: number, op: Operation) => Dim | null
 
 /** The rule of an operator that works element by element. */
-export function elementWise(type: number | null = null, calculate: Calculate | null = null): (op: Operation) => Tensor | Fault {
+export function elementWise(
+  type: number | null = null,
+  calculate: Calculate | null = null,
+): (op: Operation) => Tensor | Fault {
   return (op) => {
     const known = calculate === null ? null : calculated(op, type, calculate)
     if (known !== null) return known
     const inputs = [...op.inputs.keys()].filter((index) => op.has(index)).map((index) => op.indices(index))
     const { shape, rows } = broadcast(inputs)
     // PyTorch's exporter asks for the shape alone of the largest of several indices, rows' own among them.
-    if (inputs.some(({ place, columns }) => place !== null || columns !== null)) return { ...op.fault('meets', 'a value depends on the places of rows in the batch'), shape }
+    if (inputs.some(({ place, columns }) => place !== null || columns !== null))
+      return { ...op.fault('meets', 'a value depends on the places of rows in the batch'), shape }
     return tensor(type ?? op.raw(0).type, shape, { rows })
   }
 }
 
 /** The result with its elements; `null` where they are not known, or too many. */
 function calculated(op: Operation, type: number | null, calculate: Calculate): Tensor | null {
-  const inputs = op.inputs.map((_, index) => (op.has(index) ? op.raw(index) : null)).filter((input) => input !== null)
-  if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))) return null
+  const inputs = op.inputs
+    .map((_, index) => (op.has(index) ? op.raw(index) : null))
+    .filter((input) => input !== null)
+  if (
+    inputs.length === 0 ||
+    inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))
+  )
+    return null
   const { shape } = broadcast(inputs)
   if ((shape as number[]).reduce((count, dim) => count * dim, 1) > mostElements) return null
   if (!inputs.every(({ type }) => isExact(type))) return null
-  if (!inputs.every((input) => input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)))) return inputs.some(countsRows) ? mayWrap() : null
+  if (
+    !inputs.every((input) =>
+      input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)),
+    )
+  )
+    return inputs.some(countsRows) ? mayWrap() : null
   const own = type ?? inputs[0]!.type
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
-  const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
-    const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    if (element === null) return null
-    if (!(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own))) return inputs.some(countsRows) ? mayWrap() : null
-    return typeof element === 'number' && own === float32 ? Math.fround(element) : element
-  })
+  const elements = Array.from(
+    { length: (shape as number[]).reduce((count, dim) => count * dim, 1) },
+    (_, at) => {
+      const element = calculate(
+        inputs.map((input, index) => input.elements![places[index]![at]!]!),
+        inputs[0]!.type,
+        op,
+      )
+      if (element === null) return null
+      if (!(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own)))
+        return inputs.some(countsRows) ? mayWrap() : null
+      return typeof element === 'number' && own === float32 ? Math.fround(element) : element
+    },
+  )
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
 
 /** With lengths that are known it may be known. */
-const mayWrap = () => notFollowed('whether numbers that depend on the number of rows stay within their type is not known')
+const mayWrap = () =>
+  notFollowed('whether numbers that depend on the number of rows stay within their type is not known')
 
 /** A tensor with known elements, and what follows from them. Infinities, and bits that are neither 0 nor 1, are not counted with. */
 export function withElements(type: number, shape: readonly Dim[], elements: readonly Dim[]): Tensor {
@@ -52,9 +102,17 @@ export function withElements(type: number, shape: readonly Dim[], elements: read
   const areNumbers = elements.every((element) => typeof element === 'number')
   const isIndex = areNumbers && isInteger(type) && elements.every((element) => element >= 0)
   const nonZero = areNumbers && elements.every((element) => element !== 0)
-  const isUsable = elements.every((element) => typeof element !== 'number' || (type === bool ? element === 0 || element === 1 : Number.isFinite(element)))
+  const isUsable = elements.every(
+    (element) =>
+      typeof element !== 'number' ||
+      (type === bool ? element === 0 || element === 1 : Number.isFinite(element)),
+  )
   if (!isUsable && elements.some(ofRows)) meets('a value depends on the number of rows')
-  return tensor(type, shape, { elements: isUsable ? elements : null, nonZero, bound: isIndex ? elements.reduce((most, element) => Math.max(most, element), -1) + 1 : null })
+  return tensor(type, shape, {
+    elements: isUsable ? elements : null,
+    nonZero,
+    bound: isIndex ? elements.reduce((most, element) => Math.max(most, element), -1) + 1 : null,
+  })
 }
 
 /** Of one whose place is computed. */
@@ -80,7 +138,8 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
 
 const { bool, int32, int64, float32, float64 } = elementType
 /** Types that shapes are computed in: sums and products of lengths stay what they are. */
-const isExact = (type: number) => type === int64 || type === int32 || type === float32 || type === float64 || type === bool
+const isExact = (type: number) =>
+  type === int64 || type === int32 || type === float32 || type === float64 || type === bool
 /** Numbers that are counted on to be exact here, and to wrap nowhere. */
 export const isWithin = (dim: Dim, type: number) => {
   if (typeof dim === 'number') return Math.abs(dim) < (type === int32 ? 2 ** 31 : 2 ** 53)
@@ -93,14 +152,19 @@ function isExactAsFloat(dim: Dim, type: number): boolean {
   if (typeof dim === 'number') return true
   if (!dim.terms.every(({ factors }) => factors.every((factor) => factor.isWhole))) return false
   let unit = 256
-  while (unit > 1 / 256 && dim.terms.some(({ coefficient }) => !Number.isInteger(coefficient / unit))) unit /= 2
+  while (unit > 1 / 256 && dim.terms.some(({ coefficient }) => !Number.isInteger(coefficient / unit)))
+    unit /= 2
   const { least, most } = dim.range
-  return dim.terms.every(({ coefficient }) => Number.isInteger(coefficient / unit)) && Math.max(-least, most) / unit <= (type === float32 ? 2 ** 24 : 2 ** 53)
+  return (
+    dim.terms.every(({ coefficient }) => Number.isInteger(coefficient / unit)) &&
+    Math.max(-least, most) / unit <= (type === float32 ? 2 ** 24 : 2 ** 53)
+  )
 }
 
 /** A place whose numbers wrap nowhere. */
 function placeWithin(place: Place, type: number): Place {
-  if ((type === int64 || type === int32) && isWithin(add(multiply(rowDim, place.stride), place.bound), type)) return place
+  if ((type === int64 || type === int32) && isWithin(add(multiply(rowDim, place.stride), place.bound), type))
+    return place
   return notFollowed('whether an index stays within the numbers of its type is not known')
 }
 
@@ -108,23 +172,32 @@ const isFloat = (type: number) => !isInteger(type) && type !== bool
 
 /** Division as ONNX has it: of whole numbers towards 0. */
 function quotient(a: Dim, b: Dim, type: number): Dim | null {
-  if (typeof a === 'number' && typeof b === 'number') return isFloat(type) ? a / b : b === 0 ? null : Math.trunc(a / b)
+  if (typeof a === 'number' && typeof b === 'number')
+    return isFloat(type) ? a / b : b === 0 ? null : Math.trunc(a / b)
   const exact = isNever0(b) ? divide(a, b) : null
   if (exact !== null) return exact
   if (isFloat(type)) return typeof b === 'number' && b !== 0 ? multiply(a, 1 / b) : null
   if (typeof b === 'number' && b > 0 && isAtLeast(a, 0)) return floorOf(a, b) // where rounding towards 0 is rounding down
   const most = Math.max(-rangeOf(a).least, rangeOf(a).most)
-  return isNever0(b) ? opaque('quotient', [a, b], { least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most, most }) : null
+  return isNever0(b)
+    ? opaque('quotient', [a, b], { least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most, most })
+    : null
 }
 
 const isNever0 = (dim: Dim) => rangeOf(dim).least > 0 || rangeOf(dim).most < 0
 
 function remainder(a: Dim, b: Dim, op: Operation): Dim | null {
   const isOfFirst = op.int('fmod', 0) === 1 // it has the sign of the first number, not of the second
-  if (typeof a === 'number' && typeof b === 'number') return b === 0 ? null : isOfFirst ? a % b : ((a % b) + b) % b
+  if (typeof a === 'number' && typeof b === 'number')
+    return b === 0 ? null : isOfFirst ? a % b : ((a % b) + b) % b
   if (!isNever0(b)) return null
   const most = Math.max(-rangeOf(b).least, rangeOf(b).most)
-  return divide(a, b) === null ? opaque(isOfFirst ? 'fmod' : 'mod', [a, b], { least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most, most }) : 0
+  return divide(a, b) === null
+    ? opaque(isOfFirst ? 'fmod' : 'mod', [a, b], {
+        least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most,
+        most,
+      })
+    : 0
 }
 
 const eitherWay: Range = { least: 0, most: 1 }
@@ -140,7 +213,9 @@ function above(a: Dim, b: Dim, least: 0 | 1): Dim {
   if (typeof a === 'number' && typeof b === 'number') return Number(least === 1 ? a > b : a >= b)
   const range = rangeOf(subtract(a, b))
   if (least === 1 ? range.least > 0 : range.least >= 0) return 1
-  return (least === 1 ? range.most <= 0 : range.most < 0) ? 0 : opaque(least === 1 ? 'above' : 'not below', [a, b], eitherWay, true)
+  return (least === 1 ? range.most <= 0 : range.most < 0)
+    ? 0
+    : opaque(least === 1 ? 'above' : 'not below', [a, b], eitherWay, true)
 }
 
 function whole(a: Dim, of: (value: number) => number, name: string): Dim {
@@ -164,9 +239,14 @@ const Add: Rule = (op) => {
   if (a.place === null && b.place === null) return plain(op)
   if (countsRows(a) || countsRows(b)) return meets('a value depends on the number of rows')
   const { shape, rows } = broadcast([a, b])
-  const boundOf = (value: Tensor) => value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
-  const stride = a.place !== null && b.place !== null ? add(a.place.stride, b.place.stride) : (a.place ?? b.place)!.stride
-  return tensor(a.type, shape, { rows, place: placeWithin({ stride, bound: subtract(add(boundOf(a), boundOf(b)), 1) }, a.type) })
+  const boundOf = (value: Tensor) =>
+    value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
+  const stride =
+    a.place !== null && b.place !== null ? add(a.place.stride, b.place.stride) : (a.place ?? b.place)!.stride
+  return tensor(a.type, shape, {
+    rows,
+    place: placeWithin({ stride, bound: subtract(add(boundOf(a), boundOf(b)), 1) }, a.type),
+  })
 }
 
 const Mul: Rule = (op) => {
@@ -174,10 +254,17 @@ const Mul: Rule = (op) => {
   if (a.place === null && b.place === null) return elementWise(null, ([x, y]) => multiply(x!, y!))(op)
   const [own, other] = a.place === null ? [b, a] : [a, b]
   const factor = other.elements?.length === 1 ? other.elements[0]! : null
-  if (factor === null || ofRows(factor) || !isAtLeast(factor, 0)) return meets('a value depends on the places of rows in the batch')
+  if (factor === null || ofRows(factor) || !isAtLeast(factor, 0))
+    return meets('a value depends on the places of rows in the batch')
   const { shape, rows } = broadcast([a, b])
   const { stride, bound } = own.place!
-  return tensor(a.type, shape, { rows, place: placeWithin({ stride: multiply(stride, factor), bound: add(multiply(subtract(bound, 1), factor), 1) }, a.type) })
+  return tensor(a.type, shape, {
+    rows,
+    place: placeWithin(
+      { stride: multiply(stride, factor), bound: add(multiply(subtract(bound, 1), factor), 1) },
+      a.type,
+    ),
+  })
 }
 
 /** The rest of a place, divided by how far rows are apart, is what a row has in its own part. */
@@ -185,7 +272,13 @@ const Mod: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
   const { shape, rows } = broadcast([a, b])
-  if (a.place !== null && divisor !== null && isSame(divisor, a.place.stride) && isAtLeast(subtract(divisor, a.place.bound), 0)) return tensor(a.type, shape, { rows, bound: a.place.bound })
+  if (
+    a.place !== null &&
+    divisor !== null &&
+    isSame(divisor, a.place.stride) &&
+    isAtLeast(subtract(divisor, a.place.bound), 0)
+  )
+    return tensor(a.type, shape, { rows, bound: a.place.bound })
   const plain = elementWise(null, ([x, y]) => remainder(x!, y!, op))(op)
   if (plain.kind === 'fault') return plain
   const isBounded = isInteger(a.type) && typeof divisor === 'number' && divisor > 0 && op.int('fmod', 0) === 0
@@ -195,7 +288,13 @@ const Mod: Rule = (op) => {
 const Div: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
-  if (a.place !== null && divisor !== null && isSame(divisor, a.place.stride) && isAtLeast(subtract(divisor, a.place.bound), 0) && isInteger(a.type)) {
+  if (
+    a.place !== null &&
+    divisor !== null &&
+    isSame(divisor, a.place.stride) &&
+    isAtLeast(subtract(divisor, a.place.bound), 0) &&
+    isInteger(a.type)
+  ) {
     const { shape, rows } = broadcast([a, b])
     return tensor(a.type, shape, { rows, place: { stride: 1, bound: 1 } })
   }
@@ -203,7 +302,15 @@ const Div: Rule = (op) => {
 }
 
 const Where: Rule = (op) => {
-  const known = calculated(op, op.raw(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : eitherOf(condition!, x!, y!)))
+  const known = calculated(op, op.raw(1).type, ([condition, x, y]) =>
+    typeof condition === 'number'
+      ? condition === 0
+        ? y!
+        : x!
+      : isSame(x!, y!)
+        ? x!
+        : eitherOf(condition!, x!, y!),
+  )
   if (known !== null) return known
   const { shape, rows } = broadcast(op.all())
   const [x, y] = [op.raw(1), op.raw(2)]
@@ -212,7 +319,10 @@ const Where: Rule = (op) => {
 
 function eitherOf(condition: Dim, x: Dim, y: Dim): Dim {
   const [one, other] = [rangeOf(x), rangeOf(y)]
-  return opaque('where', [condition, x, y], { least: Math.min(one.least, other.least), most: Math.max(one.most, other.most) })
+  return opaque('where', [condition, x, y], {
+    least: Math.min(one.least, other.least),
+    most: Math.max(one.most, other.most),
+  })
 }
 
 /** Below which all are; `null` where that is not known. */
@@ -229,21 +339,33 @@ const Cast: Rule = (op) => {
     for (const place of [of.place, ...(of.columns ?? [])]) if (place !== null) placeWithin(place, type)
     return { ...of, type }
   }
-  const elements = of.elements?.map((element) => (isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type))) ?? null
-  if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
-  if (countsRows(of) && (type === int32 || type === int64 || type === float32 || type === float64)) return mayWrap()
+  const elements =
+    of.elements?.map((element) =>
+      isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type),
+    ) ?? null
+  if (elements !== null && elements.every((element) => element !== null))
+    return withElements(type, of.shape, elements)
+  if (countsRows(of) && (type === int32 || type === int64 || type === float32 || type === float64))
+    return mayWrap()
   const { shape, rows, bound, nonZero } = op.data(0)
   // What does not fit becomes one number or another by where in the tensor it stands.
-  if (rows !== null && isFloat(of.type) && (type === elementType.uint32 || type === elementType.uint64)) return notFollowed('what it makes of numbers below 0 depends on their places')
+  if (rows !== null && isFloat(of.type) && (type === elementType.uint32 || type === elementType.uint64))
+    return notFollowed('what it makes of numbers below 0 depends on their places')
   const keepsBound = isWide && bound !== null && isWithin(bound, type)
   const wraps = type === int32 && (of.type === int64 || of.type === elementType.uint64) && !keepsBound
-  return tensor(type, shape, { rows, bound: keepsBound ? bound : null, nonZero: nonZero && isInteger(of.type) && (type === bool || (isWide && !wraps)) })
+  return tensor(type, shape, {
+    rows,
+    bound: keepsBound ? bound : null,
+    nonZero: nonZero && isInteger(of.type) && (type === bool || (isWide && !wraps)),
+  })
 }
 
 /** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */
 function castElement(element: Dim, type: number): Dim | null {
-  if (type === bool) return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
-  if (type === int64 || type === int32) return isWithin(element, type) ? whole(element, Math.trunc, 'trunc') : null
+  if (type === bool)
+    return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
+  if (type === int64 || type === int32)
+    return isWithin(element, type) ? whole(element, Math.trunc, 'trunc') : null
   if (type !== float32 && type !== float64) return null
   if (!isExactAsFloat(element, type)) return null
   return typeof element === 'number' && type === float32 ? Math.fround(element) : element
@@ -251,14 +373,34 @@ function castElement(element: Dim, type: number): Dim | null {
 
 /** @param of for its first input, with limits that may be left out. */
 const Clip: Rule = (op) => {
-  const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
+  const [low, high] =
+    op.version < 11
+      ? [op.float('min', -Infinity), op.float('max', Infinity)]
+      : [1, 2].map((index) =>
+          op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity,
+        )
   const of = op.raw(0)
   // Its limits are single numbers, whatever their shape is.
-  const known = typeof low === 'number' && typeof high === 'number' && of.elements !== null && of.elements.every((element) => typeof element === 'number')
-  if (known && isExact(of.type)) return withElements(of.type, of.shape, (of.elements as number[]).map((element) => Math.min(Math.max(element, low), high)))
+  const known =
+    typeof low === 'number' &&
+    typeof high === 'number' &&
+    of.elements !== null &&
+    of.elements.every((element) => typeof element === 'number')
+  if (known && isExact(of.type))
+    return withElements(
+      of.type,
+      of.shape,
+      (of.elements as number[]).map((element) => Math.min(Math.max(element, low), high)),
+    )
   for (const index of [1, 2]) if (op.has(index)) op.shared(index, 'a limit')
   const plain = like(op.data(0))
-  const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && high >= low && Number.isFinite(high)
+  const isBounded =
+    isInteger(plain.type) &&
+    typeof low === 'number' &&
+    low >= 0 &&
+    typeof high === 'number' &&
+    high >= low &&
+    Number.isFinite(high)
   return isBounded ? { ...plain, bound: high + 1 } : plain
 }
 
@@ -266,7 +408,12 @@ const Clip: Rule = (op) => {
 function variadic(calculate: Calculate | null): Rule {
   const fitting = elementWise(null, calculate)
   return (op) => {
-    if (op.version < 8 && op.inputs.some((_, index) => op.raw(index).rows !== null) && op.all().some(({ rows }) => rows === null)) return meets('one of its inputs has no rows, which fits just one number of them')
+    if (
+      op.version < 8 &&
+      op.inputs.some((_, index) => op.raw(index).rows !== null) &&
+      op.all().some(({ rows }) => rows === null)
+    )
+      return meets('one of its inputs has no rows, which fits just one number of them')
     return fitting(op)
   }
 }
@@ -293,9 +440,23 @@ export const arithmetic: Rules = {
   Abs: elementWise(null, ([a]) => (isAtLeast(a!, 0) ? a! : typeof a === 'number' ? -a : null)),
   Floor: elementWise(null, ([a]) => whole(a!, Math.floor, 'floor')),
   Ceil: elementWise(null, ([a]) => whole(a!, Math.ceil, 'ceil')),
-  Round: elementWise(null, ([a]) => whole(a!, (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)), 'round')),
+  Round: elementWise(null, ([a]) =>
+    whole(
+      a!,
+      (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)),
+      'round',
+    ),
+  ),
   Sqrt: elementWise(null, ([a]) => (typeof a === 'number' ? Math.sqrt(a) : null)),
-  Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? wholePower(a, b) : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
+  Pow: elementWise(null, ([a, b]) =>
+    typeof a === 'number' && typeof b === 'number'
+      ? wholePower(a, b)
+      : b === 1
+        ? a!
+        : b === 2
+          ? multiply(a!, a!)
+          : null,
+  ),
   Min: variadic((all) => all.reduce(minimum)),
   Max: variadic((all) => all.reduce(maximum)),
   Sum: variadic((all, type) => (isFloat(type) && all.length > 2 ? null : all.reduce(add))), // floats are rounded after each

@@ -1,6 +1,18 @@
 import { areSame, isAtLeast, isSame, lengthOf, ofRows, shown, takeSteps, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, elementType, extent, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
+import {
+  countsRows,
+  either,
+  elementType,
+  extent,
+  mostElements,
+  sameRows,
+  tensor,
+  type Fault,
+  type List,
+  type Tensor,
+  type Value,
+} from '../followed-values.ts'
 import { meets, notFollowed, NotProved } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
@@ -24,7 +36,8 @@ const If: Rule = (op) => {
     const other = no[index]!
     const [one, two] = [value, other].map((each) => each.kind === 'fault' && each.verdict === 'meets')
     // Which branch is taken is the same for all requests of a run: the other one may be that.
-    if (one !== two) return op.fault('unknown', `in one of its branches: ${((one ? value : other) as Fault).reason}`)
+    if (one !== two)
+      return op.fault('unknown', `in one of its branches: ${((one ? value : other) as Fault).reason}`)
     return inCommon(op, value, other, index)
   })
 }
@@ -39,7 +52,11 @@ function inCommon(op: Operation, a: Value, b: Value, index: number): Value {
 const mostTurns = 6
 
 /** Runs a body until what goes from turn to turn does not change any more. */
-function settle(op: Operation, first: readonly Value[], turn: (states: readonly Value[]) => Value[]): { readonly states: readonly Value[]; readonly made: readonly Value[] } {
+function settle(
+  op: Operation,
+  first: readonly Value[],
+  turn: (states: readonly Value[]) => Value[],
+): { readonly states: readonly Value[]; readonly made: readonly Value[] } {
   let states = first
   for (let turns = 0; turns < mostTurns; turns++) {
     const made = turn(states)
@@ -52,8 +69,14 @@ function settle(op: Operation, first: readonly Value[], turn: (states: readonly 
 
 /** Whether what a value has in common with another is all of it: what is kept is the same object. */
 function isKept(a: Value, kept: Value): boolean {
-  if (a.kind !== 'tensor' || kept.kind !== 'tensor') return a === kept || (a.kind === 'fault' && kept.kind === 'fault' && a.reason === kept.reason)
-  return areSame(a.shape, kept.shape) && a.elements === kept.elements && a.bound === kept.bound && a.nonZero === kept.nonZero
+  if (a.kind !== 'tensor' || kept.kind !== 'tensor')
+    return a === kept || (a.kind === 'fault' && kept.kind === 'fault' && a.reason === kept.reason)
+  return (
+    areSame(a.shape, kept.shape) &&
+    a.elements === kept.elements &&
+    a.bound === kept.bound &&
+    a.nonZero === kept.nonZero
+  )
 }
 
 /** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
@@ -69,17 +92,33 @@ const Loop: Rule = (op) => {
     if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
   }
   const body = op.graph('body')
-  const initial = [...op.inputs.keys()].slice(2).map((index) => op.value(index) ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()]
+    .slice(2)
+    .map((index) => op.value(index) ?? notFollowed('a state is left out'))
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
-  const mayNotRun = endsEarly || !(limit === null || (limit.elements !== null && isAtLeast(limit.elements[0]!, 1)))
+  const mayNotRun =
+    endsEarly || !(limit === null || (limit.elements !== null && isAtLeast(limit.elements[0]!, 1)))
   const { states, made } = settle(op, initial, (own) => {
-    const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
+    const [goesOn, ...values] = op.runGraph(body, [
+      sharedScalar(op, 'turn', int64),
+      withElements(bool, [], [1]),
+      ...own,
+    ])
     endsEarly ||= checkCondition(goesOn as Tensor | Fault).elements?.[0] !== 1
     return values
   })
   const count = (endsEarly ? null : limit?.elements?.[0]) ?? lengthOf(`turns of ${op.label}`)
   // Without a turn, what each would give has other dimensions.
-  return [...states, ...made.slice(initial.length).map((value) => (mayNotRun && value.kind === 'tensor' ? op.fault('unknown', 'whether it has any turn is not known') : stacked(value, count, 0)))]
+  return [
+    ...states,
+    ...made
+      .slice(initial.length)
+      .map((value) =>
+        mayNotRun && value.kind === 'tensor'
+          ? op.fault('unknown', 'whether it has any turn is not known')
+          : stacked(value, count, 0),
+      ),
+  ]
 }
 
 function checkCondition(value: Tensor | Fault): Tensor {
@@ -93,7 +132,11 @@ function stacked(value: Value, count: Dim, axis: number): Value {
   if (value.kind !== 'tensor') return value
   const at = axisIn(axis, value.shape.length + 1)
   const shape = [...value.shape.slice(0, at), count, ...value.shape.slice(at)]
-  return moved(value, shape, value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) })
+  return moved(
+    value,
+    shape,
+    value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) },
+  )
 }
 
 /** Goes along an axis of some inputs: along that of the rows where nothing goes from one turn to the next. */
@@ -101,7 +144,9 @@ const Scan: Rule = (op) => {
   if (op.version < 9) return notFollowed('its first version is not followed')
   const count = op.int('num_scan_inputs', 1)
   const body = op.graph('body')
-  const initial = [...op.inputs.keys()].slice(0, op.inputs.length - count).map((index) => op.value(index) ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()]
+    .slice(0, op.inputs.length - count)
+    .map((index) => op.value(index) ?? notFollowed('a state is left out'))
   const scanned = Array.from({ length: count }, (_, index) => op.data(initial.length + index))
   const axes = scanned.map((of, index) => axisIn(op.ints('scan_input_axes')?.[index] ?? 0, of.shape.length))
   const overRows = scanned.filter((of, index) => of.rows?.axis === axes[index])
@@ -111,25 +156,47 @@ const Scan: Rule = (op) => {
   const { states, made } = settle(op, initial, (own) => op.runGraph(body, [...own, ...plain]))
   const outputAxes = op.ints('scan_output_axes')
   const steps = scanned[0]!.shape[axes[0]!]!
-  return [...states, ...made.slice(initial.length).map((value, index) => stacked(value, steps, outputAxes?.[index] ?? 0))]
+  return [
+    ...states,
+    ...made.slice(initial.length).map((value, index) => stacked(value, steps, outputAxes?.[index] ?? 0)),
+  ]
 }
 
-function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly number[], initial: readonly Value[]): readonly Value[] {
+function overEachRow(
+  op: Operation,
+  scanned: readonly Tensor[],
+  axes: readonly number[],
+  initial: readonly Value[],
+): readonly Value[] {
   if (initial.length > 0) return meets('it goes from row to row')
   const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
-  if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! }))) return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
-  if ([...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some((direction) => direction !== 0)) return notFollowed('it goes through the rows backwards')
+  if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! })))
+    return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (
+    [...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some(
+      (direction) => direction !== 0,
+    )
+  )
+    return notFollowed('it goes through the rows backwards')
   // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
-  const slices = scanned.map((of, index) => tensor(of.type, of.shape.filter((_, axis) => axis !== axes[index])))
+  const slices = scanned.map((of, index) =>
+    tensor(
+      of.type,
+      of.shape.filter((_, axis) => axis !== axes[index]),
+    ),
+  )
   const made = op.runGraph(op.graph('body'), slices)
   const outputAxes = op.ints('scan_output_axes')
   return made.map((value, index) => {
     if (value.kind !== 'tensor') return value
     if (value.rows !== null || countsRows(value)) return op.fault('meets', 'a row meets all others')
     // A length that depends on what a row holds would be another one in each.
-    if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('('))) return op.fault('unknown', 'whether its turns give equal shapes is not known')
+    if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('(')))
+      return op.fault('unknown', 'whether its turns give equal shapes is not known')
     const at = axisIn(outputAxes?.[index] ?? 0, value.shape.length + 1)
-    return tensor(value.type, [...value.shape.slice(0, at), extent(rows), ...value.shape.slice(at)], { rows: { ...rows, axis: at } })
+    return tensor(value.type, [...value.shape.slice(0, at), extent(rows), ...value.shape.slice(at)], {
+      rows: { ...rows, axis: at },
+    })
   })
 }
 
@@ -153,14 +220,24 @@ const SplitToSequence: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, 0)
   // Without lengths each entry is of length 1.
-  if (of.rows?.axis === axis && !op.has(1) && isSame(of.rows.outer, 1) && isSame(of.rows.inner, 1)) return { kind: 'list', items: null, byRow: true }
+  if (of.rows?.axis === axis && !op.has(1) && isSame(of.rows.outer, 1) && isSame(of.rows.inner, 1))
+    return { kind: 'list', items: null, byRow: true }
   apart(of, [axis], 'divides')
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
   const lengths = isOne ? equalParts(of.shape[axis]!, given[0]!) : given
-  if (op.has(1) && op.int('keepdims', 1) === 0 && lengths.includes(1)) return notFollowed('whether it takes away the dimension that it divides is not known')
-  const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
-  return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
+  if (op.has(1) && op.int('keepdims', 1) === 0 && lengths.includes(1))
+    return notFollowed('whether it takes away the dimension that it divides is not known')
+  const parts = lengths.map((length) =>
+    moved(
+      of,
+      of.shape.map((own, other) => (other === axis ? length : own)),
+      of.rows,
+    ),
+  )
+  return listOf(
+    !op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts,
+  )
 }
 
 /** Lengths of the parts, of which the last may be shorter. */

@@ -1,5 +1,15 @@
 import { isSame, isWhole, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
-import { apart, axisIn, like, moved, pointsInto, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
+import {
+  apart,
+  axisIn,
+  like,
+  moved,
+  pointsInto,
+  rowsOnly,
+  together,
+  type Rule,
+  type Rules,
+} from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
@@ -15,7 +25,8 @@ const { int64 } = elementType
 /** Throws where an index that counts from the first row on is not known to stay within its own. Where the rows come several times, it points into the first time. */
 function checkOwn(place: Place | null, rows: Rows, what: string): void {
   if (place === null) meets(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
-  else if (!pointsInto(place, rows.inner)) notFollowed(`whether ${what} picks entries of its own row alone is not known`)
+  else if (!pointsInto(place, rows.inner))
+    notFollowed(`whether ${what} picks entries of its own row alone is not known`)
 }
 
 const Gather: Rule = (op) => {
@@ -25,16 +36,32 @@ const Gather: Rule = (op) => {
 
 function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
   const shape = [...of.shape.slice(0, axis), ...index.shape, ...of.shape.slice(axis + 1)]
-  if (of.elements !== null && of.shape.length === 1 && index.elements?.every((element) => typeof element === 'number')) {
+  if (
+    of.elements !== null &&
+    of.shape.length === 1 &&
+    index.elements?.every((element) => typeof element === 'number')
+  ) {
     const count = of.elements.length
-    return withElements(of.type, shape, index.elements.map((element) => of.elements![element < 0 ? element + count : element] ?? notFollowed(`index ${element} is out of ${count}`)))
+    return withElements(
+      of.type,
+      shape,
+      index.elements.map(
+        (element) =>
+          of.elements![element < 0 ? element + count : element] ??
+          notFollowed(`index ${element} is out of ${count}`),
+      ),
+    )
   }
   if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
-  if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
+  if (index.columns !== null || of.columns !== null)
+    meets('a value depends on the places of rows in the batch')
   if (index.rows === null) {
     if (of.rows === null) return tensor(of.type, shape, { bound: of.bound, nonZero: of.nonZero })
     apart(of, [axis], 'picks entries')
-    return moved(of, shape, { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis - 1 + index.shape.length })
+    return moved(of, shape, {
+      ...of.rows,
+      axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis - 1 + index.shape.length,
+    })
   }
   const rows = { ...index.rows, axis: axis + index.rows.axis }
   if (of.rows === null) {
@@ -49,14 +76,18 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
 const GatherElements: Rule = (op) => {
   const [of, index] = [op.indices(0), op.indices(1)]
   const axis = op.axis(of.shape.length, 0)
-  if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
+  if (index.columns !== null || of.columns !== null)
+    meets('a value depends on the places of rows in the batch')
   const result = (rows: Rows | null) => moved(of, index.shape, rows)
-  if (index.rows === null) return of.rows === null ? result(null) : meets('it picks entries by the places of rows in the batch')
+  if (index.rows === null)
+    return of.rows === null ? result(null) : meets('it picks entries by the places of rows in the batch')
   if (of.rows === null) {
-    if (index.rows.axis !== axis || index.place !== null) meets('it picks entries by the places of rows in the batch')
+    if (index.rows.axis !== axis || index.place !== null)
+      meets('it picks entries by the places of rows in the batch')
     return result(index.rows)
   }
-  if (!sameRows(of.rows, index.rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (!sameRows(of.rows, index.rows))
+    meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
   else if (index.place !== null) meets('a value depends on the places of rows in the batch')
   return result(index.rows)
@@ -65,7 +96,13 @@ const GatherElements: Rule = (op) => {
 /** Of each number of an index, along the dimension that it picks from, whether that is a row's place. */
 function placeOf(index: Tensor, column: number): Place | null {
   const width = index.shape.at(-1)!
-  return index.columns === null ? (width === 1 ? index.place : index.place === null ? null : meets('a value depends on the places of rows in the batch')) : (index.columns[column] ?? null)
+  return index.columns === null
+    ? width === 1
+      ? index.place
+      : index.place === null
+        ? null
+        : meets('a value depends on the places of rows in the batch')
+    : (index.columns[column] ?? null)
 }
 
 function widthOf(index: Tensor): number {
@@ -76,7 +113,9 @@ function widthOf(index: Tensor): number {
 
 /** Throws where a number of an index other than that of the rows is a place of rows. */
 function checkColumns(index: Tensor, width: number, rowsAt: number): void {
-  for (let column = 0; column < width; column++) if (column !== rowsAt && placeOf(index, column) !== null) meets('it picks entries by the places of rows in the batch')
+  for (let column = 0; column < width; column++)
+    if (column !== rowsAt && placeOf(index, column) !== null)
+      meets('it picks entries by the places of rows in the batch')
 }
 
 const GatherND: Rule = (op) => {
@@ -88,11 +127,14 @@ const GatherND: Rule = (op) => {
   const at = of.rows === null ? -1 : of.rows.axis - batch
   checkColumns(index, width, at)
   if (of.rows !== null && at < 0) {
-    if (index.rows === null || !sameRows(index.rows, of.rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (index.rows === null || !sameRows(index.rows, of.rows))
+      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return moved(of, shape, of.rows)
   }
-  if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
-  if (of.rows === null) return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
+  if (index.rows !== null && index.rows.axis < batch)
+    meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
+  if (of.rows === null)
+    return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
   if (at < width) {
     checkOwn(placeOf(index, at), of.rows, 'its index')
     return moved(of, shape, index.rows)
@@ -109,7 +151,9 @@ const ScatterElements: Rule = (op) => {
   if (index.columns !== null) meets('a value depends on the places of rows in the batch')
   if (of.rows === null && index.rows === null && updates.rows === null) return like(of)
   // An entry that no index names stays as it is, so that fewer indices than rows would be for the first of them.
-  for (const each of [of, index, updates]) if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!)) meets('it puts entries by the places of rows in the batch')
+  for (const each of [of, index, updates])
+    if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!))
+      meets('it puts entries by the places of rows in the batch')
   if (of.rows!.axis === axis) checkOwn(index.place, of.rows!, 'its index')
   else if (index.place !== null) meets('it puts entries by the places of rows in the batch')
   return like(of)
@@ -119,16 +163,21 @@ const ScatterND: Rule = (op) => {
   const of = op.data(0)
   const [index, updates] = [op.indices(1), op.data(2)]
   const width = widthOf(index)
-  if (of.rows === null) return index.rows === null && updates.rows === null ? like(of) : meets('it puts what the rows hold into something that all share')
+  if (of.rows === null)
+    return index.rows === null && updates.rows === null
+      ? like(of)
+      : meets('it puts what the rows hold into something that all share')
   if (of.rows.axis < width) {
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
-    if (updates.rows === null || !sameRows(updates.rows, index.rows!)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (updates.rows === null || !sameRows(updates.rows, index.rows!))
+      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return like(of)
   }
   if (index.rows !== null) meets('what it puts into a row depends on others')
   const own = { ...of.rows, axis: index.shape.length - 1 + of.rows.axis - width }
-  if (updates.rows === null || !sameRows(updates.rows, own)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (updates.rows === null || !sameRows(updates.rows, own))
+    meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   return like(of)
 }
 
@@ -136,7 +185,8 @@ const ScatterND: Rule = (op) => {
 const TensorScatter: Rule = (op) => {
   const [past, update, indices] = [op.data(0), op.data(1), op.optional(2)]
   const rows = together([{ of: past, axis: 0, what: 'the cache' }, { of: update, axis: 0, what: 'the update' }, { of: indices, axis: 0, what: 'the index' }]) // prettier-ignore
-  if (rows !== null && [past, update, indices].some((each) => each !== null && each.rows === null)) meets('caches, updates and indices are not one to one')
+  if (rows !== null && [past, update, indices].some((each) => each !== null && each.rows === null))
+    meets('caches, updates and indices are not one to one')
   return like(past)
 }
 
@@ -146,10 +196,14 @@ const TopK: Rule = (op) => {
   const axis = op.axis(of.shape.length, -1)
   apart(of, [axis], 'sorts')
   const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
-  if (typeof given !== 'number' && given.rows !== null) meets('how many entries it gives depends on what the rows hold')
+  if (typeof given !== 'number' && given.rows !== null)
+    meets('how many entries it gives depends on what the rows hold')
   const length = typeof given === 'number' ? given : (given.elements?.[0] ?? lengthOf(`k of ${op.label}`))
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
-  return [tensor(of.type, shape, { rows: of.rows }), tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! })]
+  return [
+    tensor(of.type, shape, { rows: of.rows }),
+    tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! }),
+  ]
 }
 
 const ArgMax: Rule = (op) => {
@@ -162,10 +216,17 @@ const Compress: Rule = (op) => {
   const of = op.data(0)
   const condition = op.shared(1, 'which entries it takes')
   const length = lengthOf(`entries of ${op.label}`, [...condition.shape])
-  if (!op.hasAttribute('axis')) return of.rows === null ? tensor(of.type, [length]) : meets('it takes entries of all rows, one behind the other')
+  if (!op.hasAttribute('axis'))
+    return of.rows === null
+      ? tensor(of.type, [length])
+      : meets('it takes entries of all rows, one behind the other')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
-  return moved(of, of.shape.map((dim, other) => (other === axis ? length : dim)), of.rows)
+  return moved(
+    of,
+    of.shape.map((dim, other) => (other === axis ? length : dim)),
+    of.rows,
+  )
 }
 
 const Unique: Rule = (op) => {
@@ -208,12 +269,15 @@ const OneHot: Rule = (op) => {
   const depth = known !== undefined && isWhole(known) ? known : lengthOf(`depth of ${op.label}`) // of a fraction what is before the point
   const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
   const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
-  return tensor(values.type, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 } })
+  return tensor(values.type, shape, {
+    rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 },
+  })
 }
 
 /** Which boxes of all images are left: one list, whose entries are not one to a row. */
 const NonMaxSuppression: Rule = (op) => {
-  for (const each of op.all()) if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
+  for (const each of op.all())
+    if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
   return tensor(int64, [lengthOf(`boxes of ${op.label}`), 3])
 }
 
@@ -223,12 +287,18 @@ const RoiAlign: Rule = (op) => {
   if (of.rows === null) {
     if (images.place !== null) meets('it picks entries by the places of rows in the batch')
   } else {
-    if (of.rows.axis !== 0) meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
+    if (of.rows.axis !== 0)
+      meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
     checkOwn(images.place, of.rows, 'the number of an image')
   }
-  if ((regions.rows === null) !== (images.rows === null)) meets('regions and image numbers are not one to one')
+  if ((regions.rows === null) !== (images.rows === null))
+    meets('regions and image numbers are not one to one')
   const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
-  return tensor(of.type, [regions.shape[0]!, of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)], { rows: rows && { axis: 0, ...rows } })
+  return tensor(
+    of.type,
+    [regions.shape[0]!, of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)],
+    { rows: rows && { axis: 0, ...rows } },
+  )
 }
 
 /** Places of the largest elements in a tensor that was made smaller: they count from the first row on. */
@@ -241,13 +311,18 @@ const MaxUnpool: Rule = (op) => {
     ? op.counts(2, 'the shape')
     : of.shape.map((dim, axis): Dim => {
         const at = axis - 2
-        return at < 0 ? dim : typeof dim === 'number' ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]! : lengthOf(`${op.label} ${axis}`)
+        return at < 0
+          ? dim
+          : typeof dim === 'number'
+            ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]!
+            : lengthOf(`${op.label} ${axis}`)
       })
   if (of.rows === null && index.rows === null) return tensor(of.type, shape)
   if (of.rows === null) return meets('it puts entries by the places of rows in the batch')
   rowsOnly(of, [0], 'puts entries')
   checkOwn(index.place, { ...of.rows, inner: multiply(of.rows.inner, product(shape.slice(1))) }, 'its index')
-  if (!sameRows(of.rows, index.rows!)) return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (!sameRows(of.rows, index.rows!))
+    return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
   return tensor(of.type, shape, { rows: of.rows })
 }

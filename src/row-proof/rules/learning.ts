@@ -14,7 +14,10 @@ const { float32, int64, string, bool } = elementType
 /** An input of samples with features; one without a dimension of samples is a single sample. */
 function samples(op: Operation): Tensor {
   const of = op.data(0)
-  if (of.shape.length !== 2) return of.rows === null ? of : notFollowed(`it has ${of.shape.length} dimensions, where samples and features are two`)
+  if (of.shape.length !== 2)
+    return of.rows === null
+      ? of
+      : notFollowed(`it has ${of.shape.length} dimensions, where samples and features are two`)
   apart(of, [1], 'takes features together')
   return of
 }
@@ -22,18 +25,24 @@ function samples(op: Operation): Tensor {
 const countOf = (of: Tensor): Dim => (of.shape.length === 2 ? of.shape[0]! : 1)
 
 /** @param listed the attribute that has an entry for each number that a sample gives. */
-const regressor = (listed: string): Rule => (op) => {
-  const of = samples(op)
-  const targets = op.int(listed, 1)
-  return tensor(float32, [countOf(of), targets], { rows: of.rows })
-}
+const regressor =
+  (listed: string): Rule =>
+  (op) => {
+    const of = samples(op)
+    const targets = op.int(listed, 1)
+    return tensor(float32, [countOf(of), targets], { rows: of.rows })
+  }
 
 /** A label, and scores, mostly one by class. */
 const classifier: Rule = (op) => {
   const of = samples(op)
-  if (op.string('post_transform', 'NONE') === 'PROBIT') return notFollowed('of two scores by PROBIT one is not written')
+  if (op.string('post_transform', 'NONE') === 'PROBIT')
+    return notFollowed('of two scores by PROBIT one is not written')
   const type = op.hasAttribute('classlabels_strings') ? string : int64
-  return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), lengthOf(`scores of ${op.label}`)], { rows: of.rows })]
+  return [
+    tensor(type, [countOf(of)], { rows: of.rows }),
+    tensor(float32, [countOf(of), lengthOf(`scores of ${op.label}`)], { rows: of.rows }),
+  ]
 }
 
 /** By feature, which are the last dimension. */
@@ -46,16 +55,23 @@ const FeatureVectorizer: Rule = (op) => {
   const parts = op.all()
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   for (const part of parts) {
-    if (part.shape.length !== 2) return rows === null ? tensor(float32, [1, lengthOf(`features of ${op.label}`)]) : notFollowed('one of its inputs has no dimension of samples')
+    if (part.shape.length !== 2)
+      return rows === null
+        ? tensor(float32, [1, lengthOf(`features of ${op.label}`)])
+        : notFollowed('one of its inputs has no dimension of samples')
     rowsOnly(part, [0], 'puts features together')
-    if (rows !== null && (part.rows === null || !sameRows(part.rows, rows))) return meets('one of its inputs has a fixed number of rows')
+    if (rows !== null && (part.rows === null || !sameRows(part.rows, rows)))
+      return meets('one of its inputs has a fixed number of rows')
   }
   return tensor(float32, [parts[0]!.shape[0]!, lengthOf(`features of ${op.label}`)], { rows })
 }
 
 const OneHotEncoder: Rule = (op) => {
   const of = op.data(0)
-  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || lengthOf(`classes of ${op.label}`)
+  const count =
+    op.attribute('cats_int64s')?.ints?.length ||
+    op.attribute('cats_strings')?.strings?.length ||
+    lengthOf(`classes of ${op.label}`)
   return tensor(float32, [...of.shape, count], { rows: of.rows })
 }
 
@@ -63,9 +79,12 @@ const OneHotEncoder: Rule = (op) => {
 const ArrayFeatureExtractor: Rule = (op) => {
   const [of, index] = [op.data(0), reshaped(op.data(1), [-1])]
   if (of.rows !== null && index.rows !== null) return meets('each row picks entries of all others')
-  if (of.rows !== null && of.rows.axis === of.shape.length - 1) return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
+  if (of.rows !== null && of.rows.axis === of.shape.length - 1)
+    return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
   const shape = [...(of.shape.length === 1 ? [1] : of.shape.slice(0, -1)), index.shape[0]!]
-  return tensor(of.type, shape, { rows: index.rows === null ? of.rows : { ...index.rows, axis: shape.length - 1 } })
+  return tensor(of.type, shape, {
+    rows: index.rows === null ? of.rows : { ...index.rows, axis: shape.length - 1 },
+  })
 }
 
 /** A map from classes to scores for each sample. */
@@ -73,7 +92,9 @@ const ZipMap: Rule = (op) => {
   const of = op.data(0)
   if (of.rows === null) return { kind: 'list', items: null, byRow: false }
   const { axis, outer, inner } = of.rows
-  return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : meets('its maps are not one for each row')
+  return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1)
+    ? { kind: 'list', items: null, byRow: true }
+    : meets('its maps are not one for each row')
 }
 
 /** Words, or characters, of which it may take some out. */
@@ -81,7 +102,8 @@ const StringNormalizer: Rule = (op) => {
   const of = op.data(0)
   const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
   if (of.rows !== null && takesOut) return meets('how many words are left depends on what the rows hold')
-  if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')
+  if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0)
+    return meets('it takes one row of words only')
   return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), lengthOf(`words of ${op.label}`)]) : like(of)
 }
 
@@ -94,7 +116,10 @@ const TfIdfVectorizer: Rule = (op) => {
 
 const StringSplit: Rule = (op) => {
   const of = op.data(0)
-  const parts = of.rows === null ? tensor(string, [...of.shape, lengthOf(`parts of ${op.label}`)]) : op.fault('meets', 'it is as wide as the longest of all rows')
+  const parts =
+    of.rows === null
+      ? tensor(string, [...of.shape, lengthOf(`parts of ${op.label}`)])
+      : op.fault('meets', 'it is as wide as the longest of all rows')
   return [parts, like(of, int64)]
 }
 
@@ -106,8 +131,20 @@ const TreeEnsemble: Rule = (op) => {
 
 const each = elementWise()
 const encoded: Rule = (op) => {
-  const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) => op.hasAttribute(name))
-  const type = op.hasAttribute('values_strings') ? string : op.hasAttribute('values_int64s') ? int64 : op.hasAttribute('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.raw(0).type === string ? int64 : string
+  const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) =>
+    op.hasAttribute(name),
+  )
+  const type = op.hasAttribute('values_strings')
+    ? string
+    : op.hasAttribute('values_int64s')
+      ? int64
+      : op.hasAttribute('values_floats')
+        ? float32
+        : given
+          ? (op.attribute('values_tensor')?.tensor?.type ?? 0)
+          : op.raw(0).type === string
+            ? int64
+            : string
   return like(op.data(0), type)
 }
 
@@ -132,8 +169,12 @@ export const learning: Rules = {
   StringNormalizer,
   TfIdfVectorizer,
   StringSplit,
-  'com.microsoft:MurmurHash3': (op) => elementWise(op.int('positive', 1) === 1 ? elementType.uint32 : elementType.int32)(op),
-  'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),
-  'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),
+  'com.microsoft:MurmurHash3': (op) =>
+    elementWise(op.int('positive', 1) === 1 ? elementType.uint32 : elementType.int32)(op),
+  'com.microsoft:Tokenizer': (op) =>
+    op.data(0).rows === null
+      ? notFollowed('its texts are not followed')
+      : meets('it is as wide as the longest of all rows'),
+  'com.microsoft:IsAllFinite': (op) =>
+    op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, []),
 }
-

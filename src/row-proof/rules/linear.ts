@@ -1,5 +1,28 @@
-import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, lengthOf, maximum, minimum, multiply, ofRows, subtract, type Dim } from '../dims.ts'
-import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import {
+  add,
+  broadcastDims,
+  divide,
+  floorOf,
+  isAtLeast,
+  isSame,
+  lengthOf,
+  maximum,
+  minimum,
+  multiply,
+  ofRows,
+  subtract,
+  type Dim,
+} from '../dims.ts'
+import {
+  apart,
+  broadcast,
+  checkRank,
+  rowsOnly,
+  together,
+  type Operation,
+  type Rule,
+  type Rules,
+} from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
@@ -8,7 +31,8 @@ import { meets, notFollowed } from '../not-proved.ts'
  * ContribOperators.md.
  */
 
-const range = (from: number, to: number) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
+const range = (from: number, to: number) =>
+  Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 const { float32, int32, int64 } = elementType
 
 /** The product of two tensors as `numpy.matmul` has it: rows of the first, or columns of the second, or batches of both stay apart. */
@@ -17,19 +41,30 @@ function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
   apart(a, [a.shape.length - 1], 'sums up')
   apart(b, [isVectorB ? 0 : b.shape.length - 2], 'sums up')
   // A vector has no rows from here on.
-  const [left, right] = [isVectorA ? tensor(a.type, [1, ...a.shape]) : a, isVectorB ? tensor(b.type, [...b.shape, 1]) : b]
+  const [left, right] = [
+    isVectorA ? tensor(a.type, [1, ...a.shape]) : a,
+    isVectorB ? tensor(b.type, [...b.shape, 1]) : b,
+  ]
   const [m, n] = [left.shape.length - 2, right.shape.length - 1]
   // What is before the matrices fits as in an element-wise operator; a matrix of rows has one of its own there.
-  const batch = ({ type, shape, rows }: Tensor) => tensor(type, shape.slice(0, -2), { rows: rows !== null && rows.axis < shape.length - 2 ? rows : null })
+  const batch = ({ type, shape, rows }: Tensor) =>
+    tensor(type, shape.slice(0, -2), { rows: rows !== null && rows.axis < shape.length - 2 ? rows : null })
   const { shape, rows } = broadcast([batch(left), batch(right)])
   const rank = shape.length + 2
   let own: Rows | null = rows
-  for (const [of, axis, place] of [[left, m, rank - 2], [right, n, isVectorA ? rank - 2 : rank - 1]] as const) {
+  for (const [of, axis, place] of [
+    [left, m, rank - 2],
+    [right, n, isVectorA ? rank - 2 : rank - 1],
+  ] as const) {
     if (of.rows?.axis !== axis) continue
     if (own !== null) meets('each row meets all others in a product')
     own = { ...of.rows, axis: place }
   }
-  return tensor(type, [...shape, ...(isVectorA ? [] : [left.shape[m]!]), ...(isVectorB ? [] : [right.shape[n]!])], { rows: own })
+  return tensor(
+    type,
+    [...shape, ...(isVectorA ? [] : [left.shape[m]!]), ...(isVectorB ? [] : [right.shape[n]!])],
+    { rows: own },
+  )
 }
 
 function swapped(of: Tensor, isSwapped: boolean): Tensor {
@@ -74,13 +109,18 @@ interface Quantised {
 export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised): Rule {
   return (op) => {
     const [left, right] = matricesOf(op, a, b)
-    if (!isAtLeast(left.shape.at(-1)!, 1)) return notFollowed('whether there is anything to sum up is not known') // else nothing is written
-    for (const [of, parts, fromEnd] of [[left, ofA, 2], [right, ofB, 1]] as const) {
+    if (!isAtLeast(left.shape.at(-1)!, 1))
+      return notFollowed('whether there is anything to sum up is not known') // else nothing is written
+    for (const [of, parts, fromEnd] of [
+      [left, ofA, 2],
+      [right, ofB, 1],
+    ] as const) {
       for (const index of parts.filter((each) => op.has(each))) {
         const { shape } = op.shared(index, 'a scale')
         const isOne = shape.length === 0 || (of === left && shape.length === 1 && shape[0] === 1)
         if (isOne || of.rows === null) continue
-        if (shape.length > 1 || of.rows.axis === of.shape.length - fromEnd) return meets('a scale has an entry for each of a fixed number of rows')
+        if (shape.length > 1 || of.rows.axis === of.shape.length - fromEnd)
+          return meets('a scale has an entry for each of a fixed number of rows')
       }
     }
     return withAdded(matMul(left, right, type(op)), op.optional(added))
@@ -99,7 +139,12 @@ const Einsum: Rule = (op) => {
   const equation = op.string('equation', '').replaceAll(' ', '')
   const [left, right] = equation.split('->')
   const terms = left!.split(',')
-  const ellipsis = Math.max(0, ...terms.map((term, index) => (term.includes('...') ? tensors[index]!.shape.length - (term.length - 3) : 0)))
+  const ellipsis = Math.max(
+    0,
+    ...terms.map((term, index) =>
+      term.includes('...') ? tensors[index]!.shape.length - (term.length - 3) : 0,
+    ),
+  )
   const lettersOf = (term: string, rank: number): string[] => {
     const [head, tail] = term.split('...')
     if (tail === undefined) return [...term]
@@ -108,22 +153,36 @@ const Einsum: Rule = (op) => {
   }
   const letters = terms.map((term, index) => lettersOf(term, tensors[index]!.shape.length))
   const all = letters.flat()
-  const once = [...new Set(all)].filter((letter) => all.filter((other) => other === letter).length === 1 && !letter.startsWith('.')).sort()
-  const result = right === undefined ? [...range(0, ellipsis).map((index) => `.${index}`), ...once] : lettersOf(right, ellipsis + right.replace('...', '').length)
-  const rowLetters = new Set(tensors.flatMap(({ rows }, index) => (rows === null ? [] : [letters[index]![rows.axis]])))
+  const once = [...new Set(all)]
+    .filter((letter) => all.filter((other) => other === letter).length === 1 && !letter.startsWith('.'))
+    .sort()
+  const result =
+    right === undefined
+      ? [...range(0, ellipsis).map((index) => `.${index}`), ...once]
+      : lettersOf(right, ellipsis + right.replace('...', '').length)
+  const rowLetters = new Set(
+    tensors.flatMap(({ rows }, index) => (rows === null ? [] : [letters[index]![rows.axis]])),
+  )
   if (rowLetters.size > 1) return meets('each row meets all others in a product')
   const [rowLetter] = rowLetters
   let rows: Rows | null = null
   if (rowLetter !== undefined) {
     const places = letters.map((own) => own.flatMap((letter, axis) => (letter === rowLetter ? [axis] : [])))
-    if (places.some((own) => own.length > 1) || result.filter((letter) => letter === rowLetter).length > 1) return meets('rows lie along two dimensions of one input')
-    const found = together(tensors.flatMap((of, index) => (places[index]!.length === 0 ? [] : [{ of, axis: places[index]![0]!, what: `input ${index}` }])))
+    if (places.some((own) => own.length > 1) || result.filter((letter) => letter === rowLetter).length > 1)
+      return meets('rows lie along two dimensions of one input')
+    const found = together(
+      tensors.flatMap((of, index) =>
+        places[index]!.length === 0 ? [] : [{ of, axis: places[index]![0]!, what: `input ${index}` }],
+      ),
+    )
     const axis = result.indexOf(rowLetter)
     if (axis === -1) return meets(`it sums up along the dimension '${rowLetter}', which counts the rows`)
     rows = { axis, ...found! }
   }
   const shape = result.map((letter) => {
-    const dims = letters.flatMap((own, index) => own.flatMap((other, axis) => (other === letter ? [tensors[index]!.shape[axis]!] : [])))
+    const dims = letters.flatMap((own, index) =>
+      own.flatMap((other, axis) => (other === letter ? [tensors[index]!.shape[axis]!] : [])),
+    )
     return dims.reduce<Dim>((one, other) => broadcastDims(one, other) ?? one, 1)
   })
   return tensor(tensors[0]!.type, shape, { rows })
@@ -140,13 +199,17 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2, n
     const dim = of.shape[index + first] ?? notFollowed('it has fewer dimensions than its window')
     const stride = strides[index]!
     const roundedUp = (size: Dim) => floorOf(add(size, stride - 1), stride)
-    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return dilations[index] === 1 ? roundedUp(dim) : lengthOf(`${op.label} ${index}`, [dim])
+    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER')
+      return dilations[index] === 1 ? roundedUp(dim) : lengthOf(`${op.label} ${index}`, [dim])
     const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
     const [head, tail] = auto === 'VALID' ? [0, 0] : [pads[index]!, pads[index + spatial]!]
     const room = subtract(add(dim, head + tail), reach)
-    if (!needsRoom && !isAtLeast(room, 0)) return lengthOf(`pooled by ${stride}, ${op.int('ceil_mode', 0)}`, [room, dim])
+    if (!needsRoom && !isAtLeast(room, 0))
+      return lengthOf(`pooled by ${stride}, ${op.int('ceil_mode', 0)}`, [room, dim])
     // No window begins behind what is not padding.
-    return op.int('ceil_mode', 0) === 0 ? add(floorOf(room, stride), 1) : minimum(add(roundedUp(room), 1), roundedUp(add(dim, head)))
+    return op.int('ceil_mode', 0) === 0
+      ? add(floorOf(room, stride), 1)
+      : minimum(add(roundedUp(room), 1), roundedUp(add(dim, head)))
   })
 }
 
@@ -158,7 +221,9 @@ function convolution(weight: number, type: (of: Tensor, op: Operation) => number
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
     const spatial = windows(op, of, op.ints('kernel_shape') ?? weights.shape.slice(2), isLast ? 1 : 2)
-    const shape = isLast ? [of.shape[0]!, ...spatial, weights.shape[0]!] : [of.shape[0]!, weights.shape[0]!, ...spatial]
+    const shape = isLast
+      ? [of.shape[0]!, ...spatial, weights.shape[0]!]
+      : [of.shape[0]!, weights.shape[0]!, ...spatial]
     return tensor(type(of, op), shape, { rows: of.rows })
   }
 }
@@ -171,7 +236,8 @@ const FusedConv: Rule = (op) => {
   const result = Conv(op) as Tensor
   if (!op.has(3)) return result
   const added = op.data(3)
-  if ((result.rows === null) !== (added.rows === null)) return meets('what it adds is not one to one with its images')
+  if ((result.rows === null) !== (added.rows === null))
+    return meets('what it adds is not one to one with its images')
   broadcast([result, added])
   return result
 }
@@ -183,8 +249,14 @@ const ConvTranspose: Rule = (op) => {
   const kernel = op.ints('kernel_shape') ?? weights.shape.slice(2)
   const spatial = kernel.length
   checkRank(of, spatial + 2)
-  const list = (name: string, otherwise: number, count = spatial) => op.ints(name) ?? range(0, count).map(() => otherwise)
-  const [strides, dilations, extra, pads] = [list('strides', 1), list('dilations', 1), list('output_padding', 0), list('pads', 0, 2 * spatial)]
+  const list = (name: string, otherwise: number, count = spatial) =>
+    op.ints(name) ?? range(0, count).map(() => otherwise)
+  const [strides, dilations, extra, pads] = [
+    list('strides', 1),
+    list('dilations', 1),
+    list('output_padding', 0),
+    list('pads', 0, 2 * spatial),
+  ]
   const given = op.ints('output_shape')
   const auto = op.string('auto_pad', 'NOTSET')
   const shape = range(0, spatial).map((index): Dim => {
@@ -194,41 +266,68 @@ const ConvTranspose: Rule = (op) => {
     const full = add(multiply(subtract(of.shape[index + 2]!, 1), strides[index]!), reach)
     // What is beyond as many strides as there are entries is cut off; nothing is put there where less is.
     const isCut = auto === 'SAME_UPPER' || auto === 'SAME_LOWER'
-    return subtract(full, isCut ? maximum(subtract(reach, strides[index]!), 0) : pads[index]! + pads[index + spatial]!)
+    return subtract(
+      full,
+      isCut ? maximum(subtract(reach, strides[index]!), 0) : pads[index]! + pads[index + spatial]!,
+    )
   })
-  return tensor(of.type, [of.shape[0]!, multiply(weights.shape[1]!, op.int('group', 1)), ...shape], { rows: of.rows })
+  return tensor(of.type, [of.shape[0]!, multiply(weights.shape[1]!, op.int('group', 1)), ...shape], {
+    rows: of.rows,
+  })
 }
 
 const DeformConv: Rule = (op) => {
   const [of, weights, offset, mask] = [op.data(0), op.shared(1, 'the weights'), op.data(2), op.optional(4)]
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: offset, axis: 0, what: 'offsets' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
-  if (rows !== null && [of, offset, mask].some((each) => each !== null && each.rows === null)) return meets('images, offsets and masks are not one to one')
-  return tensor(of.type, [of.shape[0]!, weights.shape[0]!, ...windows(op, of, weights.shape.slice(2))], { rows: of.rows })
+  if (rows !== null && [of, offset, mask].some((each) => each !== null && each.rows === null))
+    return meets('images, offsets and masks are not one to one')
+  return tensor(of.type, [of.shape[0]!, weights.shape[0]!, ...windows(op, of, weights.shape.slice(2))], {
+    rows: of.rows,
+  })
 }
 
 /** Each channel of each image by itself. */
-export const pool = (isGlobal: boolean): Rule => (op) => {
-  const of = op.data(0)
-  const isLast = op.operator === 'NhwcMaxPool' || op.int('channels_last', 0) !== 0
-  const rank = of.shape.length
-  const channels = isLast ? rank - 1 : 1
-  rowsOnly(of, [0, channels], 'slides a window')
-  const spatial = isGlobal ? range(0, rank - 2).map(() => 1) : windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), isLast ? 1 : 2, false)
-  const shape = isLast ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!] : [of.shape[0]!, of.shape[1]!, ...spatial]
-  const result = tensor(of.type, shape, { rows: of.rows })
-  if (op.outputCount === 1) return result
-  // Places of the largest elements, counted from the first image on.
-  const size = of.shape.slice(1).reduce(multiply)
-  const isOwn = of.rows === null || (of.rows.axis === 0 && isSame(of.rows.inner, 1) && isSame(of.rows.outer, 1))
-  // A window that lies in the padding alone gives a place before the image.
-  const isWithinImage = (op.ints('dilations') ?? []).every((dilation) => dilation === 1)
-  return [result, isOwn && isWithinImage ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } }) : op.fault('meets', 'places of elements are counted over all rows')]
-}
+export const pool =
+  (isGlobal: boolean): Rule =>
+  (op) => {
+    const of = op.data(0)
+    const isLast = op.operator === 'NhwcMaxPool' || op.int('channels_last', 0) !== 0
+    const rank = of.shape.length
+    const channels = isLast ? rank - 1 : 1
+    rowsOnly(of, [0, channels], 'slides a window')
+    const spatial = isGlobal
+      ? range(0, rank - 2).map(() => 1)
+      : windows(
+          op,
+          of,
+          op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'),
+          isLast ? 1 : 2,
+          false,
+        )
+    const shape = isLast
+      ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!]
+      : [of.shape[0]!, of.shape[1]!, ...spatial]
+    const result = tensor(of.type, shape, { rows: of.rows })
+    if (op.outputCount === 1) return result
+    // Places of the largest elements, counted from the first image on.
+    const size = of.shape.slice(1).reduce(multiply)
+    const isOwn =
+      of.rows === null || (of.rows.axis === 0 && isSame(of.rows.inner, 1) && isSame(of.rows.outer, 1))
+    // A window that lies in the padding alone gives a place before the image.
+    const isWithinImage = (op.ints('dilations') ?? []).every((dilation) => dilation === 1)
+    return [
+      result,
+      isOwn && isWithinImage
+        ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } })
+        : op.fault('meets', 'places of elements are counted over all rows'),
+    ]
+  }
 
 const GridSample: Rule = (op) => {
   const [of, grid] = [op.data(0), op.data(1)]
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: grid, axis: 0, what: 'the grid' }]) // prettier-ignore
-  if (rows !== null && (of.rows === null || grid.rows === null)) return meets('images and grids are not one to one')
+  if (rows !== null && (of.rows === null || grid.rows === null))
+    return meets('images and grids are not one to one')
   return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...grid.shape.slice(1, -1)], { rows: of.rows })
 }
 
@@ -247,7 +346,8 @@ const AffineGrid: Rule = (op) => {
   rowsOnly(of, [0], 'makes a grid')
   const size = op.counts(1, 'the size')
   if (size.slice(1).some(ofRows)) return meets('the size depends on the number of rows')
-  if (of.rows !== null && !isSame(size[0]!, of.shape[0]!)) return notFollowed('its size is not known to have all rows')
+  if (of.rows !== null && !isSame(size[0]!, of.shape[0]!))
+    return notFollowed('its size is not known to have all rows')
   return tensor(of.type, [of.shape[0]!, ...size.slice(2), size.length - 2], { rows: of.rows })
 }
 
@@ -270,9 +370,17 @@ const DFT: Rule = (op) => {
   const dim = of.shape[axis]!
   // A one-sided inverse gives real numbers, of which about half was left out.
   const isReal = isOneSided && isInverse
-  const length = op.has(1) ? (op.shared(1).elements?.[0] ?? lengthOf(`length of ${op.label}`)) : isReal ? multiply(2, subtract(dim, 1)) : dim
+  const length = op.has(1)
+    ? (op.shared(1).elements?.[0] ?? lengthOf(`length of ${op.label}`))
+    : isReal
+      ? multiply(2, subtract(dim, 1))
+      : dim
   const kept = isOneSided && !isInverse ? add(floorOf(length, 2), 1) : length
-  return tensor(of.type, of.shape.map((size, at) => (at === axis ? kept : at === rank - 1 ? (isReal ? 1 : 2) : size)), { rows: of.rows })
+  return tensor(
+    of.type,
+    of.shape.map((size, at) => (at === axis ? kept : at === rank - 1 ? (isReal ? 1 : 2) : size)),
+    { rows: of.rows },
+  )
 }
 
 const STFT: Rule = (op) => {
@@ -283,7 +391,13 @@ const STFT: Rule = (op) => {
 }
 
 /** Filters and windows, which are made of numbers. */
-const generated = (rank: number): Rule => (op) => tensor(op.int('output_datatype', float32), range(0, rank).map((axis) => lengthOf(`${op.label} ${axis}`)))
+const generated =
+  (rank: number): Rule =>
+  (op) =>
+    tensor(
+      op.int('output_datatype', float32),
+      range(0, rank).map((axis) => lengthOf(`${op.label} ${axis}`)),
+    )
 
 /** Distances of each row of the first to each of the second. */
 const CDist: Rule = (op) => {
@@ -301,8 +415,20 @@ export const linear: Rules = {
   Gemm,
   'com.microsoft:FusedGemm': Gemm,
   MatMulInteger: quantisedMatMul({ a: 0, b: 1, ofA: [2], ofB: [3], type: () => int32 }),
-  QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], type: (op) => op.shared(7, 'a zero point').type }),
-  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5, 6], type: () => float32 }),
+  QLinearMatMul: quantisedMatMul({
+    a: 0,
+    b: 3,
+    ofA: [1, 2],
+    ofB: [4, 5],
+    type: (op) => op.shared(7, 'a zero point').type,
+  }),
+  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({
+    a: 0,
+    b: 1,
+    ofA: [2, 4],
+    ofB: [3, 5, 6],
+    type: () => float32,
+  }),
   'com.microsoft:MatMulNBits': MatMulNBits,
   'com.microsoft:MatMulInteger16': quantisedMatMul({ a: 0, b: 1, ofA: [], ofB: [], type: () => int32 }),
   Einsum,

@@ -1,6 +1,43 @@
-import { add, anything, broadcastDims, divide, floorOf, isAtLeast, isSame, isWhole, lengthOf, maximum, minimum, multiply, ofRows, opaque, perRow, product, rangeOf, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from '../dims.ts'
+import {
+  add,
+  anything,
+  broadcastDims,
+  divide,
+  floorOf,
+  isAtLeast,
+  isSame,
+  isWhole,
+  lengthOf,
+  maximum,
+  minimum,
+  multiply,
+  ofRows,
+  opaque,
+  perRow,
+  product,
+  rangeOf,
+  rowDim,
+  shown,
+  shownDims,
+  subtract,
+  takeSteps,
+  type Dim,
+} from '../dims.ts'
 import { apart, axisIn, checkRank, isInteger, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
-import { after, before, checkDims, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
+import {
+  after,
+  before,
+  checkDims,
+  elementType,
+  extent,
+  findRows,
+  mostElements,
+  sameRows,
+  tensor,
+  type Place,
+  type Rows,
+  type Tensor,
+} from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
 
@@ -9,7 +46,8 @@ import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './ar
  * Source: onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
-const areNumbers = (dims: readonly Dim[]): dims is readonly number[] => dims.every((dim) => typeof dim === 'number')
+const areNumbers = (dims: readonly Dim[]): dims is readonly number[] =>
+  dims.every((dim) => typeof dim === 'number')
 
 /**
  * A tensor in another shape. Its elements keep their order, so that rows lie where one dimension takes up all that is before them in
@@ -25,14 +63,23 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   if (rows === null) {
     const all = product(shape)
     const rest = open === -1 ? 1 : (divide(all, given) ?? lengthOf('rest', [all, given]))
-    return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
+    return moved(
+      of,
+      dims.map((dim, axis) => (axis === open ? rest : dim)),
+      null,
+      of.elements,
+    )
   }
   const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
   const noQuotient = (dim: Dim, by: Dim, what: string): never => {
-    if (typeof dim === 'number' && typeof by === 'number') return meets(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
-    return notFollowed(`whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`)
+    if (typeof dim === 'number' && typeof by === 'number')
+      return meets(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
+    return notFollowed(
+      `whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`,
+    )
   }
-  const perRowOf = (dim: Dim) => perRow(dim) ?? meets(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
+  const perRowOf = (dim: Dim) =>
+    perRow(dim) ?? meets(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
   const to = dims.map((dim, axis) => {
     if (axis !== open) return dim
     const rest = divide(all, given)
@@ -42,10 +89,17 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   })
   // No such shape fits, but ONNX Runtime may have put a -1 into it before.
   const made = product(to)
-  if (!isSame(made, all) && (typeof perRow(made) === 'number' || typeof divide(all, made) === 'number' || typeof divide(made, all) === 'number')) return notFollowed(`the shape ${shownDims(to)} has another number of elements, or may have`)
+  if (
+    !isSame(made, all) &&
+    (typeof perRow(made) === 'number' ||
+      typeof divide(all, made) === 'number' ||
+      typeof divide(made, all) === 'number')
+  )
+    return notFollowed(`the shape ${shownDims(to)} has another number of elements, or may have`)
   const axis = to.findIndex(ofRows)
   if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
-  if (to.some((dim, other) => other !== axis && ofRows(dim))) meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
+  if (to.some((dim, other) => other !== axis && ofRows(dim)))
+    meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
   const front = product(to.slice(0, axis))
   const outer = divide(before(shape, rows), front) ?? noQuotient(before(shape, rows), front, 'a row')
   const inner = divide(perRowOf(to[axis]!), outer) ?? noQuotient(perRowOf(to[axis]!), outer, 'a row')
@@ -54,16 +108,21 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
 
 const Reshape: Rule = (op) => {
   const of = op.raw(0)
-  const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.counts(1, 'the shape')
+  const given =
+    op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.counts(1, 'the shape')
   const copies = op.int('allowzero', 0) === 0
-  return reshaped(of, given.map((dim, axis) => {
-    if (dim === -1 || isAtLeast(dim, copies ? 1 : 0)) return dim
-    const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
-    if (dim === 0 || isSame(dim, own)) return own
-    // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
-    if ([dim, own].some(ofRows)) return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
-    return isAtLeast(dim, 0) ? lengthOf('length', [dim, own]) : lengthOf(`${op.label} ${axis}`)
-  }))
+  return reshaped(
+    of,
+    given.map((dim, axis) => {
+      if (dim === -1 || isAtLeast(dim, copies ? 1 : 0)) return dim
+      const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
+      if (dim === 0 || isSame(dim, own)) return own
+      // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
+      if ([dim, own].some(ofRows))
+        return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
+      return isAtLeast(dim, 0) ? lengthOf('length', [dim, own]) : lengthOf(`${op.label} ${axis}`)
+    }),
+  )
 }
 
 const Flatten: Rule = (op) => {
@@ -76,8 +135,10 @@ const Flatten: Rule = (op) => {
 const Squeeze: Rule = (op) => {
   const of = op.raw(0)
   const given = op.axes(of.shape.length, 13)
-  const axes = given !== null && given.length > 0 ? given : of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
-  if (of.rows !== null && axes.includes(of.rows.axis)) meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
+  const axes =
+    given !== null && given.length > 0 ? given : of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
+  if (of.rows !== null && axes.includes(of.rows.axis))
+    meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
 }
 
@@ -91,12 +152,20 @@ function isOne(dim: Dim): boolean {
 /** A tensor without dimensions of length 1. */
 export function without(of: Tensor, axes: readonly number[]): Tensor {
   const left = [...of.shape.keys()].filter((axis) => !axes.includes(axis))
-  return moved(of, left.map((axis) => of.shape[axis]!), of.rows && { ...of.rows, axis: left.indexOf(of.rows.axis) }, of.elements)
+  return moved(
+    of,
+    left.map((axis) => of.shape[axis]!),
+    of.rows && { ...of.rows, axis: left.indexOf(of.rows.axis) },
+    of.elements,
+  )
 }
 
 const Unsqueeze: Rule = (op) => {
   const of = op.raw(0)
-  const given = op.version < 13 && op.operator === 'Unsqueeze' ? (op.ints('axes') ?? notFollowed('axes are missing')) : op.numbers(1, 'axes')
+  const given =
+    op.version < 13 && op.operator === 'Unsqueeze'
+      ? (op.ints('axes') ?? notFollowed('axes are missing'))
+      : op.numbers(1, 'axes')
   const rank = of.shape.length + given.length
   const axes = given.map((axis) => axisIn(axis, rank))
   return withAxes(of, axes)
@@ -130,7 +199,11 @@ export function transposed(of: Tensor, perm: readonly number[]): Tensor {
 }
 
 /** The elements of a part of a small tensor, or of one in another order: of each place of the result, from which place it is. */
-function picked(of: Tensor, shape: readonly Dim[], from: (at: readonly number[]) => readonly number[]): Dim[] | null {
+function picked(
+  of: Tensor,
+  shape: readonly Dim[],
+  from: (at: readonly number[]) => readonly number[],
+): Dim[] | null {
   if (of.elements === null || !areNumbers(of.shape) || !areNumbers(shape)) return null
   const dims = of.shape
   takeSteps(stepsOfElement * shape.reduce((count, dim) => count * dim, 1))
@@ -157,25 +230,55 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
   takeSteps(parts.length * first.shape.length)
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   if (rows !== null) {
-    if (rows.axis === axis) meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
+    if (rows.axis === axis)
+      meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
     const fixed = parts.find((part) => part.rows === null)
-    if (fixed !== undefined) meets(`one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`)
-    if (parts.some((part) => !sameRows(part.rows!, rows))) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (fixed !== undefined)
+      meets(
+        `one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`,
+      )
+    if (parts.some((part) => !sameRows(part.rows!, rows)))
+      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   // What is empty ONNX Runtime leaves out, whatever its other dimensions are.
-  const mayDiffer = (at: number) => at !== axis && at !== rows?.axis && parts.some(({ shape }) => !isSame(shape[at]!, first.shape[at]!) && !(isAtLeast(shape[at]!, 1) && isAtLeast(first.shape[at]!, 1)))
-  if (first.shape.some((_, at) => mayDiffer(at))) return notFollowed('whether one of its inputs is empty is not known')
-  const shape = first.shape.map((dim, at) => (at === axis ? parts.map((part) => part.shape[at]!).reduce(add) : at === rows?.axis ? extent(rows) : parts.reduce((one, { shape: other }) => broadcastDims(one, other[at]!) ?? one, dim)))
+  const mayDiffer = (at: number) =>
+    at !== axis &&
+    at !== rows?.axis &&
+    parts.some(
+      ({ shape }) =>
+        !isSame(shape[at]!, first.shape[at]!) &&
+        !(isAtLeast(shape[at]!, 1) && isAtLeast(first.shape[at]!, 1)),
+    )
+  if (first.shape.some((_, at) => mayDiffer(at)))
+    return notFollowed('whether one of its inputs is empty is not known')
+  const shape = first.shape.map((dim, at) =>
+    at === axis
+      ? parts.map((part) => part.shape[at]!).reduce(add)
+      : at === rows?.axis
+        ? extent(rows)
+        : parts.reduce((one, { shape: other }) => broadcastDims(one, other[at]!) ?? one, dim),
+  )
   const { type } = first
   if (rows === null) {
     const isFlat = first.shape.length === 1 && parts.every(({ elements }) => elements !== null)
-    if (isFlat) return withElements(type, shape, parts.flatMap(({ elements }) => elements!))
+    if (isFlat)
+      return withElements(
+        type,
+        shape,
+        parts.flatMap(({ elements }) => elements!),
+      )
     if (parts.some(({ elements }) => elements?.some(ofRows))) meets('a value depends on the number of rows')
-    return tensor(type, shape, { bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound })
+    return tensor(type, shape, {
+      bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound,
+    })
   }
   const columns = columnsOf(parts, axis)
   if (columns !== null) return tensor(type, shape, { rows, columns })
-  return tensor(type, shape, { rows, bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound, nonZero: parts.every(({ nonZero }) => nonZero) })
+  return tensor(type, shape, {
+    rows,
+    bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound,
+    nonZero: parts.every(({ nonZero }) => nonZero),
+  })
 }
 
 /** Places by entry of the last dimension, along which indices with several numbers are put together. */
@@ -183,7 +286,8 @@ function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | n
   if (parts.every(({ place, columns }) => place === null && columns === null)) return null
   const ofPart = ({ place, columns, shape }: Tensor): readonly (Place | null)[] => {
     const length = shape[axis]!
-    if (axis !== shape.length - 1 || typeof length !== 'number') return meets('a value depends on the places of rows in the batch')
+    if (axis !== shape.length - 1 || typeof length !== 'number')
+      return meets('a value depends on the places of rows in the batch')
     return columns ?? Array.from({ length }, () => place)
   }
   return parts.flatMap(ofPart)
@@ -196,10 +300,17 @@ const Split: Rule = (op) => {
   const given = op.version < 13 ? op.ints('split') : op.has(1) ? op.elements(1, 'lengths') : null
   const count = op.int('num_outputs', op.outputCount)
   const isEven = divide(dim, count) !== null
-  const each = typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? lengthOf('part', [dim, count]))
+  const each =
+    typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? lengthOf('part', [dim, count]))
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
-    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : lengthOf('last part', [dim, count]))
+    const length =
+      given?.[index] ??
+      (typeof dim === 'number' && typeof each === 'number'
+        ? Math.min(each, dim - index * each)
+        : isEven || index < count - 1
+          ? each
+          : lengthOf('last part', [dim, count]))
     if (!isSame(length, dim)) apart(of, [axis], 'divides')
     const start = from
     from = add(from, length)
@@ -210,20 +321,30 @@ const Split: Rule = (op) => {
 /** Some of the entries along an axis that does not count rows. @param start `null` where that is not known. */
 function partOf(of: Tensor, axis: number, length: Dim, start: number | null, step = 1): Tensor {
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
-  const elements = start === null ? null : picked(of, shape, (at) => at.map((index, other) => (other === axis ? start + index * step : index)))
+  const elements =
+    start === null
+      ? null
+      : picked(of, shape, (at) => at.map((index, other) => (other === axis ? start + index * step : index)))
   if (elements !== null) return withElements(of.type, shape, elements)
   return moved(of, shape, of.rows)
 }
 
 const Slice: Rule = (op) => {
   const of = op.raw(0)
-  const read = (name: string, index: number) => (op.version < 10 ? op.ints(name) : op.has(index) ? op.raw(index) : null)
+  const read = (name: string, index: number) =>
+    op.version < 10 ? op.ints(name) : op.has(index) ? op.raw(index) : null
   const dimsOf = (given: readonly number[] | Tensor | null, what: string): readonly (Dim | null)[] | null => {
     if (given === null) return null
-    const within = (place: Dim) => (typeof place === 'number' ? Math.max(-(2 ** 50), Math.min(place, 2 ** 50)) : place) // beyond any length, and counted with exactly
+    const within = (place: Dim) =>
+      typeof place === 'number' ? Math.max(-(2 ** 50), Math.min(place, 2 ** 50)) : place // beyond any length, and counted with exactly
     if (!('kind' in given)) return given.map(within)
     if (given.rows !== null) return meets(`its ${what} depend on what the rows hold`)
-    return given.elements?.map(within) ?? (typeof given.shape[0] === 'number' ? Array.from({ length: given.shape[0] }, () => null) : notFollowed(`its ${what} are not known`))
+    return (
+      given.elements?.map(within) ??
+      (typeof given.shape[0] === 'number'
+        ? Array.from({ length: given.shape[0] }, () => null)
+        : notFollowed(`its ${what} are not known`))
+    )
   }
   const starts = dimsOf(read('starts', 1), 'starts') ?? notFollowed('its starts are missing')
   const ends = dimsOf(read('ends', 2), 'ends') ?? notFollowed('its ends are missing')
@@ -232,27 +353,54 @@ const Slice: Rule = (op) => {
   let result = of
   for (const [index, given] of axes.entries()) {
     if (typeof given !== 'number') return notFollowed('its axes are not known')
-    result = sliced(result, axisIn(given, of.shape.length), starts[index]!, ends[index]!, steps === null ? 1 : steps[index]!, `${op.label} ${index}`)
+    result = sliced(
+      result,
+      axisIn(given, of.shape.length),
+      starts[index]!,
+      ends[index]!,
+      steps === null ? 1 : steps[index]!,
+      `${op.label} ${index}`,
+    )
   }
   return result
 }
 
 /** @param start `null`, and so the others, where it is not known. */
-function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, step: Dim | null, label: string): Tensor {
+function sliced(
+  of: Tensor,
+  axis: number,
+  start: Dim | null,
+  end: Dim | null,
+  step: Dim | null,
+  label: string,
+): Tensor {
   const dim = of.shape[axis]!
-  const isAll = start !== null && end !== null && step === 1 && (start === 0 || (typeof start === 'number' && typeof dim === 'number' && start <= -dim)) && isAtLeast(subtract(end, dim), 0)
+  const isAll =
+    start !== null &&
+    end !== null &&
+    step === 1 &&
+    (start === 0 || (typeof start === 'number' && typeof dim === 'number' && start <= -dim)) &&
+    isAtLeast(subtract(end, dim), 0)
   // A length that is given as the largest number there is, whatever the tensor's is.
   if (isAll || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
   apart(of, [axis], 'takes some of the entries')
-  if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
-  if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, lengthOf('slice', [dim, opaque(label, [], anything)]), null)
+  if ([start, end, step].some((each) => each !== null && ofRows(each)))
+    meets('which entries it takes depends on the number of rows')
+  if (start === null || end === null || typeof step !== 'number')
+    return partOf(of, axis, lengthOf('slice', [dim, opaque(label, [], anything)]), null)
   const mayCountFromEnd = [start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))
   // Backwards, ONNX Runtime takes the largest number that there is for an end before the beginning.
   const isEitherEnd = step < 0 && typeof end === 'number' && end >= 2 ** 31 - 1
-  if (mayCountFromEnd || isEitherEnd) return partOf(of, axis, lengthOf('slice', [dim, start, end, step]), null)
+  if (mayCountFromEnd || isEitherEnd)
+    return partOf(of, axis, lengthOf('slice', [dim, start, end, step]), null)
   // What is below 0 counts from the end.
   const own = (place: Dim) => (typeof place === 'number' && place < 0 ? add(dim, place) : place)
-  const within = (place: Dim, least: number, most: Dim) => (typeof place === 'number' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))
+  const within = (place: Dim, least: number, most: Dim) =>
+    typeof place === 'number' && Math.abs(place) >= 2 ** 31 - 1
+      ? place < 0
+        ? least
+        : most
+      : maximum(minimum(own(place), most), least)
   const from = within(start, 0, step > 0 ? dim : subtract(dim, 1))
   const to = within(end, step > 0 ? 0 : -1, dim)
   const count = step > 0 ? subtract(to, from) : subtract(from, to)
@@ -270,9 +418,17 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   let rows: Rows | null = of.rows && { ...of.rows, axis: of.rows.axis + rank - of.shape.length }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const [own, to] = [ownAt(axis), targetAt(axis)]
-    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : typeof to === 'number' || ofRows(to) ? meets(`the rows get the length ${shown(to)}`) : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
+    if (axis === rows?.axis)
+      return isSame(to, 1) || isSame(own, to)
+        ? own
+        : typeof to === 'number' || ofRows(to)
+          ? meets(`the rows get the length ${shown(to)}`)
+          : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
     // ONNX Runtime gives what is to become no entry at all one.
-    if (!isSame(own, to) && !isAtLeast(to, 1)) return typeof to === 'number' || ofRows(to) ? notFollowed(`whether a length of ${shown(to)} is 0 is not known`) : lengthOf('expanded', [own, to])
+    if (!isSame(own, to) && !isAtLeast(to, 1))
+      return typeof to === 'number' || ofRows(to)
+        ? notFollowed(`whether a length of ${shown(to)} is 0 is not known`)
+        : lengthOf('expanded', [own, to])
     if (ofRows(to)) {
       if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
       if (of.rows !== null) return meets('each row is repeated for all others')
@@ -280,10 +436,23 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
     }
     return broadcastDims(own, to) ?? notFollowed(`a length of ${shown(own)} cannot become ${shown(to)}`)
   })
-  if (rows === null) rows = shape.some(ofRows) ? (findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`)) : null
+  if (rows === null)
+    rows = shape.some(ofRows)
+      ? (findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`))
+      : null
   const count = product(shape)
-  if (of.elements !== null && areNumbers(shape) && areNumbers(of.shape) && typeof count === 'number' && count <= mostElements) {
-    return withElements(of.type, shape, broadcastPlaces(of.shape, shape).map((place) => of.elements![place]!))
+  if (
+    of.elements !== null &&
+    areNumbers(shape) &&
+    areNumbers(of.shape) &&
+    typeof count === 'number' &&
+    count <= mostElements
+  ) {
+    return withElements(
+      of.type,
+      shape,
+      broadcastPlaces(of.shape, shape).map((place) => of.elements![place]!),
+    )
   }
   return moved(of, shape, rows)
 }
@@ -292,8 +461,17 @@ const Tile: Rule = (op) => {
   const of = op.raw(0)
   const repeats = op.counts(1, 'repeats')
   const [copies] = repeats
-  if (of.elements !== null && of.shape.length === 1 && typeof copies === 'number' && copies * of.elements.length <= mostElements) {
-    return withElements(of.type, [copies * of.elements.length], Array.from({ length: copies }, () => of.elements!).flat())
+  if (
+    of.elements !== null &&
+    of.shape.length === 1 &&
+    typeof copies === 'number' &&
+    copies * of.elements.length <= mostElements
+  ) {
+    return withElements(
+      of.type,
+      [copies * of.elements.length],
+      Array.from({ length: copies }, () => of.elements!).flat(),
+    )
   }
   let rows = of.rows
   const shape = of.shape.map((dim, axis) => {
@@ -303,7 +481,8 @@ const Tile: Rule = (op) => {
       return multiply(dim, times)
     }
     const own = perRow(times)
-    if (rows !== null || own !== 1) return meets('how often it repeats something depends on the number of rows')
+    if (rows !== null || own !== 1)
+      return meets('how often it repeats something depends on the number of rows')
     rows = { axis, outer: 1, inner: dim }
     return multiply(dim, times)
   })
@@ -312,8 +491,13 @@ const Tile: Rule = (op) => {
 
 const Pad: Rule = (op) => {
   const of = op.data(0)
-  const given: readonly Dim[] = op.version < 11 && op.operator === 'Pad' && !op.has(1) ? (op.ints('pads') ?? op.ints('paddings') ?? notFollowed('pads are missing')) : op.elements(1, 'pads')
-  const axes = op.has(3) ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length)) : [...of.shape.keys()]
+  const given: readonly Dim[] =
+    op.version < 11 && op.operator === 'Pad' && !op.has(1)
+      ? (op.ints('pads') ?? op.ints('paddings') ?? notFollowed('pads are missing'))
+      : op.elements(1, 'pads')
+  const axes = op.has(3)
+    ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length))
+    : [...of.shape.keys()]
   if (op.has(2)) op.shared(2, 'the value of padding')
   const shape = [...of.shape]
   for (const [index, axis] of axes.entries()) {
@@ -322,14 +506,17 @@ const Pad: Rule = (op) => {
     apart(of, [axis], 'pads')
     // ONNX Runtime goes around once, and reads beyond the row where that is not enough.
     const fits = [low, high].every((pad) => isAtLeast(pad, 0) && isAtLeast(subtract(of.shape[axis]!, pad), 0))
-    if (op.string('mode', 'constant') === 'wrap' && !fits) return notFollowed('whether its pads are longer than what they repeat is not known')
+    if (op.string('mode', 'constant') === 'wrap' && !fits)
+      return notFollowed('whether its pads are longer than what they repeat is not known')
     shape[axis] = add(add(shape[axis]!, low), high)
   }
   return tensor(of.type, shape, { rows: of.rows })
 }
 
 const Shape: Rule = (op) => {
-  const dims = op.raw(0).shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
+  const dims = op
+    .raw(0)
+    .shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
   return withElements(elementType.int64, [dims.length], dims)
 }
 
@@ -337,55 +524,106 @@ const ConstantOfShape: Rule = (op) => {
   const value = op.attribute('value')?.tensor ?? { type: elementType.float32, elements: [0] }
   const given = op.raw(0)
   if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
-    return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => lengthOf(`${op.label} ${axis}`)))
+    return tensor(
+      value.type,
+      Array.from({ length: given.shape[0] }, (_, axis) => lengthOf(`${op.label} ${axis}`)),
+    )
   }
   const shape = op.counts(0, 'the shape')
   const fill = value.elements?.[0] ?? null
   const nonZero = fill !== null && fill !== 0
-  if (shape.some(ofRows)) return tensor(value.type, shape, { rows: findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`), nonZero })
+  if (shape.some(ofRows))
+    return tensor(value.type, shape, {
+      rows: findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`),
+      nonZero,
+    })
   const count = product(shape)
-  if (fill !== null && typeof count === 'number' && count <= mostElements) return withElements(value.type, shape, Array.from({ length: count }, () => fill))
-  return tensor(value.type, shape, { nonZero, bound: fill !== null && Number.isInteger(fill) && fill >= 0 ? fill + 1 : null })
+  if (fill !== null && typeof count === 'number' && count <= mostElements)
+    return withElements(
+      value.type,
+      shape,
+      Array.from({ length: count }, () => fill),
+    )
+  return tensor(value.type, shape, {
+    nonZero,
+    bound: fill !== null && Number.isInteger(fill) && fill >= 0 ? fill + 1 : null,
+  })
 }
 
 const Range: Rule = (op) => {
   const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
   const type = parts[0]!.type
-  if (parts.some((part) => part !== null && part.rows !== null)) meets('how long it is depends on what the rows hold')
-  if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [lengthOf(`range ${op.label}`)])
-  const [start, limit, delta] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!, parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!]
+  if (parts.some((part) => part !== null && part.rows !== null))
+    meets('how long it is depends on what the rows hold')
+  if (parts.some((part) => part !== null && part.elements === null))
+    return tensor(type, [lengthOf(`range ${op.label}`)])
+  const [start, limit, delta] = [
+    parts[0]!.elements![0]!,
+    parts[1]!.elements![0]!,
+    parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!,
+  ]
   if ([start, limit, delta].some(ofRows)) {
     if (!isInteger(type)) return meets('a value depends on the number of rows') // floats are counted up to 2^24
     const per = perRow(limit)
-    if (start !== 0 || per === null || !isAtLeast(per, 1)) return meets('a value depends on the number of rows')
-    if (delta === 1) return tensor(type, [limit], { rows: { axis: 0, outer: 1, inner: per }, place: { stride: per, bound: per } })
-    return isSame(delta, per) ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } }) : meets('a value depends on the places of rows in the batch')
+    if (start !== 0 || per === null || !isAtLeast(per, 1))
+      return meets('a value depends on the number of rows')
+    if (delta === 1)
+      return tensor(type, [limit], {
+        rows: { axis: 0, outer: 1, inner: per },
+        place: { stride: per, bound: per },
+      })
+    return isSame(delta, per)
+      ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } })
+      : meets('a value depends on the places of rows in the batch')
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
     const isInt = type === elementType.int64 || type === elementType.int32
-    return length <= mostElements && isInt ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
+    return length <= mostElements && isInt
+      ? withElements(
+          type,
+          [length],
+          Array.from({ length }, (_, index) => start + index * delta),
+        )
+      : tensor(type, [length])
   }
   const isUp = delta === 1 && isAtLeast(start, 0)
   const length = subtract(limit, start)
-  return tensor(type, [delta === 1 && isWhole(length) && isAtLeast(length, 0) ? length : lengthOf('range', [start, limit, delta])], { bound: isUp ? limit : null })
+  return tensor(
+    type,
+    [
+      delta === 1 && isWhole(length) && isAtLeast(length, 0)
+        ? length
+        : lengthOf('range', [start, limit, delta]),
+    ],
+    { bound: isUp ? limit : null },
+  )
 }
 
 /** Row numbers come from the places of what is nowhere 0. */
 const NonZero: Rule = (op) => {
   const of = op.data(0)
   const { rows, shape } = of
-  if (shape.length === 0) return notFollowed('whether a single number has dimensions in its result is not known')
+  if (shape.length === 0)
+    return notFollowed('whether a single number has dimensions in its result is not known')
   if (rows === null) {
     if (shape.length === 1 && of.elements !== null && areNumbers(of.elements)) {
       const places = of.elements.flatMap((element, index) => (element === 0 ? [] : [index]))
       return withElements(elementType.int64, [1, places.length], places)
     }
     const isFull = of.nonZero && shape.length === 1
-    return tensor(elementType.int64, [shape.length, isFull ? shape[0]! : lengthOf(`entries of ${op.label}`)], { bound: shape.length === 1 ? shape[0]! : null })
+    return tensor(
+      elementType.int64,
+      [shape.length, isFull ? shape[0]! : lengthOf(`entries of ${op.label}`)],
+      { bound: shape.length === 1 ? shape[0]! : null },
+    )
   }
-  if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1)) return meets('how many entries it gives depends on what the rows hold')
-  return tensor(elementType.int64, [1, shape[0]!], { rows: { ...rows, axis: 1 }, place: { stride: rows.inner, bound: rows.inner } })
+  if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1))
+    return meets('how many entries it gives depends on what the rows hold')
+  return tensor(elementType.int64, [1, shape[0]!], {
+    rows: { ...rows, axis: 1 },
+    place: { stride: rows.inner, bound: rows.inner },
+  })
 }
 
 /** Blocks of depth and space change places in each image, whose dimensions are `[N, C, H, W]`. */
@@ -396,7 +634,9 @@ function blocks(isDepth: boolean): Rule {
     rowsOnly(of, [0], 'moves blocks')
     const size = op.int('blocksize', 1)
     const [n, c, h, w] = of.shape as [Dim, Dim, Dim, Dim]
-    const shape = isDepth ? [n, floorOf(c, size * size), multiply(h, size), multiply(w, size)] : [n, multiply(c, size * size), floorOf(h, size), floorOf(w, size)]
+    const shape = isDepth
+      ? [n, floorOf(c, size * size), multiply(h, size), multiply(w, size)]
+      : [n, multiply(c, size * size), floorOf(h, size), floorOf(w, size)]
     return tensor(of.type, shape, { rows: of.rows })
   }
 }
@@ -409,7 +649,12 @@ const Resize: Rule = (op) => {
   const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
   const [scaleInput, sizeInput] = isOld ? [1, -1] : [2, 3]
   const keepsRatio = op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch'
-  if (rows !== null && axes.includes(rows.axis) && (keepsRatio || op.string('coordinate_transformation_mode', 'half_pixel') === 'tf_crop_and_resize')) return notFollowed('what it does along the rows depends on other dimensions')
+  if (
+    rows !== null &&
+    axes.includes(rows.axis) &&
+    (keepsRatio || op.string('coordinate_transformation_mode', 'half_pixel') === 'tf_crop_and_resize')
+  )
+    return notFollowed('what it does along the rows depends on other dimensions')
   const hasSizes = sizeInput !== -1 && op.has(sizeInput)
   const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
   if (given !== null && given.rows !== null) return meets('its scales depend on what the rows hold')
@@ -419,16 +664,24 @@ const Resize: Rule = (op) => {
     if (at === -1) return dim
     const isRows = axis === rows?.axis
     const value = listed?.[at]
-    if (value === undefined) return isRows ? notFollowed('its scales are not known') : lengthOf(`${op.label} ${axis}`)
+    if (value === undefined)
+      return isRows ? notFollowed('its scales are not known') : lengthOf(`${op.label} ${axis}`)
     if (!isRows && ofRows(value)) return meets('its scales depend on the number of rows')
-    if (isRows && !isSame(value, hasSizes ? dim : 1)) return meets(`it scales dimension ${axis}, which counts the rows`)
+    if (isRows && !isSame(value, hasSizes ? dim : 1))
+      return meets(`it scales dimension ${axis}, which counts the rows`)
     if (isRows) return dim
-    if (keepsRatio || typeof value !== 'number') return hasSizes && !keepsRatio ? value : lengthOf(`${op.label} ${axis}`, [dim])
+    if (keepsRatio || typeof value !== 'number')
+      return hasSizes && !keepsRatio ? value : lengthOf(`${op.label} ${axis}`, [dim])
     if (hasSizes) return value
     // Computed in 32 bits.
-    return typeof dim === 'number' ? Math.floor(Math.fround(dim * value)) : Number.isInteger(value) && rangeOf(multiply(dim, value)).most <= 2 ** 24 ? multiply(dim, value) : lengthOf(`${op.label} ${axis}`, [dim])
+    return typeof dim === 'number'
+      ? Math.floor(Math.fround(dim * value))
+      : Number.isInteger(value) && rangeOf(multiply(dim, value)).most <= 2 ** 24
+        ? multiply(dim, value)
+        : lengthOf(`${op.label} ${axis}`, [dim])
   })
-  if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4)) return notFollowed('whether it interpolates along the rows is not known')
+  if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4))
+    return notFollowed('whether it interpolates along the rows is not known')
   return tensor(of.type, shape, { rows })
 }
 
@@ -458,14 +711,25 @@ const Identity: Rule = (op) => op.value(0)!
 
 const Constant: Rule = (op) => {
   const of = op.attribute('value')?.tensor
-  if (of !== undefined) return of.elements === null ? tensor(of.type, of.dims) : withElements(of.type, of.dims, of.elements)
+  if (of !== undefined)
+    return of.elements === null ? tensor(of.type, of.dims) : withElements(of.type, of.dims, of.elements)
   const listed = (name: string, type: number) => {
     const attribute = op.attribute(name)
     if (attribute === null) return null
-    const elements = name.endsWith('s') ? (name === 'value_ints' ? attribute.ints : attribute.floats) : [(name === 'value_int' ? attribute.i : attribute.f)!]
-    return elements === undefined ? notFollowed('it has too many numbers') : withElements(type, name.endsWith('s') ? [elements.length] : [], elements)
+    const elements = name.endsWith('s')
+      ? name === 'value_ints'
+        ? attribute.ints
+        : attribute.floats
+      : [(name === 'value_int' ? attribute.i : attribute.f)!]
+    return elements === undefined
+      ? notFollowed('it has too many numbers')
+      : withElements(type, name.endsWith('s') ? [elements.length] : [], elements)
   }
-  const numbers = listed('value_int', elementType.int64) ?? listed('value_ints', elementType.int64) ?? listed('value_float', elementType.float32) ?? listed('value_floats', elementType.float32)
+  const numbers =
+    listed('value_int', elementType.int64) ??
+    listed('value_ints', elementType.int64) ??
+    listed('value_float', elementType.float32) ??
+    listed('value_floats', elementType.float32)
   if (numbers !== null) return numbers
   const strings = op.attribute('value_strings')?.strings
   if (strings !== undefined) return tensor(elementType.string, [strings.length])
@@ -513,4 +777,3 @@ export const movement: Rules = {
   'com.microsoft:Trilu': triangle,
   EyeLike,
 }
-

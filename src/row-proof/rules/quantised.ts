@@ -20,9 +20,13 @@ function scaled(type: (op: Operation, scale: Tensor | null, zeroPoint: Tensor | 
     const isBlocked = op.int('block_size', 0) > 0
     for (const part of [scale, zeroPoint]) {
       if (part === null || (part.rows === null && of.rows === null)) continue
-      if (part.rows !== null && (!isBlocked || of.rows === null || !sameRows(part.rows, of.rows))) return meets('a scale is made of rows, and stands for others')
+      if (part.rows !== null && (!isBlocked || of.rows === null || !sameRows(part.rows, of.rows)))
+        return meets('a scale is made of rows, and stands for others')
       const isOne = !isBlocked && part.shape.every((dim) => dim === 1)
-      if (!isOne && (of.rows!.axis === axis || (isBlocked && part.rows === null))) return meets(`a scale has an entry for each of a fixed number along dimension ${of.rows!.axis}, which counts the rows`)
+      if (!isOne && (of.rows!.axis === axis || (isBlocked && part.rows === null)))
+        return meets(
+          `a scale has an entry for each of a fixed number along dimension ${of.rows!.axis}, which counts the rows`,
+        )
     }
     return tensor(type(op, scale, zeroPoint), of.shape, { rows: of.rows })
   }
@@ -31,7 +35,11 @@ function scaled(type: (op: Operation, scale: Tensor | null, zeroPoint: Tensor | 
 const quantised: Rule = scaled((op, _, zeroPoint) => op.int('output_dtype', 0) || (zeroPoint?.type ?? uint8))
 const dequantised: Rule = scaled((_, scale) => scale?.type ?? float32)
 
-const DynamicQuantizeLinear: Rule = (op) => [like(op.shared(0, 'the scale that it makes'), uint8), tensor(float32, []), tensor(uint8, [])]
+const DynamicQuantizeLinear: Rule = (op) => [
+  like(op.shared(0, 'the scale that it makes'), uint8),
+  tensor(float32, []),
+  tensor(uint8, []),
+]
 
 /** What multiplies by a scale that it makes of its whole first input. */
 const DynamicQuantizeMatMul: Rule = (op) => {
@@ -50,7 +58,9 @@ function withScales(...data: readonly number[]): Rule {
 
 /** The scale and zero point of the result; then, of each of what is joined, itself, its scale and its zero point. */
 const QLinearConcat: Rule = (op) => {
-  const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))
+  const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) =>
+    op.data(2 + 3 * index),
+  )
   return like(joined(parts, op.axis(parts[0]!.shape.length, 0))) // in numbers of another scale
 }
 
@@ -62,14 +72,23 @@ const QLinearSoftmax: Rule = (op) => {
 }
 
 /** `A`, its scale and zero point, `B` and its own, what is added, and the scale and zero point of the result. */
-const QGemm = quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], added: 6, type: (op) => (op.has(8) ? op.shared(8, 'a zero point').type : float32) })
+const QGemm = quantisedMatMul({
+  a: 0,
+  b: 3,
+  ofA: [1, 2],
+  ofB: [4, 5],
+  added: 6,
+  type: (op) => (op.has(8) ? op.shared(8, 'a zero point').type : float32),
+})
 
 /** Picks from a table of blocks with scales, which all rows share. */
 const GatherBlockQuantized: Rule = (op) => {
   const [{ shape }, index, scales] = [op.shared(0, 'the table'), op.data(1), op.shared(2, 'a scale')]
   const axis = op.axis(shape.length, 0, 'gather_axis')
   const behind = shape.slice(axis + 1).map((_, at) => lengthOf(`${op.label} ${at}`))
-  return tensor(scales.type, [...shape.slice(0, axis), ...index.shape, ...behind], { rows: index.rows && { ...index.rows, axis: axis + index.rows.axis } })
+  return tensor(scales.type, [...shape.slice(0, axis), ...index.shape, ...behind], {
+    rows: index.rows && { ...index.rows, axis: axis + index.rows.axis },
+  })
 }
 
 export const quantisation: Rules = {

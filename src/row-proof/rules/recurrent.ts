@@ -14,7 +14,11 @@ function recurrent(states: readonly number[]): Rule {
     const isBatchFirst = op.int('layout', 0) === 1
     const batch = isBatchFirst ? 0 : 1
     for (const index of [1, 2, 3, 7]) if (op.has(index)) op.shared(index, 'the weights')
-    const rows = rowsOf(op, [{ index: 0, axis: batch }, { index: 4, axis: 0 }, ...states.map((index) => ({ index, axis: batch }))])
+    const rows = rowsOf(op, [
+      { index: 0, axis: batch },
+      { index: 4, axis: 0 },
+      ...states.map((index) => ({ index, axis: batch })),
+    ])
     const of = op.raw(0)
     checkRank(of, 3)
     const recurrence = op.raw(2).shape
@@ -22,7 +26,8 @@ function recurrent(states: readonly number[]): Rule {
     const [steps, count] = [of.shape[1 - batch]!, of.shape[batch]!]
     const y: Dim[] = isBatchFirst ? [count, steps, directions, hidden] : [steps, directions, count, hidden]
     const state: Dim[] = isBatchFirst ? [count, directions, hidden] : [directions, count, hidden]
-    const made = (shape: readonly Dim[], axis: number) => tensor(of.type, shape, { rows: rows && { ...rows, axis } })
+    const made = (shape: readonly Dim[], axis: number) =>
+      tensor(of.type, shape, { rows: rows && { ...rows, axis } })
     return [made(y, isBatchFirst ? 0 : 2), made(state, batch), made(state, batch)]
   }
 }
@@ -37,10 +42,16 @@ interface Part {
 
 /** The rows of inputs that belong together, none of which may be one for all. */
 function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
-  const rows = together(parts.map(({ index, axis }) => ({ of: op.optional(index), axis, what: `input ${index}` })))
+  const rows = together(
+    parts.map(({ index, axis }) => ({ of: op.optional(index), axis, what: `input ${index}` })),
+  )
   if (rows === null) return null
-  const shared = parts.find(({ index, axis, fits }) => axis !== -1 && fits !== true && op.has(index) && op.raw(index).rows === null)
-  return shared === undefined ? { axis: 0, ...rows } : meets(`input ${shared.index} is the same for all rows, and has to be one for each`)
+  const shared = parts.find(
+    ({ index, axis, fits }) => axis !== -1 && fits !== true && op.has(index) && op.raw(index).rows === null,
+  )
+  return shared === undefined
+    ? { axis: 0, ...rows }
+    : meets(`input ${shared.index} is the same for all rows, and has to be one for each`)
 }
 
 const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
@@ -50,7 +61,9 @@ const sharedParts = (...indices: readonly number[]): Part[] => indices.map((inde
 function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: number): Tensor[] {
   return Array.from({ length: Math.max(0, op.outputCount - 1) }, (_, output) => {
     const sizes = [0, 1, 2].map((size) => lengthOf(`${op.label} ${output}.${size}`))
-    return tensor(type, axis === 0 ? [count, ...sizes] : [2, count, ...sizes], { rows: rows && { ...rows, axis } })
+    return tensor(type, axis === 0 ? [count, ...sizes] : [2, count, ...sizes], {
+      rows: rows && { ...rows, axis },
+    })
   })
 }
 
@@ -66,26 +79,49 @@ const Attention: Rule = (op) => {
   const size = v.shape.at(-1)!
   const isFlat = q.shape.length === 3
   const [heads, keyHeads] = [op.int('q_num_heads', 1), op.int('kv_num_heads', 1)]
-  const hidden = !isFlat || heads === keyHeads ? size : typeof size === 'number' ? (size / keyHeads) * heads : notFollowed('the size of its heads is not known')
-  return [tensor(q.type, [...q.shape.slice(0, -1), hidden], { rows }), ...kept(op, q.type, q.shape[0]!, rows, 0)]
+  const hidden =
+    !isFlat || heads === keyHeads
+      ? size
+      : typeof size === 'number'
+        ? (size / keyHeads) * heads
+        : notFollowed('the size of its heads is not known')
+  return [
+    tensor(q.type, [...q.shape.slice(0, -1), hidden], { rows }),
+    ...kept(op, q.type, q.shape[0]!, rows, 0),
+  ]
 }
 
-const thirdOf = (size: Dim): Dim => (typeof size === 'number' ? size / 3 : notFollowed('the size of its heads is not known'))
+const thirdOf = (size: Dim): Dim =>
+  typeof size === 'number' ? size / 3 : notFollowed('the size of its heads is not known')
 
 /** @param at of inputs: the mask, the past, a bias of scores (-1 for none), and all that rows share. */
-function fusedAttention(at: { readonly mask: number; readonly past: number; readonly bias: number; readonly shared: readonly number[] }): Rule {
+function fusedAttention(at: {
+  readonly mask: number
+  readonly past: number
+  readonly bias: number
+  readonly shared: readonly number[]
+}): Rule {
   return (op) => {
-    const rows = rowsOf(op, [...batchFirst(0, at.mask), ...sharedParts(...at.shared), { index: at.past, axis: 1 }, mask(op, at.bias)])
+    const rows = rowsOf(op, [
+      ...batchFirst(0, at.mask),
+      ...sharedParts(...at.shared),
+      { index: at.past, axis: 1 },
+      mask(op, at.bias),
+    ])
     const of = op.raw(0)
     checkRank(of, 3)
     const hidden = op.ints('qkv_hidden_sizes')?.[2] ?? thirdOf(op.raw(1).shape[1]!)
     const type = op.operator === 'QAttention' ? elementType.float32 : of.type
-    return [tensor(type, [of.shape[0]!, of.shape[1]!, hidden], { rows }), ...kept(op, type, of.shape[0]!, rows, 1)]
+    return [
+      tensor(type, [of.shape[0]!, of.shape[1]!, hidden], { rows }),
+      ...kept(op, type, of.shape[0]!, rows, 1),
+    ]
   }
 }
 
 function checkNoOthers(op: Operation, from: number): void {
-  if (op.inputs.slice(from).some((value) => value !== null)) notFollowed('its further inputs are not followed')
+  if (op.inputs.slice(from).some((value) => value !== null))
+    notFollowed('its further inputs are not followed')
 }
 
 /** `query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value`. */
@@ -95,16 +131,29 @@ const MultiHeadAttention: Rule = (op) => {
   const query = op.raw(0)
   const value = op.optional(2)
   const isPacked = query.shape.length === 5
-  const hidden = isPacked ? multiply(query.shape[2]!, query.shape[4]!) : value === null || value.shape.length === 5 ? query.shape[2]! : value.shape.length === 4 ? multiply(value.shape[1]!, value.shape[3]!) : value.shape[2]!
-  return [tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }), ...kept(op, query.type, query.shape[0]!, rows, 0)]
+  const hidden = isPacked
+    ? multiply(query.shape[2]!, query.shape[4]!)
+    : value === null || value.shape.length === 5
+      ? query.shape[2]!
+      : value.shape.length === 4
+        ? multiply(value.shape[1]!, value.shape[3]!)
+        : value.shape[2]!
+  return [
+    tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }),
+    ...kept(op, query.type, query.shape[0]!, rows, 0),
+  ]
 }
 
 /** Angles by position: positions are one for each entry of each row, or of one dimension for all; a cache of three dimensions is by row. */
 function rotary(positions: number, caches: readonly number[]): Rule {
   return (op) => {
-    const byRank = (index: number, rank: number): Part => ({ index, axis: op.has(index) && op.raw(index).shape.length >= rank ? 0 : -1 })
+    const byRank = (index: number, rank: number): Part => ({
+      index,
+      axis: op.has(index) && op.raw(index).shape.length >= rank ? 0 : -1,
+    })
     const size = op.raw(0).shape.at(-1)!
-    if (typeof size !== 'number' || size % 2 !== 0) notFollowed('whether its angles come in pairs is not known') // what is left over ONNX Runtime does not write
+    if (typeof size !== 'number' || size % 2 !== 0)
+      notFollowed('whether its angles come in pairs is not known') // what is left over ONNX Runtime does not write
     rowsOf(op, [...batchFirst(0), byRank(positions, 2), ...caches.map((cache) => byRank(cache, 3))])
     return like(op.raw(0))
   }
@@ -112,7 +161,11 @@ function rotary(positions: number, caches: readonly number[]): Rule {
 
 /** `input_ids, segment_ids, word, position and segment embeddings, gamma, beta, mask, position_ids`: norms the sum of embeddings. */
 const EmbedLayerNormalization: Rule = (op) => {
-  const rows = rowsOf(op, [...batchFirst(0, 1, 7), ...sharedParts(2, 3, 4, 5, 6), { index: 8, axis: 0, fits: true }])
+  const rows = rowsOf(op, [
+    ...batchFirst(0, 1, 7),
+    ...sharedParts(2, 3, 4, 5, 6),
+    { index: 8, axis: 0, fits: true },
+  ])
   const [of, { type, shape }] = [op.raw(0), op.raw(2)]
   const output = tensor(type, [...of.shape, shape[1]!], { rows })
   return [output, tensor(elementType.int32, [of.shape[0]!], { rows }), output]
@@ -122,11 +175,17 @@ const EmbedLayerNormalization: Rule = (op) => {
 const QEmbedLayerNormalization: Rule = (op) => {
   const rows = rowsOf(op, batchFirst(0, 1, 7))
   const of = op.raw(0)
-  return [tensor(elementType.float32, [...of.shape, op.shared(2).shape[1]!], { rows }), tensor(elementType.int32, [of.shape[0]!], { rows })]
+  return [
+    tensor(elementType.float32, [...of.shape, op.shared(2).shape[1]!], { rows }),
+    tensor(elementType.int32, [of.shape[0]!], { rows }),
+  ]
 }
 
 /** It makes one scale of each step of all rows. */
-const DynamicQuantizeLSTM: Rule = (op) => (op.data(0).rows === null ? notFollowed('its shapes are not followed') : meets('it makes one scale of its whole input'))
+const DynamicQuantizeLSTM: Rule = (op) =>
+  op.data(0).rows === null
+    ? notFollowed('its shapes are not followed')
+    : meets('it makes one scale of its whole input')
 
 /** Scores of a next token, of which those that would repeat what is there are taken away. */
 const NGramRepeatBlock: Rule = (op) => {

@@ -1,5 +1,15 @@
 import { add, product as productOf, type Dim } from '../dims.ts'
-import { apart, axisIn, broadcast, isInteger, like, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
+import {
+  apart,
+  axisIn,
+  broadcast,
+  isInteger,
+  like,
+  rowsOnly,
+  together,
+  type Rule,
+  type Rules,
+} from '../operation.ts'
 import { elementType, tensor, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { isWithin, withElements } from './arithmetic.ts'
@@ -9,14 +19,22 @@ import { isWithin, withElements } from './arithmetic.ts'
  * than theirs. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
  */
 
-const range = (from: number, to: number) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
+const range = (from: number, to: number) =>
+  Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 
 /** A tensor without some axes, or with 1 in their places. */
 export function reduced(of: Tensor, given: readonly number[], keeps: boolean, type = of.type): Tensor {
   const axes = [...new Set(given)] // one may be named twice, as -1 and as what that is
   apart(of, axes, 'puts entries together')
-  const shape = keeps ? of.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim)) : of.shape.filter((_, axis) => !axes.includes(axis))
-  return tensor(type, shape, { rows: of.rows && { ...of.rows, axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length } })
+  const shape = keeps
+    ? of.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim))
+    : of.shape.filter((_, axis) => !axes.includes(axis))
+  return tensor(type, shape, {
+    rows: of.rows && {
+      ...of.rows,
+      axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length,
+    },
+  })
 }
 
 /** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape; `null` where it is not followed. */
@@ -24,9 +42,17 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
   return (op) => {
     const raw = op.raw(0)
     const keeps = op.int('keepdims', 1) !== 0
-    if (raw.shape.length === 1 && raw.elements !== null && raw.elements.length > 0 && isInteger(raw.type) && fold !== null && op.int('noop_with_empty_axes', 0) === 0) {
+    if (
+      raw.shape.length === 1 &&
+      raw.elements !== null &&
+      raw.elements.length > 0 &&
+      isInteger(raw.type) &&
+      fold !== null &&
+      op.int('noop_with_empty_axes', 0) === 0
+    ) {
       const folded = fold(raw.elements)
-      if (folded !== null && [...raw.elements, folded].every((element) => isWithin(element, raw.type))) return withElements(raw.type, keeps ? [1] : [], [folded])
+      if (folded !== null && [...raw.elements, folded].every((element) => isWithin(element, raw.type)))
+        return withElements(raw.type, keeps ? [1] : [], [folded])
     }
     const of = op.data(0)
     const axes = op.axes(of.shape.length, sinceInput) ?? []
@@ -36,9 +62,14 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
 }
 
 /** As the element-wise operator of that name does it with two. */
-const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) => (all.every((each) => typeof each === 'number') ? with_(all as number[]) : null)
+const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) =>
+  all.every((each) => typeof each === 'number') ? with_(all as number[]) : null
 /** `null` where a part of it is rounded. */
-const sum = (all: readonly Dim[]) => all.reduce<Dim | null>((total, each) => (total === null || !isWithin(total, elementType.int64) ? null : add(total, each)), 0)
+const sum = (all: readonly Dim[]) =>
+  all.reduce<Dim | null>(
+    (total, each) => (total === null || !isWithin(total, elementType.int64) ? null : add(total, each)),
+    0,
+  )
 
 /** Axes from one on, as softmax had them at first; or one alone. */
 function alongAxis(sinceSingle: number): Rule {
@@ -60,8 +91,13 @@ function layerNormalization(inputs: number): Rule {
     apart(of, range(axis, of.shape.length), 'norms entries')
     const { shape, rows } = broadcast([of, ...range(1, inputs).flatMap((index) => op.optional(index) ?? [])])
     if (rows !== null && of.rows === null) return meets('its scale or bias has rows, and the input has none')
-    if (shape.length > of.shape.length) return notFollowed('its scale or bias has more dimensions than the input')
-    const norm = tensor(elementType.float32, of.shape.map((dim, at) => (at >= axis ? 1 : dim)), { rows: of.rows })
+    if (shape.length > of.shape.length)
+      return notFollowed('its scale or bias has more dimensions than the input')
+    const norm = tensor(
+      elementType.float32,
+      of.shape.map((dim, at) => (at >= axis ? 1 : dim)),
+      { rows: of.rows },
+    )
     return [tensor(of.type, shape, { rows }), norm, norm]
   }
 }
@@ -69,8 +105,10 @@ function layerNormalization(inputs: number): Rule {
 /** Norms the sum of an input, which has rows, and of another, which may be the same for all in three dimensions; the fourth output is the sum. */
 const skipLayerNormalization: Rule = (op) => {
   const [of, skip] = [op.data(0), op.data(1)]
-  const isRepeated = of.shape.length === 3 && of.rows?.axis === 0 && (skip.shape.length === 2 || skip.shape[0] === 1)
-  if (of.rows === null ? skip.rows !== null : skip.rows === null && !isRepeated) return meets('what it adds up is not one to one')
+  const isRepeated =
+    of.shape.length === 3 && of.rows?.axis === 0 && (skip.shape.length === 2 || skip.shape[0] === 1)
+  if (of.rows === null ? skip.rows !== null : skip.rows === null && !isRepeated)
+    return meets('what it adds up is not one to one')
   broadcast([of, skip])
   apart(of, [of.shape.length - 1], 'norms entries')
   const norm = tensor(elementType.float32, [...of.shape.slice(0, -1), 1], { rows: of.rows })
@@ -79,7 +117,8 @@ const skipLayerNormalization: Rule = (op) => {
 
 const BatchNormalization: Rule = (op) => {
   const of = op.data(0)
-  const isTraining = op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
+  const isTraining =
+    op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
   if (isTraining) return meets('it is in training mode, and norms over the batch')
   if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')
   const isByPlace = op.version < 9 && op.int('spatial', 1) === 0 // a mean for each entry of a row
@@ -98,21 +137,30 @@ const perImage: Rule = (op) => {
 
 const MeanVarianceNormalization: Rule = (op) => {
   const of = op.data(0)
-  const axes = op.ints('axes') ?? (op.version < 9 && op.int('across_channels', 0) === 1 ? [0, 1, 2, 3] : [0, 2, 3])
-  apart(of, axes.map((axis) => axisIn(axis, of.shape.length)), 'norms entries')
+  const axes =
+    op.ints('axes') ?? (op.version < 9 && op.int('across_channels', 0) === 1 ? [0, 1, 2, 3] : [0, 2, 3])
+  apart(
+    of,
+    axes.map((axis) => axisIn(axis, of.shape.length)),
+    'norms entries',
+  )
   return like(of)
 }
 
 const CumSum: Rule = (op) => {
   const of = op.data(0)
   const axis = op.raw(1)
-  if (axis.elements === null || typeof axis.elements[0] !== 'number') return notFollowed('the axis is not known from the graph')
+  if (axis.elements === null || typeof axis.elements[0] !== 'number')
+    return notFollowed('the axis is not known from the graph')
   apart(of, [axisIn(axis.elements[0], of.shape.length)], 'sums up')
   return like(of)
 }
 
 const Dropout: Rule = (op) => {
-  const isTraining = op.version >= 12 ? op.has(2) && op.number(2, 'training_mode', 0) !== 0 : op.version < 7 && op.int('is_test', 0) === 0
+  const isTraining =
+    op.version >= 12
+      ? op.has(2) && op.number(2, 'training_mode', 0) !== 0
+      : op.version < 7 && op.int('is_test', 0) === 0
   if (isTraining) return meets('it is in training mode, and draws random numbers')
   const of = op.data(0)
   return [like(of), like(of, elementType.bool)]
@@ -123,22 +171,33 @@ const loss: Rule = (op) => {
   const [of, target] = [op.data(0), op.data(1)]
   if (op.has(2)) op.shared(2, 'weights')
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: target, axis: 0, what: 'the target' }]) // prettier-ignore
-  if (rows !== null && (of.rows === null || target.rows === null)) return meets('inputs and targets are not one to one')
+  if (rows !== null && (of.rows === null || target.rows === null))
+    return meets('inputs and targets are not one to one')
   const reduction = op.string('reduction', 'mean')
   if (reduction === 'none') return [tensor(of.type, target.shape, { rows: target.rows }), like(of)]
-  return rows === null ? [tensor(of.type, []), like(of)] : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), like(of)]
+  return rows === null
+    ? [tensor(of.type, []), like(of)]
+    : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), like(of)]
 }
 
 const random: Rule = () => meets('it draws random numbers, which are others in each run')
 
-const overLast = (count: number): Rule => (op) => {
-  const of = op.data(0)
-  return reduced(of, range(of.shape.length - count, of.shape.length), false)
-}
+const overLast =
+  (count: number): Rule =>
+  (op) => {
+    const of = op.data(0)
+    return reduced(of, range(of.shape.length - count, of.shape.length), false)
+  }
 
 export const reductions: Rules = {
-  ReduceMax: reduce(18, folding((all) => Math.max(...all))),
-  ReduceMin: reduce(18, folding((all) => Math.min(...all))),
+  ReduceMax: reduce(
+    18,
+    folding((all) => Math.max(...all)),
+  ),
+  ReduceMin: reduce(
+    18,
+    folding((all) => Math.min(...all)),
+  ),
   ReduceProd: reduce(18, productOf),
   ReduceSum: reduce(13, sum),
   ReduceMean: reduce(18),

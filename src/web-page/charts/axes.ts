@@ -23,16 +23,29 @@ export function plainAxis(): uPlot.Axis {
 }
 
 /** What is measured: upwards, with its values at the left. */
-export function valueAxis({ unit, isLogarithmic }: ValueAxis, values: readonly (number | null)[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+export function valueAxis(
+  { unit, isLogarithmic }: ValueAxis,
+  values: readonly (number | null)[],
+): { axis: uPlot.Axis; scale: uPlot.Scale } {
   const ticks = isLogarithmic ? logarithmicTicks(values) : linearTicks(values, valueTicks)
   const names = ticks.at.map((tick) => tickOf(tick, unit))
   const size = Math.ceil(Math.max(...names.map(widthOf))) + tickGap + 4
-  const axis: uPlot.Axis = { ...plainAxis(), ...givenTicks(ticks), size, splits: () => [...ticks.at], filter: (_, splits) => splits, values: () => names }
+  const axis: uPlot.Axis = {
+    ...plainAxis(),
+    ...givenTicks(ticks),
+    size,
+    splits: () => [...ticks.at],
+    filter: (_, splits) => splits,
+    values: () => names,
+  }
   return { axis, scale: scaleOf(ticks, isLogarithmic) }
 }
 
 /** What it is measured over, if that is a quantity. */
-export function quantityAxis({ label, unit }: Axis, values: readonly (number | null)[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+export function quantityAxis(
+  { label, unit }: Axis,
+  values: readonly (number | null)[],
+): { axis: uPlot.Axis; scale: uPlot.Scale } {
   const few = linearTicks(values, 3)
   const many = linearTicks(values, 8)
   const ticksIn = (plot: uPlot) => {

@@ -6,9 +6,25 @@ export type Unit = 'microseconds' | 'count' | 'share' | 'bytes'
 
 /** One of its colours, each by a custom property of the page's style, which has a light and a dark value. */
 export type Colour =
-  | 'p50' | 'p90' | 'p95' | 'p99' | 'p999' | 'max'
-  | 'overhead' | 'queue' | 'input' | 'infer' | 'output'
-  | 'first' | 'second' | 'third' | 'fourth' | 'fifth' | 'sixth' | 'seventh' | 'eighth'
+  | 'p50'
+  | 'p90'
+  | 'p95'
+  | 'p99'
+  | 'p999'
+  | 'max'
+  | 'overhead'
+  | 'queue'
+  | 'input'
+  | 'infer'
+  | 'output'
+  | 'first'
+  | 'second'
+  | 'third'
+  | 'fourth'
+  | 'fifth'
+  | 'sixth'
+  | 'seventh'
+  | 'eighth'
 
 export interface Axis {
   readonly label: string

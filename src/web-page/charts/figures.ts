@@ -1,7 +1,18 @@
 import type { Unit } from './chart.ts'
 
-const microsecondsIn: readonly [unit: string, us: number][] = [['h', 3.6e9], ['min', 6e7], ['s', 1e6], ['ms', 1e3], ['µs', 1]]
-const bytesIn: readonly [unit: string, bytes: number][] = [['TB', 1e12], ['GB', 1e9], ['MB', 1e6], ['kB', 1e3]]
+const microsecondsIn: readonly [unit: string, us: number][] = [
+  ['h', 3.6e9],
+  ['min', 6e7],
+  ['s', 1e6],
+  ['ms', 1e3],
+  ['µs', 1],
+]
+const bytesIn: readonly [unit: string, bytes: number][] = [
+  ['TB', 1e12],
+  ['GB', 1e9],
+  ['MB', 1e6],
+  ['kB', 1e3],
+]
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 const short = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 })
@@ -33,7 +44,9 @@ export function timeOf(us: number | null): string {
   const rounded = Number(us.toPrecision(3)) // first, so that it is not 1000 of a unit
   const size = Math.abs(rounded)
   if (size < 1) return `${digits(rounded * 1e3)} ns`
-  const [unit, in1] = microsecondsIn.find(([name, from]) => size >= (name === 'min' || name === 'h' ? 2 * from : from)) ?? ['µs', 1]
+  const [unit, in1] = microsecondsIn.find(
+    ([name, from]) => size >= (name === 'min' || name === 'h' ? 2 * from : from),
+  ) ?? ['µs', 1]
   return `${digits(rounded / in1)} ${unit}`
 }
 

@@ -14,20 +14,43 @@ const widestBar = 56
 const mostDots = 60
 
 /** How a chart over levels, or any other places side by side, is drawn. */
-export function levelPlot(chart: LevelChart, view: View): { options: Omit<uPlot.Options, 'width' | 'height'>; data: uPlot.AlignedData } {
+export function levelPlot(
+  chart: LevelChart,
+  view: View,
+): { options: Omit<uPlot.Options, 'width' | 'height'>; data: uPlot.AlignedData } {
   const { shape, x, y } = chart
   const { names, series, unstable } = view
   const isUnstable = (index: number) => unstable.includes(index)
   const isBars = shape === 'bars'
-  const tops = isBars ? stacked(view) : series.map(({ values }) => values.map((value) => (value !== null && (value > 0 || !y.isLogarithmic) ? value : null)))
-  const horizontal = nameAxis(x.label, names.map((name, index) => (isUnstable(index) ? `${name}*` : name)))
+  const tops = isBars
+    ? stacked(view)
+    : series.map(({ values }) =>
+        values.map((value) => (value !== null && (value > 0 || !y.isLogarithmic) ? value : null)),
+      )
+  const horizontal = nameAxis(
+    x.label,
+    names.map((name, index) => (isUnstable(index) ? `${name}*` : name)),
+  )
   const vertical = valueAxis(y, tops.flat())
 
   const told = (index: number): Told | null => {
     if (index >= names.length) return null
-    const lines = series.map(({ name, colour, values, isDashed = false }) => ({ name, colour, isDashed, figure: figureOf(values[index] ?? null, y.unit) })).reverse()
-    const total = isBars && series.length > 1 && y.unit !== 'share' ? [{ name: 'together', figure: figureOf(tops.at(-1)![index]!, y.unit) }] : []
-    return { title: `${x.label}: ${names[index]}${isUnstable(index) ? ' (unstable)' : ''}`, lines: [...lines, ...total] }
+    const lines = series
+      .map(({ name, colour, values, isDashed = false }) => ({
+        name,
+        colour,
+        isDashed,
+        figure: figureOf(values[index] ?? null, y.unit),
+      }))
+      .reverse()
+    const total =
+      isBars && series.length > 1 && y.unit !== 'share'
+        ? [{ name: 'together', figure: figureOf(tops.at(-1)![index]!, y.unit) }]
+        : []
+    return {
+      title: `${x.label}: ${names[index]}${isUnstable(index) ? ' (unstable)' : ''}`,
+      lines: [...lines, ...total],
+    }
   }
 
   const options: Omit<uPlot.Options, 'width' | 'height'> = {
@@ -47,7 +70,15 @@ export function levelPlot(chart: LevelChart, view: View): { options: Omit<uPlot.
     ],
     plugins: [tooltip(told)],
     hooks: {
-      drawSeries: isBars || names.length > mostDots ? [] : [(plot, index) => drawDots(plot, index, series[index - 1]!, (at) => (series[index - 1]!.unstable ?? unstable).includes(at))],
+      drawSeries:
+        isBars || names.length > mostDots
+          ? []
+          : [
+              (plot, index) =>
+                drawDots(plot, index, series[index - 1]!, (at) =>
+                  (series[index - 1]!.unstable ?? unstable).includes(at),
+                ),
+            ],
       draw: [(plot) => drawMarks(plot, view.marks ?? [])],
     },
   }
@@ -60,7 +91,10 @@ function stacked({ names, series }: View): number[][] {
   return series.map(({ values }) => values.map((value, index) => (sums[index]! += value ?? 0)))
 }
 
-function barsBetween(bottoms: readonly (number | null)[] | null, tops: readonly (number | null)[]): uPlot.Series.PathBuilder {
+function barsBetween(
+  bottoms: readonly (number | null)[] | null,
+  tops: readonly (number | null)[],
+): uPlot.Series.PathBuilder {
   return (plot, _, from, to) => {
     const slot = plot.valToPos(1, 'x', true) - plot.valToPos(0, 'x', true)
     const width = Math.max(1, Math.min(barShare * slot, widestBar * devicePixelRatio))

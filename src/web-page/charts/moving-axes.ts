@@ -11,7 +11,10 @@ const valueTicks = 5
 const timeTicks = 4
 
 /** Upwards, with round numbers for whatever is shown at the time. */
-export function movingValueAxis(unit: Unit, values: () => readonly (number | null)[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+export function movingValueAxis(
+  unit: Unit,
+  values: () => readonly (number | null)[],
+): { axis: uPlot.Axis; scale: uPlot.Scale } {
   let ticks = linearTicks([], valueTicks)
   const range = (): [number, number] => {
     ticks = linearTicks(values(), valueTicks)
@@ -30,8 +33,14 @@ export function movingValueAxis(unit: Unit, values: () => readonly (number | nul
 }
 
 /** The last `seconds` up to the end of what is shown, in seconds since the epoch. */
-export function lastSecondsAxis(seconds: number, end: () => number): { axis: uPlot.Axis; scale: uPlot.Scale } {
-  const agos = Array.from({ length: timeTicks + 1 }, (_, index) => (seconds * (timeTicks - index)) / timeTicks)
+export function lastSecondsAxis(
+  seconds: number,
+  end: () => number,
+): { axis: uPlot.Axis; scale: uPlot.Scale } {
+  const agos = Array.from(
+    { length: timeTicks + 1 },
+    (_, index) => (seconds * (timeTicks - index)) / timeTicks,
+  )
   const axis: uPlot.Axis = {
     ...plainAxis(),
     size: nameHeight,

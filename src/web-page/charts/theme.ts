@@ -8,7 +8,8 @@ export function colourOf(name: Colour | 'text' | 'muted' | 'grid' | 'surface' | 
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 }
 
-export const axisFont = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+export const axisFont =
+  '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 export function sizeOf(place: Element): { width: number; height: number } {
   const width = Math.max(200, Math.floor(place.clientWidth))

@@ -28,7 +28,10 @@ export function logarithmicTicks(values: readonly (number | null)[]): Ticks {
   const largest = shown.reduce((a, b) => Math.max(a, b), 0)
   if (largest === 0) return { min: 1, max: 10, at: [1, 10] }
   const from = Math.floor(Math.log10(smallest))
-  const powers = Array.from({ length: Math.ceil(Math.log10(largest)) - from + 2 }, (_, index) => 10 ** (from + index))
+  const powers = Array.from(
+    { length: Math.ceil(Math.log10(largest)) - from + 2 },
+    (_, index) => 10 ** (from + index),
+  )
   const steps = powers.flatMap((power) => [power, 2 * power, 5 * power])
   const min = steps.findLast((step) => step <= smallest) ?? smallest
   const max = steps.find((step) => step >= largest && step > min) ?? largest

@@ -5,7 +5,12 @@ import { element } from './page-elements.ts'
 /** What is told of the point under the cursor. */
 export interface Told {
   readonly title: string
-  readonly lines: readonly { readonly name: string; readonly figure: string; readonly colour?: Colour; readonly isDashed?: boolean }[]
+  readonly lines: readonly {
+    readonly name: string
+    readonly figure: string
+    readonly colour?: Colour
+    readonly isDashed?: boolean
+  }[]
 }
 
 /** In pixels of the page. */

@@ -36,7 +36,12 @@ export function createHost(number: number): Host {
     remove()
     throw new Error(failure)
   }
-  return { gateway, within: ['ip', 'netns', 'exec', name], plug: (isIn) => void ip(`link set ${outside} ${isIn ? 'up' : 'down'}`), remove }
+  return {
+    gateway,
+    within: ['ip', 'netns', 'exec', name],
+    plug: (isIn) => void ip(`link set ${outside} ${isIn ? 'up' : 'down'}`),
+    remove,
+  }
 }
 
 /** @returns what went wrong; nothing where nothing did. */

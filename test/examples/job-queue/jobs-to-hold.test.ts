@@ -2,8 +2,18 @@ import { describe, expect, it } from 'vitest'
 import type { ModelCapacity } from '../../../src/index.ts'
 
 const example = new URL('../../../examples/job-queue/jobs-to-hold.js', import.meta.url).href
-const { jobsToHold } = (await import(example)) as { jobsToHold(capacity: ModelCapacity, held: { begun: number; holdMs: number }): number }
-const capacity: ModelCapacity = { instances: 2, maxBatchSize: 16, waiting: 0, running: 0, free: Infinity, requestsPerSecond: 0, estimatedMs: 0 }
+const { jobsToHold } = (await import(example)) as {
+  jobsToHold(capacity: ModelCapacity, held: { begun: number; holdMs: number }): number
+}
+const capacity: ModelCapacity = {
+  instances: 2,
+  maxBatchSize: 16,
+  waiting: 0,
+  running: 0,
+  free: Infinity,
+  requestsPerSecond: 0,
+  estimatedMs: 0,
+}
 const held = { begun: 1000, holdMs: 5000 }
 
 describe('how many jobs a worker holds', () => {

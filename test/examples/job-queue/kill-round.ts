@@ -68,19 +68,34 @@ async function watchedRound(watched: WatchedQueue, options: RoundOptions): Promi
     await Promise.all(Array.from({ length: options.workers }, start))
     const killed = killAtRandom(watched, options, killOne)
     const startedAt = performance.now()
-    await promisify(execFile)(process.execPath, ['--preserve-symlinks', 'enqueue.js'], { cwd: folder, env: { ...process.env, ...settings } })
+    await promisify(execFile)(process.execPath, ['--preserve-symlinks', 'enqueue.js'], {
+      cwd: folder,
+      env: { ...process.env, ...settings },
+    })
     await Promise.all([watched.ended(jobs), killed])
     const seconds = (performance.now() - startedAt) / 1000
     const codes = await Promise.all(workers.map(async (worker) => (await stopWorker(worker)).code))
-    return { jobs, kills, ...(await outcome(watched, jobs, cutOff)), notEnded: codes.filter((code) => code !== 0).length, seconds }
+    return {
+      jobs,
+      kills,
+      ...(await outcome(watched, jobs, cutOff)),
+      notEnded: codes.filter((code) => code !== 0).length,
+      seconds,
+    }
   } finally {
     for (const { running } of workers) running.child.kill('SIGKILL')
   }
 }
 
 /** Kills after an answer that is drawn, and then some commands further: between any two that a worker gives. */
-function killAtRandom({ onCommand }: WatchedQueue, { jobs, kills, random }: Pick<RoundOptions, 'jobs' | 'kills' | 'random'>, kill: () => Promise<void>): Promise<void> {
-  const afterAnswers = Array.from({ length: kills }, () => Math.ceil(random() * jobs * 0.9)).sort((first, second) => first - second)
+function killAtRandom(
+  { onCommand }: WatchedQueue,
+  { jobs, kills, random }: Pick<RoundOptions, 'jobs' | 'kills' | 'random'>,
+  kill: () => Promise<void>,
+): Promise<void> {
+  const afterAnswers = Array.from({ length: kills }, () => Math.ceil(random() * jobs * 0.9)).sort(
+    (first, second) => first - second,
+  )
   let answers = 0
   let commandsLeft = Math.floor(random() * 50)
   let killed = Promise.resolve()
@@ -98,12 +113,20 @@ function killAtRandom({ onCommand }: WatchedQueue, { jobs, kills, random }: Pick
   })
 }
 
-async function outcome(watched: WatchedQueue, jobs: number, cutOff: ReadonlySet<string>): Promise<Omit<RoundResult, 'jobs' | 'kills' | 'notEnded' | 'seconds'>> {
+async function outcome(
+  watched: WatchedQueue,
+  jobs: number,
+  cutOff: ReadonlySet<string>,
+): Promise<Omit<RoundResult, 'jobs' | 'kills' | 'notEnded' | 'seconds'>> {
   const { completed, failed } = await watched.queue.getJobCounts('completed', 'failed')
   const answers = await watched.answers()
-  const begunTwice = (await watched.jobs()).filter(({ attemptsStarted }) => attemptsStarted > 1).map(({ id }) => id!)
+  const begunTwice = (await watched.jobs())
+    .filter(({ attemptsStarted }) => attemptsStarted > 1)
+    .map(({ id }) => id!)
   const storedTwice = [...watched.stores].filter(([, times]) => times > 1).map(([id]) => id)
-  const [redone, duplicates] = [begunTwice, storedTwice].map((ids) => ids.filter((id) => cutOff.has(id)).length)
+  const [redone, duplicates] = [begunTwice, storedTwice].map(
+    (ids) => ids.filter((id) => cutOff.has(id)).length,
+  )
   return {
     lost: jobs - Math.min(completed!, answers.size) - failed!,
     failed: failed!,

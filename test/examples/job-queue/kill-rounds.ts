@@ -22,9 +22,24 @@ const { values } = parseArgs({
   },
 })
 
-const columns = { jobs: 'jobs', kills: 'kill -9', cutOff: 'held then', lost: 'lost', failed: 'failed', redone: 'done again', duplicates: 'stored twice', redoneOfLiving: 'done again, of the living', duplicatesOfLiving: 'stored twice, of the living', notEnded: 'SIGTERM ignored', seconds: 's' } satisfies Record<keyof RoundResult, string>
+const columns = {
+  jobs: 'jobs',
+  kills: 'kill -9',
+  cutOff: 'held then',
+  lost: 'lost',
+  failed: 'failed',
+  redone: 'done again',
+  duplicates: 'stored twice',
+  redoneOfLiving: 'done again, of the living',
+  duplicatesOfLiving: 'stored twice, of the living',
+  notEnded: 'SIGTERM ignored',
+  seconds: 's',
+} satisfies Record<keyof RoundResult, string>
 const keys = Object.keys(columns) as (keyof RoundResult)[]
-const row = (name: string, result: RoundResult) => [name, ...keys.map((key) => (key === 'seconds' ? result[key].toFixed(1) : result[key]))]
+const row = (name: string, result: RoundResult) => [
+  name,
+  ...keys.map((key) => (key === 'seconds' ? result[key].toFixed(1) : result[key])),
+]
 
 const folder = packedExample('job-queue')
 const random = mulberry32(Number(values.seed))
@@ -38,7 +53,13 @@ try {
       workers: Number(values.workers),
       kills: Number(values.kills),
       random,
-      settings: { MODEL: resolve(values.model), IMAGE: values.image, LOCK_MS: '5000', STALLED_MS: '1000', MAX_STALLS: values.kills },
+      settings: {
+        MODEL: resolve(values.model),
+        IMAGE: values.image,
+        LOCK_MS: '5000',
+        STALLED_MS: '1000',
+        MAX_STALLS: values.kills,
+      },
     })
     console.log(`round ${round}: ${JSON.stringify(result)}`)
     results.push(result)
@@ -49,7 +70,10 @@ try {
 
 const table = new Table({ head: ['round', ...Object.values(columns)], style: { head: [], border: [] } })
 for (const [index, result] of results.entries()) table.push(row(String(index + 1), result))
-const all = results.reduce((sum, result) => Object.fromEntries(keys.map((key) => [key, sum[key] + result[key]])) as unknown as RoundResult)
+const all = results.reduce(
+  (sum, result) =>
+    Object.fromEntries(keys.map((key) => [key, sum[key] + result[key]])) as unknown as RoundResult,
+)
 table.push(row('all', all))
 console.log(table.toString())
 process.exitCode = all.lost + all.failed + all.duplicatesOfLiving + all.notEnded === 0 ? 0 : 1

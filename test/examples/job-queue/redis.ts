@@ -30,7 +30,22 @@ export async function startRedis(addresses: readonly string[] = ['127.0.0.1']): 
   let child: ChildProcess
   const start = async () => {
     // Every command is on the disk before it is answered: what is killed has lost nothing that was acknowledged.
-    const options = ['--port', String(port), '--bind', ...addresses, '--protected-mode', 'no', '--dir', folder, '--save', '', '--appendonly', 'yes', '--appendfsync', 'always']
+    const options = [
+      '--port',
+      String(port),
+      '--bind',
+      ...addresses,
+      '--protected-mode',
+      'no',
+      '--dir',
+      folder,
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'always',
+    ]
     const started = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] })
     child = started
     for await (const line of createInterface({ input: started.stdout })) {

@@ -2,7 +2,10 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 /** A way to a port of this machine on which everything takes so long, in either direction, and no longer where much is on it. */
-export async function slowCable(port: number, delayMs: number): Promise<{ readonly port: number; close(): void }> {
+export async function slowCable(
+  port: number,
+  delayMs: number,
+): Promise<{ readonly port: number; close(): void }> {
   const sockets = new Set<Socket>()
   const join = (from: Socket, to: Socket) => {
     sockets.add(from)

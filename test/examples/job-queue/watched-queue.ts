@@ -57,8 +57,15 @@ export async function watchQueue(port: number): Promise<WatchedQueue> {
         }
         onOver()
       }),
-    heldBy: async (worker) => (await queue.getActive()).filter(({ processedBy }) => processedBy === worker).map(({ id }) => id!),
-    answers: async () => new Map(Object.entries(await redis!.hgetall(answersKey)).map(([id, answer]) => [id, JSON.parse(answer) as { picture: string; label: string }])),
+    heldBy: async (worker) =>
+      (await queue.getActive()).filter(({ processedBy }) => processedBy === worker).map(({ id }) => id!),
+    answers: async () =>
+      new Map(
+        Object.entries(await redis!.hgetall(answersKey)).map(([id, answer]) => [
+          id,
+          JSON.parse(answer) as { picture: string; label: string },
+        ]),
+      ),
     jobs: () => queue.getJobs(),
     close: async () => {
       await Promise.all([events.close(), queue.close()])

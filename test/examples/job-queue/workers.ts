@@ -12,7 +12,11 @@ export interface RunningWorker {
 }
 
 /** Starts a worker, and waits until it takes jobs. */
-export async function startWorker(folder: string, settings: WorkerSettings, within: readonly string[] = []): Promise<RunningWorker> {
+export async function startWorker(
+  folder: string,
+  settings: WorkerSettings,
+  within: readonly string[] = [],
+): Promise<RunningWorker> {
   const running = startExample(folder, 'worker.js', settings, { within })
   const [, name] = await running.said(/^(\S+) takes jobs$/)
   return { name: name!, running }

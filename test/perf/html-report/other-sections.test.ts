@@ -44,8 +44,19 @@ describe('the page of answers beside those alone', () => {
 })
 
 describe('the page of the same inputs and unique ones', () => {
-  const [same, unique] = [[1, 2].map((level) => levelOf(level, { inferencesPerSecond: 9000, server: { ...levelOf(level).server, cacheHitCount: 3, cacheMissCount: 1 } })), [1, 2].map((level) => levelOf(level, { inferencesPerSecond: 3000 }))]
-  const inputs: NonNullable<PerfResult['inputs']> = [{ inputs: 'same', distinct: 1, levels: same }, { inputs: 'unique', distinct: null, levels: unique }]
+  const [same, unique] = [
+    [1, 2].map((level) =>
+      levelOf(level, {
+        inferencesPerSecond: 9000,
+        server: { ...levelOf(level).server, cacheHitCount: 3, cacheMissCount: 1 },
+      }),
+    ),
+    [1, 2].map((level) => levelOf(level, { inferencesPerSecond: 3000 })),
+  ]
+  const inputs: NonNullable<PerfResult['inputs']> = [
+    { inputs: 'same', distinct: 1, levels: same },
+    { inputs: 'unique', distinct: null, levels: unique },
+  ]
 
   it('has both, level by level, with ratios to unique ones, and says of which the rest is', () => {
     const html = reportOf(resultOf({ levels: unique, inputs }))
@@ -69,6 +80,8 @@ describe('the configuration on a page', () => {
     const read = reportOf(resultOf({ settings: { 'batch-size': 1, instances: 2 }, given: ['instances'] }))
     expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).toMatch(/\| instances\| 2/)
     expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).not.toContain('batch-size')
-    expect(readIn(read, '<summary>Settings that are as they are by default', '</details>')).toContain('| batch-size| 1')
+    expect(readIn(read, '<summary>Settings that are as they are by default', '</details>')).toContain(
+      '| batch-size| 1',
+    )
   })
 })

@@ -2,5 +2,8 @@
 export function readIn(html: string, from: string, to = '</section>'): string {
   const start = html.indexOf(from)
   const part = html.slice(start, html.indexOf(to, start))
-  return part.replaceAll(/<(?:td|th)[^>]*>/g, '| ').replaceAll(/<[^>]*>/g, '').replaceAll(/ *\n\s*/g, '\n')
+  return part
+    .replaceAll(/<(?:td|th)[^>]*>/g, '| ')
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll(/ *\n\s*/g, '\n')
 }

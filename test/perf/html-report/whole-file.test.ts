@@ -26,12 +26,17 @@ describe('a file that is written whole', () => {
 
   it('is refused, before anything is measured, in a folder that is missing', async () => {
     const path = join(folder, 'missing/out.html')
-    for (const write of [async () => checkFilePlace('--report', path), () => writeWholeFile('--report', path, '')]) {
+    for (const write of [
+      async () => checkFilePlace('--report', path),
+      () => writeWholeFile('--report', path, ''),
+    ]) {
       await expect(write()).rejects.toMatchObject({
         code: 'ERR_INVALID_ARG',
         argument: '--report',
         received: path,
-        message: expect.stringMatching(/^--report: expected the path of a file in a folder that is there, received '.*'\. There is no folder .*missing\. Make it, or name another/),
+        message: expect.stringMatching(
+          /^--report: expected the path of a file in a folder that is there, received '.*'\. There is no folder .*missing\. Make it, or name another/,
+        ),
       })
     }
   })
@@ -39,14 +44,28 @@ describe('a file that is written whole', () => {
   it('is refused below what is no folder, and in the place of what is no file', async () => {
     writeFileSync(join(folder, 'file'), '')
     mkdirSync(join(folder, 'folder'))
-    expect(() => checkFilePlace('--report', join(folder, 'file/out.html'))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('It is no folder') }))
-    expect(() => checkFilePlace('--report', join(folder, 'folder'))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('no file. Name another') }))
-    await expect(writeWholeFile('--report', '/dev/null', 'x')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+    expect(() => checkFilePlace('--report', join(folder, 'file/out.html'))).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG',
+        message: expect.stringContaining('It is no folder'),
+      }),
+    )
+    expect(() => checkFilePlace('--report', join(folder, 'folder'))).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG',
+        message: expect.stringContaining('no file. Name another'),
+      }),
+    )
+    await expect(writeWholeFile('--report', '/dev/null', 'x')).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG',
+    })
     expect(readdirSync(folder).sort()).toEqual(['file', 'folder'])
   })
 
   it('leaves nothing behind where it cannot be written', async () => {
-    await expect(writeWholeFile('--report', join(folder, 'x'.repeat(300)), 'text')).rejects.toMatchObject({ code: 'ENAMETOOLONG' })
+    await expect(writeWholeFile('--report', join(folder, 'x'.repeat(300)), 'text')).rejects.toMatchObject({
+      code: 'ENAMETOOLONG',
+    })
     expect(readdirSync(folder)).toEqual([])
   })
 })

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { estimatePercentile, isEnough, minPassingQueries } from '../../../src/perf/scenarios/early-stopping.ts'
+import {
+  estimatePercentile,
+  isEnough,
+  minPassingQueries,
+} from '../../../src/perf/scenarios/early-stopping.ts'
 
 const overCounts = [0, 1, 2, 3, 5, 10, 20, 50, 100, 300, 1000]
 
@@ -9,9 +13,12 @@ describe('early stopping', () => {
     [0.97, [152, 218, 275, 329, 428, 657, 1077, 2243, 4082, 11106, 34831]],
     [0.99, [459, 661, 836, 998, 1302, 2000, 3284, 6848, 12471, 33962, 106569]],
     [0.999, [4603, 6635, 8401, 10039, 13100, 20130, 33077, 69008, 125726, 342504, 1075032]],
-  ])("asks for as many queries as LoadGen's early_stopping.cc for the percentile %d", (percentile, passing) => {
-    expect(overCounts.map((count) => minPassingQueries(count, percentile))).toEqual(passing)
-  })
+  ])(
+    "asks for as many queries as LoadGen's early_stopping.cc for the percentile %d",
+    (percentile, passing) => {
+      expect(overCounts.map((count) => minPassingQueries(count, percentile))).toEqual(passing)
+    },
+  )
 
   it('takes little time for as many queries as ten minutes have', () => {
     expect(isEnough(50_000_000, 495_000, 0.99)).toBe(true)

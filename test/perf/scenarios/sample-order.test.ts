@@ -17,7 +17,9 @@ const queries = (own: Partial<ScenarioOptions> & Pick<ScenarioOptions, 'scenario
 describe('the samples of a run', () => {
   it('are loaded in the order of LoadGen', () => {
     const loaded = loadedSamples(resolveScenario({ ...options, scenario: 'server' }))
-    expect(Array.from(loaded.subarray(0, 24))).toEqual([1, 5, 13, 44, 11, 37, 58, 36, 60, 33, 17, 42, 26, 51, 29, 9, 25, 6, 56, 41, 3, 63, 27, 54])
+    expect(Array.from(loaded.subarray(0, 24))).toEqual([
+      1, 5, 13, 44, 11, 37, 58, 36, 60, 33, 17, 42, 26, 51, 29, 9, 25, 6, 56, 41, 3, 63, 27, 54,
+    ])
     expect([...loaded].sort((a, b) => a - b)).toEqual(Array.from({ length: 64 }, (_, index) => index))
   })
 

@@ -2,7 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { judgeRun } from '../../../src/perf/scenarios/judge-run.ts'
 import { RunRecord } from '../../../src/perf/scenarios/run-record.ts'
 import type { ScenarioResult } from '../../../src/perf/scenarios/scenario-result.ts'
-import { resolveScenario, type ScenarioName, type ScenarioOptions } from '../../../src/perf/scenarios/scenario-settings.ts'
+import {
+  resolveScenario,
+  type ScenarioName,
+  type ScenarioOptions,
+} from '../../../src/perf/scenarios/scenario-settings.ts'
 import { summaryText } from '../../../src/perf/scenarios/summary-text.ts'
 
 /** What LoadGen 6.0.17 wrote of 700 queries whose latencies are told by their figures alone, `#` for a number. */
@@ -107,7 +111,13 @@ Test Parameters Used
 ================================================
 `
 
-const parameters = (perQuery: number, qps: string, latency: number, atOnce: number, least: number) => `samples_per_query : ${perQuery}
+const parameters = (
+  perQuery: number,
+  qps: string,
+  latency: number,
+  atOnce: number,
+  least: number,
+) => `samples_per_query : ${perQuery}
 target_qps : ${qps}
 target_latency (ns): ${latency}
 max_async_queries : ${atOnce}
@@ -131,7 +141,13 @@ accuracy_sample_count : 100
 
 /** 700 queries (in offline, samples), each of 1 ms and a little more than the one before. */
 function result(options: Partial<ScenarioOptions> & Pick<ScenarioOptions, 'scenario'>): ScenarioResult {
-  const settings = resolveScenario({ totalSampleCount: 100, performanceSampleCount: 64, minQueryCount: 700, minDurationMs: 100, ...options })
+  const settings = resolveScenario({
+    totalSampleCount: 100,
+    performanceSampleCount: 64,
+    minQueryCount: 700,
+    minDurationMs: 100,
+    ...options,
+  })
   const isOffline = options.scenario === 'offline'
   const record = new RunRecord(settings)
   for (let query = 0; query < 700; query++) {
@@ -156,22 +172,29 @@ describe('the summary', () => {
     ['server', parameters(1, '500', 10_000_000, 0, 700)],
     ['offline', parameters(700, '500', 0, 1, 1)],
   ] as const)('of %s is laid out as by LoadGen', (scenario, used) => {
-    const text = summaryText('PySUT', result({ scenario, ...(scenario === 'server' || scenario === 'offline' ? { targetQps: 500 } : {}) }))
-    expect(withoutFigures(text).split('\n\nSettings below')[0]).toBe(`${loadGen[scenario]}${afterFigures}${used}`.trimEnd())
+    const text = summaryText(
+      'PySUT',
+      result({ scenario, ...(scenario === 'server' || scenario === 'offline' ? { targetQps: 500 } : {}) }),
+    )
+    expect(withoutFigures(text).split('\n\nSettings below')[0]).toBe(
+      `${loadGen[scenario]}${afterFigures}${used}`.trimEnd(),
+    )
   })
 
   it("has LoadGen's figures in nanoseconds, at its indices", () => {
     const lines = summaryText('PySUT', result({ scenario: 'single-stream' })).split('\n')
-    expect(lines).toEqual(expect.arrayContaining([
-      '90.0th percentile latency (ns) : 1000630',
-      ' * Early stopping 90.0th percentile estimate: 1000649',
-      ' * Early stopping 99.0th percentile estimate: 1000699',
-      'QPS w/ loadgen overhead         : 499.64',
-      'QPS w/o loadgen overhead        : 999.65',
-      'Min latency (ns)                : 1000000',
-      'Max latency (ns)                : 1000699',
-      '99.90 percentile latency (ns)   : 1000699',
-    ]))
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        '90.0th percentile latency (ns) : 1000630',
+        ' * Early stopping 90.0th percentile estimate: 1000649',
+        ' * Early stopping 99.0th percentile estimate: 1000699',
+        'QPS w/ loadgen overhead         : 499.64',
+        'QPS w/o loadgen overhead        : 999.65',
+        'Min latency (ns)                : 1000000',
+        'Max latency (ns)                : 1000699',
+        '99.90 percentile latency (ns)   : 1000699',
+      ]),
+    )
   })
 
   it('prints large rates as C++ does', () => {
@@ -181,6 +204,8 @@ describe('the summary', () => {
   })
 
   it('says below what settings ask for less than those of MLPerf', () => {
-    expect(summaryText('PySUT', result({ scenario: 'single-stream' }))).toMatch(/\nSettings below those of MLPerf: minDurationMs 100 < 600000\n$/)
+    expect(summaryText('PySUT', result({ scenario: 'single-stream' }))).toMatch(
+      /\nSettings below those of MLPerf: minDurationMs 100 < 600000\n$/,
+    )
   })
 })

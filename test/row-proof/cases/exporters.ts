@@ -27,12 +27,21 @@ export const exporterCases: CaseTable = {
     meets: ['x = in(N,1,4)\ns = [3,1,4]\nExpand(x, Where(Equal(s, [-1,-1,-1]), [1,1,1], s))'],
   },
   'ConstantOfShape to NonZero': {
-    proved: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=1', 'x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=0'],
-    meets: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nAdd(x, Cast(Transpose(p)) to=float32)'],
+    proved: [
+      'x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=1',
+      'x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=0',
+    ],
+    meets: [
+      'x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nAdd(x, Cast(Transpose(p)) to=float32)',
+    ],
   },
   'If on shapes': {
-    proved: ['x = in(N,4)\nIf(Equal(Size(Shape(x)), 2)) then_branch={ y = Unsqueeze(x, [1]) -> y } else_branch={ -> x }'],
-    meets: ['x = in(N,1)\nIf(Equal(Gather(Shape(x), 0), 1)) then_branch={ y = Neg(x) -> y } else_branch={ -> x }'],
+    proved: [
+      'x = in(N,4)\nIf(Equal(Size(Shape(x)), 2)) then_branch={ y = Unsqueeze(x, [1]) -> y } else_branch={ -> x }',
+    ],
+    meets: [
+      'x = in(N,1)\nIf(Equal(Gather(Shape(x), 0), 1)) then_branch={ y = Neg(x) -> y } else_branch={ -> x }',
+    ],
   },
   'heads in one dimension with rows': {
     proved: [
@@ -52,7 +61,7 @@ export const exporterCases: CaseTable = {
       'x = in(N,4,3)\nt = Transpose(x) perm=[1,0,2]\ny = Reshape(MatMul(Reshape(t, [-1,3]), k(3,2)), [4,-1,2])\nTranspose(y) perm=[1,0,2]',
       'x = in(4,N,3)\ny = Reshape(x, [-1,3])\nz = Reshape(Relu(y), Concat([4], Shape(x) start=1 end=2, [3]) axis=0) -> 1',
       'x = in(N,4,3)\ny, h = GRU(Transpose(x) perm=[1,0,2], k(1,6,3), k(1,6,2)) hidden_size=2\nTranspose(Squeeze(y, [1])) perm=[1,0,2]',
-      'x = in(N,4,3)\ny, h, c = LSTM(Transpose(x) perm=[1,0,2], k(2,8,3), k(2,8,2)) hidden_size=2 direction=\'bidirectional\'\nr = Reshape(Transpose(y) perm=[0,2,1,3], [0,0,-1])\nTranspose(r) perm=[1,0,2]',
+      "x = in(N,4,3)\ny, h, c = LSTM(Transpose(x) perm=[1,0,2], k(2,8,3), k(2,8,2)) hidden_size=2 direction='bidirectional'\nr = Reshape(Transpose(y) perm=[0,2,1,3], [0,0,-1])\nTranspose(r) perm=[1,0,2]",
     ],
     meets: [
       'x = in(4,N,3)\ny = Reshape(x, [-1,3])\nReshape(y, [-1,4,3])',
@@ -135,7 +144,10 @@ export const exporterCases: CaseTable = {
       'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nb = If(Greater(ReduceMax(m) keepdims=0, 5.0)) then_branch={ t = Max(r, c) -> t } else_branch={ u = Concat(c, c) axis=3 -> u }\nAdd(in(N,1,2,4), Cast(Gather(Shape(b), 3)) to=float32)',
       'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nb = Loop(Squeeze(ReduceMax(in(int64 N <3))), _, r) body={ (i int64[], k bool[], v int64) t = Max(Concat(v, v) axis=3, 0) -> k, t }\nAdd(in(N,1,2,4), Cast(Gather(Shape(b), 3)) to=float32)',
     ],
-    same: ['m = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Abs(Max(r, c))), 3)) to=float32)', 'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Max(Max(r, c), r)), 3)) to=float32)'],
+    same: [
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Abs(Max(r, c))), 3)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Max(Max(r, c), r)), 3)) to=float32)',
+    ],
   },
   'the largest of all': {
     meets: [
@@ -145,10 +157,17 @@ export const exporterCases: CaseTable = {
       'x = in(N,2,3)\nSub(x, ReduceMax(Reshape(x, [-1])) keepdims=0)',
       'x = in(N,3)\nSub(x, ReduceMax(x, Sub(Shape(x) start=1, [3])))',
     ],
-    proved: ['x = in(N,3)\nd = Log(Add(Abs(x), 0.001))\nMax(d, Sub(ReduceMax(d, [1]), 8.0))', 'x = in(N,3)\nDiv(x, Add(ReduceMax(Abs(x), [-1]), 0.001))'],
+    proved: [
+      'x = in(N,3)\nd = Log(Add(Abs(x), 0.001))\nMax(d, Sub(ReduceMax(d, [1]), 8.0))',
+      'x = in(N,3)\nDiv(x, Add(ReduceMax(Abs(x), [-1]), 0.001))',
+    ],
   },
   'what leads nowhere': {
-    proved: ['x = in(N,3)\nd = ReduceMax(x)\ny = Relu(x)\n-> y 0', 'x = in(N,3)\nl = Softmax(x) axis=0\nt, u = TopK(l, [1]) axis=0\ny = MatMul(x, k(3,2))\n-> y 0', 'x = in(N,3)\ny = Where(bool:1, x, ReduceMax(x, [0]))\nz = Tanh(x)\n-> z 0'],
+    proved: [
+      'x = in(N,3)\nd = ReduceMax(x)\ny = Relu(x)\n-> y 0',
+      'x = in(N,3)\nl = Softmax(x) axis=0\nt, u = TopK(l, [1]) axis=0\ny = MatMul(x, k(3,2))\n-> y 0',
+      'x = in(N,3)\ny = Where(bool:1, x, ReduceMax(x, [0]))\nz = Tanh(x)\n-> z 0',
+    ],
     same: ['x = in(N,3)\nAdd(x, Mul(Clip(ReduceMax(x, [0]), -1.0, 1.0), 0.0))'],
   },
   'several inputs and outputs': {
@@ -157,10 +176,17 @@ export const exporterCases: CaseTable = {
       'a = in(N,3)\ns = in(1)\ny = Mul(a, s)\nz = Identity(a)\n-> y 0, z 0',
       'a = in(N,3)\ns = in(int64 1..3)\nSlice(a, [0], Unsqueeze(s, [0]), [1])',
     ],
-    meets: ['a = in(N,3)\ny = Relu(a)\nz = Softmax(a) axis=0\n-> y 0, z 0', 'a = in(N,3)\ny = Relu(a)\nz = ReduceMax(a)\n-> y 0, z 0', 'a = in(N,3)\ns = in(3)\ny = Identity(s)\n-> y 0'],
+    meets: [
+      'a = in(N,3)\ny = Relu(a)\nz = Softmax(a) axis=0\n-> y 0, z 0',
+      'a = in(N,3)\ny = Relu(a)\nz = ReduceMax(a)\n-> y 0, z 0',
+      'a = in(N,3)\ns = in(3)\ny = Identity(s)\n-> y 0',
+    ],
   },
   'local functions': {
-    proved: ['fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(3))', 'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=1'],
+    proved: [
+      'fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(3))',
+      'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=1',
+    ],
     meets: [
       'fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(2,3))',
       'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=0',

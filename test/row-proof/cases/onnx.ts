@@ -3,18 +3,28 @@ import { each, type CaseTable } from './case-table.ts'
 /** Operators of ai.onnx. */
 export const onnxCases: CaseTable = {
   // One value to one value
-  ...each('Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Identity IsNaN IsInf Log Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh', (op) => ({
-    proved: [`${op}(in(N,3))`, `${op}(in(2,N)) -> 1`],
-    meets: [`${op}(in(N,3)) -> 1`],
-  })),
+  ...each(
+    'Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Identity IsNaN IsInf Log Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh',
+    (op) => ({
+      proved: [`${op}(in(N,3))`, `${op}(in(2,N)) -> 1`],
+      meets: [`${op}(in(N,3)) -> 1`],
+    }),
+  ),
   'a length, rounded': {
-    proved: ['Ceil', 'Round'].map((op) => `x = in(N,3)\nhalf = Cast(${op}(Mul(Cast(Shape(x) start=1 end=2) to=float32, 0.6))) to=int64\nReshape(Slice(x, [0], half, [1]), [-1,2])`),
+    proved: ['Ceil', 'Round'].map(
+      (op) =>
+        `x = in(N,3)\nhalf = Cast(${op}(Mul(Cast(Shape(x) start=1 end=2) to=float32, 0.6))) to=int64\nReshape(Slice(x, [0], half, [1]), [-1,2])`,
+    ),
   },
-  ...each('Celu Elu LeakyRelu Selu ThresholdedRelu', (op) => ({ proved: [`${op}(in(N,3)) alpha=0.7`, `${op}(in(2,N,2)) alpha=1.5 -> 1`] })),
+  ...each('Celu Elu LeakyRelu Selu ThresholdedRelu', (op) => ({
+    proved: [`${op}(in(N,3)) alpha=0.7`, `${op}(in(2,N,2)) alpha=1.5 -> 1`],
+  })),
   Gelu: { proved: ['Gelu(in(N,3))', `Gelu(in(2,N)) approximate='tanh' -> 1`] },
   HardSigmoid: { proved: ['HardSigmoid(in(N,3)) alpha=0.3 beta=0.4'] },
   Shrink: { proved: ['Shrink(in(N,3)) bias=0.1 lambd=0.4'] },
-  ...each('Affine ParametricSoftplus ScaledTanh', (op) => ({ same: [`${op}(in(N,3)) alpha=0.5 beta=0.1 @6`] })),
+  ...each('Affine ParametricSoftplus ScaledTanh', (op) => ({
+    same: [`${op}(in(N,3)) alpha=0.5 beta=0.1 @6`],
+  })),
   Swish: { proved: ['Swish(in(N,3)) @24'] },
   Not: { proved: ['Not(in(bool N,3))', 'Not(in(bool 3,N)) -> 1'] },
   BitwiseNot: { proved: ['BitwiseNot(in(int32 N,3))'] },
@@ -23,8 +33,21 @@ export const onnxCases: CaseTable = {
     proved: ['Clip(in(N,3), -1.0, 2.0)', 'Clip(in(N,3), _, 2.0)', 'Clip(in(N,3), in(), _)'],
     meets: ['x = in(N,3)\nClip(x, _, ReduceMean(x) keepdims=0)'],
   },
-  Cast: { proved: ['Cast(in(N,3)) to=float64', 'Cast(in(int32 2,N)) to=float32 -> 1', 'Cast(in(N,3)) to=float16', 'Cast(in(int64 N,2)) to=string', 'Cast(in(N,3)) to=bool'] },
-  CastLike: { proved: ['CastLike(in(N,3), k(float64 1))', 'CastLike(in(int32 N,3), in(N,2))'], meets: ['x = in(N)\nAdd(x, Cast(Mod(CastLike(Mul(Range(0, Gather(Shape(x), 0), 1), 100), int8:0), int8:100)) to=float32)'] },
+  Cast: {
+    proved: [
+      'Cast(in(N,3)) to=float64',
+      'Cast(in(int32 2,N)) to=float32 -> 1',
+      'Cast(in(N,3)) to=float16',
+      'Cast(in(int64 N,2)) to=string',
+      'Cast(in(N,3)) to=bool',
+    ],
+  },
+  CastLike: {
+    proved: ['CastLike(in(N,3), k(float64 1))', 'CastLike(in(int32 N,3), in(N,2))'],
+    meets: [
+      'x = in(N)\nAdd(x, Cast(Mod(CastLike(Mul(Range(0, Gather(Shape(x), 0), 1), 100), int8:0), int8:100)) to=float32)',
+    ],
+  },
   Dropout: {
     proved: ['Dropout(in(N,3))', 'y, m = Dropout(in(N,3), 0.5)\n-> 0,0', 'Dropout(in(N,3), 0.5, bool:0)'],
     meets: ['Dropout(in(N,30 1..2), 0.5, bool:1)'],
@@ -55,7 +78,10 @@ export const onnxCases: CaseTable = {
   })),
   ...each('Pow Max Min Sum Mean PRelu', (op) => ({
     proved: [`${op}(in(N,3), in(N,3))`, `${op}(in(N,3), k(3))`, `${op}(in(N,2,3), in(1,1,3))`],
-    meets: [`${op}(in(N,3), k(2,3))`, ...(op === 'PRelu' ? [] : [`${op}(in(N), in(N,1))`, `${op}(k(3,1), in(N,2))`])],
+    meets: [
+      `${op}(in(N,3), k(2,3))`,
+      ...(op === 'PRelu' ? [] : [`${op}(in(N), in(N,1))`, `${op}(k(3,1), in(N,2))`]),
+    ],
   })),
   ...each('Equal Greater GreaterOrEqual Less LessOrEqual', (op) => ({
     proved: [`${op}(in(int32 N,3), in(int32 N,3))`, `${op}(in(N,3), k(3))`, `${op}(in(2,N), in(N)) -> 1`],
@@ -69,29 +95,101 @@ export const onnxCases: CaseTable = {
     proved: [`${op}(in(int32 N,3), in(int32 N,3))`, `${op}(in(int32 N,3), int32:[1,2,3])`],
     meets: [`${op}(in(int32 N,3), int32:[[1,2,3],[4,5,6]])`],
   })),
-  BitShift: { proved: [`BitShift(in(uint32 N,3), uint32:[1,2,0]) direction='LEFT'`], meets: [`BitShift(in(uint32 N,3), uint32:[[1,2,0],[1,1,1]]) direction='RIGHT'`] },
-  Mod: { proved: ['Mod(in(int32 N,3), int32:[2,3,4])', 'Mod(in(N,3), in(N,3 1..5)) fmod=1'], meets: ['Mod(in(int32 N,3), int32:[[2,3,4],[5,6,7]])'] },
+  BitShift: {
+    proved: [`BitShift(in(uint32 N,3), uint32:[1,2,0]) direction='LEFT'`],
+    meets: [`BitShift(in(uint32 N,3), uint32:[[1,2,0],[1,1,1]]) direction='RIGHT'`],
+  },
+  Mod: {
+    proved: ['Mod(in(int32 N,3), int32:[2,3,4])', 'Mod(in(N,3), in(N,3 1..5)) fmod=1'],
+    meets: ['Mod(in(int32 N,3), int32:[[2,3,4],[5,6,7]])'],
+  },
   Where: {
-    proved: ['Where(in(bool N,3), in(N,3), in(N,3))', 'Where(in(bool N,1), in(N,3), k(3))', 'Where(bool:[1,0,1], in(N,3), 0.5)', 'Where(in(bool 3), 1.5, in(N,1))'],
-    meets: ['Where(in(bool N,3), in(N,3), k(2,3))', 'Where(in(bool N), in(N,1), 0.0)', 'Where(bool:[[1],[0]], in(N,3), 0.5)'],
+    proved: [
+      'Where(in(bool N,3), in(N,3), in(N,3))',
+      'Where(in(bool N,1), in(N,3), k(3))',
+      'Where(bool:[1,0,1], in(N,3), 0.5)',
+      'Where(in(bool 3), 1.5, in(N,1))',
+    ],
+    meets: [
+      'Where(in(bool N,3), in(N,3), k(2,3))',
+      'Where(in(bool N), in(N,1), 0.0)',
+      'Where(bool:[[1],[0]], in(N,3), 0.5)',
+    ],
   },
 
   // Constants, and what depends on no value
-  Constant: { proved: ['Add(in(N,3), Constant() value_float=2.0)', 'Add(in(N,2), Constant() value=float32:[1,2])'], meets: ['Add(in(N,1), Constant() value=float32:[[1],[2]])'] },
+  Constant: {
+    proved: ['Add(in(N,3), Constant() value_float=2.0)', 'Add(in(N,2), Constant() value=float32:[1,2])'],
+    meets: ['Add(in(N,1), Constant() value=float32:[[1],[2]])'],
+  },
   ConstantOfShape: {
-    proved: ['ConstantOfShape(Shape(in(N,3))) value=float32:[2]', 'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1', 'x = in(N,3)\nAdd(x, ConstantOfShape([3]))', 'Add(in(N,3), ConstantOfShape(in(int64 1 3..4)) value=float32:[2])'],
-    meets: ['x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))', 'Add(in(N,2), ConstantOfShape(in(int64 2 2..3)) value=float32:[2])'],
+    proved: [
+      'ConstantOfShape(Shape(in(N,3))) value=float32:[2]',
+      'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1',
+      'x = in(N,3)\nAdd(x, ConstantOfShape([3]))',
+      'Add(in(N,3), ConstantOfShape(in(int64 1 3..4)) value=float32:[2])',
+    ],
+    meets: [
+      'x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))',
+      'Add(in(N,2), ConstantOfShape(in(int64 2 2..3)) value=float32:[2])',
+    ],
   },
-  Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)'], same: ['x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
-  Size: { proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'], meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'] },
+  Shape: {
+    proved: [
+      'x = in(N,3)\nReshape(Relu(x), Shape(x))',
+      'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)',
+    ],
+    same: [
+      'x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)',
+    ],
+    meets: [
+      'x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)',
+      'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)',
+    ],
+  },
+  Size: {
+    proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'],
+    meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'],
+  },
   Range: {
-    proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)', 'x = in(N,3)\nReshape(x, Concat([-1], Shape(Range(0, Gather(Shape(x), 1), 1))) axis=0)'],
-    meets: ['x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)', 'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))', 'x = in(N,3)\nGather(x, Range(1, Gather(Shape(x), 0), 1))', 'x = in(N,3)\nGather(x, Range(0, Sub(Gather(Shape(x), 0), 1), 1))', 'Add(in(N,3), ReduceSum(Cast(Range(0, in(int64 N 1..4), 1)) to=float32) keepdims=0)', 'x = in(1,N,3)\nr = Range(0, Neg(Gather(Shape(x), 1)), 1)\nReshape(x, Concat(Neg(Shape(r)), [-1]) axis=0)'],
+    proved: [
+      'Add(in(N,3), Range(0.0, 3.0, 1.0))',
+      'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)',
+      'x = in(N,3)\nReshape(x, Concat([-1], Shape(Range(0, Gather(Shape(x), 1), 1))) axis=0)',
+    ],
+    meets: [
+      'x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)',
+      'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))',
+      'x = in(N,3)\nGather(x, Range(1, Gather(Shape(x), 0), 1))',
+      'x = in(N,3)\nGather(x, Range(0, Sub(Gather(Shape(x), 0), 1), 1))',
+      'Add(in(N,3), ReduceSum(Cast(Range(0, in(int64 N 1..4), 1)) to=float32) keepdims=0)',
+      'x = in(1,N,3)\nr = Range(0, Neg(Gather(Shape(x), 1)), 1)\nReshape(x, Concat(Neg(Shape(r)), [-1]) axis=0)',
+    ],
   },
-  EyeLike: { proved: ['MatMul(in(N,3), EyeLike(k(3,3)))'], meets: ['EyeLike(in(N,3))', 'EyeLike(in(3,N)) k=1 -> 1', 'x = in(N,3)\nAdd(x, ReduceSum(EyeLike(x)) keepdims=0)'] },
-  ...each('HannWindow HammingWindow BlackmanWindow', (op) => ({ proved: [`Mul(in(N,4), ${op}(4))`], meets: [`x = in(N)\nMul(x, ${op}(Gather(Shape(x), 0)))`, `x = in(N,1)\nAdd(x, Cast(Size(${op}(Gather(Shape(x), 0)))) to=float32)`] })),
-  MelWeightMatrix: { proved: ['MatMul(in(N,5), MelWeightMatrix(4, 8, 16000, 0.0, 8000.0))'], meets: ['x = in(N,1)\nAdd(x, Cast(Size(MelWeightMatrix(Gather(Shape(x), 0), 8, 8000, 0.0, 4000.0))) to=float32)'] },
-  ...each('RandomNormalLike RandomUniformLike', (op) => ({ meets: [`${op}(in(N,9))`, `x = in(N,3)\nAdd(x, ${op}(x) seed=2.0)`] })),
+  EyeLike: {
+    proved: ['MatMul(in(N,3), EyeLike(k(3,3)))'],
+    meets: [
+      'EyeLike(in(N,3))',
+      'EyeLike(in(3,N)) k=1 -> 1',
+      'x = in(N,3)\nAdd(x, ReduceSum(EyeLike(x)) keepdims=0)',
+    ],
+  },
+  ...each('HannWindow HammingWindow BlackmanWindow', (op) => ({
+    proved: [`Mul(in(N,4), ${op}(4))`],
+    meets: [
+      `x = in(N)\nMul(x, ${op}(Gather(Shape(x), 0)))`,
+      `x = in(N,1)\nAdd(x, Cast(Size(${op}(Gather(Shape(x), 0)))) to=float32)`,
+    ],
+  })),
+  MelWeightMatrix: {
+    proved: ['MatMul(in(N,5), MelWeightMatrix(4, 8, 16000, 0.0, 8000.0))'],
+    meets: [
+      'x = in(N,1)\nAdd(x, Cast(Size(MelWeightMatrix(Gather(Shape(x), 0), 8, 8000, 0.0, 4000.0))) to=float32)',
+    ],
+  },
+  ...each('RandomNormalLike RandomUniformLike', (op) => ({
+    meets: [`${op}(in(N,9))`, `x = in(N,3)\nAdd(x, ${op}(x) seed=2.0)`],
+  })),
   ...each('RandomNormal RandomUniform', (op) => ({ meets: [`Add(in(N,3 1..2), ${op}() shape=[3])`] })),
   Bernoulli: { meets: ['Bernoulli(in(N,30 0..1))'] },
   Multinomial: { meets: ['Multinomial(in(N,30 0..1)) sample_size=9'] },
@@ -136,7 +234,13 @@ export const onnxCases: CaseTable = {
       'Gemm(in(N,3), k(3,4), in(N,1))',
       'Gemm(k(2,3), in(N,3), in(N)) transB=1 -> 1',
     ],
-    meets: ['Gemm(in(N,3), k(3,4), k(2,4))', 'Gemm(in(3,N), in(N,4))', 'Gemm(in(N,2), in(N,4)) transA=1', 'x = in(N,3)\nGemm(x, x) transB=1', 'Gemm(in(N,3), k(3,4), k(2,1))'],
+    meets: [
+      'Gemm(in(N,3), k(3,4), k(2,4))',
+      'Gemm(in(3,N), in(N,4))',
+      'Gemm(in(N,2), in(N,4)) transA=1',
+      'x = in(N,3)\nGemm(x, x) transB=1',
+      'Gemm(in(N,3), k(3,4), k(2,1))',
+    ],
   },
   Einsum: {
     proved: [
@@ -151,14 +255,31 @@ export const onnxCases: CaseTable = {
       `Einsum(in(3,N)) equation='ib'`,
       `Reshape(Einsum(in(N,2,3), k(3,4)) equation='bij,jk->bik', [-1,8])`,
     ],
-    meets: [`Einsum(in(N,3), in(N,3)) equation='bi,ci->bc'`, `Einsum(in(N,3)) equation='bi->i'`, `x = in(N,3)\nAdd(x, Einsum(x) equation='bi->i')`, `Einsum(in(N,3), in(N,3)) equation='bi,bi->'`, `Einsum(in(N,3), in(N,3)) equation='bi,bj->ij'`, `x = in(N,1)\ny = Einsum(x, k(3)) equation='bi,i->bi'\nReshape(y, Concat([-1], Shape(x) start=1) axis=0)`],
+    meets: [
+      `Einsum(in(N,3), in(N,3)) equation='bi,ci->bc'`,
+      `Einsum(in(N,3)) equation='bi->i'`,
+      `x = in(N,3)\nAdd(x, Einsum(x) equation='bi->i')`,
+      `Einsum(in(N,3), in(N,3)) equation='bi,bi->'`,
+      `Einsum(in(N,3), in(N,3)) equation='bi,bj->ij'`,
+      `x = in(N,1)\ny = Einsum(x, k(3)) equation='bi,i->bi'\nReshape(y, Concat([-1], Shape(x) start=1) axis=0)`,
+    ],
   },
 
   // Convolutions and pooling
   Conv: {
-    proved: ['Conv(in(N,2,5), k(3,2,2))', 'Conv(in(N,2,4,4), k(3,2,3,3), k(3)) pads=[1,1,1,1] strides=[2,2]', 'Conv(in(N,4,5), k(4,1,3)) group=4 dilations=[2]', `Conv(in(N,1,5), k(2,1,3)) auto_pad='SAME_UPPER'`, `Reshape(Conv(in(N,1,4), k(2,1,3)) auto_pad='SAME_UPPER' strides=[2], [-1,4])`],
+    proved: [
+      'Conv(in(N,2,5), k(3,2,2))',
+      'Conv(in(N,2,4,4), k(3,2,3,3), k(3)) pads=[1,1,1,1] strides=[2,2]',
+      'Conv(in(N,4,5), k(4,1,3)) group=4 dilations=[2]',
+      `Conv(in(N,1,5), k(2,1,3)) auto_pad='SAME_UPPER'`,
+      `Reshape(Conv(in(N,1,4), k(2,1,3)) auto_pad='SAME_UPPER' strides=[2], [-1,4])`,
+    ],
     same: ['Conv(k(1,2,5), in(N,2,3)) -> 1'],
-    meets: ['Conv(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2', 'Conv(in(1,2,N,3), k(2,2,2,3)) pads=[0,0,1,0] -> 2', 'Conv(in(N,2,5), in(N,2,3))'],
+    meets: [
+      'Conv(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2',
+      'Conv(in(1,2,N,3), k(2,2,2,3)) pads=[0,0,1,0] -> 2',
+      'Conv(in(N,2,5), in(N,2,3))',
+    ],
   },
   ConvTranspose: {
     proved: [
@@ -170,26 +291,59 @@ export const onnxCases: CaseTable = {
       `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,4])`,
       'y = ConvTranspose(in(N,2,3), k(2,2,2))\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)',
     ],
-    meets: ['ConvTranspose(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2', `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,6])`],
+    meets: [
+      'ConvTranspose(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2',
+      `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,6])`,
+    ],
   },
-  ConvInteger: { proved: ['ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2))', 'ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2), uint8:3)'], meets: ['ConvInteger(in(uint8 1,2,N), k(uint8 2,2,3)) pads=[1,1] -> 2'] },
+  ConvInteger: {
+    proved: [
+      'ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2))',
+      'ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2), uint8:3)',
+    ],
+    meets: ['ConvInteger(in(uint8 1,2,N), k(uint8 2,2,3)) pads=[1,1] -> 2'],
+  },
   DeformConv: {
     proved: [
       'DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2))',
       'DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2), k(1), in(N,4,2,2))',
       'Reshape(DeformConv(in(N,1,3,3), k(2,1,2,2), in(N,8,2,2)), [-1,8])',
     ],
-    meets: ['DeformConv(in(1,1,N,3), k(1,1,1,2), in(1,4,N,2 0..2)) -> 2', 'DeformConv(in(N,1,3,3), k(1,1,2,2), k(1,8,2,2))'],
+    meets: [
+      'DeformConv(in(1,1,N,3), k(1,1,1,2), in(1,4,N,2 0..2)) -> 2',
+      'DeformConv(in(N,1,3,3), k(1,1,2,2), k(1,8,2,2))',
+    ],
   },
   ...each('AveragePool MaxPool LpPool', (op) => ({
-    proved: [`${op}(in(N,2,4)) kernel_shape=[2]`, `${op}(in(N,2,4,4)) kernel_shape=[2,2] strides=[2,2] pads=[0,0,1,1]`, `${op}(in(N,1,4,4)) kernel_shape=[2,2] auto_pad='SAME_LOWER'`, `${op}(in(2,N,4)) kernel_shape=[2] -> 1`, `Reshape(${op}(in(N,1,5)) kernel_shape=[2] strides=[2], [-1,2])`, `Reshape(${op}(in(N,1,6)) kernel_shape=[2] strides=[2] ceil_mode=1, [-1,3])`, `Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,2])`],
-    meets: [`Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,3])`, `${op}(in(1,2,N)) kernel_shape=[3] pads=[1,1] -> 2`, `${op}(in(1,1,N,3)) kernel_shape=[2,1] pads=[1,0,0,0] -> 2`],
+    proved: [
+      `${op}(in(N,2,4)) kernel_shape=[2]`,
+      `${op}(in(N,2,4,4)) kernel_shape=[2,2] strides=[2,2] pads=[0,0,1,1]`,
+      `${op}(in(N,1,4,4)) kernel_shape=[2,2] auto_pad='SAME_LOWER'`,
+      `${op}(in(2,N,4)) kernel_shape=[2] -> 1`,
+      `Reshape(${op}(in(N,1,5)) kernel_shape=[2] strides=[2], [-1,2])`,
+      `Reshape(${op}(in(N,1,6)) kernel_shape=[2] strides=[2] ceil_mode=1, [-1,3])`,
+      `Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,2])`,
+    ],
+    meets: [
+      `Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,3])`,
+      `${op}(in(1,2,N)) kernel_shape=[3] pads=[1,1] -> 2`,
+      `${op}(in(1,1,N,3)) kernel_shape=[2,1] pads=[1,0,0,0] -> 2`,
+    ],
   })),
   'MaxPool, Indices': {
-    meets: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> _,0', 'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nAdd(v, Cast(i) to=float32)', 'v, i = MaxPool(Reshape(in(N,2,4), [-1,1,4])) kernel_shape=[4]\nj = Slice(Reshape(i, [-1,2]), [0], [1], [1])\nGather(Reshape(in(N,4), [-1]), j)'],
-    proved: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2]\nGather(Reshape(in(N,4), [-1]), i)', 'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> 0,_'],
+    meets: [
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> _,0',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nAdd(v, Cast(i) to=float32)',
+      'v, i = MaxPool(Reshape(in(N,2,4), [-1,1,4])) kernel_shape=[4]\nj = Slice(Reshape(i, [-1,2]), [0], [1], [1])\nGather(Reshape(in(N,4), [-1]), j)',
+    ],
+    proved: [
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2]\nGather(Reshape(in(N,4), [-1]), i)',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> 0,_',
+    ],
   },
-  'MaxPool, dilated': { meets: [`Reshape(MaxPool(in(N,1,3)) kernel_shape=[2] dilations=[2] auto_pad='SAME_UPPER', [-1,3])`] },
+  'MaxPool, dilated': {
+    meets: [`Reshape(MaxPool(in(N,1,3)) kernel_shape=[2] dilations=[2] auto_pad='SAME_UPPER', [-1,3])`],
+  },
   MaxUnpool: {
     proved: [
       'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i) kernel_shape=[2] strides=[2]',
@@ -213,8 +367,13 @@ export const onnxCases: CaseTable = {
     meets: [`x = in(1,2,N)\nSub(x, ${op}(x)) -> 2`],
   })),
   MaxRoiPool: {
-    same: ['MaxRoiPool(k(1,2,6,6), Concat(Mul(in(N,1 0..1), 0.0), in(N,2 0..2), in(N,2 3..5)) axis=1) pooled_shape=[2,2]'],
-    meets: ['MaxRoiPool(in(N,1,6,6), k(2,5 0..1)) pooled_shape=[1,1]', 'MaxRoiPool(in(N,1,6,6), Concat(Mul(in(N,1 0..1), 0.0), in(N,2 0..2), in(N,2 3..5)) axis=1) pooled_shape=[1,1]'],
+    same: [
+      'MaxRoiPool(k(1,2,6,6), Concat(Mul(in(N,1 0..1), 0.0), in(N,2 0..2), in(N,2 3..5)) axis=1) pooled_shape=[2,2]',
+    ],
+    meets: [
+      'MaxRoiPool(in(N,1,6,6), k(2,5 0..1)) pooled_shape=[1,1]',
+      'MaxRoiPool(in(N,1,6,6), Concat(Mul(in(N,1 0..1), 0.0), in(N,2 0..2), in(N,2 3..5)) axis=1) pooled_shape=[1,1]',
+    ],
   },
   RoiAlign: {
     proved: [
@@ -233,11 +392,24 @@ export const onnxCases: CaseTable = {
     ],
   },
   GridSample: {
-    proved: ['GridSample(in(N,1,4,4), in(N,2,2,2 -1..1))', `GridSample(in(N,1,4,4), in(N,2,2,2 -1..1)) mode='cubic' padding_mode='border'`],
-    meets: ['GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 0', 'GridSample(in(1,1,N,3), k(1,2,2,2)) -> 0', 'GridSample(in(N,1,4,4), k(1,2,2,2))'],
+    proved: [
+      'GridSample(in(N,1,4,4), in(N,2,2,2 -1..1))',
+      `GridSample(in(N,1,4,4), in(N,2,2,2 -1..1)) mode='cubic' padding_mode='border'`,
+    ],
+    meets: [
+      'GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 0',
+      'GridSample(in(1,1,N,3), k(1,2,2,2)) -> 0',
+      'GridSample(in(N,1,4,4), k(1,2,2,2))',
+    ],
     same: ['GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 2'],
   },
-  AffineGrid: { proved: ['t = in(N,2,3)\nAffineGrid(t, Concat(Shape(t) start=0 end=1, [1,2,3]) axis=0)'], meets: ['AffineGrid(in(N,2,3), [2,1,2,3])', 't = in(N,2,3)\nn = Shape(t) start=0 end=1\nAffineGrid(t, Concat(n, [1], n, [2]) axis=0)'] },
+  AffineGrid: {
+    proved: ['t = in(N,2,3)\nAffineGrid(t, Concat(Shape(t) start=0 end=1, [1,2,3]) axis=0)'],
+    meets: [
+      'AffineGrid(in(N,2,3), [2,1,2,3])',
+      't = in(N,2,3)\nn = Shape(t) start=0 end=1\nAffineGrid(t, Concat(n, [1], n, [2]) axis=0)',
+    ],
+  },
   Resize: {
     proved: [
       `Resize(in(N,1,2,2), _, [1.0,1.0,2.0,2.0]) mode='nearest'`,
@@ -257,72 +429,215 @@ export const onnxCases: CaseTable = {
       `x = in(1,1,N,2)\ny = Resize(x, _, [1.0,1.0,2.0,1.0]) mode='linear'\nResize(y, _, [1.0,1.0,0.5,1.0]) mode='linear' -> 2`,
     ],
   },
-  Upsample: { proved: [`Upsample(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @9`], meets: [`Upsample(in(N,1,2,2), [2.0,1.0,1.0,1.0]) mode='nearest' @9`] },
-  DepthToSpace: { proved: ['DepthToSpace(in(N,4,2,2)) blocksize=2', `DepthToSpace(in(N,4,1,2)) blocksize=2 mode='CRD'`], meets: ['DepthToSpace(in(2,4,N,2)) blocksize=2 -> 2'] },
-  SpaceToDepth: { proved: ['SpaceToDepth(in(N,1,4,2)) blocksize=2'], meets: ['SpaceToDepth(in(1,N,4,2)) blocksize=2 -> 1'] },
-  Col2Im: { proved: ['Col2Im(in(N,4,4), [3,3], [2,2])', 'y = Col2Im(in(N,4,4), [3,3], [2,2])\nReshape(y, Concat(Shape(y) start=0 end=1, [9]) axis=0)'], meets: ['Col2Im(in(1,4,N), [3,2], [2,2]) -> 2'] },
+  Upsample: {
+    proved: [`Upsample(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @9`],
+    meets: [`Upsample(in(N,1,2,2), [2.0,1.0,1.0,1.0]) mode='nearest' @9`],
+  },
+  DepthToSpace: {
+    proved: ['DepthToSpace(in(N,4,2,2)) blocksize=2', `DepthToSpace(in(N,4,1,2)) blocksize=2 mode='CRD'`],
+    meets: ['DepthToSpace(in(2,4,N,2)) blocksize=2 -> 2'],
+  },
+  SpaceToDepth: {
+    proved: ['SpaceToDepth(in(N,1,4,2)) blocksize=2'],
+    meets: ['SpaceToDepth(in(1,N,4,2)) blocksize=2 -> 1'],
+  },
+  Col2Im: {
+    proved: [
+      'Col2Im(in(N,4,4), [3,3], [2,2])',
+      'y = Col2Im(in(N,4,4), [3,3], [2,2])\nReshape(y, Concat(Shape(y) start=0 end=1, [9]) axis=0)',
+    ],
+    meets: ['Col2Im(in(1,4,N), [3,2], [2,2]) -> 2'],
+  },
 
   // Normalisations
   BatchNormalization: {
-    proved: ['BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2))', 'BatchNormalization(in(N,3,2,2), k(3), k(3), k(3), k(3 1..2)) epsilon=0.001', 'BatchNormalization(in(2,3,N), k(3), k(3), k(3), k(3 1..2)) -> 2'],
-    meets: ['y, m, v = BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2)) training_mode=1\n-> 0,_,_', 'BatchNormalization(in(2,N), k(2), k(2), k(2), k(2 1..2)) -> 1'],
+    proved: [
+      'BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2))',
+      'BatchNormalization(in(N,3,2,2), k(3), k(3), k(3), k(3 1..2)) epsilon=0.001',
+      'BatchNormalization(in(2,3,N), k(3), k(3), k(3), k(3 1..2)) -> 2',
+    ],
+    meets: [
+      'y, m, v = BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2)) training_mode=1\n-> 0,_,_',
+      'BatchNormalization(in(2,N), k(2), k(2), k(2), k(2 1..2)) -> 1',
+    ],
   },
-  InstanceNormalization: { proved: ['InstanceNormalization(in(N,2,4), k(2), k(2))'], meets: ['InstanceNormalization(in(1,2,N), k(2), k(2)) -> 2'] },
-  GroupNormalization: { proved: ['GroupNormalization(in(N,4,3), k(4), k(4)) num_groups=2'], meets: ['GroupNormalization(in(1,4,N), k(4), k(4)) num_groups=2 -> 2'] },
+  InstanceNormalization: {
+    proved: ['InstanceNormalization(in(N,2,4), k(2), k(2))'],
+    meets: ['InstanceNormalization(in(1,2,N), k(2), k(2)) -> 2'],
+  },
+  GroupNormalization: {
+    proved: ['GroupNormalization(in(N,4,3), k(4), k(4)) num_groups=2'],
+    meets: ['GroupNormalization(in(1,4,N), k(4), k(4)) num_groups=2 -> 2'],
+  },
   LayerNormalization: {
-    proved: ['LayerNormalization(in(N,3), k(3))', 'LayerNormalization(in(N,2,3), k(2,3), k(2,3)) axis=1', 'y, m, s = LayerNormalization(in(N,4), k(4))\n-> 0,0,0', 'LayerNormalization(in(2,N,3), k(3)) axis=-1 -> 1'],
-    meets: ['LayerNormalization(in(N,3), 1.5) axis=0', 'LayerNormalization(in(2,N,3), k(3)) axis=1 -> 1', 'LayerNormalization(in(3,N), 1.5) axis=-1 -> 1', 'LayerNormalization(in(N,2,3), k(2,2,3)) axis=-1'],
+    proved: [
+      'LayerNormalization(in(N,3), k(3))',
+      'LayerNormalization(in(N,2,3), k(2,3), k(2,3)) axis=1',
+      'y, m, s = LayerNormalization(in(N,4), k(4))\n-> 0,0,0',
+      'LayerNormalization(in(2,N,3), k(3)) axis=-1 -> 1',
+    ],
+    meets: [
+      'LayerNormalization(in(N,3), 1.5) axis=0',
+      'LayerNormalization(in(2,N,3), k(3)) axis=1 -> 1',
+      'LayerNormalization(in(3,N), 1.5) axis=-1 -> 1',
+      'LayerNormalization(in(N,2,3), k(2,2,3)) axis=-1',
+    ],
   },
-  RMSNormalization: { proved: ['RMSNormalization(in(N,3), k(3)) axis=-1 @23', 'RMSNormalization(in(N,2,3), k(2,3)) axis=1 @23'], meets: ['RMSNormalization(in(N,3), k(3)) axis=0 @23', 'RMSNormalization(in(2,N,3), k(3)) axis=1 @23 -> 1'] },
-  LRN: { proved: ['LRN(in(N,4,3,1)) size=3', 'LRN(in(N,4,2,2)) size=1 alpha=0.1', 'LRN(in(1,3,N,1)) size=3 alpha=2.0 -> 2'], meets: ['LRN(in(2,N,3,1)) size=3 alpha=2.0 -> 1'] },
-  LpNormalization: { proved: ['LpNormalization(in(N,3)) axis=1', 'LpNormalization(in(2,N,3)) axis=-1 p=1 -> 1'], meets: ['LpNormalization(in(N,3)) axis=0', 'LpNormalization(in(2,N)) -> 1'] },
-  MeanVarianceNormalization: { proved: ['MeanVarianceNormalization(in(N,2,2,2)) axes=[2,3]', 'MeanVarianceNormalization(in(N,2,2,2)) axes=[1,2,3]'], meets: ['MeanVarianceNormalization(in(N,2,2,2))', 'MeanVarianceNormalization(in(N,2,2,2)) @9', 'MeanVarianceNormalization(in(1,N,2,2)) across_channels=1 @8 -> 1', 'MeanVarianceNormalization(in(2,3,N)) axes=[0,2] -> 2'] },
+  RMSNormalization: {
+    proved: ['RMSNormalization(in(N,3), k(3)) axis=-1 @23', 'RMSNormalization(in(N,2,3), k(2,3)) axis=1 @23'],
+    meets: [
+      'RMSNormalization(in(N,3), k(3)) axis=0 @23',
+      'RMSNormalization(in(2,N,3), k(3)) axis=1 @23 -> 1',
+    ],
+  },
+  LRN: {
+    proved: [
+      'LRN(in(N,4,3,1)) size=3',
+      'LRN(in(N,4,2,2)) size=1 alpha=0.1',
+      'LRN(in(1,3,N,1)) size=3 alpha=2.0 -> 2',
+    ],
+    meets: ['LRN(in(2,N,3,1)) size=3 alpha=2.0 -> 1'],
+  },
+  LpNormalization: {
+    proved: ['LpNormalization(in(N,3)) axis=1', 'LpNormalization(in(2,N,3)) axis=-1 p=1 -> 1'],
+    meets: ['LpNormalization(in(N,3)) axis=0', 'LpNormalization(in(2,N)) -> 1'],
+  },
+  MeanVarianceNormalization: {
+    proved: [
+      'MeanVarianceNormalization(in(N,2,2,2)) axes=[2,3]',
+      'MeanVarianceNormalization(in(N,2,2,2)) axes=[1,2,3]',
+    ],
+    meets: [
+      'MeanVarianceNormalization(in(N,2,2,2))',
+      'MeanVarianceNormalization(in(N,2,2,2)) @9',
+      'MeanVarianceNormalization(in(1,N,2,2)) across_channels=1 @8 -> 1',
+      'MeanVarianceNormalization(in(2,3,N)) axes=[0,2] -> 2',
+    ],
+  },
   ...each('Softmax LogSoftmax Hardmax', (op) => ({
-    proved: [`${op}(in(N,3)) axis=1`, `${op}(in(N,3))`, `${op}(in(N,2,3)) axis=-2`, `${op}(in(2,N,3)) axis=2 -> 1`, `${op}(in(2,N,3)) axis=0 -> 1`, `${op}(in(N,2,3)) axis=1 @11`, `${op}(in(2,N,3)) axis=2 @11 -> 1`],
-    meets: [`${op}(in(N,3)) axis=0`, `${op}(in(3,N)) -> 1`, `${op}(in(2,N,3)) axis=1 -> 1`, `${op}(in(2,N,3)) axis=1 @11 -> 1`, `${op}(in(N,3)) axis=0 @11`, `${op}(in(N,2)) axis=-2`],
+    proved: [
+      `${op}(in(N,3)) axis=1`,
+      `${op}(in(N,3))`,
+      `${op}(in(N,2,3)) axis=-2`,
+      `${op}(in(2,N,3)) axis=2 -> 1`,
+      `${op}(in(2,N,3)) axis=0 -> 1`,
+      `${op}(in(N,2,3)) axis=1 @11`,
+      `${op}(in(2,N,3)) axis=2 @11 -> 1`,
+    ],
+    meets: [
+      `${op}(in(N,3)) axis=0`,
+      `${op}(in(3,N)) -> 1`,
+      `${op}(in(2,N,3)) axis=1 -> 1`,
+      `${op}(in(2,N,3)) axis=1 @11 -> 1`,
+      `${op}(in(N,3)) axis=0 @11`,
+      `${op}(in(N,2)) axis=-2`,
+    ],
   })),
 
   // Reductions
-  ...each('ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare', (op) => {
-    const values = op.includes('Log') ? ' 0.5..3' : ''
-    return {
-      proved: [
-        `${op}(in(N,3${values}), [1]) keepdims=0`,
-        `${op}(in(N,2,3${values}), [1,2])`,
-        `${op}(in(2,N,3${values}), [0]) keepdims=0 -> 0`,
-        `${op}(in(2,N,3${values}), [-1]) -> 1`, ...(op === 'ReduceSum' ? [] : [`${op}(in(N,3${values})) axes=[1] @13`]),
-        `${op}(in(N,3${values}), _) noop_with_empty_axes=1`,
-      ],
-      meets: [`${op}(in(N,3${values}))`, `x = in(N,3${values})\nSub(x, ${op}(x, [0]))`, `x = in(N,3${values})\nDiv(x, ${op}(x) keepdims=0)`, `x = in(2,N,3${values})\nSub(x, ${op}(x, [1])) -> 1`, `x = in(2,N${values})\nSub(x, ${op}(x, [-1])) -> 1`],
-    }
-  }),
+  ...each(
+    'ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare',
+    (op) => {
+      const values = op.includes('Log') ? ' 0.5..3' : ''
+      return {
+        proved: [
+          `${op}(in(N,3${values}), [1]) keepdims=0`,
+          `${op}(in(N,2,3${values}), [1,2])`,
+          `${op}(in(2,N,3${values}), [0]) keepdims=0 -> 0`,
+          `${op}(in(2,N,3${values}), [-1]) -> 1`,
+          ...(op === 'ReduceSum' ? [] : [`${op}(in(N,3${values})) axes=[1] @13`]),
+          `${op}(in(N,3${values}), _) noop_with_empty_axes=1`,
+        ],
+        meets: [
+          `${op}(in(N,3${values}))`,
+          `x = in(N,3${values})\nSub(x, ${op}(x, [0]))`,
+          `x = in(N,3${values})\nDiv(x, ${op}(x) keepdims=0)`,
+          `x = in(2,N,3${values})\nSub(x, ${op}(x, [1])) -> 1`,
+          `x = in(2,N${values})\nSub(x, ${op}(x, [-1])) -> 1`,
+        ],
+      }
+    },
+  ),
   ...each('ArgMax ArgMin', (op) => ({
-    proved: [`${op}(in(N,4)) axis=1`, `${op}(in(N,2,4)) axis=-1 keepdims=0`, `${op}(in(2,N,4)) axis=0 keepdims=0 -> 0`],
-    meets: [`${op}(in(N,4)) axis=0`, `x = in(N,4)\nAdd(x, Cast(${op}(x) axis=0) to=float32)`, `x = in(2,N)\nAdd(x, Cast(${op}(x) axis=-1) to=float32) -> 1`],
+    proved: [
+      `${op}(in(N,4)) axis=1`,
+      `${op}(in(N,2,4)) axis=-1 keepdims=0`,
+      `${op}(in(2,N,4)) axis=0 keepdims=0 -> 0`,
+    ],
+    meets: [
+      `${op}(in(N,4)) axis=0`,
+      `x = in(N,4)\nAdd(x, Cast(${op}(x) axis=0) to=float32)`,
+      `x = in(2,N)\nAdd(x, Cast(${op}(x) axis=-1) to=float32) -> 1`,
+    ],
   })),
-  CumSum: { proved: ['CumSum(in(N,4), 1)', 'CumSum(in(2,N,3), -1) exclusive=1 reverse=1 -> 1'], meets: ['CumSum(in(N,4), 0)', 'CumSum(in(2,N), -1) -> 1', 'CumSum(in(N,4), in(int64 <1))'] },
+  CumSum: {
+    proved: ['CumSum(in(N,4), 1)', 'CumSum(in(2,N,3), -1) exclusive=1 reverse=1 -> 1'],
+    meets: ['CumSum(in(N,4), 0)', 'CumSum(in(2,N), -1) -> 1', 'CumSum(in(N,4), in(int64 <1))'],
+  },
   CumProd: { proved: ['CumProd(in(N,4), 1) @26'], meets: ['CumProd(in(N,4), 0) @26'] },
   TopK: {
-    proved: ['v, i = TopK(in(N,5), [2])\n-> 0,0', 'v, i = TopK(in(2,N,5), [3]) axis=2 largest=0\n-> 1,1', 'v, i = TopK(in(4,N), [2]) axis=0\n-> 1,1', 'v, i = TopK(in(N,5,2), [2]) axis=1 sorted=1\n-> 0,0'],
-    meets: ['v, i = TopK(in(N,5), [1]) axis=0', 'x = in(N,5)\nv, i = TopK(x, [1]) axis=0\nSub(x, v)', 'x = in(N)\nv, i = TopK(x, Shape(x)) axis=0\n-> 0,_', 'x = in(2,N)\nv, i = TopK(x, Shape(x) start=1) axis=1\n-> _,1'],
+    proved: [
+      'v, i = TopK(in(N,5), [2])\n-> 0,0',
+      'v, i = TopK(in(2,N,5), [3]) axis=2 largest=0\n-> 1,1',
+      'v, i = TopK(in(4,N), [2]) axis=0\n-> 1,1',
+      'v, i = TopK(in(N,5,2), [2]) axis=1 sorted=1\n-> 0,0',
+    ],
+    meets: [
+      'v, i = TopK(in(N,5), [1]) axis=0',
+      'x = in(N,5)\nv, i = TopK(x, [1]) axis=0\nSub(x, v)',
+      'x = in(N)\nv, i = TopK(x, Shape(x)) axis=0\n-> 0,_',
+      'x = in(2,N)\nv, i = TopK(x, Shape(x) start=1) axis=1\n-> _,1',
+    ],
   },
-  Unique: { proved: ['Add(in(2,N,1), Cast(Unique(k(int64 3,2 <4))) to=float32) -> 1', 'u = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,4), Concat([-1,2], Shape(u) start=1) axis=0)', 'u, a, b, c = Unique(k(int64 3,2 <4))\nReshape(in(N,6), Concat([-1], Shape(b)) axis=0)', 'u, a, b, c = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,3), Concat([-1], Shape(b)) axis=0)'], meets: ['Unique(in(int64 N,3 <4))', 'u, a, b, c = Unique(in(int64 N <4)) sorted=1\n-> _,_,0,_'] },
-  NonZero: { meets: ['NonZero(in(bool N,3))', 'NonZero(in(bool N)) -> 1', 'Transpose(NonZero(in(bool N)))', 'x = in(N,3)\nones = ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1]\nGather(Tile(x, [2,1]), Squeeze(NonZero(Tile(ones, [2])), [0]))', 'z = NonZero(in(bool))\nReshape(Expand(in(N,1), Concat([1], Add(Shape(z) start=0 end=1, [1])) axis=0), [-1,1])'] },
+  Unique: {
+    proved: [
+      'Add(in(2,N,1), Cast(Unique(k(int64 3,2 <4))) to=float32) -> 1',
+      'u = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,4), Concat([-1,2], Shape(u) start=1) axis=0)',
+      'u, a, b, c = Unique(k(int64 3,2 <4))\nReshape(in(N,6), Concat([-1], Shape(b)) axis=0)',
+      'u, a, b, c = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,3), Concat([-1], Shape(b)) axis=0)',
+    ],
+    meets: ['Unique(in(int64 N,3 <4))', 'u, a, b, c = Unique(in(int64 N <4)) sorted=1\n-> _,_,0,_'],
+  },
+  NonZero: {
+    meets: [
+      'NonZero(in(bool N,3))',
+      'NonZero(in(bool N)) -> 1',
+      'Transpose(NonZero(in(bool N)))',
+      'x = in(N,3)\nones = ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1]\nGather(Tile(x, [2,1]), Squeeze(NonZero(Tile(ones, [2])), [0]))',
+      'z = NonZero(in(bool))\nReshape(Expand(in(N,1), Concat([1], Add(Shape(z) start=0 end=1, [1])) axis=0), [-1,1])',
+    ],
+  },
   Compress: {
-    proved: ['Compress(in(N,3), bool:[1,0,1]) axis=1', 'Compress(in(2,N,4), bool:[0,1]) axis=2 -> 1', 'y = Compress(in(N,3,4), bool:[1,0,1]) axis=1\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)'],
-    meets: ['Compress(in(N,3), bool:[1,0]) axis=0', 'Compress(in(N,3), in(bool N)) axis=0', 'Compress(in(N,3), bool:[1,0,1])', 'Compress(in(2,N), bool:[1]) -> 1'],
+    proved: [
+      'Compress(in(N,3), bool:[1,0,1]) axis=1',
+      'Compress(in(2,N,4), bool:[0,1]) axis=2 -> 1',
+      'y = Compress(in(N,3,4), bool:[1,0,1]) axis=1\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)',
+    ],
+    meets: [
+      'Compress(in(N,3), bool:[1,0]) axis=0',
+      'Compress(in(N,3), in(bool N)) axis=0',
+      'Compress(in(N,3), bool:[1,0,1])',
+      'Compress(in(2,N), bool:[1]) -> 1',
+    ],
   },
-  NonMaxSuppression: { proved: ['Add(in(N,3), ReduceSum(Cast(NonMaxSuppression(k(1,4,4 0..1), k(1,1,4 0..1), [1])) to=float32) keepdims=0)'], meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'] },
+  NonMaxSuppression: {
+    proved: [
+      'Add(in(N,3), ReduceSum(Cast(NonMaxSuppression(k(1,4,4 0..1), k(1,1,4 0..1), [1])) to=float32) keepdims=0)',
+    ],
+    meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'],
+  },
 
   // Other forms of the same values
-  Transpose: { proved: [
-    'Transpose(in(N,3)) perm=[0,1]',
-    'Transpose(in(N,3)) -> 1',
-    'Transpose(in(N,2,3)) perm=[0,2,1]',
-    'Transpose(in(2,N,3)) perm=[1,0,2]',
-    'Transpose(in(N,2,3)) perm=[2,0,1] -> 1',
-  ], meets: ['Transpose(in(N,3))',
-    'Transpose(in(N,2,3)) perm=[1,0,2] -> 0'] },
+  Transpose: {
+    proved: [
+      'Transpose(in(N,3)) perm=[0,1]',
+      'Transpose(in(N,3)) -> 1',
+      'Transpose(in(N,2,3)) perm=[0,2,1]',
+      'Transpose(in(2,N,3)) perm=[1,0,2]',
+      'Transpose(in(N,2,3)) perm=[2,0,1] -> 1',
+    ],
+    meets: ['Transpose(in(N,3))', 'Transpose(in(N,2,3)) perm=[1,0,2] -> 0'],
+  },
   Reshape: {
     proved: [
       'Reshape(in(N,2,3), [-1,6])',
@@ -348,37 +663,104 @@ export const onnxCases: CaseTable = {
       'Reshape(in(3,N), [-1,3])',
       'x = in(N,2)\nn = Shape(x) start=0 end=1\nReshape(x, Concat(n, n) axis=0)',
       'x = in(N,2)\ny = Reshape(in(2,2,N), Concat(Shape(x) start=0 end=1, [6]) axis=0)\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
-      ...['', 'allowzero=1'].map((zeros) => `x = in(N,1)
+      ...['', 'allowzero=1'].map(
+        (zeros) => `x = in(N,1)
         open = Sub(Shape(x) start=1, [2])
         a = Reshape(k(4,6), Concat(open, [6]) axis=0) ${zeros}
         b = Reshape(k(4,6), Concat(open, [3]) axis=0) ${zeros}
         y = Mul(Unsqueeze(MatMul(x, k(1,1)), [2]), a)
-        Reshape(y, Concat([-1], Shape(b) start=0 end=1, [6]) axis=0)`),
+        Reshape(y, Concat([-1], Shape(b) start=0 end=1, [6]) axis=0)`,
+      ),
     ],
   },
-  Flatten: { proved: [
-    'Flatten(in(N,2,3))',
-    'Flatten(in(N,2,3)) axis=1',
-    'Flatten(in(N)) axis=1',
-    'Flatten(in(1,N,3)) axis=2',
-  ], meets: ['Flatten(in(N,3)) axis=0',
-    'Flatten(in(N,2,3)) axis=2',
-    'Flatten(in(2,N,3)) -> 1',
-    'Flatten(in(2,N,3)) axis=2',
-    'Flatten(in(N,3)) axis=0 -> 1'] },
+  Flatten: {
+    proved: [
+      'Flatten(in(N,2,3))',
+      'Flatten(in(N,2,3)) axis=1',
+      'Flatten(in(N)) axis=1',
+      'Flatten(in(1,N,3)) axis=2',
+    ],
+    meets: [
+      'Flatten(in(N,3)) axis=0',
+      'Flatten(in(N,2,3)) axis=2',
+      'Flatten(in(2,N,3)) -> 1',
+      'Flatten(in(2,N,3)) axis=2',
+      'Flatten(in(N,3)) axis=0 -> 1',
+    ],
+  },
   'Squeeze of no named axes': { meets: ['Squeeze(in(N,3), k(int64 0))'] },
-  Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))', 'x = in(N,3)\nAdd(x, Squeeze(x, [0]))'] },
-  Unsqueeze: { proved: ['Unsqueeze(in(N,3), [1])', 'Unsqueeze(in(N), [0,2]) -> 1', 'Unsqueeze(in(N,3), [-1])', 'Unsqueeze(in(N,3), [0]) -> 1'], meets: ['Unsqueeze(in(N,3), [0])'] },
-  Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])', 'x = in(N,3)\nAdd(x, Expand(k(2,3), Shape(x)))'] },
-  Tile: { proved: ['Tile(in(N,2), [1,3])', 'Tile(in(2,N), [2,1]) -> 1', 'Tile(in(1,N,2), [3,1,1]) -> 1', 'x = in(N,3)\nAdd(x, Tile(k(1,3), Concat(Shape(x) start=0 end=1, [1]) axis=0))'], meets: ['Tile(in(N,2), [2,1])', 'Tile(in(N,2), in(int64 2 2..3))', 'x = in(N,1)\nTile(x, Concat([1], Shape(x) start=0 end=1) axis=0) -> 1', 'x = in(N,3)\nTile(k(1,3), Concat(Mul(Shape(x) start=0 end=1, [2]), [1]) axis=0)'] },
+  Squeeze: {
+    proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'],
+    meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))', 'x = in(N,3)\nAdd(x, Squeeze(x, [0]))'],
+  },
+  Unsqueeze: {
+    proved: [
+      'Unsqueeze(in(N,3), [1])',
+      'Unsqueeze(in(N), [0,2]) -> 1',
+      'Unsqueeze(in(N,3), [-1])',
+      'Unsqueeze(in(N,3), [0]) -> 1',
+    ],
+    meets: ['Unsqueeze(in(N,3), [0])'],
+  },
+  Expand: {
+    proved: [
+      'Expand(in(N,1), [1,4])',
+      'Expand(in(N,1), [2,1,4]) -> 1',
+      'Expand(in(N,3), [3])',
+      'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))',
+    ],
+    meets: [
+      'Expand(in(N,1), [3,1])',
+      'Expand(in(N,1), [2,1,4])',
+      'x = in(N,3)\nAdd(x, Expand(k(2,3), Shape(x)))',
+    ],
+  },
+  Tile: {
+    proved: [
+      'Tile(in(N,2), [1,3])',
+      'Tile(in(2,N), [2,1]) -> 1',
+      'Tile(in(1,N,2), [3,1,1]) -> 1',
+      'x = in(N,3)\nAdd(x, Tile(k(1,3), Concat(Shape(x) start=0 end=1, [1]) axis=0))',
+    ],
+    meets: [
+      'Tile(in(N,2), [2,1])',
+      'Tile(in(N,2), in(int64 2 2..3))',
+      'x = in(N,1)\nTile(x, Concat([1], Shape(x) start=0 end=1) axis=0) -> 1',
+      'x = in(N,3)\nTile(k(1,3), Concat(Mul(Shape(x) start=0 end=1, [2]), [1]) axis=0)',
+    ],
+  },
   Concat: {
-    proved: ['Concat(in(N,2), in(N,3)) axis=1', 'Concat(in(2,N), in(1,N)) axis=0 -> 1', 'Concat(in(N,2), in(N,2), in(N,1)) axis=-1'],
-    meets: ['Concat(in(N,2), in(N,2)) axis=0', 'Concat(in(N,2), k(1,2)) axis=0', 'Concat(in(N,2), k(2,2)) axis=1', 'Concat(k(1,2), in(N,2)) axis=0', 'Concat(in(2,N), k(2,1)) axis=1 -> 1'],
+    proved: [
+      'Concat(in(N,2), in(N,3)) axis=1',
+      'Concat(in(2,N), in(1,N)) axis=0 -> 1',
+      'Concat(in(N,2), in(N,2), in(N,1)) axis=-1',
+    ],
+    meets: [
+      'Concat(in(N,2), in(N,2)) axis=0',
+      'Concat(in(N,2), k(1,2)) axis=0',
+      'Concat(in(N,2), k(2,2)) axis=1',
+      'Concat(k(1,2), in(N,2)) axis=0',
+      'Concat(in(2,N), k(2,1)) axis=1 -> 1',
+    ],
   },
   Split: {
-    proved: ['a, b = Split(in(N,4)) num_outputs=2 axis=1\n-> 0,0', 'a, b = Split(in(N,5), [2,3]) axis=1\n-> 0,0', 'a, b = Split(in(2,N)) num_outputs=2 axis=0\n-> 1,1', 'a, b = Split(in(N,4)) axis=1 @13\n-> 0,0', 'Split(in(N,4)) num_outputs=1 axis=0', 'x = in(N,2,3)\na, b = Split(Shape(x), [1,2]) axis=0\nReshape(x, Concat(a, [6]) axis=0)'],
-    meets: ['Split(in(N,4), [2]) axis=0', 's = Shape(Split(in(N,4), [2]) axis=0)\nAdd(in(N,2), Cast(Gather(s, 1)) to=float32)', 'a, b = Split(in(N,3)) num_outputs=2 axis=0\n-> 0,_', 'x = in(N,4)\ny = Concat(x, x, x) axis=0\na, b, c = Split(y) num_outputs=3 axis=0\nSub(ReduceMax(b, [0]), a)'],
-    same: ['x = in(N,4)\ny = Concat(x, Neg(x)) axis=0\na, b = Split(y) num_outputs=2 axis=0\nAdd(Relu(a), b)'],
+    proved: [
+      'a, b = Split(in(N,4)) num_outputs=2 axis=1\n-> 0,0',
+      'a, b = Split(in(N,5), [2,3]) axis=1\n-> 0,0',
+      'a, b = Split(in(2,N)) num_outputs=2 axis=0\n-> 1,1',
+      'a, b = Split(in(N,4)) axis=1 @13\n-> 0,0',
+      'Split(in(N,4)) num_outputs=1 axis=0',
+      'x = in(N,2,3)\na, b = Split(Shape(x), [1,2]) axis=0\nReshape(x, Concat(a, [6]) axis=0)',
+    ],
+    meets: [
+      'Split(in(N,4), [2]) axis=0',
+      's = Shape(Split(in(N,4), [2]) axis=0)\nAdd(in(N,2), Cast(Gather(s, 1)) to=float32)',
+      'a, b = Split(in(N,3)) num_outputs=2 axis=0\n-> 0,_',
+      'x = in(N,4)\ny = Concat(x, x, x) axis=0\na, b, c = Split(y) num_outputs=3 axis=0\nSub(ReduceMax(b, [0]), a)',
+    ],
+    same: [
+      'x = in(N,4)\ny = Concat(x, Neg(x)) axis=0\na, b = Split(y) num_outputs=2 axis=0\nAdd(Relu(a), b)',
+    ],
   },
   Slice: {
     proved: [
@@ -403,19 +785,57 @@ export const onnxCases: CaseTable = {
       'Reshape(Slice(in(N,3), [-9], [2147483647], [1]), [-1,9])',
       'x = in(N,3)\ny = Slice(x, Shape(x) start=1, [-2], [1])\nReshape(Concat(y, MatMul(x, k(3,4))) axis=1, [-1,2])',
       'x = in(N,1)\ny = Slice(x, [1], [0], [1], [-1])\nReshape(Concat(y, MatMul(x, k(1,1))) axis=1, [-1,2])',
-      ...['[-1], [2147483647]', '[-9], [-99]'].map((range) => `x = in(N,3)\ny = Slice(x, ${range}, [1], [-1])\nReshape(Concat(y, MatMul(x, k(3,1))) axis=1, [-1,1])`),
-      'Slice(in(N,5), [0], [1], [0])', 'Slice(in(N,5), [1], [9999], [0])', 'Slice(in(N,5), [-1], [-9999], [0], [-1])', 'x = in(N,5)\nSub(x, Slice(x, [0], [1], [0]))', 'Slice(in(N,5), [0], [4])', 'x = in(2,N)\nSub(x, Slice(x, [-1], [99], [1])) -> 1'],
+      ...['[-1], [2147483647]', '[-9], [-99]'].map(
+        (range) =>
+          `x = in(N,3)\ny = Slice(x, ${range}, [1], [-1])\nReshape(Concat(y, MatMul(x, k(3,1))) axis=1, [-1,1])`,
+      ),
+      'Slice(in(N,5), [0], [1], [0])',
+      'Slice(in(N,5), [1], [9999], [0])',
+      'Slice(in(N,5), [-1], [-9999], [0], [-1])',
+      'x = in(N,5)\nSub(x, Slice(x, [0], [1], [0]))',
+      'Slice(in(N,5), [0], [4])',
+      'x = in(2,N)\nSub(x, Slice(x, [-1], [99], [1])) -> 1',
+    ],
   },
   Pad: {
-    proved: ['Pad(in(N,3), [0,1,0,1])', 'Pad(in(N,3), [0,1,0,2], 1.5)', `Pad(in(N,4), [0,1,0,1]) mode='reflect'`, `Pad(in(N,2), [1,0], _, [1]) mode='edge'`, 'Pad(in(2,N), [1,0,1,0]) -> 1', `Pad(in(N,3), [0,1,0,1]) mode='wrap'`],
-    meets: ['Pad(in(N,3), [1,0,0,0])', 'Pad(in(N,3), [-1,0,1,0])', `Pad(in(2,N), [1,0], _, [-1]) mode='edge' -> 1`, 'Pad(in(N,3), in(int64 4 1..2))'],
+    proved: [
+      'Pad(in(N,3), [0,1,0,1])',
+      'Pad(in(N,3), [0,1,0,2], 1.5)',
+      `Pad(in(N,4), [0,1,0,1]) mode='reflect'`,
+      `Pad(in(N,2), [1,0], _, [1]) mode='edge'`,
+      'Pad(in(2,N), [1,0,1,0]) -> 1',
+      `Pad(in(N,3), [0,1,0,1]) mode='wrap'`,
+    ],
+    meets: [
+      'Pad(in(N,3), [1,0,0,0])',
+      'Pad(in(N,3), [-1,0,1,0])',
+      `Pad(in(2,N), [1,0], _, [-1]) mode='edge' -> 1`,
+      'Pad(in(N,3), in(int64 4 1..2))',
+    ],
   },
-  CenterCropPad: { proved: ['CenterCropPad(in(N,5), [3]) axes=[1]', 'CenterCropPad(in(N,2), [4]) axes=[1]'], meets: ['CenterCropPad(in(N,5), [2]) axes=[0]', 'CenterCropPad(in(N,5), [3,3])'] },
-  Trilu: { proved: ['Trilu(in(N,3,3))', 'Trilu(in(N,3,3), 1) upper=0'], meets: ['Trilu(in(N,3))', 'Trilu(in(2,N,3)) -> 1', 'Trilu(in(3,N)) upper=0 -> 1'] },
+  CenterCropPad: {
+    proved: ['CenterCropPad(in(N,5), [3]) axes=[1]', 'CenterCropPad(in(N,2), [4]) axes=[1]'],
+    meets: ['CenterCropPad(in(N,5), [2]) axes=[0]', 'CenterCropPad(in(N,5), [3,3])'],
+  },
+  Trilu: {
+    proved: ['Trilu(in(N,3,3))', 'Trilu(in(N,3,3), 1) upper=0'],
+    meets: ['Trilu(in(N,3))', 'Trilu(in(2,N,3)) -> 1', 'Trilu(in(3,N)) upper=0 -> 1'],
+  },
   Det: { proved: ['Det(in(N,3,3))', 'Det(in(2,N,2,2)) -> 1'] },
   ReverseSequence: {
-    proved: ['ReverseSequence(in(N,4), in(int64 N 1..5)) batch_axis=0 time_axis=1', 'ReverseSequence(in(4,N,2), in(int64 N 1..5)) batch_axis=1 time_axis=0 -> 1', 'ReverseSequence(in(4,2,N), [1,3]) -> 2'],
-    meets: ['x = in(N,2)\nReverseSequence(x, Expand(Shape(x) start=0 end=1, [2])) batch_axis=1 time_axis=0', 'ReverseSequence(in(N,4), [1,3]) batch_axis=0 time_axis=1', 'ReverseSequence(in(N,4), [2]) batch_axis=0 time_axis=1', 'ReverseSequence(in(2,N), [1]) batch_axis=-1 time_axis=0 -> 1', 'ReverseSequence(in(N,4), [1]) batch_axis=1 time_axis=-2', 'Add(in(N,1), ReduceSum(ReverseSequence(k(4,1), in(int64 N 1..5))) keepdims=0)'],
+    proved: [
+      'ReverseSequence(in(N,4), in(int64 N 1..5)) batch_axis=0 time_axis=1',
+      'ReverseSequence(in(4,N,2), in(int64 N 1..5)) batch_axis=1 time_axis=0 -> 1',
+      'ReverseSequence(in(4,2,N), [1,3]) -> 2',
+    ],
+    meets: [
+      'x = in(N,2)\nReverseSequence(x, Expand(Shape(x) start=0 end=1, [2])) batch_axis=1 time_axis=0',
+      'ReverseSequence(in(N,4), [1,3]) batch_axis=0 time_axis=1',
+      'ReverseSequence(in(N,4), [2]) batch_axis=0 time_axis=1',
+      'ReverseSequence(in(2,N), [1]) batch_axis=-1 time_axis=0 -> 1',
+      'ReverseSequence(in(N,4), [1]) batch_axis=1 time_axis=-2',
+      'Add(in(N,1), ReduceSum(ReverseSequence(k(4,1), in(int64 N 1..5))) keepdims=0)',
+    ],
   },
 
   // By index
@@ -430,37 +850,107 @@ export const onnxCases: CaseTable = {
       'Gather(in(5,3), in(int32 N <5))',
       'Gather(in(3,N,2), [[1,0],[2,2]]) axis=0 -> 2',
     ],
-    meets: ['Gather(in(N,3), [0])', 'Gather(in(N,4), in(int64 N <4)) axis=1', 'Gather(in(N,3), in(int64 N <1))', 'x = in(N,3)\nSub(x, Gather(x, 0))', 'x = in(N,3)\nSub(x, Gather(x, -1))', 'x = in(2,N)\nSub(x, Gather(x, [0]) axis=1) -> 1'],
+    meets: [
+      'Gather(in(N,3), [0])',
+      'Gather(in(N,4), in(int64 N <4)) axis=1',
+      'Gather(in(N,3), in(int64 N <1))',
+      'x = in(N,3)\nSub(x, Gather(x, 0))',
+      'x = in(N,3)\nSub(x, Gather(x, -1))',
+      'x = in(2,N)\nSub(x, Gather(x, [0]) axis=1) -> 1',
+    ],
   },
   GatherElements: {
-    proved: ['GatherElements(in(N,4), in(int64 N,2 <4)) axis=1', 'GatherElements(in(4,N), in(int64 3,N <4)) axis=0 -> 1', 'GatherElements(k(5,3), in(int64 N,3 <5)) axis=0', 'Add(in(N,3), GatherElements(k(3), [0,2,1]) axis=0)'],
-    meets: ['GatherElements(in(N,4), in(int64 N,4 <1)) axis=0', 'GatherElements(in(4,N), in(int64 4,N <1)) axis=-1 -> 1', 'GatherElements(in(N,4), k(int64 1,4 <1)) axis=0', 'GatherElements(in(N,4), k(int64 1,2 <3)) axis=1'],
+    proved: [
+      'GatherElements(in(N,4), in(int64 N,2 <4)) axis=1',
+      'GatherElements(in(4,N), in(int64 3,N <4)) axis=0 -> 1',
+      'GatherElements(k(5,3), in(int64 N,3 <5)) axis=0',
+      'Add(in(N,3), GatherElements(k(3), [0,2,1]) axis=0)',
+    ],
+    meets: [
+      'GatherElements(in(N,4), in(int64 N,4 <1)) axis=0',
+      'GatherElements(in(4,N), in(int64 4,N <1)) axis=-1 -> 1',
+      'GatherElements(in(N,4), k(int64 1,4 <1)) axis=0',
+      'GatherElements(in(N,4), k(int64 1,2 <3)) axis=1',
+    ],
   },
   GatherND: {
-    proved: ['GatherND(in(N,4,3), in(int64 N,1 <4)) batch_dims=1', 'GatherND(k(4,3), in(int64 N,1 <4))', 'GatherND(k(4,3), in(int64 N,2,2 <3))', 'GatherND(in(N,2,3), in(int64 N,2,1 <3)) batch_dims=2', 'GatherND(in(4,3), in(int64 N,2 <3))', 'GatherND(in(2,N,3), [[0],[1]]) -> 1'],
-    meets: ['GatherND(in(2,N), in(int64 N,1 <2)) -> 1', 'GatherND(k(3,3,3), in(int64 2,N <3)) -> 0', 'y = GatherND(k(3,4), in(int64 N,1 <3))\nSub(y, ReduceSum(y, [-2]))', 'Reshape(GatherND(k(2,3), Reshape(in(int64 N,2 <3), [-1,1])) batch_dims=1, [-1,2])', 'GatherND(in(N,3), [[0],[0]])', 'GatherND(in(N,4), in(int64 N,1 <1))', 'GatherND(in(N,3), [[0]])', 'GatherND(in(N,4,3), k(int64 2,1 <3)) batch_dims=1'],
+    proved: [
+      'GatherND(in(N,4,3), in(int64 N,1 <4)) batch_dims=1',
+      'GatherND(k(4,3), in(int64 N,1 <4))',
+      'GatherND(k(4,3), in(int64 N,2,2 <3))',
+      'GatherND(in(N,2,3), in(int64 N,2,1 <3)) batch_dims=2',
+      'GatherND(in(4,3), in(int64 N,2 <3))',
+      'GatherND(in(2,N,3), [[0],[1]]) -> 1',
+    ],
+    meets: [
+      'GatherND(in(2,N), in(int64 N,1 <2)) -> 1',
+      'GatherND(k(3,3,3), in(int64 2,N <3)) -> 0',
+      'y = GatherND(k(3,4), in(int64 N,1 <3))\nSub(y, ReduceSum(y, [-2]))',
+      'Reshape(GatherND(k(2,3), Reshape(in(int64 N,2 <3), [-1,1])) batch_dims=1, [-1,2])',
+      'GatherND(in(N,3), [[0],[0]])',
+      'GatherND(in(N,4), in(int64 N,1 <1))',
+      'GatherND(in(N,3), [[0]])',
+      'GatherND(in(N,4,3), k(int64 2,1 <3)) batch_dims=1',
+    ],
   },
   ...each('ScatterElements Scatter', (op) => {
     const opset = op === 'Scatter' ? ' @10' : ''
     return {
-      proved: [`${op}(in(N,4), in(int64 N,1 <4), in(N,1)) axis=1${opset}`, `${op}(in(4,N), in(int64 1,N <4), in(1,N)) axis=0${opset} -> 1`],
-      meets: [`${op}(in(N,4), in(int64 N,4 <1), in(N,4)) axis=0${opset}`, `${op}(in(N,4), k(int64 1,2 <3), k(1,2)) axis=1${opset}`, `${op}(in(2,N), in(int64 2,N <1), in(2,N)) axis=1${opset} -> 1`, `${op}(in(N,4), int64:[[0,0,0,0]], k(1,4)) axis=0${opset}`],
+      proved: [
+        `${op}(in(N,4), in(int64 N,1 <4), in(N,1)) axis=1${opset}`,
+        `${op}(in(4,N), in(int64 1,N <4), in(1,N)) axis=0${opset} -> 1`,
+      ],
+      meets: [
+        `${op}(in(N,4), in(int64 N,4 <1), in(N,4)) axis=0${opset}`,
+        `${op}(in(N,4), k(int64 1,2 <3), k(1,2)) axis=1${opset}`,
+        `${op}(in(2,N), in(int64 2,N <1), in(2,N)) axis=1${opset} -> 1`,
+        `${op}(in(N,4), int64:[[0,0,0,0]], k(1,4)) axis=0${opset}`,
+      ],
     }
   }),
-  'ScatterElements, added up': { proved: ['Add(in(N,3), ScatterElements(k(3), [0], k(1)) axis=0)', `ScatterElements(in(N,4), in(int64 N,3 <4), in(N,3)) axis=1 reduction='add'`], meets: [`ScatterElements(k(2,3), in(int64 N,3 <2), in(N,3)) axis=0 reduction='add'`] },
-  ScatterND: {
-    proved: ['x = in(2,N,3)\nTranspose(ScatterND(x, [[0]], in(1,N,3))) perm=[1,0,2]', 'Add(in(N,3), ScatterND(k(3), [[0]], k(1)))'],
-    meets: ['ScatterND(in(4,N), in(int64 N,1 <4), in(1,N)) -> 1', 'Transpose(ScatterND(in(2,N,3), [[0]], in(N,1,3))) perm=[1,0,2]', 'ScatterND(in(N,4), in(int64 N,1 <1), in(N,4))', 'ScatterND(in(N,3), [[0]], k(1,3))', `ScatterND(k(3,2), in(int64 N,1 <3), in(N,2)) reduction='add'`],
+  'ScatterElements, added up': {
+    proved: [
+      'Add(in(N,3), ScatterElements(k(3), [0], k(1)) axis=0)',
+      `ScatterElements(in(N,4), in(int64 N,3 <4), in(N,3)) axis=1 reduction='add'`,
+    ],
+    meets: [`ScatterElements(k(2,3), in(int64 N,3 <2), in(N,3)) axis=0 reduction='add'`],
   },
-  TensorScatter: { proved: [
-    'TensorScatter(in(N,1,4,2), in(N,1,1,2), in(int64 N <3)) @24',
-    'TensorScatter(in(N,1,4,2), in(N,1,1,2)) @24',
-    'Add(in(N,1,4,2), TensorScatter(k(1,1,4,2), k(1,1,1,2), [2])) @24',
-  ], meets: ['TensorScatter(in(N,1,4,2), k(1,1,1,2)) @24', 'TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24',
-    'TensorScatter(in(1,4,N,2), in(1,4,1,2)) axis=2 @24 -> 2'] },
+  ScatterND: {
+    proved: [
+      'x = in(2,N,3)\nTranspose(ScatterND(x, [[0]], in(1,N,3))) perm=[1,0,2]',
+      'Add(in(N,3), ScatterND(k(3), [[0]], k(1)))',
+    ],
+    meets: [
+      'ScatterND(in(4,N), in(int64 N,1 <4), in(1,N)) -> 1',
+      'Transpose(ScatterND(in(2,N,3), [[0]], in(N,1,3))) perm=[1,0,2]',
+      'ScatterND(in(N,4), in(int64 N,1 <1), in(N,4))',
+      'ScatterND(in(N,3), [[0]], k(1,3))',
+      `ScatterND(k(3,2), in(int64 N,1 <3), in(N,2)) reduction='add'`,
+    ],
+  },
+  TensorScatter: {
+    proved: [
+      'TensorScatter(in(N,1,4,2), in(N,1,1,2), in(int64 N <3)) @24',
+      'TensorScatter(in(N,1,4,2), in(N,1,1,2)) @24',
+      'Add(in(N,1,4,2), TensorScatter(k(1,1,4,2), k(1,1,1,2), [2])) @24',
+    ],
+    meets: [
+      'TensorScatter(in(N,1,4,2), k(1,1,1,2)) @24',
+      'TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24',
+      'TensorScatter(in(1,4,N,2), in(1,4,1,2)) axis=2 @24 -> 2',
+    ],
+  },
   OneHot: {
-    proved: ['OneHot(in(int64 N <4), 4, [0.0,1.0])', 'OneHot(in(int64 N <4), 4, [0.0,1.0]) axis=0 -> 1', 'OneHot(in(int64 N,2 <3), 3, [1,5]) axis=1'],
-    meets: ['x = in(int64 N <4)\nOneHot(x, Gather(Shape(x), 0), [0.0,1.0])', 'OneHot(in(int64 N <4), in(int64 3..4), k(2)) -> 1', 'OneHot(in(int64 N <3), in(int64 N 3..4), [0.0,1.0])'],
+    proved: [
+      'OneHot(in(int64 N <4), 4, [0.0,1.0])',
+      'OneHot(in(int64 N <4), 4, [0.0,1.0]) axis=0 -> 1',
+      'OneHot(in(int64 N,2 <3), 3, [1,5]) axis=1',
+    ],
+    meets: [
+      'x = in(int64 N <4)\nOneHot(x, Gather(Shape(x), 0), [0.0,1.0])',
+      'OneHot(in(int64 N <4), in(int64 3..4), k(2)) -> 1',
+      'OneHot(in(int64 N <3), in(int64 N 3..4), [0.0,1.0])',
+    ],
   },
 
   // Recurrent: [time, batch, values]
@@ -474,8 +964,12 @@ export const onnxCases: CaseTable = {
         `y, h = ${op}(in(4,N,3), ${both}) hidden_size=2 direction='bidirectional'\n-> 2,1`,
         `y, h = ${op}(in(4,N,3), ${one}, k(1,${gates * 4})) hidden_size=2 direction='reverse'\n-> 2,1`,
         `y, h = ${op}(in(4,N,3), ${one}, _, in(int32 N 1..5), in(1,N,2)) hidden_size=2\n-> 2,1`,
-        ...(op === 'LSTM' ? [`y, h, c = LSTM(in(2,N,3), ${one}, _, _, in(1,N,2), in(1,N,2), k(1,6)) hidden_size=2\n-> 2,1,1`] : []),
-        ...(op === 'GRU' ? [`y, h = GRU(in(2,N,3), ${one}, k(1,12)) hidden_size=2 linear_before_reset=1\n-> 2,1`] : []),
+        ...(op === 'LSTM'
+          ? [`y, h, c = LSTM(in(2,N,3), ${one}, _, _, in(1,N,2), in(1,N,2), k(1,6)) hidden_size=2\n-> 2,1,1`]
+          : []),
+        ...(op === 'GRU'
+          ? [`y, h = GRU(in(2,N,3), ${one}, k(1,12)) hidden_size=2 linear_before_reset=1\n-> 2,1`]
+          : []),
       ],
       meets: [
         `${op}(in(N,2,3), ${one}) hidden_size=2 -> 0`,
@@ -495,16 +989,33 @@ export const onnxCases: CaseTable = {
       'Attention(in(N,2,3,4), in(N,2,5,4), in(N,2,5,4), in(N,1,3,5)) @23',
       'y, k, v = Attention(in(N,2,3,4), in(N,2,1,4), in(N,2,1,4), _, in(N,2,2,4), in(N,2,2,4)) @23\n-> 0,0,0',
     ],
-    meets: ['Attention(in(1,2,N,4), in(1,2,N,4), in(1,2,N,4)) @23 -> 2', 'Attention(in(N,2,3,4), in(N,2,5,4), in(N,2,5,4), k(2,1,3,5)) @23', 'Attention(in(1,N,8), in(1,N,8), in(1,N,8)) q_num_heads=2 kv_num_heads=2 is_causal=1 @23 -> 1'],
+    meets: [
+      'Attention(in(1,2,N,4), in(1,2,N,4), in(1,2,N,4)) @23 -> 2',
+      'Attention(in(N,2,3,4), in(N,2,5,4), in(N,2,5,4), k(2,1,3,5)) @23',
+      'Attention(in(1,N,8), in(1,N,8), in(1,N,8)) q_num_heads=2 kv_num_heads=2 is_causal=1 @23 -> 1',
+    ],
   },
   RotaryEmbedding: {
-    proved: ['RotaryEmbedding(in(N,2,3,4), k(9,2), k(9,2), in(int64 N,3 <9)) @23', 'RotaryEmbedding(in(N,3,8), in(N,3,2), in(N,3,2)) num_heads=2 @23', 'RotaryEmbedding(in(N,3,8), k(9,2), k(9,2), in(int64 N,3 <9)) num_heads=2 interleaved=1 @23'],
-    meets: ['RotaryEmbedding(in(N,2,3,4), k(9,2), k(9,2), k(int64 2,3)) @23', 'RotaryEmbedding(in(N,2,3,4), k(2,3,2), k(2,3,2)) @23'],
+    proved: [
+      'RotaryEmbedding(in(N,2,3,4), k(9,2), k(9,2), in(int64 N,3 <9)) @23',
+      'RotaryEmbedding(in(N,3,8), in(N,3,2), in(N,3,2)) num_heads=2 @23',
+      'RotaryEmbedding(in(N,3,8), k(9,2), k(9,2), in(int64 N,3 <9)) num_heads=2 interleaved=1 @23',
+    ],
+    meets: [
+      'RotaryEmbedding(in(N,2,3,4), k(9,2), k(9,2), k(int64 2,3)) @23',
+      'RotaryEmbedding(in(N,2,3,4), k(2,3,2), k(2,3,2)) @23',
+    ],
   },
 
   // Quantised
   QuantizeLinear: {
-    proved: ['QuantizeLinear(in(N,3), 0.5, uint8:100)', 'QuantizeLinear(in(N,3), k(3 0.1..1), uint8:[1,2,3]) axis=1', 'QuantizeLinear(in(2,N), k(2 0.1..1)) axis=0 -> 1', 'QuantizeLinear(in(N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2', 'QuantizeLinear(in(2,N), [0.5], uint8:[100]) axis=1 -> 1'],
+    proved: [
+      'QuantizeLinear(in(N,3), 0.5, uint8:100)',
+      'QuantizeLinear(in(N,3), k(3 0.1..1), uint8:[1,2,3]) axis=1',
+      'QuantizeLinear(in(2,N), k(2 0.1..1)) axis=0 -> 1',
+      'QuantizeLinear(in(N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2',
+      'QuantizeLinear(in(2,N), [0.5], uint8:[100]) axis=1 -> 1',
+    ],
     meets: [
       'QuantizeLinear(in(N,3), k(2 0.1..1), uint8:[1,2]) axis=0',
       'QuantizeLinear(in(N,4), k(1,1 0.1..1), k(uint8 1,1)) axis=1 block_size=4',
@@ -515,85 +1026,197 @@ export const onnxCases: CaseTable = {
     same: ['QuantizeLinear(in(N,3), in(N 0.1..1), in(uint8 N)) axis=0'],
   },
   DequantizeLinear: {
-    proved: ['DequantizeLinear(in(uint8 N,3), 0.5, uint8:100)', 'DequantizeLinear(in(int8 N,3), k(3 0.1..1)) axis=1', 'DequantizeLinear(in(uint8 N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2'],
-    meets: ['DequantizeLinear(in(uint8 N,3), k(2 0.1..1), uint8:[1,2]) axis=0', 'DequantizeLinear(in(uint8 N,4), k(1,4 0.1..1), k(uint8 1,4)) axis=0 block_size=2'],
+    proved: [
+      'DequantizeLinear(in(uint8 N,3), 0.5, uint8:100)',
+      'DequantizeLinear(in(int8 N,3), k(3 0.1..1)) axis=1',
+      'DequantizeLinear(in(uint8 N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2',
+    ],
+    meets: [
+      'DequantizeLinear(in(uint8 N,3), k(2 0.1..1), uint8:[1,2]) axis=0',
+      'DequantizeLinear(in(uint8 N,4), k(1,4 0.1..1), k(uint8 1,4)) axis=0 block_size=2',
+    ],
     same: ['DequantizeLinear(in(uint8 N,3), in(N 0.1..1), in(uint8 N)) axis=0'],
   },
-  DynamicQuantizeLinear: { meets: ['y, s, z = DynamicQuantizeLinear(in(N,3))\n-> 0,_,_', 'y, s, z = DynamicQuantizeLinear(in(N,3))\nDequantizeLinear(y, s, z)'] },
-  QLinearConv: { proved: [
-    'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)',
-    'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])',
-  ], meets: ['QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, in(uint8 N))', 'QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2'] },
-  QLinearMatMul: { proved: [
-    'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, uint8:9)',
-    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, in(uint8 N,3,4), 0.1, uint8:1, 0.07, uint8:9)',
-  ], meets: ['QLinearMatMul(in(uint8 3,N), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1, 0.07, uint8:9)',
-    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)',
-    'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, in(uint8 N))'] },
-  MatMulInteger: { proved: [
-    'MatMulInteger(in(uint8 N,3), k(uint8 3,4))',
-    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:1, uint8:2)',
-    'MatMulInteger(in(uint8 N,2,3), in(uint8 N,3,4))',
-    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:[1], uint8:[1,2,3,4])',
-  ], meets: ['MatMulInteger(in(uint8 3,N), in(uint8 N,4))',
-    'x = in(uint8 N,3)\nMatMulInteger(x, Transpose(x))',
-    'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))',
-    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), in(uint8 N))',
-    'MatMulInteger(k(uint8 2,3), in(uint8 3,N), uint8:1, uint8:[1,2]) -> 1',
-    'MatMulInteger(in(uint8 2,3), in(uint8 N,3,1), uint8:1, k(uint8 1,1,1))'] },
+  DynamicQuantizeLinear: {
+    meets: [
+      'y, s, z = DynamicQuantizeLinear(in(N,3))\n-> 0,_,_',
+      'y, s, z = DynamicQuantizeLinear(in(N,3))\nDequantizeLinear(y, s, z)',
+    ],
+  },
+  QLinearConv: {
+    proved: [
+      'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)',
+      'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])',
+    ],
+    meets: [
+      'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, in(uint8 N))',
+      'QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2',
+    ],
+  },
+  QLinearMatMul: {
+    proved: [
+      'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, uint8:9)',
+      'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, in(uint8 N,3,4), 0.1, uint8:1, 0.07, uint8:9)',
+    ],
+    meets: [
+      'QLinearMatMul(in(uint8 3,N), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1, 0.07, uint8:9)',
+      'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)',
+      'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, in(uint8 N))',
+    ],
+  },
+  MatMulInteger: {
+    proved: [
+      'MatMulInteger(in(uint8 N,3), k(uint8 3,4))',
+      'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:1, uint8:2)',
+      'MatMulInteger(in(uint8 N,2,3), in(uint8 N,3,4))',
+      'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:[1], uint8:[1,2,3,4])',
+    ],
+    meets: [
+      'MatMulInteger(in(uint8 3,N), in(uint8 N,4))',
+      'x = in(uint8 N,3)\nMatMulInteger(x, Transpose(x))',
+      'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))',
+      'MatMulInteger(in(uint8 N,3), k(uint8 3,4), in(uint8 N))',
+      'MatMulInteger(k(uint8 2,3), in(uint8 3,N), uint8:1, uint8:[1,2]) -> 1',
+      'MatMulInteger(in(uint8 2,3), in(uint8 N,3,1), uint8:1, k(uint8 1,1,1))',
+    ],
+  },
 
   // Signals
   DFT: {
-    proved: ['DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17', 'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,4]) @17'],
-    meets: ['DFT(in(2,N,1)) axis=1 @17 -> 1', 'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,3]) @17'],
+    proved: [
+      'DFT(in(N,4,2)) axis=1 inverse=1 @17',
+      'DFT(in(N,4,1)) axis=1 onesided=1 @17',
+      'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,4]) @17',
+    ],
+    meets: [
+      'DFT(in(2,N,1)) axis=1 @17 -> 1',
+      'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,3]) @17',
+    ],
   },
   'DFT since version 20': {
-    proved: ['DFT(in(N,4,1)) @20', 'DFT(in(N,4,1), 8) @20', 'DFT(in(N,4,1), _, 1) @20', 'Reshape(DFT(in(N,5,1), 8, 1) onesided=1, [-1,10])'],
-    meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) @20 -> 1', 'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20', 'DFT(in(1,4,N), _, 1) -> 2', 'DFT(in(N,4,1), in(int64 N 3..9), 1)'],
+    proved: [
+      'DFT(in(N,4,1)) @20',
+      'DFT(in(N,4,1), 8) @20',
+      'DFT(in(N,4,1), _, 1) @20',
+      'Reshape(DFT(in(N,5,1), 8, 1) onesided=1, [-1,10])',
+    ],
+    meets: [
+      'DFT(in(N,4,1), _, 0) @20',
+      'DFT(in(2,N,1)) @20 -> 1',
+      'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20',
+      'DFT(in(1,4,N), _, 1) -> 2',
+      'DFT(in(N,4,1), in(int64 N 3..9), 1)',
+    ],
   },
-  STFT: { proved: ['STFT(in(N,16), 4, k(8))', 'STFT(in(N,16,1), 4, _, 8)'], meets: ['STFT(in(1,N), 2, k(1)) -> 1'] },
+  STFT: {
+    proved: ['STFT(in(N,16), 4, k(8))', 'STFT(in(N,16,1), 4, _, 8)'],
+    meets: ['STFT(in(1,N), 2, k(1)) -> 1'],
+  },
 
   // Strings
-  StringConcat: { proved: [`StringConcat(in(string N,2), in(string N,2)) @20`, `StringConcat(in(string N,2), string:['x','y']) @20`], meets: [`StringConcat(in(string N,2), string:[['x','y'],['v','w']]) @20`] },
+  StringConcat: {
+    proved: [
+      `StringConcat(in(string N,2), in(string N,2)) @20`,
+      `StringConcat(in(string N,2), string:['x','y']) @20`,
+    ],
+    meets: [`StringConcat(in(string N,2), string:[['x','y'],['v','w']]) @20`],
+  },
   RegexFullMatch: { proved: [`RegexFullMatch(in(string N,2)) pattern='[a-z]+' @20`] },
-  StringSplit: { meets: [`y, n = StringSplit(in(string N)) @20\n-> 0,_`], proved: [`y, n = StringSplit(in(string N)) @20\n-> _,0`] },
-  StringNormalizer: { proved: [`StringNormalizer(in(string N)) case_change_action='UPPER' locale='C'`, `StringNormalizer(in(string 1,N)) case_change_action='UPPER' locale='C' -> 1`], meets: [`StringNormalizer(in(string N)) stopwords=['a','b','bc','A','x'] is_case_sensitive=1`] },
+  StringSplit: {
+    meets: [`y, n = StringSplit(in(string N)) @20\n-> 0,_`],
+    proved: [`y, n = StringSplit(in(string N)) @20\n-> _,0`],
+  },
+  StringNormalizer: {
+    proved: [
+      `StringNormalizer(in(string N)) case_change_action='UPPER' locale='C'`,
+      `StringNormalizer(in(string 1,N)) case_change_action='UPPER' locale='C' -> 1`,
+    ],
+    meets: [`StringNormalizer(in(string N)) stopwords=['a','b','bc','A','x'] is_case_sensitive=1`],
+  },
   TfIdfVectorizer: {
-    proved: [`TfIdfVectorizer(in(int64 N,5 <4)) mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0 ngram_counts=[0,3] ngram_indexes=[0,1,2,3] pool_int64s=[0,1,2,1,2]`],
-    meets: [`TfIdfVectorizer(in(int64 N <4)) mode='TF' min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1,2] pool_int64s=[0,1,2]`],
+    proved: [
+      `TfIdfVectorizer(in(int64 N,5 <4)) mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0 ngram_counts=[0,3] ngram_indexes=[0,1,2,3] pool_int64s=[0,1,2,1,2]`,
+    ],
+    meets: [
+      `TfIdfVectorizer(in(int64 N <4)) mode='TF' min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1,2] pool_int64s=[0,1,2]`,
+    ],
   },
 
   // Losses
-  NegativeLogLikelihoodLoss: { proved: [
-    `NegativeLogLikelihoodLoss(in(N,3), in(int64 N <3)) reduction='none'`,
-    `NegativeLogLikelihoodLoss(in(N,3,2), in(int64 N,2 <3), k(3)) reduction='none'`,
-  ], meets: ['x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)))',
-    `x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)) reduction='sum')`] },
-  SoftmaxCrossEntropyLoss: { proved: [`l, p = SoftmaxCrossEntropyLoss(in(N,3), in(int64 N <3)) reduction='none'\n-> 0,0`], meets: ['x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)))',
-    `x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)) reduction='sum')`] },
+  NegativeLogLikelihoodLoss: {
+    proved: [
+      `NegativeLogLikelihoodLoss(in(N,3), in(int64 N <3)) reduction='none'`,
+      `NegativeLogLikelihoodLoss(in(N,3,2), in(int64 N,2 <3), k(3)) reduction='none'`,
+    ],
+    meets: [
+      'x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)))',
+      `x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)) reduction='sum')`,
+    ],
+  },
+  SoftmaxCrossEntropyLoss: {
+    proved: [`l, p = SoftmaxCrossEntropyLoss(in(N,3), in(int64 N <3)) reduction='none'\n-> 0,0`],
+    meets: [
+      'x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)))',
+      `x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)) reduction='sum')`,
+    ],
+  },
 
   // Sequences and optional values
-  SequenceConstruct: { proved: ['SequenceAt(SequenceConstruct(in(N,3), in(N,2)), 1)', 'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,2))) axis=1'], meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0'] },
-  SequenceAt: { proved: ['SequenceAt(SequenceConstruct(in(N,3)), 0)'], meets: ['SequenceAt(SplitToSequence(in(N,3)) axis=0, 0)'] },
-  SplitToSequence: { proved: [
-    'SequenceAt(SplitToSequence(in(N,4), [2,2]) axis=1, 1)',
-    'ConcatFromSequence(SplitToSequence(in(N,4)) axis=1) axis=1',
-    'SequenceAt(SplitToSequence(in(N,4)) axis=1 keepdims=0, 2)',
-  ], meets: [
-    'x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))',
-    'SequenceAt(SplitToSequence(in(N,3), 1) axis=0, 0)',
-    'x = in(N,3)\nIf(Equal(SequenceLength(SplitToSequence(x) axis=1), 0)) then_branch={ t = Relu(x) -> t } else_branch={ u = CumSum(x, 0) -> u }',
-  ], same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'] },
-  ConcatFromSequence: { proved: [
-    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=1 new_axis=1',
-    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1 -> 1',
-  ], meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), k(1,3))) axis=0',
-    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1'] },
-  SequenceInsert: { proved: ['SequenceAt(SequenceInsert(SequenceEmpty(), in(N,3)), 0)', 'SequenceAt(SequenceInsert(SequenceConstruct(in(N,2)), in(N,3), 0), 1)'], meets: ['ConcatFromSequence(SequenceInsert(SequenceConstruct(in(N,2)), in(N,2))) axis=0'] },
-  SequenceErase: { proved: ['SequenceAt(SequenceErase(SequenceConstruct(in(N,2), in(N,3)), 0), 0)'], meets: ['SequenceAt(SequenceErase(SplitToSequence(in(N,3)) axis=0, -1), 0)'] },
+  SequenceConstruct: {
+    proved: [
+      'SequenceAt(SequenceConstruct(in(N,3), in(N,2)), 1)',
+      'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,2))) axis=1',
+    ],
+    meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0'],
+  },
+  SequenceAt: {
+    proved: ['SequenceAt(SequenceConstruct(in(N,3)), 0)'],
+    meets: ['SequenceAt(SplitToSequence(in(N,3)) axis=0, 0)'],
+  },
+  SplitToSequence: {
+    proved: [
+      'SequenceAt(SplitToSequence(in(N,4), [2,2]) axis=1, 1)',
+      'ConcatFromSequence(SplitToSequence(in(N,4)) axis=1) axis=1',
+      'SequenceAt(SplitToSequence(in(N,4)) axis=1 keepdims=0, 2)',
+    ],
+    meets: [
+      'x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))',
+      'SequenceAt(SplitToSequence(in(N,3), 1) axis=0, 0)',
+      'x = in(N,3)\nIf(Equal(SequenceLength(SplitToSequence(x) axis=1), 0)) then_branch={ t = Relu(x) -> t } else_branch={ u = CumSum(x, 0) -> u }',
+    ],
+    same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'],
+  },
+  ConcatFromSequence: {
+    proved: [
+      'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=1 new_axis=1',
+      'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1 -> 1',
+    ],
+    meets: [
+      'ConcatFromSequence(SequenceConstruct(in(N,3), k(1,3))) axis=0',
+      'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1',
+    ],
+  },
+  SequenceInsert: {
+    proved: [
+      'SequenceAt(SequenceInsert(SequenceEmpty(), in(N,3)), 0)',
+      'SequenceAt(SequenceInsert(SequenceConstruct(in(N,2)), in(N,3), 0), 1)',
+    ],
+    meets: ['ConcatFromSequence(SequenceInsert(SequenceConstruct(in(N,2)), in(N,2))) axis=0'],
+  },
+  SequenceErase: {
+    proved: ['SequenceAt(SequenceErase(SequenceConstruct(in(N,2), in(N,3)), 0), 0)'],
+    meets: ['SequenceAt(SequenceErase(SplitToSequence(in(N,3)) axis=0, -1), 0)'],
+  },
   SequenceEmpty: { proved: ['SequenceAt(SequenceInsert(SequenceEmpty() dtype=float32, in(N,3)), 0)'] },
-  SequenceLength: { proved: ['Add(in(N,3), Cast(SequenceLength(SequenceConstruct(in(N,2), in(N,2)))) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(SequenceLength(SplitToSequence(x) axis=0)) to=float32)'] },
-  SequenceMap: { same: ['ConcatFromSequence(SequenceMap(SplitToSequence(in(N,4), [2,2]) axis=1) body={ (a float32) b = Relu(a) -> b float32 }) axis=1'] },
+  SequenceLength: {
+    proved: ['Add(in(N,3), Cast(SequenceLength(SequenceConstruct(in(N,2), in(N,2)))) to=float32)'],
+    meets: ['x = in(N,3)\nAdd(x, Cast(SequenceLength(SplitToSequence(x) axis=0)) to=float32)'],
+  },
+  SequenceMap: {
+    same: [
+      'ConcatFromSequence(SequenceMap(SplitToSequence(in(N,4), [2,2]) axis=1) body={ (a float32) b = Relu(a) -> b float32 }) axis=1',
+    ],
+  },
   OptionalHasElement: { proved: ['x = in(N,3)\nWhere(OptionalHasElement(x), x, 0.0)'], same: [] },
   OptionalGetElement: { proved: ['OptionalGetElement(Optional(in(N,3)))'] },
   Optional: { proved: ['Relu(OptionalGetElement(Optional(in(N,3))))'] },
@@ -618,7 +1241,9 @@ export const onnxCases: CaseTable = {
       'x = in(N,3)\nLoop(in(int64 1..4), bool:1, x) body={ (i int64[], c bool[], s float32) t = MatMul(s, k(3,3)); -> c, t }',
       'x = in(N,3)\ns, y = Loop(3, _, x) body={ (i int64[], c bool[], s float32) t = Tanh(s); -> c, t, t }\n-> 0,1',
     ],
-    same: ['x = in(N,3)\nLoop(Gather(Shape(x), 0), _) body={ (i int64[], c bool[]) r = Gather(x, i); -> c, r }'],
+    same: [
+      'x = in(N,3)\nLoop(Gather(Shape(x), 0), _) body={ (i int64[], c bool[]) r = Gather(x, i); -> c, r }',
+    ],
     meets: [
       'x = in(N,3)\nLoop(3, _, x) body={ (i int64[], c bool[], s float32) t = Softmax(s) axis=0; -> c, t }',
       'x = in(N,3)\nLoop(Gather(Shape(x), 0), _, x) body={ (i int64[], c bool[], s float32) t = Mul(s, 0.5); -> c, t }',
@@ -634,7 +1259,9 @@ export const onnxCases: CaseTable = {
       's, y = Scan(in(N,2), in(N,4,2)) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[1] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,0',
       's, y = Scan(in(N,2), in(N,4,2)) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[2] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,0',
     ],
-    same: ['s, y = Scan(k(2), in(N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(x); -> s, t }\n-> _,0'],
+    same: [
+      's, y = Scan(k(2), in(N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(x); -> s, t }\n-> _,0',
+    ],
     meets: [
       's, y = Scan(k(2), in(N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Add(s, x); -> t, t }\n-> _,0',
       'y = Scan(in(N,2), in(1,N)) num_scan_inputs=2 body={ (a float32, b float32) t = Add(a, ReduceMax(b) keepdims=0); -> t }',

@@ -29,10 +29,15 @@ type Workload = LoopInput['workload']
 
 export function openBackEnd(workload: Workload, settings: BackEndSettings): Promise<BackEnd> {
   if (settings.side === 'zerohop') return ours(workload, settings)
-  return settings.side === 'transformers-js' ? transformersJs(workload, settings) : baseline(workload, settings, settings.side)
+  return settings.side === 'transformers-js'
+    ? transformersJs(workload, settings)
+    : baseline(workload, settings, settings.side)
 }
 
-async function ours({ model, jpeg }: Workload, { intraOpNumThreads, maxBatchSize, instances = 1, plugin }: BackEndSettings): Promise<BackEnd> {
+async function ours(
+  { model, jpeg }: Workload,
+  { intraOpNumThreads, maxBatchSize, instances = 1, plugin }: BackEndSettings,
+): Promise<BackEnd> {
   const engine = new InferenceEngine(plugin === undefined ? {} : { providers: { openvino: plugin } })
   const config: ModelConfig = {
     path: model.path,
@@ -44,11 +49,14 @@ async function ours({ model, jpeg }: Workload, { intraOpNumThreads, maxBatchSize
   }
   const loaded = await engine.load(workloadName, config)
   const used = engine.capabilities().providers
-  if (plugin !== undefined && loaded.metadata.executionProviders[0]?.used !== true) throw new Error(`OpenVINO is not used: ${JSON.stringify(used)}`)
+  if (plugin !== undefined && loaded.metadata.executionProviders[0]?.used !== true)
+    throw new Error(`OpenVINO is not used: ${JSON.stringify(used)}`)
   const dims = [1, ...model.rowDims]
   return {
     async infer(body) {
-      const outputs = await loaded.infer({ [model.input]: jpeg ? (body as Uint8Array) : new Tensor('float32', body as Float32Array, dims) })
+      const outputs = await loaded.infer({
+        [model.input]: jpeg ? (body as Uint8Array) : new Tensor('float32', body as Float32Array, dims),
+      })
       return outputs[model.output]!.data as Float32Array
     },
     close: () => engine.close(),
@@ -59,7 +67,11 @@ const workloadName = 'workload'
 /** How long ONNX Runtime's threads spin before they sleep, as in sessions of zerohop's. */
 const spinUs = 20
 
-async function baseline({ model, jpeg }: Workload, { intraOpNumThreads, maxBatchSize }: BackEndSettings, side: 'plain' | 'dataloader' | 'piscina'): Promise<BackEnd> {
+async function baseline(
+  { model, jpeg }: Workload,
+  { intraOpNumThreads, maxBatchSize }: BackEndSettings,
+  side: 'plain' | 'dataloader' | 'piscina',
+): Promise<BackEnd> {
   const server = await openServer(side)
   const loaded = await server.load({ model, intraOpNumThreads, maxBatchSize, spinUs })
   const dims = [1, ...model.rowDims]
@@ -74,21 +86,42 @@ async function baseline({ model, jpeg }: Workload, { intraOpNumThreads, maxBatch
 }
 
 /** All Node peers have the same decoder, which is ours. */
-const decoded = (jpeg: Uint8Array): Promise<Tensor> => decodeImage(jpeg, { width: 224, height: 224, channels: 'bgr' })
+const decoded = (jpeg: Uint8Array): Promise<Tensor> =>
+  decodeImage(jpeg, { width: 224, height: 224, channels: 'bgr' })
 
 /** What of transformers.js is used, which is not installed with this project. */
 interface TransformersJs {
   readonly env: { localModelPath: string; allowRemoteModels: boolean; allowLocalModels: boolean }
-  readonly PreTrainedModel: { from_pretrained(name: string, options: object): Promise<(feeds: object) => Promise<Record<string, { data: Float32Array }>>> }
+  readonly PreTrainedModel: {
+    from_pretrained(
+      name: string,
+      options: object,
+    ): Promise<(feeds: object) => Promise<Record<string, { data: Float32Array }>>>
+  }
   readonly Tensor: new (type: 'float32', data: Float32Array, dims: readonly number[]) => object
 }
 
-async function transformersJs({ name, model, jpeg }: Workload, { packages, models, intraOpNumThreads }: BackEndSettings): Promise<BackEnd> {
+async function transformersJs(
+  { name, model, jpeg }: Workload,
+  { packages, models, intraOpNumThreads }: BackEndSettings,
+): Promise<BackEnd> {
   const entry = createRequire(join(packages!, 'package.json')).resolve('@huggingface/transformers')
-  const { env, PreTrainedModel, Tensor: OwnTensor } = (await import(pathToFileURL(entry).href)) as TransformersJs
+  const {
+    env,
+    PreTrainedModel,
+    Tensor: OwnTensor,
+  } = (await import(pathToFileURL(entry).href)) as TransformersJs
   Object.assign(env, { localModelPath: models!, allowLocalModels: true, allowRemoteModels: false })
-  const sessionOptions = { intraOpNumThreads, interOpNumThreads: 1, extra: { session: { intra_op: { allow_spinning: '1', spin_duration_us: String(spinUs) } } } }
-  const run = await PreTrainedModel.from_pretrained(name, { dtype: 'fp32', device: 'cpu', session_options: sessionOptions })
+  const sessionOptions = {
+    intraOpNumThreads,
+    interOpNumThreads: 1,
+    extra: { session: { intra_op: { allow_spinning: '1', spin_duration_us: String(spinUs) } } },
+  }
+  const run = await PreTrainedModel.from_pretrained(name, {
+    dtype: 'fp32',
+    device: 'cpu',
+    session_options: sessionOptions,
+  })
   const dims = [1, ...model.rowDims]
   return {
     async infer(body) {

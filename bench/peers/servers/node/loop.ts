@@ -7,17 +7,24 @@ import { LoopRecord } from './loop-record.ts'
 
 // Callers in the process of what answers them.
 
-const { workload, levels, settings } = JSON.parse(process.argv[2]!) as LoopInput & { settings: BackEndSettings }
+const { workload, levels, settings } = JSON.parse(process.argv[2]!) as LoopInput & {
+  settings: BackEndSettings
+}
 const bodies = workload.files.map((file) => {
   const bytes = Uint8Array.from(readFileSync(file))
   return workload.jpeg ? bytes : new Float32Array(bytes.buffer)
 })
 const backEnd = await openBackEnd(workload, settings)
-for (const level of levels) await (level.callers === undefined ? opened(backEnd, level) : closed(backEnd, level, level.callers))
+for (const level of levels)
+  await (level.callers === undefined ? opened(backEnd, level) : closed(backEnd, level, level.callers))
 await backEnd.close()
 process.exit() // what was given up may still run
 
-async function closed({ infer }: BackEnd, { warmupSeconds, warmupRequests, seconds }: Level, callers: number): Promise<void> {
+async function closed(
+  { infer }: BackEnd,
+  { warmupSeconds, warmupRequests, seconds }: Level,
+  callers: number,
+): Promise<void> {
   const record = new LoopRecord()
   let [sent, stopped] = [0, false]
   const all = Array.from({ length: callers }, async () => {

@@ -25,8 +25,12 @@ app.post('/json', { schema }, async ({ body }) => {
   return { output: Array.from(output) }
 })
 app.post('/binary', async ({ body }, reply) => {
-  const { buffer, byteOffset, byteLength } = await backEnd.infer(workload.jpeg ? (body as Buffer) : floatsOf(body as Buffer))
-  return reply.header('content-type', 'application/octet-stream').send(Buffer.from(buffer, byteOffset, byteLength))
+  const { buffer, byteOffset, byteLength } = await backEnd.infer(
+    workload.jpeg ? (body as Buffer) : floatsOf(body as Buffer),
+  )
+  return reply
+    .header('content-type', 'application/octet-stream')
+    .send(Buffer.from(buffer, byteOffset, byteLength))
 })
 
 function floatsOf(body: Buffer): Float32Array {

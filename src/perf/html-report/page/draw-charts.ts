@@ -15,8 +15,13 @@ const plots = new Map<Element, uPlotClass>()
 function draw(chart: Chart, chosen: number): void {
   const place = document.getElementById(`${chart.id}-plot`)!
   plots.get(place)?.destroy()
-  const { options, data } = chart.shape === 'curve' ? curvePlot(chart) : levelPlot(chart, chart.views[chosen]!)
-  const shared = { ...sizeOf(place), legend: { show: false }, cursor: { y: false, drag: { x: false, y: false }, points: { show: false } } }
+  const { options, data } =
+    chart.shape === 'curve' ? curvePlot(chart) : levelPlot(chart, chart.views[chosen]!)
+  const shared = {
+    ...sizeOf(place),
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+  }
   plots.set(place, new uPlot({ ...shared, ...options }, data, place as HTMLElement))
 }
 
@@ -61,4 +66,6 @@ for (const chart of charts) {
 }
 
 onColourChange(() => plots.forEach((plot) => plot.redraw(false)))
-addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((details) => (details.open = true)))
+addEventListener('beforeprint', () =>
+  document.querySelectorAll('details').forEach((details) => (details.open = true)),
+)

@@ -31,7 +31,9 @@ async function classify(request) {
     // Who has gone is not waited for.
     const outputs = await model.infer({ [input.name]: image }, { timeoutMs: 10_000, signal: request.signal })
     const [classes] = model.classification(outputs, 5)
-    return Response.json({ classes: classes.map(({ index, label, value }) => ({ label: label ?? `class ${index}`, score: value })) })
+    return Response.json({
+      classes: classes.map(({ index, label, value }) => ({ label: label ?? `class ${index}`, score: value })),
+    })
   } catch (error) {
     if (request.signal.aborted) return new Response(null, { status: 499 })
     const status = statuses[error.code]
@@ -42,7 +44,10 @@ async function classify(request) {
 
 /** Who comes too early is told when to come back, in whole seconds. */
 function refusal(status, error, retryAfterMs = 1000) {
-  const headers = status === 429 || status === 503 ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) } : {}
+  const headers =
+    status === 429 || status === 503
+      ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+      : {}
   return Response.json({ error }, { status, headers })
 }
 
