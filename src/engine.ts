@@ -1,42 +1,42 @@
-import type { ArrivalRecording } from './arrivals/arrival-recording.ts'
-import { outsideContext } from './async-context.ts'
-import { closeWhenDropped, notDropped } from './dropped-engines.ts'
-import { noteParts } from './engine-parts.ts'
-import { EngineLoads } from './engine-loads.ts'
-import { EngineResources } from './engine-resources.ts'
-import { EngineTrace } from './engine-trace.ts'
-import { engineStatistics, type EngineStatistics } from './engine-statistics.ts'
-import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
-import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
-import type { LoadOptions } from './config/load-options.ts'
-import type { RecordingOptions } from './config/recording-options.ts'
+import type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
+import { outsideContext } from './base/async-context.ts'
+import { closeWhenDropped, notDropped } from './engine/dropped-engines.ts'
+import { noteParts } from './engine/engine-parts.ts'
+import { EngineLoads } from './engine/engine-loads.ts'
+import { EngineResources } from './engine/engine-resources.ts'
+import { EngineTrace } from './engine/engine-trace.ts'
+import { engineStatistics, type EngineStatistics } from './engine/engine-statistics.ts'
+import { resolveEngineOptions, type EngineOptions } from './options/engine-options.ts'
+import { checkCloseOptions, type CloseOptions } from './options/close-options.ts'
+import type { LoadOptions } from './options/load-options.ts'
+import type { RecordingOptions } from './options/recording-options.ts'
 import {
   checkUnloadOptions,
   takeVersion,
   type EngineInferOptions,
   type UnloadOptions,
-} from './config/version-options.ts'
-import type { LiteralConfig, SignatureOf } from './config/configured-signature.ts'
-import type { ModelConfig } from './config/model-config.ts'
-import type { SequenceConfig } from './config/sequence-config.ts'
-import type { InputConfig, OutputConfig } from './config/tensor-config.ts'
-import type { ReportedOutputs } from './config/infer-options.ts'
-import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
+} from './options/version-options.ts'
+import type { LiteralConfig, SignatureOf } from './options/configured-signature.ts'
+import type { ModelConfig } from './options/model-config.ts'
+import type { SequenceConfig } from './options/sequence-config.ts'
+import type { InputConfig, OutputConfig } from './options/tensor-config.ts'
+import type { ReportedOutputs } from './options/infer-options.ts'
+import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './options/model-signature.ts'
 import type { Model } from './model.ts'
-import { ModelFacades } from './model-facades.ts'
-import { engineClosed, type ModelRegistry } from './model-registry.ts'
-import type { EngineEvents } from './observability/engine-events.ts'
-import type { FunctionConfig } from './config/function-config.ts'
+import { ModelFacades } from './engine/model-facades.ts'
+import { engineClosed, type ModelRegistry } from './engine/model-registry.ts'
+import type { EngineEvents } from './observe/engine-events.ts'
+import type { FunctionConfig } from './options/function-config.ts'
 import type {
   PipelineConfig,
   PipelineInputs,
   PipelineOutputs,
   PipelineSignature,
-} from './config/pipeline-config.ts'
-import type { FunctionInput, FunctionOutput, FunctionSignature } from './config/function-tensor.ts'
-import type { Capabilities } from './workers/devices.ts'
-import { withReport } from './triton-repository/load-repository.ts'
-import type { RepositoryOptions, RepositoryReport } from './triton-repository/repository-options.ts'
+} from './options/pipeline-config.ts'
+import type { FunctionInput, FunctionOutput, FunctionSignature } from './options/function-tensor.ts'
+import type { Capabilities } from './run/devices.ts'
+import { withReport } from './features/triton-repository/load-repository.ts'
+import type { RepositoryOptions, RepositoryReport } from './features/triton-repository/repository-options.ts'
 
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with

@@ -1,10 +1,10 @@
 export { InferenceEngine } from './engine.ts'
-export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine-statistics.ts'
-export type { ArrivalRecording } from './arrivals/arrival-recording.ts'
-export type { RecordingOptions } from './config/recording-options.ts'
-export type { CloseOptions } from './config/close-options.ts'
-export type { EngineOptions } from './config/engine-options.ts'
-export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from './config/cache-options.ts'
+export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine/engine-statistics.ts'
+export type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
+export type { RecordingOptions } from './options/recording-options.ts'
+export type { CloseOptions } from './options/close-options.ts'
+export type { EngineOptions } from './options/engine-options.ts'
+export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from './options/cache-options.ts'
 export type {
   FunctionConfig,
   FunctionHere,
@@ -13,7 +13,7 @@ export type {
   FunctionOfModule,
   FunctionOptions,
   FunctionWorkerOptions,
-} from './config/function-config.ts'
+} from './options/function-config.ts'
 export type {
   BatchInput,
   FunctionBatch,
@@ -22,15 +22,15 @@ export type {
   FunctionOutputs,
   FunctionResult,
   ModelFunction,
-} from './config/function-module.ts'
+} from './options/function-module.ts'
 export type {
   FunctionDeclaration,
   FunctionFeed,
   FunctionInput,
   FunctionOutput,
   FunctionSignature,
-} from './config/function-tensor.ts'
-export type { ConfiguredSignature, LiteralConfig, SignatureOf } from './config/configured-signature.ts'
+} from './options/function-tensor.ts'
+export type { ConfiguredSignature, LiteralConfig, SignatureOf } from './options/configured-signature.ts'
 export type {
   PipelineConfig,
   PipelineInput,
@@ -40,36 +40,36 @@ export type {
   PipelineSignature,
   PipelineStep,
   PipelineTensors,
-} from './config/pipeline-config.ts'
-export type { EngineTrace } from './engine-trace.ts'
+} from './options/pipeline-config.ts'
+export type { EngineTrace } from './engine/engine-trace.ts'
 export type {
   ResolvedTraceSettings,
   TraceLevel,
   TraceOptions,
   TraceSettings,
-} from './config/trace-options.ts'
-export type { TraceStatistics } from './tracing/trace-account.ts'
+} from './options/trace-options.ts'
+export type { TraceStatistics } from './observe/trace-account.ts'
 export { InferenceError } from './errors.ts'
 export type { InferenceErrorCode, InferenceErrorDetails } from './errors.ts'
 export { Model } from './model.ts'
 export type { InferManyOptions, InferManyResult } from './request/infer-many.ts'
 export type { ItemSource } from './request/item-source.ts'
-export type { ModelCapacity } from './observability/model-capacity.ts'
-export type { ModelState, ModelVersionStatus } from './model-state.ts'
-export type { Classification } from './classification.ts'
-export type { InputConfig, OutputConfig, TensorConfig } from './config/tensor-config.ts'
+export type { ModelCapacity } from './observe/model-capacity.ts'
+export type { ModelState, ModelVersionStatus } from './engine/model-state.ts'
+export type { Classification } from './engine/classification.ts'
+export type { InputConfig, OutputConfig, TensorConfig } from './options/tensor-config.ts'
 export type {
   DirectSequences,
   OldestSequences,
   SequenceConfig,
   SequenceControl,
   SequenceState,
-} from './config/sequence-config.ts'
-export type { SequenceId, SequenceInferOptions } from './config/sequence-options.ts'
-export { SequenceStream } from './sequence-stream.ts'
-export type { StreamInferOptions, StreamOptions } from './sequence-stream.ts'
-export type { InstanceGroup, InstanceKind } from './config/instance-group.ts'
-export type { AutoTuneOptions } from './config/auto-tune-options.ts'
+} from './options/sequence-config.ts'
+export type { SequenceId, SequenceInferOptions } from './options/sequence-options.ts'
+export { SequenceStream } from './engine/sequence-stream.ts'
+export type { StreamInferOptions, StreamOptions } from './engine/sequence-stream.ts'
+export type { InstanceGroup, InstanceKind } from './options/instance-group.ts'
+export type { AutoTuneOptions } from './options/auto-tune-options.ts'
 export type {
   MemoryOptions,
   ModelConfig,
@@ -81,10 +81,10 @@ export type {
   SessionOptions,
   WarmupOptions,
   WarmupSample,
-} from './config/model-config.ts'
-export type { CostedRequest, OverCostAction, RequestCost } from './config/batch-cost.ts'
-export type { DynamicBatchingConfig, QueuePolicy } from './config/batching-config.ts'
-export type { BatchReport, InferOptions, ReportedOutputs, StepReport } from './config/infer-options.ts'
+} from './options/model-config.ts'
+export type { CostedRequest, OverCostAction, RequestCost } from './options/batch-cost.ts'
+export type { DynamicBatchingConfig, QueuePolicy } from './options/batching-config.ts'
+export type { BatchReport, InferOptions, ReportedOutputs, StepReport } from './options/infer-options.ts'
 export type {
   AnySignature,
   Feeds,
@@ -92,21 +92,17 @@ export type {
   ModelSignature,
   Outputs,
   StructuredFeed,
-} from './config/model-signature.ts'
-export type { ImageInput } from './config/image-input.ts'
-export type { LeaseOptions } from './config/lease-options.ts'
-export type { Lease, LeasedInputs } from './lease/lease.ts'
-export type { BatchMessage, RequestMessage } from './observability/channel-observer.ts'
-export type { BatchMoments } from './observability/request-observer.ts'
-export type {
-  AutoTuneDecision,
-  AutoTuneFinalTurns,
-  AutoTuneStatistics,
-} from './observability/auto-tune-stats.ts'
-export type { LeaseStatistics } from './observability/lease-stats.ts'
-export type { LoadOptions } from './config/load-options.ts'
-export type { ScaleOptions } from './config/scale-options.ts'
-export type { EngineInferOptions, UnloadOptions } from './config/version-options.ts'
+} from './options/model-signature.ts'
+export type { ImageInput } from './options/image-input.ts'
+export type { LeaseOptions } from './options/lease-options.ts'
+export type { Lease, LeasedInputs } from './features/leases/lease.ts'
+export type { BatchMessage, RequestMessage } from './observe/channel-observer.ts'
+export type { BatchMoments } from './observe/request-observer.ts'
+export type { AutoTuneDecision, AutoTuneFinalTurns, AutoTuneStatistics } from './observe/auto-tune-stats.ts'
+export type { LeaseStatistics } from './observe/lease-stats.ts'
+export type { LoadOptions } from './options/load-options.ts'
+export type { ScaleOptions } from './options/scale-options.ts'
+export type { EngineInferOptions, UnloadOptions } from './options/version-options.ts'
 export type {
   EngineEvents,
   ModelEvent,
@@ -114,7 +110,7 @@ export type {
   SequenceEvent,
   TraceEvent,
   WorkerEvent,
-} from './observability/engine-events.ts'
+} from './observe/engine-events.ts'
 export type {
   ModelMetadata,
   ModelProperties,
@@ -123,35 +119,31 @@ export type {
   RowJoining,
   TensorMetadata,
   ValueMetadata,
-} from './metadata.ts'
-export type { MapEntry, MapValue, OutputValue } from './values.ts'
-export type { StructuredType } from './value-type.ts'
-export type { EventLoopDelayStatistics } from './observability/event-loop-delay.ts'
-export type { InstanceStatistics } from './observability/instance-statistics.ts'
-export type {
-  LatencyBucket,
-  LatencyDistribution,
-  LatencyPercentiles,
-} from './observability/latency-histogram.ts'
-export type { WorkerStatistics } from './observability/worker-statistics.ts'
-export type { BatchStatistics, ModelStatistics } from './observability/model-statistics.ts'
-export type { RefusalReason, RejectionReason } from './observability/rejections.ts'
-export type { StatisticDuration } from './observability/statistic-duration.ts'
-export type { StepStatistics } from './observability/step-statistics.ts'
-export type { ResponseCacheStatistics } from './observability/response-stats.ts'
-export type { WorkerOptions } from './config/engine-options.ts'
-export type { ProviderCapability, ProviderDevice } from './workers/provider-capabilities.ts'
-export type { ComputePrecision, ProviderPlugin } from './config/provider-options.ts'
-export type { Capabilities } from './workers/devices.ts'
+} from './tensor/metadata.ts'
+export type { MapEntry, MapValue, OutputValue } from './tensor/values.ts'
+export type { StructuredType } from './tensor/value-type.ts'
+export type { EventLoopDelayStatistics } from './observe/event-loop-delay.ts'
+export type { InstanceStatistics } from './observe/instance-statistics.ts'
+export type { LatencyBucket, LatencyDistribution, LatencyPercentiles } from './observe/latency-histogram.ts'
+export type { WorkerStatistics } from './observe/worker-statistics.ts'
+export type { BatchStatistics, ModelStatistics } from './observe/model-statistics.ts'
+export type { RefusalReason, RejectionReason } from './observe/rejections.ts'
+export type { StatisticDuration } from './observe/statistic-duration.ts'
+export type { StepStatistics } from './observe/step-statistics.ts'
+export type { ResponseCacheStatistics } from './observe/response-stats.ts'
+export type { WorkerOptions } from './options/engine-options.ts'
+export type { ProviderCapability, ProviderDevice } from './run/provider-capabilities.ts'
+export type { ComputePrecision, ProviderPlugin } from './options/provider-options.ts'
+export type { Capabilities } from './run/devices.ts'
 export type {
   RepositoryOptions,
   RepositoryProblem,
   RepositoryReport,
-} from './triton-repository/repository-options.ts'
-export { defineModelConfig } from './config/repository-model-config.ts'
-export type { RepositoryModelConfig, RepositoryOutputConfig } from './config/repository-model-config.ts'
-export type { StagingKind, StagingStats } from './memory/staging-pool.ts'
-export type { ExecutorChoice, InlineOptions, StagingOptions } from './config/engine-options.ts'
-export type { BatchReason, TimeoutAction } from './config/batching.ts'
-export { Tensor } from './tensor.ts'
-export type { ElementType, RawTensor, RawType, TensorData, TensorType } from './tensor.ts'
+} from './features/triton-repository/repository-options.ts'
+export { defineModelConfig } from './options/repository-model-config.ts'
+export type { RepositoryModelConfig, RepositoryOutputConfig } from './options/repository-model-config.ts'
+export type { StagingKind, StagingStats } from './native/staging-pool.ts'
+export type { ExecutorChoice, InlineOptions, StagingOptions } from './options/engine-options.ts'
+export type { BatchReason, TimeoutAction } from './options/batching.ts'
+export { Tensor } from './tensor/tensor.ts'
+export type { ElementType, RawTensor, RawType, TensorData, TensorType } from './tensor/tensor.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { types } from 'node:util'
 import { describe } from './describe.ts'
-import { packageFolder } from './own-files.ts'
+import { packageFolder } from './base/own-files.ts'
 
 /** Errors that the language throws: of their messages alone nobody finds the line. */
 const ofLanguage = [TypeError, RangeError, ReferenceError, SyntaxError]

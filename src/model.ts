@@ -1,31 +1,31 @@
-import { outsideContext } from './async-context.ts'
-import { classify, classifyAlong, type Classification } from './classification.ts'
+import { outsideContext } from './base/async-context.ts'
+import { classify, classifyAlong, type Classification } from './engine/classification.ts'
 import type { InferenceError } from './errors.ts'
-import type { ModelCapacity } from './observability/model-capacity.ts'
-import type { ModelStatistics } from './observability/model-statistics.ts'
-import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
+import type { ModelCapacity } from './observe/model-capacity.ts'
+import type { ModelStatistics } from './observe/model-statistics.ts'
+import type { InferOptions, ReportedOutputs } from './options/infer-options.ts'
 import type {
   AnyOutputs,
   AnySignature,
   ModelSignature,
   OutputName,
   WantedOutputs,
-} from './config/model-signature.ts'
-import type { ScaleOptions } from './config/scale-options.ts'
-import { checkInferOptions } from './config/check-infer-options.ts'
-import type { LeaseOptions } from './config/lease-options.ts'
-import { Lease } from './lease/lease.ts'
+} from './options/model-signature.ts'
+import type { ScaleOptions } from './options/scale-options.ts'
+import { checkInferOptions } from './options/check-infer-options.ts'
+import type { LeaseOptions } from './options/lease-options.ts'
+import { Lease } from './features/leases/lease.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
-import type { ModelMetadata } from './metadata.ts'
-import { notReady, type ModelState, type ModelVersionStatus } from './model-state.ts'
-import type { ModelTarget } from './model-target.ts'
-import { capacityOfServing, roomOf } from './pipelines/pipeline-capacity.ts'
-import { metadataOf } from './pipelines/step-target.ts'
+import type { ModelMetadata } from './tensor/metadata.ts'
+import { notReady, type ModelState, type ModelVersionStatus } from './engine/model-state.ts'
+import type { ModelTarget } from './engine/model-target.ts'
+import { capacityOfServing, roomOf } from './features/pipelines/pipeline-capacity.ts'
+import { metadataOf } from './features/pipelines/step-target.ts'
 import type { Answer } from './request/infer-request.ts'
-import { statisticsOf } from './serving-statistics.ts'
-import { SequenceStream, type StreamOptions } from './sequence-stream.ts'
-import { Submission } from './submission.ts'
+import { statisticsOf } from './engine/serving-statistics.ts'
+import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
+import { Submission } from './engine/submission.ts'
 
 /**
  * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jsonPieces } from '../src/bounded-json.ts'
-import { doAll } from '../src/slices.ts'
+import { jsonPieces } from '../src/base/bounded-json.ts'
+import { doAll } from '../src/base/slices.ts'
 
 const parse = (text: string | Buffer, mostValues = 2 ** 26): unknown =>
   doAll(jsonPieces(Buffer.from(text), 'The JSON', { mostValues, mostValuesName: 'most' }))

@@ -6,9 +6,9 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { InferenceError } from '../src/errors.ts'
-import { inTurn } from '../src/image/decode-queue.ts'
-import { decodeImage, imageConcurrency } from '../src/image/exports.ts'
-import type { ImageOptions, ImageSource } from '../src/image/exports.ts'
+import { inTurn } from '../src/features/image/decode-queue.ts'
+import { decodeImage, imageConcurrency } from '../src/features/image/exports.ts'
+import type { ImageOptions, ImageSource } from '../src/features/image/exports.ts'
 import { temporaryFolder } from './triton-repository/temporary.ts'
 
 const size = { width: 2, height: 2 }

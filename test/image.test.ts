@@ -6,10 +6,10 @@ import { pathToFileURL } from 'node:url'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { decodeImage, imageConcurrency, imageDims } from '../src/image/exports.ts'
-import type { ImageOptions, ImageSource, ImageTarget } from '../src/image/exports.ts'
-import { toFloat16Bits } from '../src/float16.ts'
-import { inTurn } from '../src/image/decode-queue.ts'
+import { decodeImage, imageConcurrency, imageDims } from '../src/features/image/exports.ts'
+import type { ImageOptions, ImageSource, ImageTarget } from '../src/features/image/exports.ts'
+import { toFloat16Bits } from '../src/tensor/float16.ts'
+import { inTurn } from '../src/features/image/decode-queue.ts'
 
 const SIZE = { width: 3, height: 2 }
 const PIXELS = [
@@ -434,7 +434,7 @@ describe('imageConcurrency', () => {
         availableParallelism: () => 16,
       }))
       vi.resetModules()
-      const fresh = await import('../src/image/decode-queue.ts')
+      const fresh = await import('../src/features/image/decode-queue.ts')
       expect(fresh.imageConcurrency()).toBe(expected)
     },
   )
@@ -453,7 +453,7 @@ describe('without the binary of sharp', () => {
     vi.doMock('sharp', () => {
       throw new Error('Could not load the "sharp" module')
     })
-    const fresh = await import('../src/image/exports.ts')
+    const fresh = await import('../src/features/image/exports.ts')
     const refused = fresh.decodeImage(RGB, SIZE)
     await expect(refused).rejects.toMatchObject({
       code: 'ERR_NATIVE_LOAD',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
-import { libraryVersion } from '../src/library-version.ts'
+import { libraryVersion } from '../src/base/library-version.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 

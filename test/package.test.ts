@@ -18,19 +18,19 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     'LICENSE',
     'dist/index.js',
     'dist/index.d.ts',
-    'dist/image/exports.js',
+    'dist/features/image/exports.js',
     'docs/kserve.md',
     'examples/digits/model.onnx',
-    'dist/kserve/kserve-exports.js',
-    'dist/ort/ort-exports.js',
-    'dist/transformers/transformers-exports.js',
-    'dist/processes/public.js',
-    'dist/prometheus/prometheus-exports.js',
-    'dist/processes/serving-process.js',
+    'dist/adapters/kserve/kserve-exports.js',
+    'dist/adapters/ort/ort-exports.js',
+    'dist/adapters/transformers/transformers-exports.js',
+    'dist/adapters/processes/public.js',
+    'dist/adapters/prometheus/prometheus-exports.js',
+    'dist/adapters/processes/serving-process.js',
     'dist/cli/main.js',
     'dist/perf/html-report/page/draw-charts.js',
-    'dist/inspector/inspector.js',
-    'dist/inspector/page/live-page.js',
+    'dist/adapters/inspector/inspector.js',
+    'dist/adapters/inspector/page/live-page.js',
     'native/binding.gyp',
     'native/sources.json',
     'native/addon.cc',
@@ -54,7 +54,7 @@ it('the package has no module whose source is gone (npm run build:ts)', () => {
   const sources = files
     .filter((path) => /^dist\/.+js$/.test(path))
     .map((path) => path.replace(/^dist\/(.+)js$/, 'src/$1ts'))
-  expect(sources).toEqual(expect.arrayContaining(['src/index.ts', 'src/worker-thread/entry.cts']))
+  expect(sources).toEqual(expect.arrayContaining(['src/index.ts', 'src/run/worker-thread/entry.cts']))
   expect(sources.filter((path) => !existsSync(root + path))).toEqual([])
 })
 

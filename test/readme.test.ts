@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { trials } from '../bench/all-trials.ts'
-import { batchReasons } from '../src/config/batching.ts'
-import { defaultInline } from '../src/config/engine-options.ts'
-import { resolveImageLimits } from '../src/config/image-limits.ts'
-import { defaultLimitBytes } from '../src/memory/staging-pool.ts'
-import { defaultMaxBatchSize } from '../src/metadata.ts'
-import { defaultMaxBytes, defaultMaxRequests } from '../src/processes/serve-options.ts'
+import { batchReasons } from '../src/options/batching.ts'
+import { defaultInline } from '../src/options/engine-options.ts'
+import { resolveImageLimits } from '../src/options/image-limits.ts'
+import { defaultLimitBytes } from '../src/native/staging-pool.ts'
+import { defaultMaxBatchSize } from '../src/tensor/metadata.ts'
+import { defaultMaxBytes, defaultMaxRequests } from '../src/adapters/processes/serve-options.ts'
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -118,36 +118,36 @@ describe('README and what it links to', () => {
   })
 
   it.each([
-    ['EngineOptions', 'config/engine-options'],
-    ['StagingOptions', 'config/engine-options'],
-    ['WorkerOptions', 'config/engine-options'],
-    ['ProviderPlugin', 'config/provider-options'],
-    ['ModelOptions', 'config/model-config'],
-    ['FunctionOptions', 'config/function-config'],
-    ['PipelineConfig', 'config/pipeline-config'],
-    ['PipelineStep', 'config/pipeline-config'],
-    ['FunctionInput', 'config/function-tensor'],
-    ['FunctionOutput', 'config/function-tensor'],
-    ['NonMaxSuppressionOptions', 'functions/non-max-suppression'],
-    ['InstanceGroup', 'config/instance-group'],
-    ['ResponseCacheOptions', 'config/model-config'],
-    ['WarmupOptions', 'config/model-config'],
-    ['ScaleOptions', 'config/scale-options'],
-    ['PaddingConfig', 'config/model-config'],
-    ['DynamicBatchingConfig', 'config/batching-config'],
-    ['QueuePolicy', 'config/batching-config'],
-    ['CloseOptions', 'config/close-options'],
-    ['ServeOptions', 'processes/serve-options'],
-    ['ConnectOptions', 'processes/connect-options'],
-    ['SpawnOptions', 'processes/connect-options'],
-    ['InferOptions', 'config/infer-options'],
-    ['BatchReport', 'config/infer-options'],
+    ['EngineOptions', 'options/engine-options'],
+    ['StagingOptions', 'options/engine-options'],
+    ['WorkerOptions', 'options/engine-options'],
+    ['ProviderPlugin', 'options/provider-options'],
+    ['ModelOptions', 'options/model-config'],
+    ['FunctionOptions', 'options/function-config'],
+    ['PipelineConfig', 'options/pipeline-config'],
+    ['PipelineStep', 'options/pipeline-config'],
+    ['FunctionInput', 'options/function-tensor'],
+    ['FunctionOutput', 'options/function-tensor'],
+    ['NonMaxSuppressionOptions', 'features/functions/non-max-suppression'],
+    ['InstanceGroup', 'options/instance-group'],
+    ['ResponseCacheOptions', 'options/model-config'],
+    ['WarmupOptions', 'options/model-config'],
+    ['ScaleOptions', 'options/scale-options'],
+    ['PaddingConfig', 'options/model-config'],
+    ['DynamicBatchingConfig', 'options/batching-config'],
+    ['QueuePolicy', 'options/batching-config'],
+    ['CloseOptions', 'options/close-options'],
+    ['ServeOptions', 'adapters/processes/serve-options'],
+    ['ConnectOptions', 'adapters/processes/connect-options'],
+    ['SpawnOptions', 'adapters/processes/connect-options'],
+    ['InferOptions', 'options/infer-options'],
+    ['BatchReport', 'options/infer-options'],
     ['InferManyOptions', 'request/infer-many'],
-    ['ImageOptions', 'config/image-options'],
-    ['ImageLimits', 'config/image-limits'],
-    ['ArrayTarget', 'image/decode-image'],
-    ['LeaseTarget', 'image/decode-image'],
-    ['LeaseOptions', 'config/lease-options'],
+    ['ImageOptions', 'options/image-options'],
+    ['ImageLimits', 'options/image-limits'],
+    ['ArrayTarget', 'features/image/decode-image'],
+    ['LeaseTarget', 'features/image/decode-image'],
+    ['LeaseOptions', 'options/lease-options'],
   ])('names all members of %s', (name, file) => {
     const source = readFileSync(`${root}src/${file}.ts`, 'utf8')
     const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InstanceGroup, type Model, type Outputs } from '../src/index.ts'
-import { decodeImage } from '../src/image/exports.ts'
+import { decodeImage } from '../src/features/image/exports.ts'
 import { largestBatch } from './support/against-plain.ts'
 import { load, sharedEngine } from './support/open.ts'
 import { largestDifference } from './support/same.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { doAll, Slices, type Pieces } from '../src/slices.ts'
+import { doAll, Slices, type Pieces } from '../src/base/slices.ts'
 
 /** Slices with a clock that only work moves, and turns that are taken by hand. */
 function manual() {

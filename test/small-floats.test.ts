@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fromSmallFloat, isNonFinite, toSmallFloat, type SmallFloat } from '../src/small-floats.ts'
+import { fromSmallFloat, isNonFinite, toSmallFloat, type SmallFloat } from '../src/tensor/small-floats.ts'
 
 const values = [0, -0, 1, -1.5, 0.3, 3.49, 1e-3, -7, 100, 240, 448, 57344, 1e6, Infinity, -Infinity, NaN]
 

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { decodeImage } from '../src/image/exports.ts'
+import { decodeImage } from '../src/features/image/exports.ts'
 import { identity } from './models/small.ts'
 import { compile, root } from './cli/run.ts'
 import { load, ownEngine } from './support/open.ts'

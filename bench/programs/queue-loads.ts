@@ -1,8 +1,8 @@
-import { RequestQueue } from '../../src/queue/request-queue.ts'
-import { WaitingRequest } from '../../src/queue/waiting-request.ts'
-import { PriorityLevels } from '../../src/queue/priority-levels.ts'
-import { systemClock } from '../../src/clock.ts'
-import { FairShare } from '../../src/workers/fair-share.ts'
+import { RequestQueue } from '../../src/schedule/request-queue.ts'
+import { WaitingRequest } from '../../src/schedule/waiting-request.ts'
+import { PriorityLevels } from '../../src/schedule/priority-levels.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { FairShare } from '../../src/run/fair-share.ts'
 import { mulberry32 } from '../../test/models/random.ts'
 
 /** Requests of a full batch. */

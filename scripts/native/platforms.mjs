@@ -33,7 +33,7 @@ const windows = (target, machine) => ({
   link: ['-shared', '-s', '-Wl,--gc-sections'],
 })
 
-/** By the names of their folders in prebuilds/, as prebuildName() of src/memory/addon.ts has them. */
+/** By the names of their folders in prebuilds/, as prebuildName() of src/native/addon.ts has them. */
 export const platforms = {
   'linux-x64': linux('x86_64'),
   'linux-arm64': linux('aarch64'),

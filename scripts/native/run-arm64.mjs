@@ -59,7 +59,7 @@ function installNode() {
 
 /** Writes the pixels of the digits into a file, which sharp, that only this machine has, reads; returns their labels. */
 async function writePixels(path) {
-  const { decodeImage } = await import('../../dist/image/exports.js')
+  const { decodeImage } = await import('../../dist/features/image/exports.js')
   const folder = join(root, 'examples/digits/images')
   const digits = await Promise.all(
     readdirSync(folder).map(async (file) => {

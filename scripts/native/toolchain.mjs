@@ -9,7 +9,7 @@ const require = createRequire(import.meta.url)
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** The folder of this platform's prebuild; the same rule as `prebuildName()` in src/memory/addon.ts. */
+/** The folder of this platform's prebuild; the same rule as `prebuildName()` in src/native/addon.ts. */
 export function prebuildName() {
   return `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`
 }

@@ -1,5 +1,5 @@
-import { availableCores, type AvailableCores } from '../config/available-cores.ts'
-import { availableMemory, type AvailableMemory } from '../config/available-memory.ts'
+import { availableCores, type AvailableCores } from '../options/available-cores.ts'
+import { availableMemory, type AvailableMemory } from '../options/available-memory.ts'
 import { InferenceEngine, type Capabilities } from '../index.ts'
 import { failureOf, type Failure } from './failure.ts'
 

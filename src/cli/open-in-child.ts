@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { tryInProcess } from '../executor/native/trial-process.ts'
+import { tryInProcess } from '../run/executors/native/trial-process.ts'
 import { InferenceError } from '../errors.ts'
 import type { Capabilities, InferenceErrorCode, ModelMetadata } from '../index.ts'
 

@@ -2,9 +2,9 @@
 import { basename } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
-import { openNativeOrt } from '../executor/native/native-ort.ts'
-import { notRunYet } from '../row-check/joining.ts'
-import { switchOffTelemetry } from '../workers/telemetry.ts'
+import { openNativeOrt } from '../run/executors/native/native-ort.ts'
+import { notRunYet } from '../models/row-check/joining.ts'
+import { switchOffTelemetry } from '../run/telemetry.ts'
 import type { OpeningAnswer } from './open-in-child.ts'
 
 /** How long the check of rows is waited for. */

@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander'
-import { mulberry32 } from '../seeded-random.ts'
+import { mulberry32 } from '../base/seeded-random.ts'
 import { SampleCycle } from '../perf/input/sample-cycle.ts'
 import type { SampleSource } from '../perf/input/sample.ts'
 import { UniqueSamples } from '../perf/input/unique-samples.ts'

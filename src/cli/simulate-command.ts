@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { Arrival } from '../arrivals/arrival.ts'
+import type { Arrival } from '../observe/arrivals/arrival.ts'
 import { checkPrediction, type PredictionCheck } from '../simulation/prediction-check.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
 import { seldomSizes, type SeldomSizes } from '../simulation/seldom-sizes.ts'

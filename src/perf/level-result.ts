@@ -11,7 +11,7 @@ import {
   serverFigures,
   spanOf,
   type StatisticsSpan,
-} from '../observability/statistics-difference.ts'
+} from '../observe/statistics-difference.ts'
 
 /** Bars of the histogram between a latency and twice as much. */
 const barsPerOctave = 8

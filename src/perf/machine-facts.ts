@@ -1,7 +1,7 @@
 import { availableParallelism, cpus } from 'node:os'
-import { availableMemory } from '../config/available-memory.ts'
+import { availableMemory } from '../options/available-memory.ts'
 import type { Capabilities } from '../index.ts'
-import { libraryVersion } from '../library-version.ts'
+import { libraryVersion } from '../base/library-version.ts'
 import type { PerfResult } from './result.ts'
 
 /** What figures depend on beside the settings. */

@@ -1,6 +1,6 @@
 import type { DurationHistogram } from './load/duration-histogram.ts'
 import type { LoadWindow } from './load/load-window.ts'
-import type { StatisticsSpan } from '../observability/statistics-difference.ts'
+import type { StatisticsSpan } from '../observe/statistics-difference.ts'
 
 /** What was seen between two moments: by the callers, in the engine, and of the process. */
 export interface MeasuredWindow {

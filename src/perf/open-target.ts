@@ -8,7 +8,7 @@ import {
   type ModelOptions,
   type PipelineConfig,
 } from '../index.ts'
-import { isFolder, readModelFolder, type VersionConfig } from '../triton-repository/model-folder.ts'
+import { isFolder, readModelFolder, type VersionConfig } from '../features/triton-repository/model-folder.ts'
 import { machineFacts } from './machine-facts.ts'
 import type { PerfResult } from './result.ts'
 

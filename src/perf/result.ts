@@ -1,4 +1,4 @@
-import type { ServerFigures } from '../observability/statistics-difference.ts'
+import type { ServerFigures } from '../observe/statistics-difference.ts'
 import type { AccuracyResult } from './accuracy/accuracy-result.ts'
 import type { ScenarioResult } from './scenarios/scenario-result.ts'
 

@@ -1,8 +1,14 @@
-import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import type { InputConfig } from '../config/tensor-config.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { InputConfig } from '../options/tensor-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { batchAxisOf, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
-import { isElementType, isPacked } from '../tensor.ts'
+import {
+  batchAxisOf,
+  notStackable,
+  shownShape,
+  type ModelMetadata,
+  type ValueMetadata,
+} from '../tensor/metadata.ts'
+import { isElementType, isPacked } from '../tensor/tensor.ts'
 
 type Tensors = Pick<ModelMetadata, 'inputs' | 'outputs'>
 type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'padding'>

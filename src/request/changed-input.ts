@@ -1,7 +1,7 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, storageLength, type ElementType } from '../tensor.ts'
-import { lengthOf } from '../typed-array.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import { elementCount, storageLength, type ElementType } from '../tensor/tensor.ts'
+import { lengthOf } from '../tensor/typed-array.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /**

@@ -1,6 +1,6 @@
-import { copyPacked, cutElements, type Elements } from '../elements.ts'
-import type { OutputRows, ValueMetadata } from '../metadata.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
+import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
+import type { OutputRows, ValueMetadata } from '../tensor/metadata.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
 import {
   elementCount,
   isPacked,
@@ -8,7 +8,7 @@ import {
   storageOf,
   type ElementType,
   type TensorData,
-} from '../tensor.ts'
+} from '../tensor/tensor.ts'
 
 /** A tensor as it lies in memory. */
 export interface Entries {

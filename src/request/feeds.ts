@@ -1,15 +1,26 @@
 import { isPromise } from 'node:util/types'
 import { listNames } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { isElementType, isTensorLike, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
-import { batchAxisOf, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
+import {
+  isElementType,
+  isTensorLike,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+} from '../tensor/tensor.ts'
+import {
+  batchAxisOf,
+  type ModelMetadata,
+  type TensorMetadata,
+  type ValueMetadata,
+} from '../tensor/metadata.ts'
 import type { FeedOptions } from './feed-options.ts'
 import type { Filled, ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
 import { MadeTensors } from './made-tensors.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
-import { mostLength } from '../row-proof/dims.ts'
+import { mostLength } from '../onnx/row-proof/dims.ts'
 import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'

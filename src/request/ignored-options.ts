@@ -1,4 +1,4 @@
-import type { PriorityLevel, PriorityLevels } from '../queue/priority-levels.ts'
+import type { PriorityLevel, PriorityLevels } from '../schedule/priority-levels.ts'
 
 type Kind = 'priority' | 'timeout' | 'longer timeout'
 

@@ -9,9 +9,9 @@ import {
   toStorage,
   type TensorData,
   type TensorLike,
-} from '../tensor.ts'
-import { isEmptied, kindOf, lengthOf, plainView } from '../typed-array.ts'
-import { shownShape, type TensorMetadata } from '../metadata.ts'
+} from '../tensor/tensor.ts'
+import { isEmptied, kindOf, lengthOf, plainView } from '../tensor/typed-array.ts'
+import { shownShape, type TensorMetadata } from '../tensor/metadata.ts'
 
 /** What was given for an input, each property read once: what is asked again could answer otherwise. */
 export interface GivenInput {

@@ -1,5 +1,5 @@
 import { isPromise } from 'node:util/types'
-import { typed } from '../config/plain-options.ts'
+import { typed } from '../options/plain-options.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { untilAborted } from './abort-watch.ts'
 

@@ -1,5 +1,5 @@
-import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
-import { isElementType, isPacked, type TensorData, type TensorLike } from '../tensor.ts'
+import { batchAxisOf, type ModelMetadata } from '../tensor/metadata.ts'
+import { isElementType, isPacked, type TensorData, type TensorLike } from '../tensor/tensor.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { isSharedArrayBuffer } from 'node:util/types'
-import { loadBinding } from '../memory/addon.ts'
-import type { TensorData } from '../tensor.ts'
+import { loadBinding } from '../native/addon.ts'
+import type { TensorData } from '../tensor/tensor.ts'
 
 /** From so many rows on a call of the addon takes less than a loop over typed arrays; measured. */
 const nativeFromRows = 32

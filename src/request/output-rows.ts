@@ -1,9 +1,9 @@
-import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../metadata.ts'
-import { isSmallFloat, significantBits } from '../small-floats.ts'
-import { isElementType, isFloatType, isPacked } from '../tensor.ts'
+import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
+import { isSmallFloat, significantBits } from '../tensor/small-floats.ts'
+import { isElementType, isFloatType, isPacked } from '../tensor/tensor.ts'
 
 type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'outputs' | 'sequence'>
 

@@ -1,8 +1,13 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
-import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor.ts'
-import type { PaddingConfig } from '../config/model-config.ts'
-import { shownShape, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
+import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
+import type { PaddingConfig } from '../options/model-config.ts'
+import {
+  shownShape,
+  type ModelMetadata,
+  type TensorMetadata,
+  type ValueMetadata,
+} from '../tensor/metadata.ts'
 import type { InferRequest } from './infer-request.ts'
 import { resizeNatively } from './native-rows.ts'
 

@@ -1,6 +1,6 @@
-import type { ReadyEstimate } from '../latency/answer-estimate.ts'
-import type { LeasedRows } from '../memory/row-block.ts'
-import type { PriorityLevel } from '../queue/priority-levels.ts'
+import type { ReadyEstimate } from '../schedule/answer-estimate.ts'
+import type { LeasedRows } from '../native/row-block.ts'
+import type { PriorityLevel } from '../schedule/priority-levels.ts'
 
 /** Notified of what becomes of a {@link Preparation}. */
 export interface Prepared {

@@ -1,8 +1,8 @@
-import type { CostedRequest, ResolvedCost } from '../config/batch-cost.ts'
+import type { CostedRequest, ResolvedCost } from '../options/batch-cost.ts'
 import { invalidArgument, InferenceError } from '../errors.ts'
 import { messageOf } from '../message-of.ts'
-import { batchAxisOf, shownShape, type ModelMetadata } from '../metadata.ts'
-import type { TensorData } from '../tensor.ts'
+import { batchAxisOf, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
+import type { TensorData } from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'
 import type { Padding } from './padding.ts'
 

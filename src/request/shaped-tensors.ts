@@ -1,6 +1,6 @@
-import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import { inputsOfSequence } from '../config/sequence-config.ts'
-import type { TensorConfig } from '../config/tensor-config.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { inputsOfSequence } from '../options/sequence-config.ts'
+import type { TensorConfig } from '../options/tensor-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import {
@@ -10,8 +10,8 @@ import {
   shownShape,
   type ModelMetadata,
   type ValueMetadata,
-} from '../metadata.ts'
-import { isElementType } from '../tensor.ts'
+} from '../tensor/metadata.ts'
+import { isElementType } from '../tensor/tensor.ts'
 import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
 import { withOutputRows } from './output-rows.ts'
 import { Reshape } from './reshape.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { TensorData } from '../tensor.ts'
-import { plainView } from '../typed-array.ts'
+import type { TensorData } from '../tensor/tensor.ts'
+import { plainView } from '../tensor/typed-array.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 
 /** Values of so many bytes stand for themselves in a key. */

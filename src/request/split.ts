@@ -1,5 +1,5 @@
 import { InferenceError } from '../errors.ts'
-import { copyBlocks, cutElements, joinElements, type Elements } from '../elements.ts'
+import { copyBlocks, cutElements, joinElements, type Elements } from '../tensor/elements.ts'
 import {
   elementCount,
   isPacked,
@@ -11,15 +11,15 @@ import {
   type Tensor,
   type TensorData,
   type TensorLike,
-} from '../tensor.ts'
-import { kindOf, plainView, viewAs } from '../typed-array.ts'
-import type { ValueMetadata } from '../metadata.ts'
-import type { OutputValue } from '../values.ts'
-import type { BatchReport } from '../config/infer-options.ts'
-import type { AnyOutputs } from '../config/model-signature.ts'
+} from '../tensor/tensor.ts'
+import { kindOf, plainView, viewAs } from '../tensor/typed-array.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
+import type { OutputValue } from '../tensor/values.ts'
+import type { BatchReport } from '../options/infer-options.ts'
+import type { AnyOutputs } from '../options/model-signature.ts'
 import { indexColumn, shiftRows } from './divided-entries.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
-import type { AnswerOptions } from '../config/check-infer-options.ts'
+import type { AnswerOptions } from '../options/check-infer-options.ts'
 
 /** Most parts of one request: more would hold up the application's thread and everybody else's requests. */
 export const maxParts = 10_000

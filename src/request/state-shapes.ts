@@ -1,5 +1,5 @@
-import type { ResolvedSequence } from '../config/sequence-config.ts'
-import type { ModelMetadata, ValueMetadata } from '../metadata.ts'
+import type { ResolvedSequence } from '../options/sequence-config.ts'
+import type { ModelMetadata, ValueMetadata } from '../tensor/metadata.ts'
 
 type Tensors = Pick<ModelMetadata, 'inputs' | 'outputs'>
 

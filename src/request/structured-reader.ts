@@ -1,9 +1,9 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import type { ValueMetadata } from '../metadata.ts'
-import { storageOf, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
-import { plainView } from '../typed-array.ts'
-import { valueTypeOf, type ValueType } from '../value-type.ts'
-import type { MailedMap, MailedValue } from '../values.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
+import { storageOf, type ElementType, type MailedTensor, type TensorData } from '../tensor/tensor.ts'
+import { plainView } from '../tensor/typed-array.ts'
+import { valueTypeOf, type ValueType } from '../tensor/value-type.ts'
+import type { MailedMap, MailedValue } from '../tensor/values.ts'
 import { InputReader, type GivenInput, type ReadOptions } from './input-reader.ts'
 
 /** Reads and checks what requests give for an input that is no tensor: a sequence, a map, or something optional. */

@@ -1,5 +1,5 @@
-import { aloneKey } from '../config/batching.ts'
-import { batchAxisOf, type ValueMetadata } from '../metadata.ts'
+import { aloneKey } from '../options/batching.ts'
+import { batchAxisOf, type ValueMetadata } from '../tensor/metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 
 /** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */

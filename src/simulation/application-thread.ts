@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../base/clock.ts'
 import { Fifo } from './fifo.ts'
 
 /** The thread that takes requests in, gathers, scatters and answers: what it does for one keeps the others waiting. */

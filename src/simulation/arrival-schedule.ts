@@ -1,5 +1,5 @@
-import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
-import { mulberry32 } from '../seeded-random.ts'
+import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
+import { mulberry32 } from '../base/seeded-random.ts'
 import { timeOfWork, type Step } from './factor-steps.ts'
 import { rowsDrawer, type RowShare } from './row-mix.ts'
 

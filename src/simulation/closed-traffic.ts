@@ -1,4 +1,4 @@
-import type { Random } from '../seeded-random.ts'
+import type { Random } from '../base/seeded-random.ts'
 import { rowsDrawer, type RowShare } from './row-mix.ts'
 import type { Coming, Traffic } from './traffic.ts'
 import { Fifo } from './fifo.ts'

@@ -1,4 +1,4 @@
-import { mulberry32 } from '../seeded-random.ts'
+import { mulberry32 } from '../base/seeded-random.ts'
 import type { Overheads } from './overheads.ts'
 import { RecordedMoments } from './recorded-moments.ts'
 import { lengthOf, localMedians, type RecordedRun } from './recorded-run.ts'

@@ -1,7 +1,7 @@
-import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
-import { RequestQueue } from '../queue/request-queue.ts'
-import type { QueueOwner } from '../queue/queue-owner.ts'
-import type { RunTimes } from '../latency/run-times.ts'
+import type { LatencyTarget } from '../schedule/batch-size-for-target.ts'
+import { RequestQueue } from '../schedule/request-queue.ts'
+import type { QueueOwner } from '../schedule/queue-owner.ts'
+import type { RunTimes } from '../schedule/run-times.ts'
 import { SimulatedQueue, type QueueContext } from './simulated-queue.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 

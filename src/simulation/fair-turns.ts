@@ -1,4 +1,4 @@
-import { FairShare, type Charge } from '../workers/fair-share.ts'
+import { FairShare, type Charge } from '../run/fair-share.ts'
 
 /** What a run was charged with. */
 export type TurnCharge = Charge<number>

@@ -1,4 +1,4 @@
-import type { Arrival, ArrivalRun } from '../arrivals/arrival.ts'
+import type { Arrival, ArrivalRun } from '../observe/arrivals/arrival.ts'
 
 /** Times are written to a tenth of a microsecond, and two of them are added. */
 const roundingUs = 0.5

@@ -1,4 +1,4 @@
-import type { InlineOptions } from '../config/engine-options.ts'
+import type { InlineOptions } from '../options/engine-options.ts'
 
 /** What requests and batches cost besides their runs, in milliseconds; measured, as a rule. Each is 0 where it is not given. */
 export interface Overheads {

@@ -1,4 +1,4 @@
-import { mulberry32 } from '../seeded-random.ts'
+import { mulberry32 } from '../base/seeded-random.ts'
 import { RecordedMoments } from './recorded-moments.ts'
 import { lengthOf, localMeans, localMedians, runningAtOnce, type RecordedRun } from './recorded-run.ts'
 import type { RunDurations } from './service-times.ts'

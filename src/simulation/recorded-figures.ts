@@ -1,4 +1,4 @@
-import type { Arrival } from '../arrivals/arrival.ts'
+import type { Arrival } from '../observe/arrivals/arrival.ts'
 
 /** What was measured when a recording was made; latencies are `null` when nothing was answered. */
 export interface RecordedFigures {

@@ -1,4 +1,4 @@
-import type { Random } from '../seeded-random.ts'
+import type { Random } from '../base/seeded-random.ts'
 import { firstNeighbour, neighbours } from './recorded-run.ts'
 
 /** What was seen at some requests of a recording, each of which is to serve once: so that a stall which came once comes once. */

@@ -1,4 +1,4 @@
-import type { Arrival, ArrivalRun } from '../arrivals/arrival.ts'
+import type { Arrival, ArrivalRun } from '../observe/arrivals/arrival.ts'
 import { countUpTo } from './count-up-to.ts'
 import { firstGivenUs } from './followers.ts'
 

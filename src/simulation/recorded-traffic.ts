@@ -1,5 +1,5 @@
-import type { Arrival } from '../arrivals/arrival.ts'
-import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
+import type { Arrival } from '../observe/arrivals/arrival.ts'
+import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import { Fifo } from './fifo.ts'
 import { followersOf, type Follower } from './followers.ts'
 import type { Coming, Traffic } from './traffic.ts'

@@ -1,4 +1,4 @@
-import type { Random } from '../seeded-random.ts'
+import type { Random } from '../base/seeded-random.ts'
 
 /** Rows of a request, and what part of the requests has them: parts of whatever the shares add up to. */
 export interface RowShare {

@@ -1,4 +1,4 @@
-import { mulberry32, type Random } from '../seeded-random.ts'
+import { mulberry32, type Random } from '../base/seeded-random.ts'
 import { factorAt, type Step } from './factor-steps.ts'
 
 /** What a run of so many rows takes, alone on the machine. */

@@ -1,6 +1,6 @@
-import { defaultPaddingShare } from '../config/batch-cost.ts'
-import type { CostLimits } from '../config/batching.ts'
-import type { Random } from '../seeded-random.ts'
+import { defaultPaddingShare } from '../options/batch-cost.ts'
+import type { CostLimits } from '../options/batching.ts'
+import type { Random } from '../base/seeded-random.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 import type { Coming, Traffic } from './traffic.ts'
 

@@ -1,4 +1,4 @@
-import { leftOfRunMs } from '../workers/worker-time.ts'
+import { leftOfRunMs } from '../run/worker-time.ts'
 import { FairTurns, type TurnCharge } from './fair-turns.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 import type { VirtualClock } from './virtual-clock.ts'

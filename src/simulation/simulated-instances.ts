@@ -1,4 +1,4 @@
-import { InlineBudget } from '../workers/inline-budget.ts'
+import { InlineBudget } from '../run/inline-budget.ts'
 import type { ApplicationThread } from './application-thread.ts'
 import { BatchesAhead } from './batches-ahead.ts'
 import type { Delays } from './delays.ts'

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts'
-import type { CostLimits } from '../config/batching.ts'
+import type { Clock } from '../base/clock.ts'
+import type { CostLimits } from '../options/batching.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 
 /** What a simulated model is configured with. */

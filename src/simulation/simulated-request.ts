@@ -1,6 +1,6 @@
-import { PriorityLevels } from '../queue/priority-levels.ts'
-import { WaitingRequest } from '../queue/waiting-request.ts'
-import type { LevelOptions } from '../config/batching.ts'
+import { PriorityLevels } from '../schedule/priority-levels.ts'
+import { WaitingRequest } from '../schedule/waiting-request.ts'
+import type { LevelOptions } from '../options/batching.ts'
 import type { Coming } from './traffic.ts'
 
 /** No priorities, no timeouts but a request's own, and no limit on how many may wait. */

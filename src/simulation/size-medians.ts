@@ -1,4 +1,4 @@
-import { median } from '../median.ts'
+import { median } from '../base/median.ts'
 
 /** What fewer runs of a size took is no measure of it: one of them may have been held up. */
 export const fewestRuns = 3

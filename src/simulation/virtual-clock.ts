@@ -1,5 +1,5 @@
-import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
-import type { Clock } from '../clock.ts'
+import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
+import type { Clock } from '../base/clock.ts'
 
 interface VirtualTimer extends HeapItem {
   readonly atMs: number

@@ -1,4 +1,4 @@
-import type { Arrival } from '../arrivals/arrival.ts'
+import type { Arrival } from '../observe/arrivals/arrival.ts'
 import { timestampOf, type Trace } from './trace.ts'
 
 /** The requests of callers as a recording, in the order in which they came. What ran inside of others is left out. */

@@ -1,6 +1,6 @@
-import type { InstanceKind } from '../config/instance-group.ts'
-import type { DynamicBatchingConfig } from '../config/batching-config.ts'
-import type { ModelOptions } from '../config/model-config.ts'
+import type { InstanceKind } from '../options/instance-group.ts'
+import type { DynamicBatchingConfig } from '../options/batching-config.ts'
+import type { ModelOptions } from '../options/model-config.ts'
 
 /** What the tuner varies of a model's options; the others stay as they are. */
 export interface Configuration {

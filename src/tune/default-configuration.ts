@@ -1,4 +1,4 @@
-import { availableCores } from '../config/available-cores.ts'
+import { availableCores } from '../options/available-cores.ts'
 import { InferenceError, type ModelConfig, type ModelOptions } from '../index.ts'
 import type { Configuration } from './configuration.ts'
 import type { MeasuringSettings } from './measuring-messages.ts'

@@ -1,5 +1,5 @@
-import { systemClock, type Clock } from '../clock.ts'
-import { OwnProgram } from '../own-program.ts'
+import { systemClock, type Clock } from '../base/clock.ts'
+import { OwnProgram } from '../base/own-program.ts'
 import type {
   FailedWord,
   LoadedWord,

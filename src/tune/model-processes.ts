@@ -1,4 +1,4 @@
-import { availableMemory } from '../config/available-memory.ts'
+import { availableMemory } from '../options/available-memory.ts'
 import type { ModelConfig } from '../index.ts'
 import type { Load } from './configuration.ts'
 import type { FailedWord, MeasuredWord, MeasuringSettings } from './measuring-messages.ts'

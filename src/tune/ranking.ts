@@ -1,4 +1,4 @@
-import { median } from '../median.ts'
+import { median } from '../base/median.ts'
 import { excessOf, valueOf, type Goal } from './goal.ts'
 import type { Measurement } from './measurement.ts'
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../base/clock.ts'
 
 /** No timer is longer. */
 export const longestTimerMs = 2 ** 31 - 1

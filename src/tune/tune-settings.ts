@@ -1,5 +1,5 @@
-import type { InstanceKind } from '../config/instance-group.ts'
-import type { ModelOptions } from '../config/model-config.ts'
+import type { InstanceKind } from '../options/instance-group.ts'
+import type { ModelOptions } from '../options/model-config.ts'
 import type { MeasuringSettings } from './measuring-messages.ts'
 import type { SearchSpace } from './search-space.ts'
 

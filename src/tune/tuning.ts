@@ -2,7 +2,7 @@ import { keyOf, measuredOptions, type Candidate, type Configuration, type Load }
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
 import { gapsOf } from './calibration-gaps.ts'
-import { availableCores } from '../config/available-cores.ts'
+import { availableCores } from '../options/available-cores.ts'
 import type { InstanceKind, ModelConfig } from '../index.ts'
 import { confirm } from './confirm.ts'
 import type { Contest } from './contest.ts'

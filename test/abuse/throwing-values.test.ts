@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError } from '../../src/index.ts'
-import { decodeImage, imageConcurrency, imageDims } from '../../src/image/exports.ts'
+import { decodeImage, imageConcurrency, imageDims } from '../../src/features/image/exports.ts'
 import { identity } from '../models/small.ts'
 import { expectNoWarnings } from './refusal.ts'
 

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import type { Arrival } from '../../src/arrivals/arrival.ts'
-import { loadArrivals, readArrivals } from '../../src/arrivals/read-arrivals.ts'
+import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
+import { loadArrivals, readArrivals } from '../../src/observe/arrivals/read-arrivals.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import type { Arrival } from '../../src/arrivals/arrival.ts'
-import { ArrivalFile } from '../../src/arrivals/arrival-file.ts'
-import { ArrivalOrder } from '../../src/arrivals/arrival-order.ts'
-import { loadArrivals } from '../../src/arrivals/read-arrivals.ts'
+import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
+import { ArrivalFile } from '../../src/observe/arrivals/arrival-file.ts'
+import { ArrivalOrder } from '../../src/observe/arrivals/arrival-order.ts'
+import { loadArrivals } from '../../src/observe/arrivals/read-arrivals.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import type { Arrival } from '../../src/arrivals/arrival.ts'
+import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
 import type { PredictionCheck } from '../../src/simulation/prediction-check.ts'
 import type { SeldomSizes } from '../../src/simulation/seldom-sizes.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
@@ -18,9 +18,7 @@ function recordingOf(arrivals: readonly Arrival[]): string {
   return path
 }
 
-async function predicted(
-  ...line: string[]
-): Promise<{
+async function predicted(...line: string[]): Promise<{
   recorded: SimulationResult | null
   predicted: SimulationResult
   configuration: object

@@ -1,12 +1,12 @@
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { ModelPreparation } from '../../src/compiled-models/model-preparation.ts'
-import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
-import { holdsLater } from '../../src/instance/warm-up.ts'
-import { cudaProviderInstalled } from '../../src/workers/cuda-provider.ts'
-import { EngineProviders } from '../../src/workers/engine-providers.ts'
-import { WorkerSession } from '../../src/workers/worker-session.ts'
+import { ModelPreparation } from '../../src/models/compiled-models/model-preparation.ts'
+import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
+import { holdsLater } from '../../src/run/warm-up.ts'
+import { cudaProviderInstalled } from '../../src/run/cuda-provider.ts'
+import { EngineProviders } from '../../src/run/engine-providers.ts'
+import { WorkerSession } from '../../src/run/worker-session.ts'
 import {
   InferenceEngine,
   type EngineOptions,

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { InferenceSession } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import type { InferenceError } from '../../src/errors.ts'
-import { sessionOptions, type SessionRuntime } from '../../src/config/session-options.ts'
+import { sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
 
 const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 2 } as const
 const runtime: SessionRuntime = { ortVersion: '1.30.0', useProvider: (entry) => entry }

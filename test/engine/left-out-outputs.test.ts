@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
-import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
+import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import type { Model, ModelOptions } from '../../src/index.ts'
 import { manyOutputs, outputsBeside } from '../models/left-out-outputs.ts'
 import { batchSizes } from '../support/against-plain.ts'

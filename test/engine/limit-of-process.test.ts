@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { InferenceEngine, type StagingOptions } from '../../src/index.ts'
-import { loadBinding, plainMemory } from '../../src/memory/addon.ts'
+import { loadBinding, plainMemory } from '../../src/native/addon.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 

@@ -18,7 +18,7 @@ import {
   type ImageDataType,
   type ImageOptions,
   type ImageTarget,
-} from '../../src/image/exports.ts'
+} from '../../src/features/image/exports.ts'
 import type { TypedTensor } from 'onnxruntime-common'
 
 /** As the generator writes them. */

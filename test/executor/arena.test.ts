@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { Tensor, type MemoryOptions } from '../../src/index.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'

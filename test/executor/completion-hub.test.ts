@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest'
-import { CompletionHub } from '../../src/executor/native/completion-hub.ts'
-import type { NativeBinding } from '../../src/memory/addon.ts'
+import { CompletionHub } from '../../src/run/executors/native/completion-hub.ts'
+import type { NativeBinding } from '../../src/native/addon.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Bell } from '../../src/executor/binding/bell.ts'
-import { CompletionLoop, type CompletionSource } from '../../src/executor/binding/completion-loop.ts'
+import { Bell } from '../../src/run/executors/binding/bell.ts'
+import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/completion-loop.ts'
 import { until } from '../support/until.ts'
 
 /** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */

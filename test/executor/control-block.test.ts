@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Bell } from '../../src/executor/binding/bell.ts'
-import { ControlBlock } from '../../src/executor/binding/control-block.ts'
+import { Bell } from '../../src/run/executors/binding/bell.ts'
+import { ControlBlock } from '../../src/run/executors/binding/control-block.ts'
 
 const times = () => ({ startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 })
 

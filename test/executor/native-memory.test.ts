@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest'
-import { NativeMemory } from '../../src/executor/native/native-memory.ts'
-import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/memory/addon.ts'
-import { StagingPool } from '../../src/memory/staging-pool.ts'
+import { NativeMemory } from '../../src/run/executors/native/native-memory.ts'
+import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/native/addon.ts'
+import { StagingPool } from '../../src/native/staging-pool.ts'
 
 /** A pool over an addon that gives the lease that is set. */
 function pool(given: Partial<NativeLease> | null, counted: Partial<NativePoolStats> = {}) {

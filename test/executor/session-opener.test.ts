@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { openAhead } from '../../src/executor/native/session-opener.ts'
-import type { NativeBinding } from '../../src/memory/addon.ts'
+import { openAhead } from '../../src/run/executors/native/session-opener.ts'
+import type { NativeBinding } from '../../src/native/addon.ts'
 
 const answer = 1 // of the kinds of completions
 

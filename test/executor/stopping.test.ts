@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { Tensor } from '../../src/index.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { tryInProcess } from '../../src/executor/native/trial-process.ts'
+import { tryInProcess } from '../../src/run/executors/native/trial-process.ts'
 
 const program = '../test/executor/fixtures/child.mjs' // by its way from the compiled files
 const ask = (program: string, what: string, limitMs = 30_000, endsWell = false) =>

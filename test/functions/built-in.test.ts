@@ -1,6 +1,11 @@
 import { InferenceSession, Tensor as PlainTensor } from 'onnxruntime-node'
 import { describe, expect, it } from 'vitest'
-import { classification, nonMaxSuppression, softmax, topK } from '../../src/functions/function-exports.ts'
+import {
+  classification,
+  nonMaxSuppression,
+  softmax,
+  topK,
+} from '../../src/features/functions/function-exports.ts'
 import { Tensor } from '../../src/index.ts'
 import { graph } from '../models/builder.ts'
 import { mulberry32 } from '../models/random.ts'

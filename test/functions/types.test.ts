@@ -1,6 +1,6 @@
 import type { TypedTensor } from 'onnxruntime-common'
 import { describe, expectTypeOf, it } from 'vitest'
-import { defineFunction } from '../../src/config/function-module.ts'
+import { defineFunction } from '../../src/options/function-module.ts'
 import { Tensor, type BatchInput, type InferenceEngine, type Model } from '../../src/index.ts'
 
 const declared = {

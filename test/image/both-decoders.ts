@@ -1,5 +1,5 @@
-import { decodeImage } from '../../src/image/exports.ts'
-import type { ImageOptions, ImageSource } from '../../src/image/exports.ts'
+import { decodeImage } from '../../src/features/image/exports.ts'
+import type { ImageOptions, ImageSource } from '../../src/features/image/exports.ts'
 import { watch } from './watched-decoder.ts'
 
 export interface Outcome {

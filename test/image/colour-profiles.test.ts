@@ -1,6 +1,6 @@
 import sharp from 'sharp'
 import { expect, it } from 'vitest'
-import { decodeImage } from '../../src/image/exports.ts'
+import { decodeImage } from '../../src/features/image/exports.ts'
 
 const size = { width: 8, height: 8, dtype: 'uint8' } as const
 const [red, green, blue] = [200, 40, 90]

@@ -1,6 +1,6 @@
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { decodeImage, type ImageOptions } from '../../src/image/exports.ts'
+import { decodeImage, type ImageOptions } from '../../src/features/image/exports.ts'
 
 /** A black image with one white pixel, in a format without loss. */
 function pointAt(x: number, y: number, width: number, height: number): Promise<Buffer> {

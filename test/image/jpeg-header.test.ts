@@ -1,8 +1,8 @@
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { exifOrientation } from '../../src/image/exif-orientation.ts'
-import { readPlainJpeg } from '../../src/image/jpeg-header.ts'
-import { mulberry32 } from '../../src/seeded-random.ts'
+import { exifOrientation } from '../../src/features/image/exif-orientation.ts'
+import { readPlainJpeg } from '../../src/features/image/jpeg-header.ts'
+import { mulberry32 } from '../../src/base/seeded-random.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, segment, segmentsOf, withSegments } from './jpegs.ts'
 
 const size = { width: 40, height: 30 }

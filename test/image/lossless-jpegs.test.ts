@@ -1,6 +1,6 @@
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { decodeImage } from '../../src/image/exports.ts'
+import { decodeImage } from '../../src/features/image/exports.ts'
 import { losslessJpeg } from './lossless-jpegs.ts'
 
 const [width, height] = [240, 160]

@@ -3,15 +3,15 @@ import { dirname, join, relative } from 'node:path'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp, { type JpegOptions } from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { decodeImage, imageConcurrency } from '../../src/image/exports.ts'
-import type { ImageOptions } from '../../src/image/exports.ts'
+import { decodeImage, imageConcurrency } from '../../src/features/image/exports.ts'
+import type { ImageOptions } from '../../src/features/image/exports.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { byBoth, difference } from './both-decoders.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
 import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/image/jpeg-decoder.ts', async () => ({
+vi.mock('../../src/features/image/jpeg-decoder.ts', async () => ({
   jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder,
 }))
 
@@ -247,13 +247,13 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
   })
 })
 
-const { jpegLibrary } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
-  '../../src/image/jpeg-decoder.ts',
+const { jpegLibrary } = await vi.importActual<typeof import('../../src/features/image/jpeg-decoder.ts')>(
+  '../../src/features/image/jpeg-decoder.ts',
 )
 
 describe('the decoder of plain JPEGs', () => {
   afterEach(() => {
-    vi.doUnmock('../../src/own-files.ts')
+    vi.doUnmock('../../src/base/own-files.ts')
     vi.unstubAllEnvs()
   })
 
@@ -271,7 +271,7 @@ describe('the decoder of plain JPEGs', () => {
 
   /** How other packages are found from then on. */
   const findsBy = (resolve: () => string) =>
-    vi.doMock('../../src/own-files.ts', async (original) => ({
+    vi.doMock('../../src/base/own-files.ts', async (original) => ({
       ...(await original<object>()),
       requireFromPackage: { resolve },
     }))
@@ -279,8 +279,8 @@ describe('the decoder of plain JPEGs', () => {
   const freshDecoder = async () => {
     vi.resetModules()
     return (
-      await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
-        '../../src/image/jpeg-decoder.ts',
+      await vi.importActual<typeof import('../../src/features/image/jpeg-decoder.ts')>(
+        '../../src/features/image/jpeg-decoder.ts',
       )
     ).jpegDecoder()
   }

@@ -1,11 +1,11 @@
 import { vi } from 'vitest'
-import type { NativeJpeg } from '../../src/memory/native-jpeg.ts'
+import type { NativeJpeg } from '../../src/native/native-jpeg.ts'
 
 type Decode = NativeJpeg['decodeJpeg']
 
-const { jpegDecoder: real } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>(
-  '../../src/image/jpeg-decoder.ts',
-)
+const { jpegDecoder: real } = await vi.importActual<
+  typeof import('../../src/features/image/jpeg-decoder.ts')
+>('../../src/features/image/jpeg-decoder.ts')
 const decoder = real()
 
 /** Whether there is a decoder beside sharp on this machine. */

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it, vi } from 'vitest'
-import { LiveFeed } from '../../src/inspector/live-feed.ts'
+import { LiveFeed } from '../../src/adapters/inspector/live-feed.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { frameOf } from './fake-frames.ts'
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Executor } from '../../src/executor/executor.ts'
-import { StagingSlot } from '../../src/instance/staging-slot.ts'
-import type { ViewedLayout } from '../../src/instance/viewed-layout.ts'
-import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
-import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
+import type { Executor } from '../../src/run/executors/executor.ts'
+import { StagingSlot } from '../../src/run/staging-slot.ts'
+import type { ViewedLayout } from '../../src/run/viewed-layout.ts'
+import type { StagingBuffer } from '../../src/native/staging-pool.ts'
+import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 import type { InferRequest } from '../../src/request/infer-request.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 1] }) as unknown as TensorMetadata

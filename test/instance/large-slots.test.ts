@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { LargeSlots } from '../../src/instance/large-slots.ts'
-import type { StagingSlot } from '../../src/instance/staging-slot.ts'
+import { LargeSlots } from '../../src/run/large-slots.ts'
+import type { StagingSlot } from '../../src/run/staging-slot.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 /** A slot with as much of one as is looked at; a batch of it takes no time. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { layOut } from '../../src/instance/layout.ts'
-import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
+import { layOut } from '../../src/run/layout.ts'
+import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 
 function metadata(
   maxBatchSize: number,

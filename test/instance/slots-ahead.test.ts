@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { largestSlotBytes, SlotsAhead } from '../../src/instance/slots-ahead.ts'
-import { roomFor } from '../../src/instance/staging-slot.ts'
-import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
-import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
+import { largestSlotBytes, SlotsAhead } from '../../src/run/slots-ahead.ts'
+import { roomFor } from '../../src/run/staging-slot.ts'
+import type { StagingBuffer } from '../../src/native/staging-pool.ts'
+import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 
 function metadata(
   maxBatchSize: number,

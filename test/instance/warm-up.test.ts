@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import type { ModelOptions } from '../../src/index.ts'
-import { SampleFailed, WarmUp } from '../../src/instance/warm-up.ts'
-import type { ValueMetadata } from '../../src/metadata.ts'
+import { SampleFailed, WarmUp } from '../../src/run/warm-up.ts'
+import type { ValueMetadata } from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { Padding } from '../../src/request/padding.ts'
-import { Joining } from '../../src/row-check/joining.ts'
+import { Joining } from '../../src/models/row-check/joining.ts'
 import { deferred } from '../support/deferred.ts'
-import type { MailedTensor } from '../../src/tensor.ts'
+import type { MailedTensor } from '../../src/tensor/tensor.ts'
 
 type Feeds = readonly (MailedTensor | null)[]
 

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { kserve } from '../../src/kserve/kserve-exports.ts'
-import { checkKserveOptions } from '../../src/kserve/kserve-options.ts'
+import { kserve } from '../../src/adapters/kserve/kserve-exports.ts'
+import { checkKserveOptions } from '../../src/adapters/kserve/kserve-options.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving } from './serving.ts'
@@ -158,12 +158,12 @@ describe('options', () => {
 
   it('are all in the documentation, with every status', () => {
     const page = readFileSync('docs/kserve.md', 'utf8')
-    const source = readFileSync('src/kserve/kserve-options.ts', 'utf8')
+    const source = readFileSync('src/adapters/kserve/kserve-options.ts', 'utf8')
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
     expect(names.length).toBe(12)
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
-    const failures = readFileSync('src/kserve/http-failure.ts', 'utf8')
+    const failures = readFileSync('src/adapters/kserve/http-failure.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({
       code: code!,
       status: status!,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/latency/batch-size-for-target.ts'
-import { RunTimes } from '../../src/latency/run-times.ts'
+import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-size-for-target.ts'
+import { RunTimes } from '../../src/schedule/run-times.ts'
 
 const limits = { preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
 

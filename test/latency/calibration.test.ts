@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { calibrate, type RunSample } from '../../src/latency/calibration.ts'
-import { RunTimes } from '../../src/latency/run-times.ts'
-import type { MailedTensor } from '../../src/tensor.ts'
+import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
+import { RunTimes } from '../../src/schedule/run-times.ts'
+import type { MailedTensor } from '../../src/tensor/tensor.ts'
 
 const floats = (row: number): MailedTensor => ({
   type: 'float32',

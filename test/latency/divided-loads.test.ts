@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BatchLimits } from '../../src/config/batching.ts'
+import type { BatchLimits } from '../../src/options/batching.ts'
 import { ClosedLoop } from './closed-loop.ts'
 
 const limits: BatchLimits = {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { BatchLimits } from '../../src/config/batching.ts'
-import { LoadDivision } from '../../src/latency/load-division.ts'
+import type { BatchLimits } from '../../src/options/batching.ts'
+import { LoadDivision } from '../../src/schedule/load-division.ts'
 
 const limits: BatchLimits = {
   maxBatchSize: 64,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/latency/answer-estimate.ts'
-import { chooseBatchSize, LatencyTarget } from '../../src/latency/batch-size-for-target.ts'
-import { RunTimes } from '../../src/latency/run-times.ts'
+import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/schedule/answer-estimate.ts'
+import { chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-size-for-target.ts'
+import { RunTimes } from '../../src/schedule/run-times.ts'
 import { seen } from './seen.ts'
 
 describe('RunTimes', () => {

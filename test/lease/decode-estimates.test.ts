@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { resolveImageOptions } from '../../src/config/image-options.ts'
-import { imageConcurrency } from '../../src/image/exports.ts'
-import { ImageDecoding } from '../../src/lease/image-decoding.ts'
-import { admissionMarginMs, estimatedAnswerMs } from '../../src/latency/answer-estimate.ts'
-import { DecodeTimes } from '../../src/latency/decode-times.ts'
-import { ModelStats } from '../../src/observability/model-stats.ts'
-import { PriorityLevel } from '../../src/queue/priority-levels.ts'
+import { resolveImageOptions } from '../../src/options/image-options.ts'
+import { imageConcurrency } from '../../src/features/image/exports.ts'
+import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
+import { admissionMarginMs, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
+import { DecodeTimes } from '../../src/schedule/decode-times.ts'
+import { ModelStats } from '../../src/observe/model-stats.ts'
+import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
 import type { Preparation, Prepared } from '../../src/request/preparation.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { seen } from '../latency/seen.ts'
@@ -13,7 +13,7 @@ import { noPolicy } from '../queue/recorder.ts'
 import { until } from '../support/until.ts'
 
 const decoder = vi.hoisted(() => ({ waiting: [] as (() => void)[] }))
-vi.mock('../../src/image/rgb-pipeline.ts', () => ({
+vi.mock('../../src/features/image/rgb-pipeline.ts', () => ({
   decodeRgb: async () => {
     await new Promise<void>((resolve) => decoder.waiting.push(resolve))
     return Buffer.alloc(12)

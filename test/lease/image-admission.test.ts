@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { imageConcurrency } from '../../src/image/exports.ts'
+import { imageConcurrency } from '../../src/features/image/exports.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -13,7 +13,7 @@ const decoder = vi.hoisted(() => ({
   gates: new Map<number, () => void>(),
   isHeld: false,
 }))
-vi.mock('../../src/image/rgb-pipeline.ts', () => ({
+vi.mock('../../src/features/image/rgb-pipeline.ts', () => ({
   decodeRgb: async ([, , , which]: Uint8Array, { width, height }: { width: number; height: number }) => {
     decoder.begun.push(which!)
     if (decoder.isHeld) await new Promise<void>((resolve) => decoder.gates.set(which!, resolve))
@@ -22,7 +22,7 @@ vi.mock('../../src/image/rgb-pipeline.ts', () => ({
   },
 }))
 
-vi.mock('../../src/image/warm-decoder.ts', () => ({ warmDecoder: async () => {} }))
+vi.mock('../../src/features/image/warm-decoder.ts', () => ({ warmDecoder: async () => {} }))
 
 const engine = sharedEngine()
 const image = (which: number) => ({ x: Buffer.from([0xff, 0xd8, 0xff, which]) })

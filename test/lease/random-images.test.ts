@@ -1,6 +1,6 @@
 import sharp, { type Sharp } from 'sharp'
 import { expect, it, onTestFinished } from 'vitest'
-import { decodeImage } from '../../src/image/exports.ts'
+import { decodeImage } from '../../src/features/image/exports.ts'
 import { Tensor, type InferOptions, type Lease, type Model } from '../../src/index.ts'
 import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { prebuildName } from '../../src/memory/addon.ts'
+import { prebuildName } from '../../src/native/addon.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 

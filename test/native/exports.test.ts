@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { BINDING_VERSION, loadBinding } from '../../src/memory/addon.ts'
+import { BINDING_VERSION, loadBinding } from '../../src/native/addon.ts'
 
 /** What the addon of a version has. Who changes this raises the version: BINDING_VERSION, kBindingVersion in native/addon.cc, and here. */
 const known = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadBinding } from '../../src/memory/addon.ts'
+import { loadBinding } from '../../src/native/addon.ts'
 
 const { binding } = loadBinding()
 

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { BINDING_VERSION, prebuildName } from '../../src/memory/addon.ts'
+import { BINDING_VERSION, prebuildName } from '../../src/native/addon.ts'
 import { binaries, nothingBuilt, root, runChild } from './binaries.ts'
 
 interface Loaded {
@@ -24,7 +24,7 @@ interface Loaded {
   kept: boolean
 }
 
-const loader = 'src/memory/addon.ts'
+const loader = 'src/native/addon.ts'
 const built = join(root, binaries.find((path) => !path.includes('/Asan/')) ?? '')
 const prebuilt = `prebuilds/${prebuildName()}/zerohop.node`
 
@@ -39,7 +39,7 @@ beforeEach(() => {
     'package.json',
     '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }',
   )
-  for (const source of [loader, 'src/own-files.ts', 'src/platform.ts'])
+  for (const source of [loader, 'src/base/own-files.ts', 'src/base/platform.ts'])
     put(source, readFileSync(join(root, source), 'utf8'))
 })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { EventLoopDelay } from '../../src/observability/event-loop-delay.ts'
-import { KeepAlive } from '../../src/workers/keep-alive.ts'
+import { EventLoopDelay } from '../../src/observe/event-loop-delay.ts'
+import { KeepAlive } from '../../src/run/keep-alive.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 function watched() {

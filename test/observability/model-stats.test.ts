@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
-import { InstanceUse } from '../../src/instance/instance-use.ts'
-import { LatencyHistogram } from '../../src/observability/latency-histogram.ts'
-import { ModelStats, within } from '../../src/observability/model-stats.ts'
-import { refusalOf, rejectionOf } from '../../src/observability/rejections.ts'
+import { InstanceUse } from '../../src/run/instance-use.ts'
+import { LatencyHistogram } from '../../src/observe/latency-histogram.ts'
+import { ModelStats, within } from '../../src/observe/model-stats.ts'
+import { refusalOf, rejectionOf } from '../../src/observe/rejections.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { mulberry32 } from '../models/random.ts'
 

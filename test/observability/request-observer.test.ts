@@ -6,7 +6,7 @@ import type {
   RequestFacts,
   RequestObservation,
   RequestObserver,
-} from '../../src/observability/request-observer.ts'
+} from '../../src/observe/request-observer.ts'
 import { fate, fates, House, Served, settled } from '../workers/serving.ts'
 
 /** Writes down what it is told, requests by the order in which they came. */

@@ -5,7 +5,7 @@ import {
   batchSizesOf,
   paddingOf,
   serverFigures,
-} from '../../src/observability/statistics-difference.ts'
+} from '../../src/observe/statistics-difference.ts'
 import { identity } from '../models/small.ts'
 import { load, sharedEngine } from '../support/open.ts'
 

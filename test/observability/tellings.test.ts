@@ -20,8 +20,8 @@ import {
   type RejectionReason,
   type RequestMessage,
 } from '../../src/index.ts'
-import { instrument } from '../../src/opentelemetry/instrument.ts'
-import { prometheusMetrics } from '../../src/prometheus/prometheus-exports.ts'
+import { instrument } from '../../src/adapters/opentelemetry/instrument.ts'
+import { prometheusMetrics } from '../../src/adapters/prometheus/prometheus-exports.ts'
 import { fixture } from '../functions/load-function.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'

@@ -6,7 +6,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
-import { instrument } from '../../src/opentelemetry/instrument.ts'
+import { instrument } from '../../src/adapters/opentelemetry/instrument.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'

@@ -12,7 +12,7 @@ import {
 } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
-import { instrument } from '../../src/opentelemetry/instrument.ts'
+import { instrument } from '../../src/adapters/opentelemetry/instrument.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'

@@ -1,7 +1,7 @@
 import { diag, DiagLogLevel, type MeterProvider } from '@opentelemetry/api'
 import { BasicTracerProvider, type Sampler, type SpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { instrument } from '../../src/opentelemetry/instrument.ts'
+import { instrument } from '../../src/adapters/opentelemetry/instrument.ts'
 import * as small from '../models/small.ts'
 import { loadNumber, one, step } from '../pipelines/arithmetic.ts'
 import { ownEngine } from '../support/open.ts'

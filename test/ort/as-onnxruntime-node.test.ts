@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import * as plain from 'onnxruntime-node'
 import { describe, expect, it, vi } from 'vitest'
-import { createOrt, Tensor } from '../../src/ort/ort-exports.ts'
+import { createOrt, Tensor } from '../../src/adapters/ort/ort-exports.ts'
 import { identity } from '../models/small.ts'
 import { field, message, tensorType, value } from '../onnx-file/wire.ts'
 import { sharedEngine } from '../support/open.ts'

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createOrt, Tensor, type InferenceSession } from '../../src/ort/ort-exports.ts'
+import { createOrt, Tensor, type InferenceSession } from '../../src/adapters/ort/ort-exports.ts'
 import { graph } from '../models/builder.ts'
 import { identity } from '../models/identity.ts'
 import { ownEngine } from '../support/open.ts'

@@ -1,6 +1,6 @@
 import * as plain from 'onnxruntime-node'
 import { expect, it } from 'vitest'
-import { createOrt, Tensor, type InferenceSession } from '../../src/ort/ort-exports.ts'
+import { createOrt, Tensor, type InferenceSession } from '../../src/adapters/ort/ort-exports.ts'
 import { addSub } from '../models/arithmetic.ts'
 import { timeMajor } from '../models/batch-axes.ts'
 import { identityScalar, identityVariable, unknownRank } from '../models/identity.ts'

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { InferenceError, type ModelMetadata } from '../../src/index.ts'
-import { ModelStats } from '../../src/observability/model-stats.ts'
+import { ModelStats } from '../../src/observe/model-stats.ts'
 import type { Sample, SampleSource } from '../../src/perf/input/sample.ts'
 import type { LoadClock } from '../../src/perf/load/load-clock.ts'
 import type { PerfModel } from '../../src/perf/perf-target.ts'

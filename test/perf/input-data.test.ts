@@ -5,7 +5,7 @@ import type { ElementType, ModelMetadata, Tensor } from '../../src/index.ts'
 import { checkAnswer } from '../../src/perf/input/expected-answer.ts'
 import { inputDefaults, sampleSource, type InputSettings } from '../../src/perf/input/sample-source.ts'
 import type { Sample } from '../../src/perf/input/sample.ts'
-import { storageOf, toStorage } from '../../src/tensor.ts'
+import { storageOf, toStorage } from '../../src/tensor/tensor.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 type Value = ModelMetadata['inputs'][number]

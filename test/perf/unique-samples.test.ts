@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import type { Sample } from '../../src/perf/input/sample.ts'
-import { mulberry32 } from '../../src/seeded-random.ts'
+import { mulberry32 } from '../../src/base/seeded-random.ts'
 import { UniqueSamples } from '../../src/perf/input/unique-samples.ts'
 import { inputsText } from '../../src/perf/report/inputs-text.ts'
 import { levelOf } from './level.ts'

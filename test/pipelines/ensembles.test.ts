@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { readModelConfig } from '../../src/triton-repository/config-pbtxt.ts'
+import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
 import { sharedEngine } from '../support/open.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 import { loadNumber, loadSum, one } from './arithmetic.ts'

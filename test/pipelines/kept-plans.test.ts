@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { resolvePipelineConfig } from '../../src/config/resolve-pipeline-config.ts'
-import { PipelineGraph } from '../../src/pipelines/pipeline-graph.ts'
+import { resolvePipelineConfig } from '../../src/options/resolve-pipeline-config.ts'
+import { PipelineGraph } from '../../src/features/pipelines/pipeline-graph.ts'
 import { step } from './arithmetic.ts'
 
 it('a pipeline keeps what it has found out of the outputs that were asked for last, and of no more than some', () => {

@@ -1,5 +1,5 @@
 import type { InferenceEngine } from '../../src/index.ts'
-import { topK } from '../../src/functions/function-exports.ts'
+import { topK } from '../../src/features/functions/function-exports.ts'
 import { sharedLines, sharedPath } from '../support/shared.ts'
 
 /** Images and what is in them, as published models see it. */

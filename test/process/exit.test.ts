@@ -1,5 +1,5 @@
 import { describe, it } from 'vitest'
-import { loadBinding } from '../../src/memory/addon.ts'
+import { loadBinding } from '../../src/native/addon.ts'
 import { endsEachTime, testTimeoutMs, type Expected } from './child.ts'
 
 // A thread that is ended inside ONNX Runtime takes the whole process along, by SIGABRT.

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { limitMs } from './child.ts'
 import { models } from './models.ts'
 

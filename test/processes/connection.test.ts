@@ -1,13 +1,13 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import type { NativeProcesses } from '../../src/memory/native-processes.ts'
-import { Connection, type ConnectionOwner } from '../../src/processes/connection.ts'
-import { frameKinds, frameOf } from '../../src/processes/frames.ts'
-import { areaBytes, RingReader, RingWriter } from '../../src/processes/record-ring.ts'
-import { RecordViews } from '../../src/processes/record-views.ts'
-import { RecordWriter } from '../../src/processes/record-writer.ts'
-import { SharedRings } from '../../src/processes/shared-rings.ts'
+import type { NativeProcesses } from '../../src/native/native-processes.ts'
+import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
+import { frameKinds, frameOf } from '../../src/adapters/processes/frames.ts'
+import { areaBytes, RingReader, RingWriter } from '../../src/adapters/processes/record-ring.ts'
+import { RecordViews } from '../../src/adapters/processes/record-views.ts'
+import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
+import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 
 const ringBytes = 2 ** 20
 

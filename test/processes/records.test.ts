@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
-import { doAll } from '../../src/slices.ts'
-import { BadFrame, frameKinds, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
+import { doAll } from '../../src/base/slices.ts'
+import { BadFrame, frameKinds, FrameReader, frameOf, textFrame } from '../../src/adapters/processes/frames.ts'
 import {
   answeredNumber,
   readAnswer,
@@ -11,12 +11,12 @@ import {
   writeAnswer,
   writeRejection,
   writeRequest,
-} from '../../src/processes/inference-records.ts'
-import { callFrameOf, callPieces } from '../../src/processes/messages.ts'
-import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
-import { aligned, RecordViews } from '../../src/processes/record-views.ts'
-import { RecordWriter } from '../../src/processes/record-writer.ts'
-import { fromText, toText } from '../../src/processes/tagged-json.ts'
+} from '../../src/adapters/processes/inference-records.ts'
+import { callFrameOf, callPieces } from '../../src/adapters/processes/messages.ts'
+import { BadRecord, RecordReader } from '../../src/adapters/processes/record-reader.ts'
+import { aligned, RecordViews } from '../../src/adapters/processes/record-views.ts'
+import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
+import { fromText, toText } from '../../src/adapters/processes/tagged-json.ts'
 import { collectGarbage } from '../support/garbage.ts'
 
 const record = new RecordWriter()

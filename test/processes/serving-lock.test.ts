@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { loadBinding } from '../../src/memory/addon.ts'
-import { takeLock } from '../../src/processes/serving-lock.ts'
+import { loadBinding } from '../../src/native/addon.ts'
+import { takeLock } from '../../src/adapters/processes/serving-lock.ts'
 import { ownPath } from './served.ts'
 
 const processes = loadBinding().binding?.processes ?? null

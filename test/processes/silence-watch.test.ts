@@ -1,11 +1,11 @@
 import { createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { rejectionOf } from '../abuse/refusal.ts'
-import { loadBinding } from '../../src/memory/addon.ts'
-import { connect } from '../../src/processes/connect.ts'
-import { frameKinds, FrameReader, textFrame } from '../../src/processes/frames.ts'
-import { messageText, protocolVersion } from '../../src/processes/messages.ts'
-import { SilenceWatch } from '../../src/processes/silence-watch.ts'
+import { loadBinding } from '../../src/native/addon.ts'
+import { connect } from '../../src/adapters/processes/connect.ts'
+import { frameKinds, FrameReader, textFrame } from '../../src/adapters/processes/frames.ts'
+import { messageText, protocolVersion } from '../../src/adapters/processes/messages.ts'
+import { SilenceWatch } from '../../src/adapters/processes/silence-watch.ts'
 import { ownPath } from './served.ts'
 
 describe('a limit of a request', () => {

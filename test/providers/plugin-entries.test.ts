@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { chooseDevice, deviceNames, knownProvider } from '../../src/executor/native/plugin-entries.ts'
-import type { NativeProviderDevice } from '../../src/memory/native-providers.ts'
+import { chooseDevice, deviceNames, knownProvider } from '../../src/run/executors/native/plugin-entries.ts'
+import type { NativeProviderDevice } from '../../src/native/native-providers.ts'
 
 const device = (provider: string, kind: 'cpu' | 'gpu' | 'npu', metadata = {}): NativeProviderDevice => ({
   provider,

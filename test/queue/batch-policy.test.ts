@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decide } from '../../src/queue/batch-policy.ts'
-import type { Moment, QueuedRows } from '../../src/queue/batch-policy.ts'
-import type { BatchLimits, BatchReason } from '../../src/config/batching.ts'
+import { decide } from '../../src/schedule/batch-policy.ts'
+import type { Moment, QueuedRows } from '../../src/schedule/batch-policy.ts'
+import type { BatchLimits, BatchReason } from '../../src/options/batching.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
 const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows[] =>

@@ -1,6 +1,6 @@
-import type { QueueOptions } from '../../src/queue/queue-owner.ts'
-import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
-import type { PriorityLevel } from '../../src/queue/priority-levels.ts'
+import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
+import { WaitingRequest, type QueueExit } from '../../src/schedule/waiting-request.ts'
+import type { PriorityLevel } from '../../src/schedule/priority-levels.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { RunTimes } from '../../src/latency/run-times.ts'
+import { RunTimes } from '../../src/schedule/run-times.ts'
 import { noPolicy, setup } from './recorder.ts'
 
 /** Runs of 10 ms for one row and 5 ms more for each further one. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
-import type { LevelOptions, LevelPolicy } from '../../src/config/batching.ts'
+import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
 import { Simulation, type Scenario, type Step } from './simulation.ts'
 
 /** Histories per kind; five kinds make 100 000. */

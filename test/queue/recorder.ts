@@ -1,9 +1,9 @@
-import { RequestQueue } from '../../src/queue/request-queue.ts'
-import type { QueueOptions } from '../../src/queue/queue-owner.ts'
-import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
-import { PriorityLevels, type PriorityLevel } from '../../src/queue/priority-levels.ts'
-import type { LevelOptions, LevelPolicy } from '../../src/config/batching.ts'
-import type { RunTimes } from '../../src/latency/run-times.ts'
+import { RequestQueue } from '../../src/schedule/request-queue.ts'
+import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
+import { WaitingRequest, type QueueExit } from '../../src/schedule/waiting-request.ts'
+import { PriorityLevels, type PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
+import type { RunTimes } from '../../src/schedule/run-times.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 export class Named extends WaitingRequest {

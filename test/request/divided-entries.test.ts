@@ -8,9 +8,9 @@ import {
   type Entries,
 } from '../../src/request/divided-entries.ts'
 import { joinTensors } from '../../src/request/split.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../src/small-floats.ts'
-import { storageOf, type ElementType } from '../../src/tensor.ts'
-import type { OutputRows } from '../../src/metadata.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../src/tensor/small-floats.ts'
+import { storageOf, type ElementType } from '../../src/tensor/tensor.ts'
+import type { OutputRows } from '../../src/tensor/metadata.ts'
 
 const types = [
   'int8',
@@ -46,14 +46,12 @@ function numbersOf({ type, data }: Entries): number[] {
 }
 
 /** Rows of each request, and by entry the row that it belongs to. */
-const batches = fc
-  .array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 8 })
-  .chain((rows) =>
-    fc.record({
-      rows: fc.constant(rows),
-      entries: fc.array(fc.nat(rows.reduce((sum, count) => sum + count, 0) - 1), { maxLength: 40 }),
-    }),
-  )
+const batches = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 8 }).chain((rows) =>
+  fc.record({
+    rows: fc.constant(rows),
+    entries: fc.array(fc.nat(rows.reduce((sum, count) => sum + count, 0) - 1), { maxLength: 40 }),
+  }),
+)
 
 const firstRowOf = (rows: readonly number[], request: number) =>
   rows.slice(0, request).reduce((sum, count) => sum + count, 0)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ModelMetadata, ValueMetadata } from '../../src/metadata.ts'
+import type { ModelMetadata, ValueMetadata } from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { MadeTensors } from '../../src/request/made-tensors.ts'
 

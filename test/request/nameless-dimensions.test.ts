@@ -4,10 +4,10 @@ import {
   notStackable,
   type ModelMetadata,
   type TensorMetadata,
-} from '../../src/metadata.ts'
+} from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { Padding } from '../../src/request/padding.ts'
-import { Tensor } from '../../src/tensor.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
 
 const metadata = (...inputs: TensorMetadata[]): ModelMetadata => ({
   name: 'm',

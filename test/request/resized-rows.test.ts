@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { copyResized } from '../../src/request/padding.ts'
-import { storageOf, type ElementType, type TensorData } from '../../src/tensor.ts'
+import { storageOf, type ElementType, type TensorData } from '../../src/tensor/tensor.ts'
 import { mulberry32 } from '../models/random.ts'
 
 type Numbers = number[] | bigint[]

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { joinRows, splitRows } from '../../src/request/split.ts'
-import type { AnyOutputs } from '../../src/config/model-signature.ts'
+import type { AnyOutputs } from '../../src/options/model-signature.ts'
 import { Tensor } from '../../src/index.ts'
 
 const part = (dims: readonly number[], data: unknown, name = 'y') =>

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ModelMetadata } from '../../src/metadata.ts'
+import type { ModelMetadata } from '../../src/tensor/metadata.ts'
 import type { ParsedFeeds } from '../../src/request/infer-request.ts'
-import { RequestKeys } from '../../src/response-cache/request-keys.ts'
-import type { MailedValue } from '../../src/values.ts'
+import { RequestKeys } from '../../src/features/response-cache/request-keys.ts'
+import type { MailedValue } from '../../src/tensor/values.ts'
 
 const metadata: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'> = {
   name: 'm',

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import type { InferOptions, Outputs, ReportedOutputs } from '../../src/index.ts'
-import { keptBytes } from '../../src/response-cache/own-copies.ts'
-import { Tensor } from '../../src/tensor.ts'
+import { keptBytes } from '../../src/features/response-cache/own-copies.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
 import { ensure } from '../queue/ledger.ts'
 import { SharedModel, turns, type Call } from './sharing.ts'
 

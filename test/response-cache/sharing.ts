@@ -1,8 +1,8 @@
-import { checkInferOptions, noOptions } from '../../src/config/check-infer-options.ts'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { checkInferOptions, noOptions } from '../../src/options/check-infer-options.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import type { InferOptions, ModelConfig, Outputs, ReportedOutputs } from '../../src/index.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
-import { ResponseSharing } from '../../src/response-cache/response-sharing.ts'
+import { ResponseSharing } from '../../src/features/response-cache/response-sharing.ts'
 import { Served, House } from '../workers/serving.ts'
 
 type Config = Omit<ModelConfig, 'path' | 'bytes'>

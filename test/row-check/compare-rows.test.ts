@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { PluginProvider } from '../../src/config/provider-options.ts'
-import { compareOutput, tellsApart, toleranceWith } from '../../src/row-check/compare-rows.ts'
-import { toFloat16Bits } from '../../src/float16.ts'
-import { storageOf, type MailedTensor, type ElementType } from '../../src/tensor.ts'
+import { PluginProvider } from '../../src/options/provider-options.ts'
+import { compareOutput, tellsApart, toleranceWith } from '../../src/models/row-check/compare-rows.ts'
+import { toFloat16Bits } from '../../src/tensor/float16.ts'
+import { storageOf, type MailedTensor, type ElementType } from '../../src/tensor/tensor.ts'
 
 const tensor = (type: ElementType, dims: number[], values: readonly (number | bigint)[]): MailedTensor => {
   const data = new (storageOf(type))(values.length) as Float32Array

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { compareValue, valuesTellApart } from '../../src/row-check/compare-values.ts'
-import type { MailedTensor } from '../../src/tensor.ts'
-import type { MailedMaps, MailedValue } from '../../src/values.ts'
+import { compareValue, valuesTellApart } from '../../src/models/row-check/compare-values.ts'
+import type { MailedTensor } from '../../src/tensor/tensor.ts'
+import type { MailedMaps, MailedValue } from '../../src/tensor/values.ts'
 
 const floats = (values: number[], dims = [values.length]): MailedTensor => ({
   type: 'float32',

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import type { ModelOptions } from '../../src/index.ts'
-import { PriorityLevel } from '../../src/queue/priority-levels.ts'
-import { noOptions } from '../../src/config/check-infer-options.ts'
+import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { noOptions } from '../../src/options/check-infer-options.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
-import { joiningAtLoad } from '../../src/row-check/joining-at-load.ts'
-import { ModelRowCheck, type TriedSession } from '../../src/row-check/model-row-check.ts'
-import type { TrialFeeds } from '../../src/row-check/trial-feeds.ts'
-import type { RowProof, RowQuestion } from '../../src/row-proof/prove-rows.ts'
+import { joiningAtLoad } from '../../src/models/row-check/joining-at-load.ts'
+import { ModelRowCheck, type TriedSession } from '../../src/models/row-check/model-row-check.ts'
+import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
+import type { RowProof, RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
 
 type Rows = (rows: Float32Array[]) => Float32Array[]
 const identity: Rows = (rows) => rows

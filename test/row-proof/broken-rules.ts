@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import type * as proveRowsModule from '../../src/row-proof/prove-rows.ts'
-import { readGraph } from '../../src/row-proof/read-graph.ts'
+import type * as proveRowsModule from '../../src/onnx/row-proof/prove-rows.ts'
+import { readGraph } from '../../src/onnx/row-proof/read-graph.ts'
 import { parseGraph, type GraphOutput } from './graph-text.ts'
 import { derivedCases } from './derived-cases.ts'
 import { truthsOf } from './derived-truths.ts'
@@ -23,7 +23,7 @@ import { truthOf } from './truth.ts'
  * Changes that change no verdict are listed in equivalent-changes.ts, with the reason. A broken rule is caught where it proves what ONNX Runtime refutes (refuted), does not prove what was proved, or does not say that rows
  * meet where it said so (missed), or throws. What nothing notices is listed, with its line.
  */
-const sources = fileURLToPath(new URL('../../src/row-proof', import.meta.url))
+const sources = fileURLToPath(new URL('../../src/onnx/row-proof', import.meta.url))
 const passing = 'rule lets all through'
 /** Not under version control. What prove-rows.ts needs lies in its own folder. */
 const broken = fileURLToPath(new URL('../../build/broken-rules', import.meta.url))
@@ -309,7 +309,7 @@ if (process.send !== undefined && process.argv[2] === 'child') {
       kind: { type: 'string' },
     },
   })
-  const { rules } = await import('../../src/row-proof/prove-rows.ts')
+  const { rules } = await import('../../src/onnx/row-proof/prove-rows.ts')
   const expected = await expectedOf(Number(values.graphs))
   console.error(`${expected.length} graphs`)
   const mutants = [

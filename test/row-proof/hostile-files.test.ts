@@ -1,7 +1,7 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { describe, expect, it } from 'vitest'
-import { answerQuestions, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
-import { readGraph } from '../../src/row-proof/read-graph.ts'
+import { answerQuestions, type RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
+import { readGraph } from '../../src/onnx/row-proof/read-graph.ts'
 
 /**
  * Files that no exporter writes, in which protobuf or ONNX Runtime sees another graph than a plain reader does. Each is run in ONNX

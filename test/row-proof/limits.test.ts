@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { answerQuestions, proveRows, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
-import { readGraph } from '../../src/row-proof/read-graph.ts'
+import { answerQuestions, proveRows, type RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
+import { readGraph } from '../../src/onnx/row-proof/read-graph.ts'
 import { graph, type GraphBuilder } from '../models/builder.ts'
 
 const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) =>

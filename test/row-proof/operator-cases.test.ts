@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rules } from '../../src/row-proof/prove-rows.ts'
+import { rules } from '../../src/onnx/row-proof/prove-rows.ts'
 import { parseGraph } from './graph-text.ts'
 import { allCases, operatorCases } from './operator-cases.ts'
 import { proofOf } from './proof.ts'

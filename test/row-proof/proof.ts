@@ -1,5 +1,5 @@
-import { proveRows, type RowProof, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
-import { readGraph } from '../../src/row-proof/read-graph.ts'
+import { proveRows, type RowProof, type RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
+import { readGraph } from '../../src/onnx/row-proof/read-graph.ts'
 import { batchAxisOf, type GraphInput, type GraphText } from './graph-text.ts'
 
 /** How much of the inputs' shapes is known: all but the batch, or nothing but their ranks. */

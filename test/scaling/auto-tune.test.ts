@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { settingsToTry } from '../../src/scaling/throughput-search.ts'
+import { settingsToTry } from '../../src/models/scaling/throughput-search.ts'
 import * as small from '../models/small.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'

@@ -5,7 +5,7 @@ import {
   autoscaleStart,
   decideInstances,
   type AutoscaleMemory,
-} from '../../src/scaling/autoscale-policy.ts'
+} from '../../src/models/scaling/autoscale-policy.ts'
 
 const limits = { minInstances: 1, maxInstances: 4, scaleUpAfterMs: 100, scaleDownAfterMs: 1000 }
 const memory = (changes: Partial<AutoscaleMemory> = {}): AutoscaleMemory => ({

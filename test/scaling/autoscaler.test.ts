@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Autoscaler } from '../../src/scaling/autoscaler.ts'
+import { Autoscaler } from '../../src/models/scaling/autoscaler.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { deferred, type Deferred } from '../support/deferred.ts'
 import { follow } from './simulated-load.ts'

@@ -1,7 +1,7 @@
 import { renameSync } from 'node:fs'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Model, ModelConfig, ModelEvent } from '../../src/index.ts'
-import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
+import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { graph } from '../models/builder.ts'
 import * as networks from '../models/networks.ts'

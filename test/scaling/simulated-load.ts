@@ -1,6 +1,6 @@
 import { VirtualClock } from '../../src/simulation/virtual-clock.ts'
-import type { AutoscaleLimits } from '../../src/scaling/autoscale-policy.ts'
-import { Autoscaler, type Autoscaled } from '../../src/scaling/autoscaler.ts'
+import type { AutoscaleLimits } from '../../src/models/scaling/autoscale-policy.ts'
+import { Autoscaler, type Autoscaled } from '../../src/models/scaling/autoscaler.ts'
 
 /** How requests come, and what they take. */
 export interface Load {

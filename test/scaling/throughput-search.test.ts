@@ -5,7 +5,7 @@ import {
   settingsToTry,
   ThroughputSearch,
   type ThroughputSetting,
-} from '../../src/scaling/throughput-search.ts'
+} from '../../src/models/scaling/throughput-search.ts'
 import { mulberry32 } from '../models/random.ts'
 
 const present = { instances: 1, batchRows: 32 }

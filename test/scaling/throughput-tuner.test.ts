@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ThroughputSetting } from '../../src/scaling/throughput-search.ts'
+import type { ThroughputSetting } from '../../src/models/scaling/throughput-search.ts'
 import { TunedModel } from './tuned-model.ts'
 
 const minuteMs = 60_000

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { BindingExecutor } from '../../src/executor/binding/binding-executor.ts'
-import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
+import { BindingExecutor } from '../../src/run/executors/binding/binding-executor.ts'
+import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { maskedSequence } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'

@@ -1,5 +1,5 @@
-import type { SlotLayout, TensorPlace } from '../../src/executor/executor.ts'
-import type { ValueMetadata } from '../../src/metadata.ts'
+import type { SlotLayout, TensorPlace } from '../../src/run/executors/executor.ts'
+import type { ValueMetadata } from '../../src/tensor/metadata.ts'
 import type { SequenceConfig } from '../../src/index.ts'
 
 const value = (name: string, type: ValueMetadata['type']): ValueMetadata => ({ name, type, shape: ['N', 1] })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Arrival } from '../../src/arrivals/arrival.ts'
+import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
 import { checkPrediction } from '../../src/simulation/prediction-check.ts'
 import { recordedFigures } from '../../src/simulation/recorded-figures.ts'
 import { simulate } from '../../src/simulation/simulate.ts'

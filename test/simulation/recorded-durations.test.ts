@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { mulberry32 } from '../../src/seeded-random.ts'
+import { mulberry32 } from '../../src/base/seeded-random.ts'
 import { RecordedDurations } from '../../src/simulation/recorded-durations.ts'
 import { runningAtOnce, type RecordedRun } from '../../src/simulation/recorded-run.ts'
 

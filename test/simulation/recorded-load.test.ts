@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Arrival } from '../../src/arrivals/arrival.ts'
+import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
 import { followersOf } from '../../src/simulation/followers.ts'
 import { runsOf } from '../../src/simulation/recorded-service.ts'
 import { oneLevel } from '../../src/simulation/simulated-request.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Arrival, ArrivalRun } from '../../src/arrivals/arrival.ts'
+import type { Arrival, ArrivalRun } from '../../src/observe/arrivals/arrival.ts'
 import { RecordedDelays } from '../../src/simulation/delays.ts'
 import { recordedFigures } from '../../src/simulation/recorded-figures.ts'
 import { inlineIn, instancesIn, runsOf } from '../../src/simulation/recorded-service.ts'

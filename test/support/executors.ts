@@ -1,4 +1,4 @@
-import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 
 /** The kinds of executors that can be had here: without the addon, the binding alone. */
 export const executorKinds =

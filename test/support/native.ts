@@ -1,5 +1,5 @@
 import { describe } from 'vitest'
-import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 
 const { version, reason } = openNativeOrt()
 

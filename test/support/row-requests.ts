@@ -1,6 +1,6 @@
 import type { TensorData, TensorType } from '../../src/index.ts'
-import { toFloat16Bits } from '../../src/float16.ts'
-import { storageOf } from '../../src/tensor.ts'
+import { toFloat16Bits } from '../../src/tensor/float16.ts'
+import { storageOf } from '../../src/tensor/tensor.ts'
 import type { RowGraph } from '../models/dependent-rows.ts'
 import { mulberry32 } from '../models/random.ts'
 import type { Sample, Samples } from './plain.ts'

@@ -1,5 +1,5 @@
 import { expect, vi } from 'vitest'
-import { StagingSlot } from '../../src/instance/staging-slot.ts'
+import { StagingSlot } from '../../src/run/staging-slot.ts'
 import type { Outputs } from '../../src/index.ts'
 
 const byte = 0xa5

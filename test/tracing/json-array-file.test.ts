@@ -2,7 +2,7 @@ import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { JsonArrayFile } from '../../src/tracing/json-array-file.ts'
+import { JsonArrayFile } from '../../src/observe/json-array-file.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 
 const fileIn = (name = 'array.json') => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { TraceAccount } from '../../src/tracing/trace-account.ts'
-import { TracedRequest } from '../../src/tracing/traced-request.ts'
+import { TraceAccount } from '../../src/observe/trace-account.ts'
+import { TracedRequest } from '../../src/observe/traced-request.ts'
 
 it('a trace of a request ends with it, and not with what it takes to write its tensors down', () => {
   let nowMs = 10

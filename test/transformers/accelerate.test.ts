@@ -1,7 +1,7 @@
 import { env, pipeline } from '@huggingface/transformers'
 import { InferenceSession } from 'onnxruntime-node'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { accelerate } from '../../src/transformers/transformers-exports.ts'
+import { accelerate } from '../../src/adapters/transformers/transformers-exports.ts'
 import { graph } from '../models/builder.ts'
 import { modelPath } from '../models/cache.ts'
 import { identity } from '../models/identity.ts'

@@ -1,7 +1,7 @@
 import { env, pipeline, RawImage } from '@huggingface/transformers'
 import { expect, it, onTestFinished } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
-import { accelerate } from '../../src/transformers/transformers-exports.ts'
+import { accelerate } from '../../src/adapters/transformers/transformers-exports.ts'
 import { bert, vit, type PipelineFolder } from '../models/pipelines.ts'
 import { mulberry32 } from '../models/random.ts'
 import { words } from '../models/tokenizer.ts'

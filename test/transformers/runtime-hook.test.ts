@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import ort from '../../src/ort/ort-exports.ts'
+import ort from '../../src/adapters/ort/ort-exports.ts'
 import { bert } from '../models/pipelines.ts'
 
 it("transformers.js takes the whole runtime by its hook, where the device is 'auto', and finds no other device", async () => {

@@ -1,6 +1,6 @@
 import { InferenceSession } from 'onnxruntime-node'
 import { expect, it } from 'vitest'
-import { findTextPadding } from '../../src/transformers/text-padding.ts'
+import { findTextPadding } from '../../src/adapters/transformers/text-padding.ts'
 import { graph, type GraphBuilder } from '../models/builder.ts'
 import { modelPath } from '../models/cache.ts'
 import { identity } from '../models/identity.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { InferenceError } from '../../src/errors.ts'
-import { readModelConfig, type RepositoryConfig } from '../../src/triton-repository/config-pbtxt.ts'
-import { isUnsupported } from '../../src/triton-repository/check-backend.ts'
+import { readModelConfig, type RepositoryConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
+import { isUnsupported } from '../../src/features/triton-repository/check-backend.ts'
 import {
   enumerations,
   fieldType,
@@ -9,7 +9,7 @@ import {
   isMessage,
   messages,
   type MessageName,
-} from '../../src/triton-repository/model-config-schema.ts'
+} from '../../src/features/triton-repository/model-config-schema.ts'
 
 // Every field of Triton's ModelConfig, and what becomes of it: honoured, noted as changing nothing, or refused by name.
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import { InferenceError } from '../../src/errors.ts'
-import { readModelConfig } from '../../src/triton-repository/config-pbtxt.ts'
+import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
 import { mulberry32 } from '../models/random.ts'
 
 // A configuration that somebody has mistyped either says what is wrong, where and of which file, or is one that the engine takes.

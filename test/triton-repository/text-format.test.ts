@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import textformat from 'protobufjs/ext/textformat.js'
 import { describe, expect, it } from 'vitest'
-import { parseTextFormat, type TextField } from '../../src/triton-repository/text-format.ts'
+import { parseTextFormat, type TextField } from '../../src/features/triton-repository/text-format.ts'
 import { errorOf } from './temporary.ts'
 
 const parse = (text: string) => parseTextFormat({ model: 'm', file: 'config.pbtxt', text })

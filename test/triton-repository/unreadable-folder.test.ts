@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { RepositoryWatch } from '../../src/triton-repository/watch.ts'
+import { RepositoryWatch } from '../../src/features/triton-repository/watch.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { until } from '../support/until.ts'
 import { temporaryFolder } from './temporary.ts'

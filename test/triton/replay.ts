@@ -1,8 +1,8 @@
-import { RequestQueue } from '../../src/queue/request-queue.ts'
-import type { QueueOwner } from '../../src/queue/queue-owner.ts'
-import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
-import { PriorityLevels, type PriorityLevel } from '../../src/queue/priority-levels.ts'
-import { resolveConfig, batchLimits } from '../../src/config/resolve-model-config.ts'
+import { RequestQueue } from '../../src/schedule/request-queue.ts'
+import type { QueueOwner } from '../../src/schedule/queue-owner.ts'
+import { WaitingRequest, type QueueExit } from '../../src/schedule/waiting-request.ts'
+import { PriorityLevels, type PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { resolveConfig, batchLimits } from '../../src/options/resolve-model-config.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runTicks, type Arrival, type Rule } from './rules.ts'
 

@@ -1,10 +1,10 @@
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
-import type { TensorMetadata } from '../../src/metadata.ts'
-import type { TensorPlace } from '../../src/executor/executor.ts'
-import { execute } from '../../src/worker-thread/execute.ts'
-import type { NamedTensors, Session } from '../../src/worker-thread/onnxruntime.ts'
-import { WorkerSlot } from '../../src/worker-thread/worker-slot.ts'
+import type { TensorMetadata } from '../../src/tensor/metadata.ts'
+import type { TensorPlace } from '../../src/run/executors/executor.ts'
+import { execute } from '../../src/run/worker-thread/execute.ts'
+import type { NamedTensors, Session } from '../../src/run/worker-thread/onnxruntime.ts'
+import { WorkerSlot } from '../../src/run/worker-thread/worker-slot.ts'
 
 const stale = 7
 

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it, vi } from 'vitest'
-import * as reading from '../../src/row-proof/read-graph.ts'
-import { prove } from '../../src/worker-thread/prove.ts'
+import * as reading from '../../src/onnx/row-proof/read-graph.ts'
+import { prove } from '../../src/run/worker-thread/prove.ts'
 import { namelessCell } from '../models/nameless-axes.ts'
 
-vi.mock('../../src/row-proof/read-graph.ts', { spy: true })
+vi.mock('../../src/onnx/row-proof/read-graph.ts', { spy: true })
 afterEach(() => void vi.useRealTimers())
 
 it('reads the graph of a model once for the questions of a while, whether it lies in a file or in memory', () => {

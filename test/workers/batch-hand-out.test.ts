@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { Executor } from '../../src/executor/executor.ts'
-import { BatchHandOut } from '../../src/workers/batch-hand-out.ts'
-import type { BatchSource, PreparedBatch } from '../../src/workers/batch-source.ts'
-import { InlineBudget } from '../../src/workers/inline-budget.ts'
+import type { Executor } from '../../src/run/executors/executor.ts'
+import { BatchHandOut } from '../../src/run/batch-hand-out.ts'
+import type { BatchSource, PreparedBatch } from '../../src/run/batch-source.ts'
+import { InlineBudget } from '../../src/run/inline-budget.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 it('what a dead thread had not started costs its source nothing', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FairShare } from '../../src/workers/fair-share.ts'
+import { FairShare } from '../../src/run/fair-share.ts'
 
 /** Gives turns to whoever is least served among `wanting`, each batch taking the tenant's own time. */
 function serve(share: FairShare<string>, wanting: string[], costMs: Record<string, number>, turns: number) {

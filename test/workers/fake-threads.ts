@@ -6,11 +6,11 @@ import {
   type OpenedSession,
   type SampleRun,
   type SlotLayout,
-} from '../../src/executor/executor.ts'
-import type { SlotMemory } from '../../src/memory/staging-pool.ts'
-import type { ThreadSource } from '../../src/workers/thread-source.ts'
+} from '../../src/run/executors/executor.ts'
+import type { SlotMemory } from '../../src/native/staging-pool.ts'
+import type { ThreadSource } from '../../src/run/thread-source.ts'
 import { deferred } from '../support/deferred.ts'
-import { libraryCarrier } from '../../src/carriers.ts'
+import { libraryCarrier } from '../../src/tensor/carriers.ts'
 
 /** A batch that was handed over. */
 interface Cell {

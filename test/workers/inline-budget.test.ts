@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { BatchSource } from '../../src/workers/batch-source.ts'
-import { InlineBudget } from '../../src/workers/inline-budget.ts'
+import type { BatchSource } from '../../src/run/batch-source.ts'
+import { InlineBudget } from '../../src/run/inline-budget.ts'
 
 const at = (nowMs: number) => ({ now: nowMs })
 

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { MessageChannel } from 'node:worker_threads'
 import { Tensor } from 'onnxruntime-common'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Bell } from '../../src/executor/binding/bell.ts'
-import { ControlBlock } from '../../src/executor/binding/control-block.ts'
-import type { FromWorker, ToWorker } from '../../src/executor/binding/protocol.ts'
-import type { NamedTensors, Runtime, Session } from '../../src/worker-thread/onnxruntime.ts'
-import { Server } from '../../src/worker-thread/serve.ts'
+import { Bell } from '../../src/run/executors/binding/bell.ts'
+import { ControlBlock } from '../../src/run/executors/binding/control-block.ts'
+import type { FromWorker, ToWorker } from '../../src/run/executors/binding/protocol.ts'
+import type { NamedTensors, Runtime, Session } from '../../src/run/worker-thread/onnxruntime.ts'
+import { Server } from '../../src/run/worker-thread/serve.ts'
 
 /** A session whose y is its x, prepared outputs written in place. */
 function identity(overrides: Partial<Session> = {}): Session {

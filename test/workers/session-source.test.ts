@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
-import type { Executor } from '../../src/executor/executor.ts'
-import { openFrom, type SessionSource } from '../../src/workers/session-source.ts'
+import type { Executor } from '../../src/run/executors/executor.ts'
+import { openFrom, type SessionSource } from '../../src/run/session-source.ts'
 
 function opening(isStillMade: boolean, failing: string[] = []) {
   const done: string[] = []

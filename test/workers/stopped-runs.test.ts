@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ModelConfig } from '../../src/index.ts'
-import { WorkerSession } from '../../src/workers/worker-session.ts'
+import { WorkerSession } from '../../src/run/worker-session.ts'
 import { fate, fates, House, released, Served, settled } from './serving.ts'
 
 /** A model on one worker. */

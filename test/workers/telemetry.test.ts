@@ -5,7 +5,7 @@ const variable = 'ORT_DISABLE_TELEMETRY'
 /** The module as a process finds it that has started no worker yet. */
 async function fresh() {
   vi.resetModules()
-  return import('../../src/workers/telemetry.ts')
+  return import('../../src/run/telemetry.ts')
 }
 
 beforeEach(() => void vi.stubEnv(variable, undefined))

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/config/resolve-model-config.ts'
-import { asItIs } from '../../src/compiled-models/prepared-model.ts'
-import { LoadedModel } from '../../src/loaded-model.ts'
-import { ModelUses } from '../../src/model-uses.ts'
-import { Observers } from '../../src/observability/observers.ts'
+import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
+import { LoadedModel } from '../../src/engine/loaded-model.ts'
+import { ModelUses } from '../../src/engine/model-uses.ts'
+import { Observers } from '../../src/observe/observers.ts'
 import { House, settled } from './serving.ts'
-import { libraryCarrier } from '../../src/carriers.ts'
+import { libraryCarrier } from '../../src/tensor/carriers.ts'
 
 const x = { name: 'x', isTensor: true, type: 'float32', shape: ['N', 4] } as const
 

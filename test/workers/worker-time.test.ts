@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { BatchSource } from '../../src/workers/batch-source.ts'
-import { WorkerTime } from '../../src/workers/worker-time.ts'
+import type { BatchSource } from '../../src/run/batch-source.ts'
+import { WorkerTime } from '../../src/run/worker-time.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 const source = {} as BatchSource

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { Executor, ExecutorEvents } from '../../src/executor/executor.ts'
-import type { BatchSource } from '../../src/workers/batch-source.ts'
-import type { ThreadSource } from '../../src/workers/thread-source.ts'
-import { Worker } from '../../src/workers/worker.ts'
+import type { Executor, ExecutorEvents } from '../../src/run/executors/executor.ts'
+import type { BatchSource } from '../../src/run/batch-source.ts'
+import type { ThreadSource } from '../../src/run/thread-source.ts'
+import { Worker } from '../../src/run/worker.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 /** A worker over threads that are no threads. */

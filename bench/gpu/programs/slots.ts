@@ -1,6 +1,6 @@
 // How much memory is page-locked for a model that is placed on a device of the CUDA driver, run by whatever provider.
 import { InferenceEngine } from 'zerohop'
-import { loadBinding } from '../../../src/memory/addon.ts'
+import { loadBinding } from '../../../src/native/addon.ts'
 import { answer, input } from '../../child.ts'
 
 const { path, device } = input<{ path: string; device: number }>()

@@ -1,6 +1,6 @@
-import { fromSmallFloat, isSmallFloat, type SmallFloat } from '../../small-floats.ts'
-import { isFloatType, isTensorLike, toStorage, type ElementType } from '../../tensor.ts'
-import type { OutputValue } from '../../values.ts'
+import { fromSmallFloat, isSmallFloat, type SmallFloat } from '../../tensor/small-floats.ts'
+import { isFloatType, isTensorLike, toStorage, type ElementType } from '../../tensor/tensor.ts'
+import type { OutputValue } from '../../tensor/values.ts'
 
 /** How far two answers lie apart. */
 export interface Difference {

@@ -1,4 +1,4 @@
-import type { ServerFigures } from '../../observability/statistics-difference.ts'
+import type { ServerFigures } from '../../observe/statistics-difference.ts'
 import type { PerfResult } from '../result.ts'
 import { levelAxis, levelCell, levelPoints, plotted } from './levels.ts'
 import type { Colour } from '../../web-page/charts/chart.ts'

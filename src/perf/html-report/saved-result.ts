@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../../errors.ts'
 import { messageOf } from '../../message-of.ts'
-import { readRegularFile } from '../../regular-file.ts'
+import { readRegularFile } from '../../base/regular-file.ts'
 import type { PerfResult } from '../result.ts'
 import { batchSizes, counts, figure } from './saved-figures.ts'
 import { savedAccuracy, savedScenario } from './saved-others.ts'

@@ -1,9 +1,9 @@
-import { availableMemory } from '../../config/available-memory.ts'
+import { availableMemory } from '../../options/available-memory.ts'
 import { listNames } from '../../describe.ts'
 import { invalidArgument } from '../../errors.ts'
-import { toFloat16Bits } from '../../float16.ts'
+import { toFloat16Bits } from '../../tensor/float16.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
-import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor.ts'
+import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor/tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
 
 type Kind = 'random' | 'zero'

@@ -1,7 +1,7 @@
 import { invalidArgument } from '../../errors.ts'
 import type { ElementType, ModelMetadata } from '../../index.ts'
-import { batchAxisOf, notStackable, shownShape } from '../../metadata.ts'
-import { isElementType } from '../../tensor.ts'
+import { batchAxisOf, notStackable, shownShape } from '../../tensor/metadata.ts'
+import { isElementType } from '../../tensor/tensor.ts'
 
 /** An input as requests give it. */
 export interface InputShape {

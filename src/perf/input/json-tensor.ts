@@ -1,7 +1,14 @@
 import { invalidArgument } from '../../errors.ts'
-import { toFloat16Bits } from '../../float16.ts'
+import { toFloat16Bits } from '../../tensor/float16.ts'
 import type { ElementType, TensorData } from '../../index.ts'
-import { byteLengthOf, elementCount, isFloatType, isRawType, storageLength, storageOf } from '../../tensor.ts'
+import {
+  byteLengthOf,
+  elementCount,
+  isFloatType,
+  isRawType,
+  storageLength,
+  storageOf,
+} from '../../tensor/tensor.ts'
 import type { InputShape } from './input-shapes.ts'
 import type { RowTensor } from './row-tensors.ts'
 

@@ -1,6 +1,6 @@
 import { invalidArgument } from '../../errors.ts'
 import type { FeedValue, TensorData } from '../../index.ts'
-import { elementCount, isPacked, makeTensor, storageOf } from '../../tensor.ts'
+import { elementCount, isPacked, makeTensor, storageOf } from '../../tensor/tensor.ts'
 import type { InputShape } from './input-shapes.ts'
 
 /** One row of an input, or all of one without rows. */

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
-import { mulberry32 } from '../../seeded-random.ts'
+import { mulberry32 } from '../../base/seeded-random.ts'
 import { readFolderInput } from './folder-input.ts'
 import {
   generatedBytes,

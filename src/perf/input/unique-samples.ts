@@ -1,4 +1,4 @@
-import { isTensorLike } from '../../tensor.ts'
+import { isTensorLike } from '../../tensor/tensor.ts'
 import type { Sample, SampleSource } from './sample.ts'
 
 /**

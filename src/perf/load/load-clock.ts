@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../clock.ts'
+import { systemClock, type Clock } from '../../base/clock.ts'
 
 /** Time as generators of load see it; tests inject a fake one. */
 export interface LoadClock extends Clock {

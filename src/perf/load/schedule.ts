@@ -1,4 +1,4 @@
-import { mulberry32 } from '../../seeded-random.ts'
+import { mulberry32 } from '../../base/seeded-random.ts'
 
 /** When requests are meant to be sent: milliseconds since the start, ascending; it may end. */
 export type Schedule = Iterator<number, void>

@@ -1,4 +1,4 @@
-import type { Arrival } from '../../arrivals/arrival.ts'
+import type { Arrival } from '../../observe/arrivals/arrival.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Feeds, InferOptions, ModelMetadata } from '../../index.ts'
 import {

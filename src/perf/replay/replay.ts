@@ -1,4 +1,4 @@
-import type { Arrival } from '../../arrivals/arrival.ts'
+import type { Arrival } from '../../observe/arrivals/arrival.ts'
 import { invalidArgument } from '../../errors.ts'
 import { metronome } from '../load/metronome.ts'
 import { OpenLoop } from '../load/open-loop.ts'

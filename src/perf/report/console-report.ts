@@ -1,6 +1,6 @@
 import { delayedAfterUs } from '../load/load-window.ts'
 import type { MeasureSettings } from '../measure-settings.ts'
-import type { ServerFigures } from '../../observability/statistics-difference.ts'
+import type { ServerFigures } from '../../observe/statistics-difference.ts'
 import type { LevelResult, LoadMode } from '../result.ts'
 import { levelNames, shownLevel } from './level-names.ts'
 import { percentilesOf, percentileUs } from './percentiles.ts'

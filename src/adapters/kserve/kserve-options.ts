@@ -1,0 +1,86 @@
+import { readOptions } from '../../options/plain-options.ts'
+import { invalidArgument } from '../../errors.ts'
+
+/** What {@link kserve} tells clients, allows them, and takes of them. */
+export interface KserveOptions {
+  /** The name that the server's metadata has. Clients made for Triton may look for `'triton'`. Default `'zerohop'`. */
+  serverName?: string
+  /** Whether clients may load models of the engine's repositories, and unload any. Default `false`: they are told so, with 403. */
+  modelControl?: boolean
+  /** Most bytes of a body. Default 64 MiB, as Triton's. */
+  maxBodyBytes?: number
+  /** Most bytes of a body that came compressed, when it is decompressed: far fewer have been sent. `maxBodyBytes` counts as well. Default 4 MiB. */
+  maxDecompressedBytes?: number
+  /** Most bytes of the JSON in it, and of text in binary `BYTES`. Default 16 MiB. */
+  maxJsonBytes?: number
+  /** Most values and names in that JSON, and most elements of text in binary `BYTES`: in memory each takes many times its bytes. Default 1 048 576. */
+  maxJsonValues?: number
+  /** Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. One that would be over it is answered with 503. Default 1 GiB. */
+  maxHeldBytes?: number
+  /** Most inputs, and most outputs, that a request may name. Default 64. */
+  maxTensors?: number
+  /** Most characters of a name, or of the id of a request or a sequence. Default 256. */
+  maxNameLength?: number
+  /** How long a body may take to come, in milliseconds; then 408. Default 30 000. */
+  bodyTimeoutMs?: number
+  /** How long a request may take, from its headers to the last byte of its answer, but for loading and unloading, in milliseconds; then 504. Default 60 000. */
+  timeoutMs?: number
+  /** Answers of fewer bytes are not compressed, whatever the client accepts; `Infinity` for none. Default 1024. */
+  compressFromBytes?: number
+}
+
+/** Checked, with defaults. */
+export type ResolvedKserveOptions = Readonly<Required<KserveOptions>>
+
+const mebibyte = 2 ** 20
+/** What a `Buffer` may hold in every version of Node that is supported. */
+const mostBytes = 2 ** 32
+
+/** @throws InferenceError `ERR_INVALID_ARG`. */
+export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
+  const names = [
+    'serverName',
+    'modelControl',
+    'maxBodyBytes',
+    'maxDecompressedBytes',
+    'maxJsonBytes',
+    'maxJsonValues',
+    'maxHeldBytes',
+    'maxTensors',
+    'maxNameLength',
+    'bodyTimeoutMs',
+    'timeoutMs',
+    'compressFromBytes',
+  ] as const
+  const options = readOptions('options', given, names)
+  const count = (name: (typeof names)[number], standard: number, most: number) => {
+    const { [name]: value = standard } = options
+    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number
+    throw invalidArgument(`options.${name}`, `a whole number from 1 to ${most}`, value)
+  }
+  const { serverName = 'zerohop', modelControl = false, compressFromBytes = 1024 } = options
+  if (typeof serverName !== 'string' || serverName === '')
+    throw invalidArgument('options.serverName', "a string that is not ''", serverName)
+  if (typeof modelControl !== 'boolean')
+    throw invalidArgument('options.modelControl', 'true or false', modelControl)
+  if (typeof compressFromBytes !== 'number' || !(compressFromBytes >= 0))
+    throw invalidArgument('options.compressFromBytes', 'a number, 0 or more', compressFromBytes)
+  const maxBodyBytes = count('maxBodyBytes', 64 * mebibyte, mostBytes)
+  const maxHeldBytes = count('maxHeldBytes', Math.max(1024 * mebibyte, maxBodyBytes), Number.MAX_SAFE_INTEGER)
+  if (maxHeldBytes < maxBodyBytes)
+    throw invalidArgument('options.maxHeldBytes', `maxBodyBytes (${maxBodyBytes}) or more`, maxHeldBytes)
+  return {
+    serverName,
+    modelControl,
+    maxBodyBytes,
+    maxDecompressedBytes: count('maxDecompressedBytes', 4 * mebibyte, mostBytes),
+    maxJsonBytes: count('maxJsonBytes', 16 * mebibyte, 256 * mebibyte),
+    maxJsonValues: count('maxJsonValues', 2 ** 20, 2 ** 26),
+    maxHeldBytes,
+    maxTensors: count('maxTensors', 64, 65_536),
+    maxNameLength: count('maxNameLength', 256, 65_536),
+    bodyTimeoutMs: count('bodyTimeoutMs', 30_000, 2 ** 31 - 1),
+    timeoutMs: count('timeoutMs', 60_000, 2 ** 31 - 1),
+    compressFromBytes,
+  }
+}

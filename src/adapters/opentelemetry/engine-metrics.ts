@@ -1,0 +1,135 @@
+import {
+  ValueType,
+  type Attributes,
+  type Histogram,
+  type Meter,
+  type ObservableGauge,
+} from '@opentelemetry/api'
+import type { InferenceEngine } from '../../engine.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+} from '../../observe/request-observer.ts'
+import { modelAttributes } from './engine-spans.ts'
+
+const seconds = {
+  unit: 's',
+  advice: {
+    explicitBucketBoundaries: [
+      0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+    ],
+  },
+}
+const rows = {
+  unit: '{row}',
+  valueType: ValueType.INT,
+  advice: { explicitBucketBoundaries: [1, 2, 4, 8, 16, 32, 64, 128, 256] },
+}
+
+/** Metrics of requests and batches, recorded as they end, and of what an engine holds, read when they are collected. */
+export class EngineMetrics implements RequestObserver {
+  readonly #meter: Meter
+  readonly #own: Attributes
+  readonly #engine: WeakRef<InferenceEngine>
+  readonly #request: Histogram
+  readonly #queue: Histogram
+  readonly #run: Histogram
+  readonly #size: Histogram
+  readonly #gauges: readonly ObservableGauge[]
+  readonly #attributes = new WeakMap<ObservedModel, Attributes>()
+
+  /** @param own attributes of all of them. */
+  constructor(meter: Meter, engine: InferenceEngine, own: Attributes) {
+    this.#meter = meter
+    this.#own = own
+    this.#engine = new WeakRef(engine) // an engine that nobody has any more is given up though it is measured
+    this.#request = meter.createHistogram('zerohop.request.duration', {
+      description: 'From infer() to its end.',
+      ...seconds,
+    })
+    this.#queue = meter.createHistogram('zerohop.queue.duration', {
+      description: 'Waiting until the run of a request began.',
+      ...seconds,
+    })
+    this.#run = meter.createHistogram('zerohop.batch.duration', {
+      description: 'Runs: gathering, inference, handing out.',
+      ...seconds,
+    })
+    this.#size = meter.createHistogram('zerohop.batch.size', { description: 'Rows of runs.', ...rows })
+    const gauge = (name: string, description: string, unit: string) =>
+      meter.createObservableGauge(name, { description, unit, valueType: ValueType.INT })
+    this.#gauges = [
+      gauge('zerohop.requests.pending', 'Requests accepted and not yet started.', '{request}'),
+      gauge('zerohop.instances', 'Instances that serve.', '{instance}'),
+      gauge('zerohop.staging.used', 'Staging memory in use.', 'By'),
+    ]
+    meter.addBatchObservableCallback(this.#collect, [...this.#gauges])
+  }
+
+  /** Nothing is read of the engine any more. */
+  end(): void {
+    this.#meter.removeBatchObservableCallback(this.#collect, [...this.#gauges])
+  }
+
+  begun(model: ObservedModel, { atMs }: RequestFacts): RequestObservation {
+    const attributes = this.#attributesOf(model)
+    let waitedMs = Infinity // until its run has begun, or that of its first part
+    return {
+      child: (inner, facts) => this.begun(inner, facts),
+      ran: ({ queuedAtMs, begunAtMs, batch }: ObservedRun) => {
+        if (batch.error === null) waitedMs = Math.min(waitedMs, begunAtMs - queuedAtMs)
+      },
+      shared: ({ begunAtMs }) => void (waitedMs = begunAtMs - atMs),
+      passed: (begunAtMs) => void (waitedMs = begunAtMs - atMs),
+      ended: (succeeded, reason) => {
+        const { code } = (reason ?? {}) as { code?: unknown }
+        const failure = succeeded ? {} : { 'error.type': typeof code === 'string' ? code : 'cancelled' }
+        this.#request.record((performance.now() - atMs) / 1000, { ...attributes, ...failure })
+        if (succeeded && waitedMs !== Infinity) this.#queue.record(Math.max(0, waitedMs) / 1000, attributes)
+      },
+    }
+  }
+
+  batchBegan(): void {}
+
+  batchEnded({ model, rows, reason, moments }: ObservedBatch): void {
+    if (moments === null) return
+    const attributes = { ...this.#attributesOf(model), 'zerohop.batch.reason': reason }
+    this.#size.record(rows, attributes)
+    this.#run.record((moments.doneAtMs - moments.takenAtMs) / 1000, attributes)
+  }
+
+  readonly #collect: Parameters<Meter['addBatchObservableCallback']>[0] = (result) => {
+    const engine = this.#engine.deref()
+    if (engine === undefined) return this.end()
+    const stats = engine.stats()
+    const [pending, instances, staging] = this.#gauges as [ObservableGauge, ObservableGauge, ObservableGauge]
+    for (const { name, state } of engine.models()) {
+      if (state === 'closed') continue
+      for (const [version, { pendingRequestCount, instanceCount }] of Object.entries(
+        stats.models[name]?.versions ?? {},
+      )) {
+        const attributes = { ...this.#own, ...modelAttributes({ name, version: Number(version) }) }
+        result.observe(pending, pendingRequestCount, attributes)
+        result.observe(instances, instanceCount, attributes)
+      }
+    }
+    for (const [kind, pool] of [
+      ['models', stats.staging],
+      ['functions', stats.functionStaging],
+    ] as const) {
+      if (pool !== null) result.observe(staging, pool.usedBytes, { ...this.#own, 'zerohop.staging.of': kind })
+    }
+  }
+
+  #attributesOf(model: ObservedModel): Attributes {
+    let attributes = this.#attributes.get(model)
+    if (attributes === undefined)
+      this.#attributes.set(model, (attributes = { ...this.#own, ...modelAttributes(model) }))
+    return attributes
+  }
+}

@@ -1,0 +1,159 @@
+import {
+  context,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api'
+import { epochOriginMs } from './epoch.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+  SharedAnswer,
+} from '../../observe/request-observer.ts'
+
+/**
+ * Spans of requests and of the batches that they run in. A request's is a child of the span in which its caller asks. A batch has
+ * many callers: it is a trace of its own, linked with each of its requests, and they with it; one of a single request, or that is not
+ * sampled by itself, is a child of its first.
+ */
+export class EngineSpans implements RequestObserver {
+  readonly #tracer: Tracer
+  readonly #own: Attributes
+  /** Of the batch whose requests are being told. */
+  #batch: { readonly of: ObservedBatch; readonly span: Span; readonly originMs: number } | null = null
+  #ended = false
+
+  /** @param own attributes of all spans. */
+  constructor(tracer: Tracer, own: Attributes) {
+    this.#tracer = tracer
+    this.#own = own
+  }
+
+  /** Nobody tells of batches any more; requests come to their end. */
+  end(): void {
+    this.#ended = true
+  }
+
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return this.request(model, facts, context.active())
+  }
+
+  /** A request's observation; `null` where its span is not recorded. */
+  request(
+    model: ObservedModel,
+    { atMs, rows, requestId, priority, sequenceId }: RequestFacts,
+    parent: Context,
+  ): RequestObservation | null {
+    const attributes = {
+      ...this.#own, ...modelAttributes(model), 'zerohop.rows': rows,
+      ...(requestId !== undefined && { 'zerohop.request.id': requestId }),
+      ...(priority !== undefined && { 'zerohop.request.priority': priority }),
+      ...(sequenceId !== undefined && { 'zerohop.sequence.id': String(sequenceId) }),
+    } // prettier-ignore
+    const originMs = epochOriginMs()
+    const span = this.#tracer.startSpan(
+      `infer ${model.name}`,
+      { kind: SpanKind.INTERNAL, attributes, startTime: originMs + atMs },
+      parent,
+    )
+    return span.isRecording() ? new RequestSpan(this, span, trace.setSpan(parent, span), originMs) : null
+  }
+
+  /** The span of a batch, begun with the first of its requests that has one; `null` where nobody would tell of its end. */
+  batchSpan(of: ObservedBatch, first: Context, originMs: number): Span | null {
+    if (this.#ended) return null
+    if (this.#batch?.of === of) return this.#batch.span
+    const { model, rows, requestCount, reason, isRerun, instance, worker, inline, moments } = of
+    const attributes = {
+      ...this.#own, ...modelAttributes(model), 'zerohop.rows': rows, 'zerohop.batch.requests': requestCount, 'zerohop.batch.reason': reason,
+      'zerohop.instance': instance, 'zerohop.worker': worker, ...(inline && { 'zerohop.inline': true }), ...(isRerun && { 'zerohop.rerun': true }),
+    } // prettier-ignore
+    const startTime = originMs + (moments === null ? performance.now() : moments.takenAtMs)
+    const begin = (root: boolean) =>
+      this.#tracer.startSpan(
+        `batch ${model.name}`,
+        { kind: SpanKind.INTERNAL, attributes, startTime, root },
+        first,
+      )
+    const own = begin(requestCount > 1)
+    // By itself it may not be sampled, and would be missing to all of its requests that are: then it goes along with the first of them.
+    const span = own.isRecording() ? own : begin(false)
+    this.#batch = { of, span, originMs }
+    return span
+  }
+
+  batchBegan(): void {}
+
+  batchEnded(batch: ObservedBatch): void {
+    if (this.#batch?.of !== batch) return
+    const { span, originMs } = this.#batch
+    this.#batch = null
+    const { moments, error } = batch
+    if (moments !== null) {
+      span.addEvent('gathered', originMs + moments.gatheredAtMs)
+      span.addEvent('run began', originMs + moments.inferStartMs)
+      span.addEvent('run ended', originMs + moments.inferEndMs)
+    }
+    if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
+    span.end(originMs + (moments === null ? performance.now() : moments.doneAtMs))
+  }
+}
+
+class RequestSpan implements RequestObservation {
+  readonly #spans: EngineSpans
+  readonly #span: Span
+  readonly #context: Context
+  readonly #originMs: number
+
+  constructor(spans: EngineSpans, span: Span, own: Context, originMs: number) {
+    this.#spans = spans
+    this.#span = span
+    this.#context = own
+    this.#originMs = originMs
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return this.#spans.request(model, facts, this.#context)
+  }
+
+  ran({ batch, position, queuedAtMs, begunAtMs, times }: ObservedRun): void {
+    const batchSpan = this.#spans.batchSpan(batch, this.#context, this.#originMs)
+    const attributes = { 'zerohop.batch.position': position }
+    if (batchSpan?.isRecording() && batch.requestCount > 1) {
+      this.#span.addLink({ context: batchSpan.spanContext(), attributes })
+      batchSpan.addLink({ context: this.#span.spanContext(), attributes })
+    }
+    this.#span.setAttributes({
+      'zerohop.queue.ms': begunAtMs - queuedAtMs,
+      'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs,
+    })
+  }
+
+  shared({ how }: SharedAnswer): void {
+    this.#span.setAttribute('zerohop.answer', how)
+  }
+
+  passed(): void {}
+
+  ended(succeeded: boolean, reason: unknown): void {
+    if (!succeeded) {
+      const { code, message } = (reason ?? {}) as { code?: unknown; message?: unknown }
+      this.#span.setAttribute('error.type', typeof code === 'string' ? code : 'cancelled')
+      this.#span.setStatus({ code: SpanStatusCode.ERROR, ...(typeof message === 'string' && { message }) })
+    }
+    this.#span.end(this.#originMs + performance.now())
+  }
+}
+
+/** What names a model. */
+export function modelAttributes({ name, version }: Pick<ObservedModel, 'name' | 'version'>): Attributes {
+  return { 'zerohop.model.name': name, 'zerohop.model.version': version }
+}

@@ -1,0 +1,319 @@
+import { connect, Socket } from 'node:net'
+import { invalidArgument, unreadable } from '../../errors.ts'
+import { libraryVersion } from '../../base/library-version.ts'
+import type { NativeProcesses } from '../../native/native-processes.ts'
+import { unwatch, watch } from '../../request/abort-watch.ts'
+import { rejectCaller } from '../../request/caller-stack.ts'
+import { disconnected, notAnswering, tooMany, tooSilent } from './client-errors.ts'
+import { Connection, type ConnectionOwner } from './connection.ts'
+import { frameKinds, frameOf } from './frames.ts'
+import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
+import { greetNatively, readWelcome } from './native-greeting.ts'
+import { callFrame, noOptions, readCallOptions } from './call-options.ts'
+import {
+  messageText,
+  mostCalls,
+  protocolVersion,
+  readMessage,
+  type CallResult,
+  type Hello,
+  type Welcome,
+} from './messages.ts'
+import { BadRecord, type RecordReader } from './record-reader.ts'
+import { RecordWriter } from './record-writer.ts'
+import { checkServer } from './server-check.ts'
+import { SharedRings } from './shared-rings.ts'
+import { SilenceWatch } from './silence-watch.ts'
+import { errorFrom } from './travelling-errors.ts'
+
+interface Pending {
+  readonly resolve: (answer: never) => void
+  readonly reject: (reason: unknown) => void
+  /** Whether it went through the rings. */
+  isDirect: boolean
+  isSettled: boolean
+  signal: AbortSignal | null
+  onAbort: (() => void) | null
+  endWatch: (() => void) | null
+}
+
+function pendingOf(resolve: (answer: never) => void, reject: (reason: unknown) => void): Pending {
+  return { resolve, reject, isDirect: true, isSettled: false, signal: null, onAbort: null, endWatch: null }
+}
+
+/** A connection to a serving process, as a client has it. Each request of it settles exactly once, at its end at the latest. */
+export class ClientConnection implements ConnectionOwner {
+  readonly #path: string
+  readonly #connection: Connection
+  /** `null` while a request is being written. */
+  #record: RecordWriter | null = new RecordWriter()
+  readonly #requests = new Map<number, Pending>()
+  readonly #calls = new Map<number, Pending>()
+  /** Those of both that are not settled: a number stays taken until the serving process has let go of the request, too. */
+  #unsettled = 0
+  readonly #silence = new SilenceWatch(() =>
+    this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })),
+  )
+  #welcome: Welcome | null = null
+  #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
+  #end: Error | null = null
+  #lastNumber = 0
+  #lastCall = 0
+  /** Requests that went through the socket and have not come back: as long, all go there, so that none overtakes another. */
+  #detours = 0
+  #drained: Promise<void> | null = null
+  #onDrained: (() => void) | null = null
+
+  private constructor(path: string, socket: Socket) {
+    this.#path = path
+    this.#connection = new Connection(socket, this)
+  }
+
+  /** Throws what the system says where nobody serves, and what a serving process refuses with. */
+  static async open(
+    path: string,
+    address: string,
+    processes: NativeProcesses | null,
+    sharesMemory: boolean,
+    timeoutMs: number,
+  ): Promise<ClientConnection> {
+    const hello: Hello = {
+      protocol: protocolVersion,
+      version: libraryVersion,
+      sharesMemory: sharesMemory && processes !== null,
+    }
+    if (processes === null || !sharesMemory)
+      return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
+    const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
+    processes.handOver(descriptor)
+    const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
+    try {
+      client.#opened(
+        welcome,
+        handedOver && SharedRings.take(processes, handedOver, welcome.ringBytes, client.#connection.read),
+      )
+    } catch (error) {
+      client.close((error as Error).message)
+      throw error
+    }
+    return client
+  }
+
+  static async #overSocket(
+    path: string,
+    address: string,
+    processes: NativeProcesses | null,
+    hello: Hello,
+    timeoutMs: number,
+  ): Promise<ClientConnection> {
+    const socket = connect(address)
+    await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+    try {
+      checkServer(path, processes, socket)
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
+    const client = new ClientConnection(path, socket)
+    const welcome = await new Promise<Welcome>((resolve, reject) => {
+      const timer = setTimeout(
+        () => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')),
+        timeoutMs,
+      )
+      const settled = () => clearTimeout(timer)
+      client.#greeting = {
+        resolve: (found) => (settled(), resolve(found)),
+        reject: (error) => (settled(), reject(error)),
+      }
+      client.#connection.sendText(frameKinds.hello, messageText(hello))
+    })
+    client.#opened(welcome, null)
+    return client
+  }
+
+  get closed(): boolean {
+    return this.#connection.closed
+  }
+
+  get server(): Welcome {
+    return this.#welcome!
+  }
+
+  get sharesMemory(): boolean {
+    return this.#connection.sharesMemory
+  }
+
+  /** Requests that would be accepted now. */
+  get room(): number {
+    return this.server.maxRequests - this.#requests.size
+  }
+
+  /** Sends a request. Throws what is wrong with it as far as that is seen here. */
+  infer(model: string, feeds: unknown, given: unknown): Promise<never> {
+    if (this.closed) throw disconnected(this.#path, 'it is closed')
+    const { maxRequests, maxBytes } = this.#welcome!
+    if (this.#requests.size >= maxRequests) throw tooMany(model, maxRequests, this.#path)
+    const { signal, options, limit } = given === undefined ? noOptions : readCallOptions(given, model)
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    const number = this.#nextNumber()
+    const record = this.#record ?? new RecordWriter() // for a getter of the feeds that asks for something itself
+    this.#record = null
+    try {
+      writeRequest(record, number, model, feeds, options, signal !== undefined)
+      const { byteLength } = record
+      if (byteLength > maxBytes)
+        throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
+      if (this.closed) throw this.#end ?? disconnected(this.#path, 'it was closed meanwhile')
+      return new Promise((resolve, reject) => {
+        const pending = pendingOf(resolve, reject)
+        this.#requests.set(number, pending)
+        this.#hold()
+        if (signal !== undefined) this.#watch(number, pending, signal)
+        if (limit !== null)
+          pending.endWatch = this.#silence.watch(limit.ms, () =>
+            this.#withdraw(number, pending, tooSilent(model, limit, this.#path)),
+          )
+        this.#send(record, number, pending)
+      })
+    } finally {
+      this.#record = record
+    }
+  }
+
+  /** Asks for something else. */
+  call(method: string, args: readonly unknown[]): Promise<unknown> {
+    if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
+    if (this.#calls.size >= mostCalls) return Promise.reject(tooMany(null, mostCalls, this.#path))
+    const id = ++this.#lastCall
+    const frame = callFrame({ id, method, args }, this.#welcome!.maxBytes)
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, pendingOf(resolve, reject))
+      this.#hold()
+      this.#connection.sendFrame(frame)
+    })
+  }
+
+  /** Resolves when nothing is in flight. */
+  drained(): Promise<void> {
+    if (this.#unsettled === 0) return Promise.resolve()
+    return (this.#drained ??= new Promise((resolve) => (this.#onDrained = resolve)))
+  }
+
+  close(reason: string): void {
+    this.#connection.close(reason)
+  }
+
+  /** Closes; what is in flight rejects with `error`. */
+  end(error: Error): void {
+    this.#end = error
+    this.close(error.message)
+  }
+
+  takesFrames(): boolean {
+    return true
+  }
+
+  accepts(): boolean {
+    return true
+  }
+
+  onFrame(kind: number, body: Buffer): void {
+    this.#silence.heard()
+    if (this.#welcome === null) {
+      try {
+        this.#greeting!.resolve(readWelcome(kind, body))
+      } catch (error) {
+        this.#greeting!.reject(error as Error)
+      }
+      return
+    }
+    if (kind !== frameKinds.result) throw new BadRecord('a frame of no known kind')
+    const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
+    const call = this.#calls.get(id)
+    this.#calls.delete(id)
+    if (call === undefined) return // it was only to say something
+    this.#settle(call)
+    if (error === undefined) call.resolve(value as never)
+    else call.reject(errorFrom(error))
+  }
+
+  onRecord(record: RecordReader): undefined {
+    this.#silence.heard()
+    const number = answeredNumber(record)
+    const pending = this.#requests.get(number)
+    if (pending === undefined) throw new BadRecord('an answer to no question')
+    const answer = readAnswer(record)
+    this.#requests.delete(number)
+    if (!pending.isDirect) this.#detours--
+    if (pending.isSettled) return undefined
+    this.#settle(pending)
+    if (answer instanceof Error) rejectCaller(answer, pending.resolve, pending.reject)
+    else pending.resolve(answer as never)
+    return undefined
+  }
+
+  onClose(reason: string): void {
+    this.#greeting?.reject(Object.assign(new Error(reason), { code: 'ECONNREFUSED' })) // it may just be closing
+    const left = [...this.#requests.values(), ...this.#calls.values()]
+    this.#requests.clear()
+    this.#calls.clear()
+    for (const pending of left) {
+      if (pending.isSettled) continue
+      this.#settle(pending)
+      pending.reject(this.#end ?? disconnected(this.#path, reason))
+    }
+  }
+
+  #send(record: RecordWriter, number: number, pending: Pending): void {
+    try {
+      pending.isDirect = this.#connection.send(record, this.#detours > 0)
+    } catch (error) {
+      this.#requests.delete(number)
+      this.#settle(pending)
+      throw unreadable('feeds', error)
+    }
+    if (!pending.isDirect) this.#detours++
+  }
+
+  #opened(welcome: Welcome, rings: SharedRings | null): void {
+    this.#welcome = welcome
+    this.#connection.open(welcome.maxBytes + 65_536, rings)
+    this.#connection.release()
+  }
+
+  #watch(number: number, pending: Pending, signal: AbortSignal): void {
+    pending.signal = signal
+    pending.onAbort = () => this.#withdraw(number, pending, signal.reason)
+    watch(signal, pending.onAbort)
+  }
+
+  /** The caller is told at once; the number stays taken until the serving process has let go of the request, too. */
+  #withdraw(number: number, pending: Pending, reason: unknown): void {
+    this.#settle(pending)
+    rejectCaller(reason, pending.resolve, pending.reject)
+    const frame = frameOf(frameKinds.withdrawal, 4)
+    frame.writeUInt32LE(number, 8)
+    this.#connection.sendFrame(frame)
+  }
+
+  #nextNumber(): number {
+    do this.#lastNumber = this.#lastNumber === mostRequestNumber ? 1 : this.#lastNumber + 1
+    while (this.#requests.has(this.#lastNumber))
+    return this.#lastNumber
+  }
+
+  #hold(): void {
+    if (++this.#unsettled === 1) this.#connection.hold(true)
+  }
+
+  /** Its promise is settled by who calls this. */
+  #settle(pending: Pending): void {
+    pending.isSettled = true
+    pending.endWatch?.()
+    if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
+    if (--this.#unsettled > 0) return
+    this.#connection.hold(false)
+    this.#onDrained?.()
+    this.#onDrained = this.#drained = null
+  }
+}

@@ -1,0 +1,106 @@
+import type { NativeProcesses } from '../../native/native-processes.ts'
+import { notAnswering } from './client-errors.ts'
+import { frameKinds, textFrame, FrameReader } from './frames.ts'
+import { messageText, readMessage, type Hello, type Welcome } from './messages.ts'
+import { BadRecord } from './record-reader.ts'
+import { errorFrom } from './travelling-errors.ts'
+import { readText } from './inference-records.ts'
+import type { Descriptors } from './shared-rings.ts'
+
+/** A serving process has answered. */
+export interface Greeted {
+  /** Of the socket. */
+  readonly descriptor: number
+  readonly welcome: Welcome
+  /** What it has handed over, if anything. */
+  readonly handedOver: Descriptors | null
+}
+
+const welcomeFields = {
+  protocol: 'number',
+  version: 'string',
+  process: 'number',
+  ringBytes: 'number',
+  maxRequests: 'number',
+  maxBytes: 'number',
+} as const
+const greetingBytes = 65_536
+
+/** What a serving process says first. Throws what it refuses with. */
+export function readWelcome(kind: number, body: Buffer): Welcome {
+  if (kind === frameKinds.welcome) return readMessage<Welcome>(body, welcomeFields)
+  if (kind !== frameKinds.refusal) throw new BadRecord('something else than its greeting')
+  throw errorFrom(readText(body.toString()))
+}
+
+/** Greets by the addon's own socket: Node's would lose what is handed over. Throws what the system says, and what it is refused with. */
+export async function greetNatively(
+  processes: NativeProcesses,
+  address: string,
+  hello: Hello,
+  timeoutMs: number,
+): Promise<Greeted> {
+  const descriptor = processes.connect(address)
+  const descriptors: number[] = []
+  try {
+    if (processes.peer(descriptor).user !== process.getuid!()) throw new Error('another user serves there')
+    processes.send(descriptor, textFrame(frameKinds.hello, messageText(hello)))
+    const welcome = await receiveWelcome(processes, descriptor, descriptors, timeoutMs)
+    const [area, bell] = descriptors
+    const expected = welcome.ringBytes > 0 ? 2 : 0
+    // The other side has begun to use them: it would answer to where nobody looks.
+    if (descriptors.length !== expected)
+      throw Object.assign(
+        new Error(
+          `${descriptors.length} of ${expected} descriptors came; too many files are open in this process`,
+        ),
+        { code: 'EMFILE' },
+      )
+    return { descriptor, welcome, handedOver: expected === 0 ? null : { area: area!, bell: bell! } }
+  } catch (error) {
+    for (const each of [descriptor, ...descriptors]) processes.close(each)
+    throw error
+  }
+}
+
+async function receiveWelcome(
+  processes: NativeProcesses,
+  descriptor: number,
+  descriptors: number[],
+  timeoutMs: number,
+): Promise<Welcome> {
+  const room = Buffer.alloc(greetingBytes)
+  let welcome: Welcome | undefined
+  const frames = new FrameReader(greetingBytes, (kind, body) => {
+    if (welcome !== undefined) throw new BadRecord('something before it was asked')
+    welcome = readWelcome(kind, body)
+  })
+  const endMs = performance.now() + timeoutMs
+  while (welcome === undefined) {
+    const received = processes.receive(descriptor, room)
+    descriptors.push(...received.descriptors)
+    if (received.length === 0)
+      throw Object.assign(new Error('the connection was closed'), { code: 'ECONNREFUSED' })
+    if (received.length > 0) frames.push(room.subarray(0, received.length))
+    else await readable(processes, descriptor, endMs - performance.now(), notAnswering(timeoutMs))
+  }
+  return welcome
+}
+
+function readable(
+  processes: NativeProcesses,
+  descriptor: number,
+  timeoutMs: number,
+  late: Error,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (settle: () => void) => {
+      clearTimeout(timer)
+      bell.close()
+      settle()
+    }
+    const bell = new processes.Bell(descriptor, () => end(resolve), true)
+    bell.ref()
+    const timer = setTimeout(() => end(() => reject(late)), Math.max(0, timeoutMs))
+  })
+}

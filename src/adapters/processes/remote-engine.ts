@@ -1,0 +1,259 @@
+import { resolve } from 'node:path'
+import { outsideContext } from '../../base/async-context.ts'
+import type { CloseOptions } from '../../options/close-options.ts'
+import { checkCloseOptions } from '../../options/close-options.ts'
+import { checkLoadOptions, type LoadOptions } from '../../options/load-options.ts'
+import type { LiteralConfig, SignatureOf } from '../../options/configured-signature.ts'
+import type { ModelConfig } from '../../options/model-config.ts'
+import type { SequenceConfig } from '../../options/sequence-config.ts'
+import type { InputConfig, OutputConfig } from '../../options/tensor-config.ts'
+import type { ReportedOutputs } from '../../options/infer-options.ts'
+import type {
+  AnySignature,
+  ModelSignature,
+  OutputName,
+  WantedOutputs,
+} from '../../options/model-signature.ts'
+import {
+  checkUnloadOptions,
+  readVersion,
+  type EngineInferOptions,
+  type UnloadOptions,
+} from '../../options/version-options.ts'
+import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
+import type { ModelState, ModelVersionStatus } from '../../engine/model-state.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
+import type { Capabilities } from '../../run/devices.ts'
+import { checkConnectOptions, type ConnectOptions } from './connect-options.ts'
+import { noOptions, readCallOptions } from './call-options.ts'
+import type { ClientConnection } from './client-connection.ts'
+import { tooSilent } from './client-errors.ts'
+import { Reaching } from './reaching.ts'
+import { RemoteModel, type RemoteModelOwner } from './remote-model.ts'
+
+/** The process that serves, and how. */
+export interface ServerInfo {
+  /** Its id. */
+  readonly process: number
+  /** Of its copy of this library. */
+  readonly version: string
+  /** Whether requests and answers lie in shared memory; else the socket carries them. */
+  readonly sharesMemory: boolean
+}
+
+/** A model of a serving process. */
+export interface RemoteModelStatus {
+  /** As it was loaded under. */
+  readonly name: string
+  /** Of the version that serves it. */
+  readonly state: ModelState
+  /** All that are known of it. */
+  readonly versions: readonly ModelVersionStatus[]
+}
+
+/**
+ * An engine of another process, or of another thread; made by {@link connect}. An idle one does not hold the process, a request in flight
+ * does. When the serving process goes, what was in flight rejects with `ERR_DISCONNECTED`, and the next call connects again.
+ */
+export class RemoteEngine {
+  /** Of the socket that it is reached by. */
+  readonly path: string
+  readonly #reaching: Reaching
+  readonly #owner: RemoteModelOwner
+  #connection: ClientConnection
+  #closed = false
+
+  private constructor(path: string, reaching: Reaching, connection: ClientConnection) {
+    this.path = path
+    this.#reaching = reaching
+    this.#connection = connection
+    const room = () => this.#connection.room
+    this.#owner = {
+      infer: (name, feeds, options) => this.infer(name, feeds as never, options as never),
+      call: (method, ...args) => this.#call(method, args),
+      get room() {
+        return room()
+      },
+    }
+  }
+
+  /** See {@link connect}. */
+  static async connect(path: string, options: ConnectOptions): Promise<RemoteEngine> {
+    const checked = checkConnectOptions(path, options)
+    const reaching = new Reaching(path, checked)
+    return new RemoteEngine(path, reaching, await outsideContext(() => reaching.connected()))
+  }
+
+  /** The process that serves, and how it is reached: of the connection that there is now, or was last. */
+  get server(): ServerInfo {
+    const { process, version } = this.#connection.server
+    return { process, version, sharesMemory: this.#connection.sharesMemory }
+  }
+
+  /**
+   * Has a model loaded there, as {@link InferenceEngine.load}; paths are those of this process. A model that any client has loaded with the
+   * same configuration, and that serves, is not loaded again.
+   *
+   * @throws InferenceError what that rejects with; `ERR_DISCONNECTED`.
+   */
+  load<
+    const I extends readonly InputConfig[],
+    const O extends readonly OutputConfig[],
+    const S extends SequenceConfig = {},
+    const Left extends readonly string[] = [],
+  >(
+    name: string,
+    config: LiteralConfig<I, O, S, Left>,
+    options?: LoadOptions,
+  ): Promise<RemoteModel<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(
+    name: string,
+    config?: ModelConfig,
+    options?: LoadOptions,
+  ): Promise<RemoteModel<M>>
+  async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<RemoteModel> {
+    if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
+    const { signal } = checkLoadOptions(options)
+    signal?.throwIfAborted()
+    const { version } = (await untilAborted(
+      this.#call('load', [name, config === undefined ? null : travelling(config)]),
+      signal,
+    )) as { version: number }
+    return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
+  }
+
+  /** As {@link InferenceEngine.infer}; see {@link RemoteModel.infer}. */
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options: EngineInferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options?: EngineInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
+    name: string,
+    feeds: M['inputs'],
+    options?: EngineInferOptions<Name, boolean>,
+  ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
+  infer(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options?: EngineInferOptions<string, boolean>,
+  ): Promise<unknown> {
+    const connection = this.#connection
+    if (connection.closed || this.#closed || typeof name !== 'string')
+      return this.#inferLater(name, feeds, options)
+    try {
+      return connection.infer(name, feeds, options)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** The model of that name there, or one version of it; whether there is one shows when it is used. */
+  model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): RemoteModel<M> {
+    return new RemoteModel<M>(
+      name,
+      version === undefined ? undefined : readVersion(version, 'version', { model: name }),
+      this.#owner,
+    )
+  }
+
+  /** The models there are. */
+  models(): Promise<RemoteModelStatus[]> {
+    return this.#call('models', []) as Promise<RemoteModelStatus[]>
+  }
+
+  /** As {@link InferenceEngine.unload}: for all who use it. */
+  async unload(name: string, options: UnloadOptions = {}): Promise<void> {
+    const { version } = checkUnloadOptions(options)
+    await this.#call('unload', [name, version === undefined ? {} : { version }])
+  }
+
+  /** As {@link InferenceEngine.stats}, of the serving process: of all that is asked of it, by whichever process. */
+  stats(): Promise<EngineStatistics> {
+    return this.#call('stats', []) as Promise<EngineStatistics>
+  }
+
+  /** As {@link InferenceEngine.capabilities}, of the serving process. */
+  capabilities(): Promise<Capabilities> {
+    return this.#call('capabilities', []) as Promise<Capabilities>
+  }
+
+  /** Takes no more requests, waits for those in flight, and disconnects. The serving process goes on. May be called more than once. */
+  async close(options: CloseOptions = {}): Promise<void> {
+    const { timeoutMs } = checkCloseOptions(options)
+    this.#closed = true
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.destroy(), timeoutMs)
+    await this.#connection.drained()
+    clearTimeout(timer)
+    await this.destroy()
+  }
+
+  /** Rejects what is in flight with `ERR_CLOSED`, and disconnects. May be called more than once. */
+  async destroy(): Promise<void> {
+    this.#closed = true
+    this.#reaching.end(this.#ended())
+    this.#connection.end(this.#ended())
+  }
+
+  /** As {@link close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #inferLater(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options?: EngineInferOptions<string, boolean>,
+  ): Promise<unknown> {
+    if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
+    const { limit } = options === undefined ? noOptions : readCallOptions(options, name)
+    if (limit === null)
+      return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.path)), limit.ms)
+    const connection = await untilAborted(
+      untilAborted(this.#connected(), options?.signal),
+      late.signal,
+    ).finally(() => clearTimeout(timer))
+    return connection.infer(name, feeds, options)
+  }
+
+  async #call(method: string, args: readonly unknown[]): Promise<unknown> {
+    return (await this.#connected()).call(method, args)
+  }
+
+  async #connected(): Promise<ClientConnection> {
+    if (this.#closed) throw this.#ended()
+    if (this.#connection.closed) this.#connection = await outsideContext(() => this.#reaching.connected())
+    if (!this.#closed) return this.#connection
+    this.#connection.end(this.#ended()) // it was reached too late
+    throw this.#ended()
+  }
+
+  #ended(): InferenceError {
+    return new InferenceError('ERR_CLOSED', `The connection to ${this.path} is closed.`, {
+      expected: 'an open connection',
+      received: 'a closed one',
+    })
+  }
+}
+
+/** A configuration that means the same in another process, whose working folder may be another. */
+function travelling(config: ModelConfig): ModelConfig {
+  const { path, dynamicBatching } = config
+  if (typeof dynamicBatching === 'object' && typeof dynamicBatching?.cost === 'function') {
+    throw invalidArgument(
+      'dynamicBatching.cost',
+      '{ input, dim }, as functions stay in their process',
+      dynamicBatching.cost,
+      { code: 'ERR_MODEL_CONFIG' },
+    )
+  }
+  return typeof path === 'string' && !path.startsWith('file:') ? { ...config, path: resolve(path) } : config
+}

@@ -1,0 +1,339 @@
+import type { Socket } from 'node:net'
+import type { InferenceEngine } from '../../engine.ts'
+import type { NativeProcesses } from '../../native/native-processes.ts'
+import { InferenceError } from '../../errors.ts'
+import { libraryVersion } from '../../base/library-version.ts'
+import { messageOf } from '../../message-of.ts'
+import { slices, type Pieces } from '../../base/slices.ts'
+import { ClientWatch } from './client-watch.ts'
+import { Connection, type ConnectionOwner } from './connection.ts'
+import { frameKinds, textFrame } from './frames.ts'
+import { requestPieces, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
+import {
+  callPieces,
+  messageText,
+  mostCalls,
+  protocolVersion,
+  readMessage,
+  type Hello,
+  type Welcome,
+} from './messages.ts'
+import { BadRecord, type RecordReader } from './record-reader.ts'
+import { RecordWriter } from './record-writer.ts'
+import type { ServedMethods } from './served-methods.ts'
+import { SharedRings } from './shared-rings.ts'
+import { descriptorOf } from './socket-descriptor.ts'
+import { errorText } from './travelling-errors.ts'
+import { fromText } from './tagged-json.ts'
+
+/** What one client may hold of a serving process. */
+export interface ClientLimits {
+  readonly maxRequests: number
+  readonly maxBytes: number
+}
+
+/** What clients have in common. */
+export interface Serving {
+  readonly engine: InferenceEngine
+  readonly methods: ServedMethods
+  /** `null` where memory cannot be shared. */
+  readonly processes: NativeProcesses | null
+  readonly limits: ClientLimits
+  /** A client has gone, and nothing that it had is left. */
+  gone(client: ServedClient): void
+}
+
+const ringBytes = 2 ** 26
+/** Who has connected and says nothing, or has been told all and does not go, is let go after so long. */
+const patienceMs = 10_000
+/** Room of a frame for what is not payload. */
+const frameHeadBytes = 65_536
+
+/** One client of a serving process. What it sends is believed in nothing; what is wrong costs it the connection, and nobody else. */
+export class ServedClient implements ConnectionOwner {
+  readonly #serving: Serving
+  readonly #socket: Socket
+  readonly #connection: Connection
+  readonly #record = new RecordWriter()
+  /** Withdraws all that it has asked for. */
+  readonly #all = new AbortController()
+  readonly #options = { signal: this.#all.signal }
+  readonly #signals = new Map<number, AbortController>()
+  /** Withdrawn before they were read. */
+  readonly #withdrawn = new Set<number>()
+  #patience: NodeJS.Timeout
+  readonly #watch: ClientWatch
+  #greeted = false
+  #lastNumber = 0
+  #inFlight = 0
+  #inFlightBytes = 0
+  /** Those of which it has not taken the result: known somewhat later than there. */
+  #calls = 0
+  /** Those that have no result yet. */
+  #callsAtWork = 0
+  /** Of these, as they came. */
+  #callBytes = 0
+  #lastCall: Promise<void> = Promise.resolve()
+  #blocked = false
+  #ending = false
+  #closed = false
+  /** Requests answered. */
+  requests = 0
+
+  constructor(socket: Socket, serving: Serving) {
+    this.#serving = serving
+    this.#socket = socket
+    this.#connection = new Connection(socket, this)
+    this.#watch = new ClientWatch(
+      this.#connection,
+      serving.limits.maxBytes,
+      () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
+    )
+    this.#patience = setTimeout(() => this.close('it has not greeted'), patienceMs).unref()
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  get sharesMemory(): boolean {
+    return this.#connection.sharesMemory
+  }
+
+  /** Takes no more requests, answers those that it has, and lets the client go. */
+  end(): void {
+    this.#ending = true
+    this.#connection.read()
+    this.#settled()
+  }
+
+  /** Lets it go at once. */
+  close(reason: string): void {
+    this.#connection.close(reason)
+  }
+
+  accepts(): boolean {
+    const { maxRequests, maxBytes } = this.#serving.limits
+    this.#blocked =
+      !this.#ending &&
+      (!this.#greeted ||
+        this.#inFlight >= maxRequests ||
+        this.#inFlightBytes >= maxBytes ||
+        this.#connection.unsentBytes >= maxBytes)
+    if (this.#blocked) this.#watch.begin()
+    return !this.#blocked
+  }
+
+  onFrame(kind: number, body: Buffer): void {
+    if (kind === frameKinds.hello && !this.#greeted)
+      return this.#greet(
+        readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }),
+      )
+    if (!this.#greeted) throw new BadRecord('something before its greeting')
+    const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
+    if (
+      isCall &&
+      (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
+    )
+      throw new BadRecord('more calls than it takes results of')
+    if (isCall && !this.#ending) this.#beginCall(kind, body)
+    else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
+    else if (!this.#ending) throw new BadRecord('a frame of no known kind')
+  }
+
+  takesFrames(): boolean {
+    const takes = this.#ending || this.#callBytes < this.#serving.limits.maxBytes
+    if (!takes) this.#watch.begin()
+    return takes
+  }
+
+  onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
+    if (this.#ending) return undefined // it is told at the end; what it withdraws may come behind
+    if (byteLength > this.#serving.limits.maxBytes)
+      throw new BadRecord(
+        `a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`,
+      )
+    const pieces = requestPieces(record)
+    const { done, value } = pieces.next()
+    if (!done) return this.#readRest(pieces, byteLength)
+    this.#take(value, byteLength)
+    return undefined
+  }
+
+  *#readRest(pieces: Pieces<TravellingRequest>, byteLength: number): Pieces<void> {
+    this.#take(yield* pieces, byteLength)
+  }
+
+  #take(request: TravellingRequest, byteLength: number): void {
+    if (this.#ending) return
+    this.#lastNumber = request.number
+    this.#inFlight++
+    this.#inFlightBytes += byteLength
+    if (this.#withdrawn.delete(request.number))
+      return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
+    const { number, model, options, feeds } = request
+    const reported = options?.['report'] === true
+    this.#serving.engine.infer(model, feeds as never, this.#optionsOf(request) as never).then(
+      (answer) => this.#answer(number, byteLength, answer, reported),
+      (error: unknown) => this.#reject(number, byteLength, error),
+    )
+  }
+
+  onClose(reason: string): void {
+    this.#closed = true
+    clearTimeout(this.#patience)
+    this.#watch.end()
+    const gone = new InferenceError('ERR_DISCONNECTED', `The client has gone: ${reason}.`)
+    this.#all.abort(gone)
+    for (const controller of this.#signals.values()) controller.abort(gone)
+    if (this.#inFlight === 0) this.#serving.gone(this)
+  }
+
+  #greet({ protocol, version, sharesMemory }: Hello): void {
+    const { processes, limits } = this.#serving
+    if (protocol !== protocolVersion) {
+      const message = `The serving process has version ${libraryVersion} of zerohop, which speaks protocol ${protocolVersion}; this one has ${version} and speaks ${protocol}. Update one of both.`
+      this.#connection.sendText(
+        frameKinds.refusal,
+        errorText(
+          new InferenceError('ERR_DISCONNECTED', message, { expected: protocolVersion, received: protocol }),
+        ),
+      )
+      return this.#connection.end()
+    }
+    this.#greeted = true
+    clearTimeout(this.#patience)
+    const made = sharesMemory && processes !== null ? this.#makeRings(processes) : null
+    const welcome: Welcome = {
+      protocol: protocolVersion,
+      version: libraryVersion,
+      process: process.pid,
+      ringBytes: made === null ? 0 : ringBytes,
+      ...limits,
+    }
+    const frame = textFrame(frameKinds.welcome, messageText(welcome))
+    this.#connection.open(limits.maxBytes + frameHeadBytes, made?.rings ?? null)
+    if (made === null) return void this.#socket.write(frame)
+    const { area, bell } = made.others
+    try {
+      processes!.send(descriptorOf(this.#socket)!, frame, [area, bell])
+    } finally {
+      processes!.close(area)
+      processes!.close(bell)
+    }
+  }
+
+  /** `null` where the system does not give any: the socket carries it all then. */
+  #makeRings(processes: NativeProcesses): ReturnType<typeof SharedRings.make> | null {
+    if (descriptorOf(this.#socket) === undefined) return null
+    try {
+      return SharedRings.make(processes, ringBytes, this.#connection.read)
+    } catch {
+      return null
+    }
+  }
+
+  #optionsOf({ number, hasSignal, options }: TravellingRequest): object {
+    if (!hasSignal) return options === undefined ? this.#options : { ...options, signal: this.#all.signal }
+    const controller = new AbortController()
+    this.#signals.set(number, controller)
+    return { ...options, signal: controller.signal }
+  }
+
+  #answer(number: number, byteLength: number, answer: object, reported: boolean): void {
+    this.#done(number, byteLength)
+    if (this.#closed) return this.#settled()
+    try {
+      writeAnswer(this.#record, number, answer as Record<string, unknown>, reported)
+      const { maxBytes } = this.#serving.limits
+      if (this.#record.byteLength > maxBytes)
+        throw new InferenceError(
+          'ERR_EXECUTION',
+          `The outputs have ${this.#record.byteLength} bytes, expected at most ${maxBytes} (maxBytes of serve).`,
+        )
+    } catch (error) {
+      writeRejection(this.#record, number, error)
+    }
+    this.#connection.send(this.#record)
+    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+    this.#settled()
+  }
+
+  #reject(number: number, byteLength: number, error: unknown): void {
+    this.#done(number, byteLength)
+    if (!this.#closed) {
+      writeRejection(this.#record, number, error)
+      this.#connection.send(this.#record)
+    }
+    this.#settled()
+  }
+
+  #done(number: number, byteLength: number): void {
+    this.requests++
+    this.#inFlight--
+    this.#inFlightBytes -= byteLength
+    if (this.#signals.size > 0) this.#signals.delete(number)
+  }
+
+  #settled(): void {
+    if (this.#closed) {
+      if (this.#inFlight === 0) this.#serving.gone(this)
+    } else if (this.#ending) {
+      if (this.#inFlight + this.#callsAtWork === 0) this.#leave()
+    } else if (this.#blocked) this.#connection.read()
+  }
+
+  /** All is said. */
+  #leave(): void {
+    this.#connection.end()
+    clearTimeout(this.#patience)
+    this.#patience = setTimeout(() => this.close('it has not taken its answers'), patienceMs).unref()
+  }
+
+  #withdraw(number: number): void {
+    const controller = this.#signals.get(number)
+    if (controller !== undefined) controller.abort()
+    else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
+      this.#withdrawn.add(number)
+  }
+
+  /** Calls begin in the order in which they came; how long each takes then is up to it. */
+  #beginCall(kind: number, body: Buffer): void {
+    this.#calls++
+    this.#callsAtWork++
+    this.#callBytes += body.length
+    this.#lastCall = this.#lastCall.then(async () => {
+      try {
+        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)
+        void this.#answerCall(id, result, body.length)
+      } catch (error) {
+        this.#callEnded(body.length)
+        this.close(`the other side has sent ${messageOf(error)}`)
+      }
+    })
+  }
+
+  *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
+    const { id, method, args } = yield* callPieces(kind, body)
+    return {
+      id,
+      ...(yield* this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)),
+    }
+  }
+
+  async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
+    const text = await result
+      .then((value) => messageText({ id, value }))
+      .catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
+    this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
+    this.#callEnded(byteLength)
+    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+  }
+
+  #callEnded(byteLength: number): void {
+    this.#callsAtWork--
+    this.#callBytes -= byteLength
+    this.#connection.read() // frames may have waited for that
+    this.#settled()
+  }
+}

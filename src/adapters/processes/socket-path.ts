@@ -1,0 +1,55 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { invalidArgument } from '../../errors.ts'
+import { requireFromPackage } from '../../base/own-files.ts'
+
+/** Longer ones the system cuts off. */
+const longestBytes = process.platform === 'linux' ? 107 : 103
+
+/** What is listened at for a path: itself or, on Windows, a pipe. */
+export function addressOf(path: string): string {
+  const full = resolve(path)
+  if (process.platform === 'win32')
+    return full.startsWith('\\\\.\\pipe\\') ? full : `\\\\.\\pipe\\zerohop-${hashOf(full)}`
+  const bytes = Buffer.byteLength(full)
+  if (bytes > longestBytes)
+    throw invalidArgument('path', `at most ${longestBytes} bytes, with its folders`, bytes, {
+      hint: 'The system takes no longer path for a socket: put it in a folder with a short name',
+    })
+  return full
+}
+
+/** Elsewhere no client takes the memory of what it is made with. */
+function hashOf(path: string): string {
+  const { createHash } = requireFromPackage('node:crypto') as typeof import('node:crypto')
+  return createHash('sha256').update(path).digest('hex').slice(0, 32)
+}
+
+/**
+ * Sees to it that nobody else can reach a socket: its folder is this user's, and closed to all others.
+ *
+ * @param makes whether to make one that is not there.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function checkFolder(path: string, makes: boolean): void {
+  if (process.platform === 'win32') return
+  const folder = dirname(resolve(path))
+  try {
+    if (makes) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const { uid, mode } = statSync(folder)
+    if (uid !== process.getuid!()) throw unsafe(folder, `one of user ${uid}`)
+    if ((mode & 0o077) !== 0) throw unsafe(folder, `one of mode ${(mode & 0o777).toString(8)}`)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (!makes && (code === 'ENOENT' || code === 'ENOTDIR')) return // nobody serves there
+    throw code === 'ERR_INVALID_ARG'
+      ? error
+      : invalidArgument('path', 'a socket in a folder of its own', (error as Error).message, { cause: error })
+  }
+}
+
+function unsafe(folder: string, received: string) {
+  return invalidArgument('path', `a folder that is this user's alone (mode 700)`, received, {
+    hint: `Others could put a server of theirs at ${folder}: choose a folder of its own, which is made where it is not there`,
+  })
+}

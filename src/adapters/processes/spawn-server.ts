@@ -1,0 +1,85 @@
+import { fork } from 'node:child_process'
+import { InferenceError } from '../../errors.ts'
+import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { CheckedConnectOptions } from './connect-options.ts'
+import { ownFile } from '../../base/own-files.ts'
+import { takeLock, type HeldLock } from './serving-lock.ts'
+import { checkFolder } from './socket-path.ts'
+import { errorFrom } from './travelling-errors.ts'
+
+/** What a process that was started says once: that it serves, or why it cannot. */
+export interface StartReport {
+  readonly error?: unknown
+}
+
+/** What it is started with. */
+export interface ServingTask {
+  readonly path: string
+  readonly module: string
+  readonly idleMs: number
+}
+
+/**
+ * Starts the serving process, and waits until it serves. Does nothing where somebody else is starting one already.
+ *
+ * @throws InferenceError `ERR_DISCONNECTED` when it cannot serve, with the reason as `cause`.
+ */
+export async function startServer(
+  path: string,
+  spawn: NonNullable<CheckedConnectOptions['spawn']>,
+  processes: NativeProcesses | null,
+  timeoutMs: number,
+): Promise<void> {
+  checkFolder(path, true)
+  let lock: HeldLock | null = null
+  try {
+    lock = takeLock(processes, `${path}.start`)
+    if (lock !== null) await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+  } catch (error) {
+    throw failed(path, error)
+  } finally {
+    lock?.release()
+  }
+}
+
+function start(
+  task: ServingTask,
+  { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>,
+  timeoutMs: number,
+): Promise<void> {
+  const child = fork(ownFile('adapters/processes/serving-process.js'), [JSON.stringify(task)], {
+    detached: true, // what ends this process, a key in its terminal too, is none of its business
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    ...optionsOfNode(execArgv),
+    ...(env === undefined ? {} : { env }),
+  })
+  return new Promise((resolve, reject) => {
+    const end = (failure: unknown) => {
+      clearTimeout(timer)
+      child.removeAllListeners()
+      if (child.connected) child.disconnect()
+      child.unref()
+      if (failure === undefined) resolve()
+      else reject(failure as Error)
+    }
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL')
+      end(new Error(`it did not serve within ${timeoutMs} ms`))
+    }, timeoutMs)
+    child.once('message', ({ error }: StartReport) => end(error === undefined ? undefined : errorFrom(error)))
+    child.once('error', end)
+    // Not 'exit', which may come before what it has said.
+    child.once('close', (code, signal) => end(new Error(`it ended with ${signal ?? `code ${code}`}`)))
+  })
+}
+
+/** Those of a program that was given on the command line say what that is, and are for no other. */
+function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: string[] } {
+  if (execArgv !== undefined) return { execArgv: [...execArgv] }
+  return process.execArgv.some((option) => option.startsWith('--input-type')) ? { execArgv: [] } : {}
+}
+
+function failed(path: string, cause: unknown): InferenceError {
+  const message = `The process that is to serve at ${path} could not be started: ${cause instanceof Error ? cause.message : String(cause)}`
+  return new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause })
+}

@@ -1,0 +1,220 @@
+import type { InstanceStatistics } from '../../observe/instance-statistics.ts'
+import type { ModelStatistics } from '../../observe/model-statistics.ts'
+import type { StepStatistics } from '../../observe/step-statistics.ts'
+import { batchSizeSamples, durationSamples } from './histogram-samples.ts'
+import { perVersion, perVersionBy, type MetricFamily, type Sample } from './metric-family.ts'
+
+/** A histogram of durations; its sum is that of the sums of `inferenceStats` that are named. */
+function durations(
+  name: string,
+  help: string,
+  of: keyof ModelStatistics['latency'],
+  sums: readonly (keyof ModelStatistics['inferenceStats'])[],
+): MetricFamily {
+  return {
+    name, help, type: 'histogram',
+    samples: ({ versions, durationBuckets }) => versions.flatMap(({ labels, statistics: { latency, inferenceStats } }) => {
+      const ns = sums.reduce((all, sum) => all + inferenceStats[sum].ns, 0)
+      return durationSamples(name, labels, durationBuckets, latency[of], ns / 1e9)
+    }),
+  } // prettier-ignore
+}
+
+function perInstance(read: (instance: InstanceStatistics) => number): MetricFamily['samples'] {
+  return ({ versions }) =>
+    versions.flatMap(({ labels, statistics: { instances } }) =>
+      // Not `instance`: that is Prometheus' own label for what it scrapes.
+      instances.map((instance) => ({
+        labels: { ...labels, model_instance: instance.name, worker: instance.worker },
+        value: read(instance),
+      })),
+    )
+}
+
+function perStep(
+  samples: (step: StepStatistics) => readonly [labels: Record<string, string>, value: number][],
+): MetricFamily['samples'] {
+  return ({ versions }) =>
+    versions.flatMap(({ labels, statistics: { steps = [] } }) =>
+      steps.flatMap((step) =>
+        samples(step).map(([own, value]): Sample => ({
+          labels: { ...labels, step: step.step, ...own },
+          value,
+        })),
+      ),
+    )
+}
+
+const stepOutcomes = ({
+  success,
+  fail,
+  cancelledCount,
+  skippedCount,
+}: StepStatistics): [Record<string, string>, number][] =>
+  Object.entries({
+    success: success.count,
+    fail: fail.count,
+    cancelled: cancelledCount,
+    skipped: skippedCount,
+  }).map(([outcome, count]) => [{ outcome }, count])
+
+const ofCache = (read: (cache: NonNullable<ModelStatistics['responseCache']>) => number) =>
+  perVersion(({ responseCache }) => (responseCache === null ? null : read(responseCache)))
+const ofArena = (read: (arena: NonNullable<ModelStatistics['arena']>) => number) =>
+  perVersion(({ arena }) => (arena === null ? null : read(arena)))
+
+/** What models have that Triton's metrics do not. */
+export const modelFamilies: readonly MetricFamily[] = [
+  {
+    name: 'zerohop_request_rejections_total',
+    help: 'Requests that were rejected, by reason',
+    type: 'counter',
+    samples: perVersionBy('reason', ({ rejections }) => rejections),
+  },
+  {
+    name: 'zerohop_request_refusals_total',
+    help: 'Requests that were refused before they were accepted, by reason',
+    type: 'counter',
+    samples: perVersionBy('reason', ({ refusals }) => refusals),
+  },
+  durations('zerohop_request_duration_seconds', 'Answered requests, from the call to the answer', 'total', [
+    'success',
+  ]),
+  durations('zerohop_queue_duration_seconds', 'Waiting of answered requests', 'queue', ['queue']),
+  durations(
+    'zerohop_compute_duration_seconds',
+    'Gathering, run and copying of the batches of answered requests',
+    'compute',
+    ['computeInput', 'computeInfer', 'computeOutput'],
+  ),
+  {
+    name: 'zerohop_request_overhead_seconds_total',
+    help: 'Time of answered requests in which they neither waited nor were computed',
+    type: 'counter',
+    samples: perVersion(({ inferenceStats }) => inferenceStats.overhead.ns / 1e9),
+  },
+  {
+    name: 'zerohop_image_decodes_total',
+    help: 'Requests whose encoded images were decoded',
+    type: 'counter',
+    samples: perVersion(({ inferenceStats }) => inferenceStats.imageDecode.count),
+  },
+  {
+    name: 'zerohop_image_decode_seconds_total',
+    help: 'Time in which images of requests waited for a decoder and were decoded, which is part of the time in the queue',
+    type: 'counter',
+    samples: perVersion(({ inferenceStats }) => inferenceStats.imageDecode.ns / 1e9),
+  },
+  {
+    name: 'zerohop_batch_size', help: 'Rows in a batch', type: 'histogram',
+    samples: ({ versions, batchSizeBuckets }) => versions.flatMap(({ labels, statistics: { batchStats } }) => batchSizeSamples('zerohop_batch_size', labels, batchSizeBuckets, batchStats)),
+  }, // prettier-ignore
+  {
+    name: 'zerohop_batches_total',
+    help: 'Runs, by the reason for which their batch was closed',
+    type: 'counter',
+    samples: perVersionBy('reason', ({ batchReasons }) => batchReasons),
+  },
+  {
+    name: 'zerohop_reruns_total',
+    help: 'Runs made again to find a bad request, or after a worker died',
+    type: 'counter',
+    samples: perVersion(({ rerunCount }) => rerunCount),
+  },
+  {
+    name: 'zerohop_inline_runs_total',
+    help: 'Runs by the thread of the application',
+    type: 'counter',
+    samples: perVersion(({ inlineCount }) => inlineCount),
+  },
+  {
+    name: 'zerohop_padding_own_elements_total',
+    help: 'Elements of padded inputs that requests brought',
+    type: 'counter',
+    samples: perVersion(({ padding }) => padding.ownElements),
+  },
+  {
+    name: 'zerohop_padding_run_elements_total',
+    help: 'Elements of padded inputs that were run',
+    type: 'counter',
+    samples: perVersion(({ padding }) => padding.paddedElements),
+  },
+  {
+    name: 'zerohop_instances',
+    help: 'Instances that serve',
+    type: 'gauge',
+    samples: perVersion(({ instanceCount }) => instanceCount),
+  },
+  {
+    name: 'zerohop_instance_busy_seconds_total',
+    help: 'Time that runs of an instance took',
+    type: 'counter',
+    samples: perInstance(({ busyMs }) => busyMs / 1000),
+  },
+  {
+    name: 'zerohop_instance_runs_total',
+    help: 'Runs of an instance',
+    type: 'counter',
+    samples: perInstance(({ runs }) => runs),
+  },
+  {
+    name: 'zerohop_instance_rows_total',
+    help: 'Rows that an instance has answered',
+    type: 'counter',
+    samples: perInstance(({ rows }) => rows),
+  },
+  {
+    name: 'zerohop_coalesced_requests_total',
+    help: 'Requests that joined the run of an equal one',
+    type: 'counter',
+    samples: ofCache(({ coalesced }) => coalesced),
+  },
+  {
+    name: 'zerohop_response_cache_evictions_total',
+    help: 'Answers that were dropped to make room for others',
+    type: 'counter',
+    samples: ofCache(({ evictions }) => evictions),
+  },
+  {
+    name: 'zerohop_response_cache_entries',
+    help: 'Answers that are kept',
+    type: 'gauge',
+    samples: ofCache(({ entries }) => entries),
+  },
+  {
+    name: 'zerohop_response_cache_bytes',
+    help: 'What kept answers take',
+    type: 'gauge',
+    samples: ofCache(({ bytes }) => bytes),
+  },
+  {
+    name: 'zerohop_arena_reserved_bytes',
+    help: 'Memory that arenas of ONNX Runtime hold for a model',
+    type: 'gauge',
+    samples: ofArena(({ totalBytes }) => totalBytes),
+  },
+  {
+    name: 'zerohop_arena_used_bytes',
+    help: 'Memory of these that is in use',
+    type: 'gauge',
+    samples: ofArena(({ inUseBytes }) => inUseBytes),
+  },
+  {
+    name: 'zerohop_leases_held',
+    help: 'Leases of rows that have not ended',
+    type: 'gauge',
+    samples: perVersion(({ leases }) => leases.held),
+  },
+  {
+    name: 'zerohop_step_requests_total',
+    help: 'Requests that came to a step of a pipeline, by what became of them there',
+    type: 'counter',
+    samples: perStep(stepOutcomes),
+  },
+  {
+    name: 'zerohop_step_duration_seconds_total',
+    help: 'Time of answered requests of a step of a pipeline, waiting included',
+    type: 'counter',
+    samples: perStep(({ success }) => [[{}, success.ns / 1e9]]),
+  },
+]

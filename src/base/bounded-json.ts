@@ -1,0 +1,240 @@
+import { Buffer, isUtf8 } from 'node:buffer'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { messageOf } from '../message-of.ts'
+import type { Pieces } from './slices.ts'
+import { putValue } from '../tensor/tensor.ts'
+
+/** What JSON of others may have. */
+export interface JsonLimits {
+  /** Values of all kinds and names. */
+  readonly mostValues: number
+  /** What an error calls this number. */
+  readonly mostValuesName?: string
+  /** Parses one piece. Default: `JSON.parse`. */
+  readonly parse?: (text: string) => unknown
+}
+
+/** Arrays and objects within each other: more than a tensor has dimensions. */
+const mostDepth = 64
+/** What is longer is parsed in pieces: the worst JSON of so many bytes takes a few milliseconds. */
+const pieceBytes = 2 ** 15
+/** Beyond that no name and value that are parsed at once can go on: it is spaces, or one number. */
+const mostBetween = 4 * pieceBytes
+/** Bytes that are measured in one piece. */
+const measuredBytes = 2 ** 16
+
+const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
+const [arrayBegin, arrayEnd, objectBegin, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
+
+/**
+ * What `JSON.parse` makes of bytes, in pieces. How deep it is and how many values it has is known before any of it is parsed: a few bytes
+ * of JSON become many times as many in memory. Names of more than 32 768 bytes are refused.
+ *
+ * @param what is parsed, for errors.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits): Pieces<unknown> {
+  if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
+  const measure = new JsonMeasure(bytes, what, limits)
+  for (let at = 0; at < bytes.length; at += measuredBytes) {
+    if (at > 0) yield
+    measure.advance(Math.min(bytes.length, at + measuredBytes))
+  }
+  const json = new JsonText(bytes, what, measure.large, limits.parse ?? JSON.parse)
+  let [start, end] = [0, bytes.length]
+  while (isSpace(bytes[start])) if (++start % measuredBytes === 0) yield
+  while (end > start && isSpace(bytes[end - 1])) if (--end % measuredBytes === 0) yield
+  if (measure.large.get(start) === end) return yield* json.large(start, end)
+  if (end - start > pieceBytes) throw json.unreadable() // no single value, or one that does not end
+  return json.parse(start, end, '', '')
+}
+
+/** Goes over JSON once: it counts, and finds where large values end. */
+class JsonMeasure {
+  /** Where arrays, objects and strings that are parsed in pieces begin, and where they end. */
+  readonly large = new Map<number, number>()
+  readonly #bytes: Uint8Array
+  readonly #what: string
+  readonly #limits: JsonLimits
+  readonly #begins = new Int32Array(mostDepth)
+  #at = 0
+  #depth = 0
+  #values = 0
+  #stringBegin = -1
+
+  constructor(bytes: Uint8Array, what: string, limits: JsonLimits) {
+    this.#bytes = bytes
+    this.#what = what
+    this.#limits = limits
+  }
+
+  /** @throws InferenceError `ERR_INVALID_ARG` where there is too much. What is no JSON is left to who parses it. */
+  advance(to: number): void {
+    const bytes = this.#bytes
+    let at = this.#at
+    let stringBegin = this.#stringBegin
+    for (; at < to; at++) {
+      const byte = bytes[at]!
+      if (stringBegin !== -1) {
+        if (byte === backslash) at++
+        else if (byte === quote) {
+          this.#note(stringBegin, at + 1)
+          stringBegin = -1
+        }
+      } else if (byte === quote) stringBegin = at
+      else if (byte === comma || byte === colon) this.#values++
+      else if (byte === arrayBegin || byte === objectBegin) {
+        this.#values++
+        if (this.#depth === mostDepth)
+          throw invalidArgument(
+            this.#what,
+            `arrays and objects within ${mostDepth} others at most`,
+            'deeper ones',
+          )
+        this.#begins[this.#depth++] = at
+      } else if ((byte === arrayEnd || byte === objectEnd) && this.#depth > 0) {
+        const begin = this.#begins[--this.#depth]!
+        if (bytes[begin] === byte - 2) this.#note(begin, at + 1) // both ends are two further than their beginnings
+      }
+    }
+    const { mostValues, mostValuesName } = this.#limits
+    if (this.#values >= mostValues)
+      throw invalidArgument(
+        this.#what,
+        `${mostValues} values at most${mostValuesName === undefined ? '' : ` (${mostValuesName})`}`,
+        'more',
+      )
+    this.#at = at
+    this.#stringBegin = stringBegin
+  }
+
+  #note(begin: number, end: number): void {
+    if (end - begin > pieceBytes) this.large.set(begin, end)
+  }
+}
+
+/** JSON whose large values are known. */
+class JsonText {
+  readonly #bytes: Buffer
+  readonly #what: string
+  readonly #large: ReadonlyMap<number, number>
+  readonly #parse: (text: string) => unknown
+
+  constructor(
+    bytes: Uint8Array,
+    what: string,
+    large: ReadonlyMap<number, number>,
+    parse: (text: string) => unknown,
+  ) {
+    this.#parse = parse
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.#what = what
+    this.#large = large
+  }
+
+  /** What lies between, at once. */
+  parse(start: number, end: number, before: string, behind: string): unknown {
+    try {
+      return this.#parse(before + this.#bytes.toString('utf8', start, end) + behind)
+    } catch (error) {
+      throw this.unreadable(messageOf((error as Error).message))
+    }
+  }
+
+  unreadable(hint?: string): InferenceError {
+    return invalidArgument(
+      this.#what,
+      'a JSON object',
+      'what cannot be parsed',
+      hint === undefined ? {} : { hint },
+    )
+  }
+
+  /** A value that is one of the large ones. */
+  large(start: number, end: number): Pieces<unknown> {
+    const first = this.#bytes[start]
+    return first === quote
+      ? this.#string(start + 1, end - 1)
+      : this.#container(start, end, first === arrayBegin)
+  }
+
+  *#string(start: number, end: number): Pieces<string> {
+    let text = ''
+    for (let at = start; at < end;) {
+      const from = at
+      // Not within an escape, nor within a character.
+      while (at < end && at - from < pieceBytes)
+        at += this.#bytes[at] !== backslash ? 1 : this.#bytes[at + 1] === 0x75 ? 6 : 2
+      while (at < end && (this.#bytes[at]! & 0xc0) === 0x80) at++
+      text += this.parse(from, Math.min(at, end), '"', '"') as string
+      yield
+    }
+    return text
+  }
+
+  /** Its small members are parsed many at once, its large ones each by itself. */
+  *#container(start: number, end: number, isArray: boolean): Pieces<unknown> {
+    const bytes = this.#bytes
+    const items: unknown[] = []
+    const members: Record<string, unknown> = {}
+    const last = end - 1
+    let from = start + 1 // of what is not parsed yet
+    let lastComma = -1 // in that, between members
+    let isDone = false
+    const take = (to: number) => {
+      const part = isArray ? this.parse(from, to, '[', ']') : this.parse(from, to, '{', '}')
+      const names = isArray ? null : Object.keys(part as object)
+      // Commas with nothing between them.
+      if ((names ?? (part as unknown[])).length === 0 && !(from === start + 1 && to === last))
+        throw this.unreadable()
+      if (names === null) for (const item of part as unknown[]) items.push(item)
+      else for (const name of names) putValue(members, name, (part as Record<string, unknown>)[name])
+      from = to + 1
+    }
+    let depth = 0
+    for (let at = from; at < last; at++) {
+      const byte = bytes[at]
+      if (at - from > mostBetween) throw this.unreadable(`More than ${mostBetween} bytes of spaces or digits`)
+      const largeEnd =
+        byte === quote || byte === arrayBegin || byte === objectBegin ? this.#large.get(at) : undefined
+      if (largeEnd !== undefined && depth === 0) {
+        if (lastComma !== -1) take(lastComma)
+        lastComma = -1
+        const name = this.#nameOf(from, at, isArray)
+        const value = yield* this.large(at, largeEnd)
+        if (name === null) items.push(value)
+        else putValue(members, name, value)
+        at = largeEnd
+        while (at < last && isSpace(bytes[at])) at++
+        isDone = at === last
+        if (!isDone && bytes[at] !== comma) throw this.unreadable()
+        from = at + 1
+      } else if (byte === quote) {
+        while (++at < last && bytes[at] !== quote) if (bytes[at] === backslash) at++
+      } else if (byte === arrayBegin || byte === objectBegin) depth++
+      else if (byte === arrayEnd || byte === objectEnd) depth--
+      else if (byte === comma && depth === 0) {
+        lastComma = at
+        if (at - from < pieceBytes) continue
+        take(at)
+        lastComma = -1
+        yield
+      }
+    }
+    if (!isDone) take(last)
+    return isArray ? items : members
+  }
+
+  /** What stands before a member: its name in an object, nothing in an array. */
+  #nameOf(from: number, to: number, isArray: boolean): string | null {
+    const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}') as
+      | Record<string, unknown>
+      | unknown[]
+    if (isArray) return null
+    return Object.keys(alone)[0]!
+  }
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}

@@ -1,0 +1,168 @@
+import { fromFloat16Bits } from '../tensor/float16.ts'
+import { listNames } from '../describe.ts'
+import { invalidArgument } from '../errors.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import { elementCount, isTensorLike } from '../tensor/tensor.ts'
+
+/** One class that a model has given a score. */
+export interface Classification {
+  /** Its place among the classes, from 0. */
+  readonly index: number
+  /** The score as the model has given it. */
+  readonly value: number
+  /** The line of the label file; `undefined` without one, or with fewer lines. */
+  readonly label: string | undefined
+}
+
+/** Which output is classified, and how. */
+export interface Classified {
+  readonly outputs: unknown
+  readonly count: number
+  readonly output: string | undefined
+}
+
+/** Scores of an output, row by row. */
+interface Scores {
+  readonly values: ArrayLike<number>
+  readonly dims: readonly number[]
+  readonly isBatched: boolean
+  readonly rows: number
+  readonly labels: readonly string[] | undefined
+}
+
+/**
+ * The classes with the highest scores, for each row; of two with one score the first comes first.
+ *
+ * @param labels by output.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function classify(
+  metadata: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  classified: Classified,
+): Classification[][] {
+  const { values, rows, labels: own } = scoresOf(metadata, labels, classified)
+  const classes = rows === 0 ? 0 : values.length / rows
+  return Array.from({ length: rows }, (_, row) =>
+    highest(values, { first: row * classes, classes, stride: 1 }, classified.count, own),
+  )
+}
+
+/**
+ * The same for each position of a row: each token, each pixel.
+ *
+ * @param axis the dimension of the output that counts its classes; below 0 from the last, -1, on.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function classifyAlong(
+  axis: number,
+  metadata: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  classified: Classified,
+): Classification[][][] {
+  const { values, dims, isBatched, rows, labels: own } = scoresOf(metadata, labels, classified)
+  const at = axis < 0 ? axis + dims.length : axis
+  if (!Number.isSafeInteger(axis) || at < (isBatched ? 1 : 0) || at >= dims.length) {
+    throw invalidArgument(
+      'axis',
+      `a dimension of [${dims.join(', ')}]${isBatched ? ' but the first, which counts rows' : ''}, below 0 from the last on`,
+      axis,
+      { model: metadata.name },
+    )
+  }
+  const classes = dims[at]!
+  const stride = elementCount(dims.slice(at + 1))
+  const outer = elementCount(dims.slice(isBatched ? 1 : 0, at))
+  return Array.from({ length: rows }, (_, row) =>
+    Array.from({ length: outer * stride }, (_, position) => {
+      const first = (row * outer + Math.floor(position / stride)) * classes * stride + (position % stride)
+      return highest(values, { first, classes, stride }, classified.count, own)
+    }),
+  )
+}
+
+function scoresOf(
+  { name: model, outputs: known }: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  { outputs, count, output }: Classified,
+): Scores {
+  const wrong = (argument: string, expected: string, received: unknown) =>
+    invalidArgument(argument, expected, received, { model })
+  if (!Number.isSafeInteger(count) || count < 1) throw wrong('count', 'a whole number of at least 1', count)
+  const names = known.map(({ name }) => name)
+  const name =
+    output ?? (labels.size === 1 ? [...labels.keys()][0]! : names.length === 1 ? names[0]! : undefined)
+  if (name === undefined || !names.includes(name))
+    throw wrong('output', `the name of an output (${listNames(names)})`, output)
+  const value =
+    typeof outputs === 'object' && outputs !== null && Object.hasOwn(outputs, name)
+      ? (outputs as Record<string, unknown>)[name]
+      : undefined
+  if (!isTensorLike(value)) throw wrong(`outputs.${name}`, 'a tensor, as infer() answers with it', value)
+  const { dims, data, type } = value
+  if (
+    !ArrayBuffer.isView(data) ||
+    (type !== 'float16' && !/^(?:float(?:32|64)|u?int(?:8|16|32|64))$/.test(type))
+  ) {
+    throw wrong(`outputs.${name}`, 'a tensor of numbers', `one of type ${type}`)
+  }
+  const isBatched = dims.length > 1 && typeof known.find((each) => each.name === name)!.shape[0] === 'string'
+  return {
+    values: numbersOf(type, data as unknown as ArrayLike<number | bigint>),
+    dims,
+    isBatched,
+    rows: isBatched ? dims[0]! : 1,
+    labels: labels.get(name),
+  }
+}
+
+/** Warns of each output that has another number of labels than of classes: some classes have no name then, or that of another. */
+export function warnOfLabels(
+  { name: model, outputs }: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+): void {
+  for (const { name, shape } of outputs) {
+    const own = labels.get(name)
+    const classes = classesOf(shape)
+    if (own === undefined || classes === null || own.length === classes) continue
+    const effect =
+      own.length < classes
+        ? 'those after them are classified without a label'
+        : 'the last ones are never given'
+    const message = `Output '${name}' of model '${model}' has ${classes} classes, and ${own.length} labels: ${effect}. Give one label for each class, in their order.`
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_LABELS' })
+  }
+}
+
+/** How many classes a row of an output has, where its shape says it: of one dimension at most beside those of 1. */
+function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | null {
+  const ofRow = shape.length > 1 && typeof shape[0] === 'string' ? shape.slice(1) : shape
+  const [classes = 1, ...others] = ofRow.filter((dim) => dim !== 1)
+  return others.length === 0 && typeof classes === 'number' ? classes : null
+}
+
+/** The `count` classes with the highest scores, the highest first; the scores of one position lie `stride` apart. */
+function highest(
+  scores: ArrayLike<number>,
+  { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number },
+  count: number,
+  labels: readonly string[] | undefined,
+): Classification[] {
+  const best: number[] = []
+  const scoreOf = (index: number) => scores[first + index * stride]!
+  for (let index = 0; index < classes; index++) {
+    const score = scoreOf(index)
+    if (best.length === count && !(score > scoreOf(best.at(-1)!))) continue
+    let place = best.length
+    while (place > 0 && score > scoreOf(best[place - 1]!)) place--
+    best.splice(place, 0, index)
+    if (best.length > count) best.pop()
+  }
+  return best.map((index) => ({ index, value: scoreOf(index), label: labels?.[index] }))
+}
+
+/** Newer Node shows float16 as numbers, older as bits. */
+function numbersOf(type: string, data: ArrayLike<number | bigint>): ArrayLike<number> {
+  if (type === 'float16' && data instanceof Uint16Array) return Float32Array.from(data, fromFloat16Bits)
+  return type.endsWith('int64') ? Float64Array.from(data, Number) : (data as ArrayLike<number>)
+}

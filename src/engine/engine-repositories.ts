@@ -1,0 +1,182 @@
+import { resolve } from 'node:path'
+import { systemClock } from '../base/clock.ts'
+import { typed } from '../options/plain-options.ts'
+import { resolveConfig } from '../options/resolve-model-config.ts'
+import { isPipeline, resolvePipelineConfig } from '../options/resolve-pipeline-config.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import { filePath } from '../base/file-path.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { ModelUses } from './model-uses.ts'
+import type { LoadLimits, ModelVersion } from './model-version.ts'
+import type { NamedModel } from './named-model.ts'
+import type { EventHub } from '../observe/engine-events.ts'
+import { loadRepository, reportOf, tell, withReport } from '../features/triton-repository/load-repository.ts'
+import {
+  readModelFolder,
+  type RepositoryEntry,
+  type VersionConfig,
+} from '../features/triton-repository/model-folder.ts'
+import { modelNames, noFolder } from '../features/triton-repository/read-repository.ts'
+import { Repositories } from '../features/triton-repository/repositories.ts'
+import {
+  checkRepository,
+  type RepositoryOptions,
+  type RepositoryReport,
+} from '../features/triton-repository/repository-options.ts'
+import { RepositoryWatch } from '../features/triton-repository/watch.ts'
+import { takeWatch, type ResolvedWatch } from '../features/triton-repository/watch-options.ts'
+import type { KeepAlive } from '../run/keep-alive.ts'
+
+/** What the repositories need of an engine. */
+export interface RepositoryOwner {
+  readonly models: ModelRegistry
+  readonly uses: ModelUses
+  readonly events: EventHub
+  readonly pluginNames: readonly string[]
+  readonly keepAlive: KeepAlive
+  /** Gives back memory that is not needed any more. */
+  trim(): void
+}
+
+/** The model repositories of an engine: loads their models, and keeps in step with those that are watched. */
+export class EngineRepositories {
+  readonly #owner: RepositoryOwner
+  readonly #known = new Repositories()
+  /** Those that were loaded from one. */
+  readonly #versions = new WeakSet<ModelVersion>()
+  readonly #watches: RepositoryWatch[] = []
+
+  constructor(owner: RepositoryOwner) {
+    this.#owner = owner
+  }
+
+  /** Whether there is none. */
+  get isEmpty(): boolean {
+    return this.#known.isEmpty
+  }
+
+  /** Loads the models of a repository; see {@link loadRepository}. */
+  async load(given: string | URL, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
+    const { watch, others } = takeWatch(options)
+    const path = pathOf(given)
+    this.#known.add(path)
+    return watch === null
+      ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named)
+      : this.#watch(path, others, watch)
+  }
+
+  /** The names of the models that the folders have now. */
+  async names(): Promise<string[]> {
+    return [...new Set([...(await this.#known.names()).values()].flat())]
+  }
+
+  /**
+   * Loads a model of one of the repositories, as its folder has it now, and unloads the versions that it does not ask for any more.
+   *
+   * @param config in place of the one in its folder: Triton's, as JSON.
+   */
+  async loadNamed(name: string, limits: LoadLimits, config?: string): Promise<NamedModel> {
+    const wanted = new Set<ModelVersion>()
+    const load = async (_: string, each: VersionConfig): Promise<NamedModel> => {
+      const loaded = await this.#load(name, each, limits)
+      wanted.add(loaded.version)
+      return loaded.named
+    }
+    const named = await this.#known.load(name, load, config)
+    for (const version of named.all())
+      if (this.#versions.has(version) && !wanted.has(version)) void this.#unload(version)
+    return named
+  }
+
+  /** Watches no more; what is loaded stays. */
+  close(): void {
+    for (const watch of this.#watches) watch.close()
+  }
+
+  async #load(
+    name: string,
+    config: VersionConfig,
+    limits: LoadLimits,
+  ): Promise<{ named: NamedModel; version: ModelVersion }> {
+    const { models, pluginNames } = this.#owner
+    const resolved = isPipeline(config)
+      ? resolvePipelineConfig(name, config)
+      : resolveConfig(name, config, pluginNames)
+    const loaded = await models.load(name, resolved, limits)
+    this.#versions.add(loaded.version)
+    return loaded
+  }
+
+  /** What a pipeline uses stays until that has gone. */
+  async #unload(version: ModelVersion | undefined): Promise<void> {
+    if (version === undefined) return
+    await this.#owner.uses.whenFree(version)
+    await version.end(false)
+    this.#owner.trim()
+  }
+
+  /** Loads what is there, and keeps in step with it until the engine is closed. */
+  async #watch(
+    path: string,
+    options: RepositoryOptions,
+    watched: ResolvedWatch,
+  ): Promise<NamedModel[] & RepositoryReport> {
+    const { models: names, onNote } = checkRepository(path, options)
+    const { models, events } = this.#owner
+    const folder = resolve(path) // wherever the process goes
+    const entryOf = new WeakMap<VersionConfig, RepositoryEntry>()
+    const problems: InferenceError[] = []
+    let hasStarted = false
+    const watch = new RepositoryWatch(path, names, watched, systemClock, {
+      read: async (name) => {
+        const entry = await readModelFolder(folder, name)
+        for (const config of entry.configs) entryOf.set(config, entry)
+        if (onNote !== undefined) tell([entry], onNote)
+        return entry.configs
+      },
+      load: async (name, config, accept) => {
+        try {
+          if (isPipeline(config)) await watch.others(name)
+          await this.#load(name, config, { accept })
+        } catch (error) {
+          throw error instanceof InferenceError ? entryOf.get(config)!.atField(error) : error
+        }
+      },
+      unload: async (name, version) => {
+        const left = models.get(name)?.version(version)
+        const refusal = left === undefined ? null : this.#owner.uses.refusalOf(left)
+        if (refusal !== null) throw refusal // not waited for: it may come again, or the pipeline be loaded without it
+        await this.#unload(left)
+      },
+      tell: (event) => {
+        if (!hasStarted && event.error !== undefined) problems.push(event.error)
+        events.emit('repository', { ...event, repository: path })
+      },
+    })
+    this.#watches.push(watch)
+    await this.#owner.keepAlive.during(watch.start())
+    hasStarted = true
+    return withReport(
+      watch.loaded.flatMap((name) => models.get(name) ?? []),
+      reportOf([...(await absentModels(path, names)), ...problems]),
+    )
+  }
+}
+
+/** The errors of models that are asked for, and not there yet. */
+async function absentModels(path: string, names: readonly string[] = []): Promise<InferenceError[]> {
+  if (names.length === 0) return []
+  const present = await modelNames(path)
+  return names.filter((name) => !present.includes(name)).map((name) => noFolder(name, present))
+}
+
+function pathOf(given: unknown): string {
+  let path: string | null
+  try {
+    path = filePath(given)
+  } catch (error) {
+    throw typed('path', error)
+  }
+  if (path === null) throw invalidArgument('path', 'the path of a model repository, or a file: URL', given)
+  return path
+}

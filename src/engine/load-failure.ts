@@ -1,0 +1,229 @@
+import { bindingCarrier } from '../tensor/carriers.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { ModelSource } from '../options/model-source.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { namedInputs } from '../options/session-options.ts'
+import type { OpenedSession } from '../run/executors/executor.ts'
+import type { SampleFailed } from '../run/warm-up.ts'
+import { otherFormat, tellingBytes } from '../onnx/other-formats.ts'
+import { readOnnxFile } from '../onnx/read-onnx-file.ts'
+import { beginningOf, NotReadable } from '../base/regular-file.ts'
+
+/** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
+const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
+
+/** What it says where an operator on texts needs a locale that the system does not have. */
+const noLocale = /Failed to construct locale with name:([\w.@-]+?):/
+
+/** What Node says of a module in TypeScript that it cannot read. */
+const noTypes = /^Unknown file extension "\.[cm]?ts"/
+const stripTypes =
+  "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
+
+/** What it and onnxruntime-node say when an execution provider is missing, or finds no device. */
+const noProvider = new RegExp(
+  [
+    String.raw`executionProviders\[\d+\]`,
+    'backend not found',
+    'AppendExecutionProvider',
+    String.raw`core/providers/(?!cpu/)\w+/`,
+    'execution provider is not (?:enabled|supported)',
+    'Failed to load shared library',
+    'Unknown provider name',
+    'ProviderLibrary',
+  ].join('|'),
+  'i',
+)
+
+/**
+ * The typed error for what ONNX Runtime said when it was to open a model: a missing kernel, a missing execution provider, or
+ * a file it cannot serve. All are `ERR_MODEL_LOAD`; `cause` has its own words.
+ */
+export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
+  const { path, executionProviders, instanceGroup } = config
+  const said = cause.message.trim()
+  if (config.function !== null)
+    return unloadable(model, config, noTypes.test(said) ? `${said}. ${stripTypes}` : said, {
+      received: path,
+      cause,
+    })
+  const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
+  const operator = noKernel.exec(telling)?.[1]
+  if (operator !== undefined) {
+    const message =
+      `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
+      `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
+    return unloadable(model, config, message, { received: operator, cause })
+  }
+  const locale = noLocale.exec(telling)?.[1]
+  if (locale !== undefined) {
+    const message = `its texts need the locale ${locale}, which this system does not have. Install it (Debian: apt-get install locales && localedef -i ${locale.split('.')[0]} -f UTF-8 ${locale}), or set the operator's attribute locale to 'C'. ONNX Runtime says: ${said}`
+    return unloadable(model, config, message, { received: locale, cause })
+  }
+  if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
+  const [name, received] = executionProviders
+    ? ['executionProviders', names(executionProviders)]
+    : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
+  const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
+  return invalidArgument(
+    name,
+    'execution providers that can be used here, with options that they take',
+    received,
+    details,
+  )
+}
+
+/** Codes of errors over which nothing is known of the file: the process, or the system, may have no more files open. */
+const outOfFiles = new Set(['EMFILE', 'ENFILE'])
+
+export function closedWhileLoading(model: string): InferenceError {
+  return new InferenceError('ERR_CLOSED', `Model '${model}' was closed while it was loading.`, { model })
+}
+
+/** The typed error of a load that failed with `error`: any that has no type is of a thread that was lost. */
+export function lostWhileLoading(model: string, error: Error): InferenceError {
+  if (error instanceof InferenceError) return error
+  const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
+  const hint = denied
+    ? 'Start Node with --allow-worker beside --permission'
+    : 'Load it again once the cause is gone: that starts a thread afresh'
+  return invalidArgument('workers', 'a worker thread that stays', error.message, {
+    code: 'ERR_MODEL_LOAD',
+    model,
+    cause: error,
+    hint,
+  })
+}
+
+/** Nothing can decode the images that an input takes. */
+export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error: unknown): unknown {
+  if (!(error instanceof InferenceError)) return error
+  const { code, expected, cause, message } = error
+  const option = `inputs[${inputs.findIndex(({ image }) => image !== undefined)}].image`
+  return new InferenceError(code, `${option} of model '${model}': ${message}`, {
+    model,
+    expected,
+    cause,
+    ...(error.argument === undefined ? {} : { name: error.argument }),
+  })
+}
+
+/**
+ * Checks that each input with a value of its own (an initializer that is an input as well) which a configuration names may be overridden.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` saying why one may not.
+ */
+export async function checkOverridden(
+  model: string,
+  config: ResolvedConfig,
+  opened: OpenedSession,
+): Promise<void> {
+  const missing = namedInputs(config).filter((name) => !opened.inputs.some((input) => input.name === name))
+  if (missing.length === 0 || config.function !== null || config.bytes !== null) return
+  const file = await readOnnxFile(config.path).catch(() => null)
+  const name = missing.find((each) => file?.initializedInputs.some((input) => input.name === each))
+  if (name === undefined) return
+  const option = config.optionalInputs.includes(name) ? 'optionalInputs' : 'inputs'
+  const hint =
+    opened.carrier === bindingCarrier
+      ? `'${name}' is an initializer of the model, and onnxruntime-node's binding ignores what is given for it: use executor: 'native'`
+      : `'${name}' is an initializer of the model, which ONNX Runtime overrides in files of IR version 4 or newer; this one is of version ${file!.irVersion}`
+  throw invalidArgument(option, 'inputs that the executor can give', name, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint,
+  })
+}
+
+/** The typed error of a load of which a sample cannot be run. */
+export function unfitSample(model: string, error: SampleFailed): InferenceError {
+  return invalidArgument(
+    `warmup[${error.index}].feeds`,
+    'a sample that the model can be run with',
+    error.message,
+    { code: 'ERR_MODEL_LOAD', model, cause: error },
+  )
+}
+
+/**
+ * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe. And that it is none of those that
+ * are taken for ONNX models, of all of which ONNX Runtime says no more than that it cannot parse them.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, for a file or bytes of another format, and when
+ * too many files are open to look.
+ */
+export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
+  if (source.function?.run) return
+  const beginning =
+    source.bytes === null
+      ? await readBeginning(model, source)
+      : new Uint8Array(source.bytes, 0, Math.min(tellingBytes, source.bytes.byteLength))
+  const other = source.function === null ? otherFormat(beginning) : null
+  if (other !== null) throw unloadable(model, source, other)
+}
+
+function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> {
+  const { path } = source
+  return beginningOf(path, tellingBytes).catch((cause: NodeJS.ErrnoException) => {
+    if (cause instanceof NotReadable)
+      throw unloadable(
+        model,
+        source,
+        `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`,
+        { cause },
+      )
+    if (outOfFiles.has(cause.code ?? '')) {
+      throw unloadable(
+        model,
+        source,
+        `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`,
+        { cause },
+      )
+    }
+    throw new InferenceError(
+      'ERR_MODEL_NOT_FOUND',
+      `Model '${model}': expected a file at ${path}, received ${cause.message}`,
+      {
+        model,
+        name: source.function === null ? 'path' : 'module',
+        expected: 'a readable file',
+        received: path,
+        cause,
+      },
+    )
+  })
+}
+
+/** `ERR_MODEL_LOAD` about the file or the bytes of a model, which are what was `received` unless something else is given. */
+function unloadable(
+  model: string,
+  { path, bytes, function: fn }: ModelSource,
+  message: string,
+  details: { received?: unknown; cause?: unknown } = {},
+): InferenceError {
+  const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
+  const needsFolder = bytes !== null && /external data/i.test(message)
+  const hint = needsFolder
+    ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file'
+    : ''
+  return new InferenceError(
+    'ERR_MODEL_LOAD',
+    `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`,
+    {
+      model,
+      name: fn !== null ? 'module' : bytes === null ? 'path' : 'bytes',
+      expected:
+        fn !== null ? 'a module whose default export is a function' : 'a model that ONNX Runtime can load',
+      received: bytes === null ? path : `${bytes.byteLength} bytes`,
+      ...details,
+    },
+  )
+}
+
+function providersOf({ executionProviders, instanceGroup }: ResolvedConfig): string {
+  return (executionProviders ? names(executionProviders) : instanceGroup.map(({ kind }) => kind)).join(', ')
+}
+
+function names(providers: NonNullable<ResolvedConfig['executionProviders']>): string[] {
+  return providers.map((provider) => (typeof provider === 'string' ? provider : provider.name))
+}

@@ -1,0 +1,408 @@
+import type { Carrier } from '../tensor/carriers.ts'
+import { warnOfLabels } from './classification.ts'
+import { availableMemory } from '../options/available-memory.ts'
+import type { ModelOrigin } from '../options/cache-options.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { checkScaleOptions, type ScaleOptions } from '../options/scale-options.ts'
+import { inputsOfSequence } from '../options/sequence-config.ts'
+import { defaultVersion } from '../options/version-options.ts'
+import type { EngineServices } from './engine-services.ts'
+import type { InferenceError } from '../errors.ts'
+import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
+import { SampleFailed, WarmUp } from '../run/warm-up.ts'
+import type { RunTimes } from '../schedule/run-times.ts'
+import { warmDecoder } from '../features/image/warm-decoder.ts'
+import { ImageDecoding } from '../features/leases/image-decoding.ts'
+import { leasesOf } from '../features/leases/leases-of.ts'
+import { ModelLeases } from '../features/leases/model-leases.ts'
+import {
+  checkModelFile,
+  checkOverridden,
+  closedWhileLoading,
+  loadFailure,
+  lostWhileLoading,
+  noDecoder,
+  unfitSample,
+} from './load-failure.ts'
+import { servable, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
+import type { Loadable } from './model-target.ts'
+import type { ModelState } from './model-state.ts'
+import type { AutoTuneStatistics } from '../observe/auto-tune-stats.ts'
+import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
+import { FeedParser } from '../request/feeds.ts'
+import { Padding } from '../request/padding.ts'
+import { RequestCosts } from '../request/request-costs.ts'
+import { ResponseSharing } from '../features/response-cache/response-sharing.ts'
+import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
+import type { Joining } from '../models/row-check/joining.ts'
+import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
+import { calibrateAtLoad } from '../schedule/load-calibration.ts'
+import { checkRowBytes } from './row-bytes.ts'
+import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
+import { Scheduler } from '../schedule/scheduler.ts'
+import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
+import { sequencesOf } from '../features/sequences/sequences-of-model.ts'
+import type { Sequences } from '../features/sequences/sequences.ts'
+import { ModelInstances, OpenFailed } from '../models/scaling/model-instances.ts'
+import { ScaleWatch } from '../models/scaling/scale-watch.ts'
+import { Scaling } from '../models/scaling/scaling.ts'
+import { SessionSources } from '../models/scaling/session-sources.ts'
+import type { WorkerSession } from '../run/worker-session.ts'
+import type { Worker } from '../run/worker.ts'
+
+/** One model's life in an engine: opens its sessions, watches its state, releases it all. */
+export class LoadedModel implements Loadable {
+  readonly name: string
+  readonly version: number
+  state: ModelState = 'loading'
+  failure: string | null = null
+  scheduler: Scheduler | null = null
+  parser: FeedParser | null = null
+  responses: ResponseSharing | null = null
+  sequences: Sequences | null = null
+  images: ImageDecoding | null = null
+  readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.config))
+  readonly splitsOversized: boolean
+  readonly optionalInputs: readonly string[]
+  readonly pipeline = null
+  readonly config: ResolvedConfig
+  readonly #services: EngineServices
+  readonly #sources: SessionSources
+  readonly #instances: ModelInstances
+  #sequenceInputs: SequenceInputs | null = null
+  #scaling: Scaling | null = null
+  #scaleWatch: ScaleWatch | null = null
+  #loading: Promise<void> = Promise.resolve()
+  #closing: Promise<void> | null = null
+
+  constructor(name: string, config: ResolvedConfig, services: EngineServices) {
+    this.name = name
+    this.version = config.version ?? defaultVersion
+    this.splitsOversized = config.splitOversized
+    this.optionalInputs = config.optionalInputs
+    this.config = config
+    this.#services = services
+    this.#sources = new SessionSources(name, config, services)
+    const parts = {
+      name,
+      config,
+      ...services,
+      staging: () => services.staging(config),
+      sources: this.#sources,
+    }
+    const places = {
+      ...services,
+      place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place),
+    }
+    this.#instances = new ModelInstances(
+      parts,
+      places,
+      () => this.state === 'loading' || this.state === 'ready',
+    )
+  }
+
+  get origin(): ModelOrigin | null {
+    return this.#sources.origin
+  }
+
+  get autoTune(): AutoTuneStatistics | null {
+    return this.#scaleWatch?.autoTune ?? null
+  }
+
+  get workers(): Worker[] {
+    return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
+  }
+
+  /** One of its sessions, which serves if any does: the first may have been given up since. */
+  get session(): WorkerSession {
+    const { serving } = this.#instances
+    return (serving.find(({ session }) => session.ready) ?? serving[0]!).session
+  }
+
+  /** Opens every instance and warms it. */
+  load(): Promise<void> {
+    const loading = this.#services.keepAlive.during(this.#load())
+    this.#loading = loading.catch(() => {})
+    return loading
+  }
+
+  async #load(): Promise<void> {
+    const instances = this.#instances
+    try {
+      await checkModelFile(this.name, this.config)
+      const reading = this.#readProperties()
+      const opened = await this.#open()
+      await checkOverridden(this.name, this.config, opened)
+      const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
+      const said = await reading
+      const served = {
+        ...described(servable(this.name, opened, opened.carrier), said, this.config),
+        executionProviders: this.#services.providers.opened(this.config),
+        properties: said?.properties ?? null,
+      }
+      checkRowBytes(this.name, served, availableMemory().usableBytes)
+      const joining = await joiningAtLoad(
+        this.name,
+        this.config,
+        served,
+        tolerance,
+        instances.opening[0]!.session,
+      )
+      const decoder = this.#warmDecoder(joining)
+      decoder.catch(() => {}) // until it is waited for
+      const padding = this.#parse(joining, opened.carrier)
+      const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
+      const rowCheck = joining.undecided
+        ? new ModelRowCheck({
+            joining,
+            config: this.config,
+            padding,
+            parser: this.parser!,
+            samples: warmUp.samples,
+          })
+        : null
+      const learnt = (about: string, value: string) => this.#sources.learnt({ [about]: value })
+      await instances.warm(
+        warmUp,
+        rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
+      )
+      const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
+      await instances.reserve(joining.stacked)
+      await decoder
+      await this.#services.accept?.()
+      instances.checkOpen()
+      this.#serve(joining, rowCheck, padding, runTimes, warmUp)
+      this.#sources.learnt(this.session.noted)
+    } catch (error) {
+      await instances.closeOpening()
+      if (this.state !== 'loading')
+        throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
+      const failure = this.#typed(error as Error)
+      this.gaveUp(failure.message)
+      throw failure
+    }
+  }
+
+  /** What the model says of itself, read beside its being opened; `null` for what is no file of ONNX. */
+  async #readProperties(): Promise<SaidOfModel | null> {
+    const { function: fn, isSmallGraph, bytes, path } = this.config
+    return fn !== null || isSmallGraph === true
+      ? null
+      : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
+  }
+
+  /** Opens the instances, with the execution providers that there are. */
+  async #open(): Promise<OpenedSession> {
+    const instances = this.#instances
+    try {
+      const [opened] = await instances.open(undefined, (session) => readsGraph(this.config, session))
+      return opened!
+    } catch (error) {
+      if (
+        !(error instanceof OpenFailed) ||
+        this.state !== 'loading' ||
+        !(await this.#services.providers.lacking(this.config))
+      )
+        throw error
+    }
+    instances.checkWanted()
+    await instances.startAgain()
+    return this.#open() // without what was lacking
+  }
+
+  /** The typed error of instances that could not be had. */
+  #typed(error: Error): InferenceError {
+    if (error instanceof OpenFailed) return loadFailure(this.name, this.config, error.cause as Error)
+    return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
+  }
+
+  /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
+  #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
+    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
+    const padding = Padding.of(joining.stacked, this.config.padding)
+    const options = {
+      optionalInputs,
+      padding,
+      finiteOnly: rejectNonFinite === 'inputs',
+      carriesNul,
+      limited: maxBatchSize !== undefined,
+      shaped: joining.shaped,
+      bySequence: inputsOfSequence(sequence),
+    }
+    this.parser = new FeedParser(joining.stacked, options)
+    if (sequence !== null) this.#sequenceInputs = new SequenceInputs(joining.stacked, sequence, this.parser)
+    return padding
+  }
+
+  #serve(
+    joining: Joining,
+    rowCheck: ModelRowCheck | null,
+    padding: Padding | null,
+    runTimes: RunTimes,
+    warmUp: WarmUp,
+  ): void {
+    const { clock, keepAlive, observers } = this.#services
+    const batching = batchingOf(this.config, joining, this.#instances.opening.length)
+    const observed = new ObservedRequests(
+      { name: this.name, version: this.version, metadata: joining.stacked, batching },
+      observers,
+      this.config.preserveOrdering,
+    )
+    const parser = this.parser!
+    joining.onChange = () => {
+      parser.byRow = joining.byRow
+      parser.rowBuckets = joining.joinedBuckets
+      this.scheduler?.rejoin()
+    }
+    joining.onChange()
+    const scheduler = (this.scheduler = new Scheduler({
+      joining, observed, rowCheck, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+    })) // prettier-ignore
+    this.responses = ResponseSharing.of(scheduler, this.config)
+    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, {
+      metadata: joining.stacked,
+      parser: this.parser!,
+      scheduler,
+      clock,
+      staging: () => this.#services.staging(this.config),
+      over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }),
+    })
+    scheduler.decoding = this.images = this.#imageDecoding(joining, scheduler)
+    this.#instances.serve(scheduler)
+    rowCheck?.serve(() => this.session)
+    this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
+    warnOfLabels(joining.metadata, joining.labels)
+    this.#become('ready')
+    this.#watchScale(this.#scaling, scheduler)
+  }
+
+  async #warmDecoder({ images }: Joining): Promise<void> {
+    if (images !== null)
+      await warmDecoder(images.values()).catch((error: unknown) => {
+        throw noDecoder(this.name, this.config, error)
+      })
+  }
+
+  #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {
+    if (images === null) return null
+    const { name: model, optionalInputs } = this
+    return new ImageDecoding({
+      model,
+      inputs: shaped.shown.inputs,
+      images,
+      optionalInputs,
+      parser: this.parser!,
+      stats,
+      clock: this.#services.clock,
+      leases: () => this.leases.lendIfAny(),
+    })
+  }
+
+  /** Tells of changes in the number of instances, and has it follow the load where it is to. */
+  #watchScale(scaling: Scaling, scheduler: Scheduler): void {
+    const watch = (this.#scaleWatch = new ScaleWatch(
+      this.config,
+      scaling,
+      scheduler,
+      this.#services.clock,
+      (error) => this.#warnOfScaling(error),
+    ))
+    this.#instances.onGone = () => watch.lost()
+    scaling.onChange = (changed) => {
+      watch.changed()
+      if (changed && this.state === 'ready')
+        this.#services.changed({
+          type: 'scaled',
+          model: this.name,
+          version: this.version,
+          instances: scheduler.instances.size,
+        })
+    }
+  }
+
+  #warnOfScaling(error: Error): void {
+    if (this.state !== 'ready') return
+    const message = `Model '${this.name}' could not be scaled to its load: ${this.#typed(error).message}`
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_SCALED' })
+  }
+
+  async scale(options: ScaleOptions): Promise<void> {
+    const { kind, count } = checkScaleOptions(this.name, options)
+    try {
+      await this.#services.keepAlive.during(this.#scaling!.scale(kind, count))
+    } catch (error) {
+      throw this.#typed(error as Error)
+    }
+  }
+
+  /** It cannot serve, or not any more. */
+  gaveUp(reason: string): void {
+    if (this.state === 'closed') return
+    this.failure = reason
+    this.#scaleWatch?.close()
+    this.#become('failed')
+  }
+
+  abortLoad(reason: string): void {
+    this.gaveUp(reason)
+    this.#endLoad()
+  }
+
+  #endLoad(): void {
+    if (this.scheduler === null) this.#instances.stopOpening()
+  }
+
+  refuse(): void {
+    if (this.state === 'ready') this.#become('draining')
+  }
+
+  close(destroy: boolean, successor?: Loadable): Promise<void> {
+    if (destroy) this.scheduler?.destroy()
+    this.leases.end(successor?.leases)
+    this.#closing ??= this.#services.keepAlive.during(this.#close())
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    if (this.state !== 'failed') this.#become('draining')
+    this.#endLoad()
+    this.#scaleWatch?.close()
+    const scaled = this.#scaling?.stop()
+    await this.#loading
+    this.sequences?.drain()
+    await this.scheduler?.drained()
+    await scaled
+    this.responses?.clear()
+    this.sequences?.close()
+    this.leases.close()
+    await this.#instances.close()
+    this.#become('closed')
+  }
+
+  #become(state: Exclude<ModelState, 'loading'>): void {
+    if (state === this.state) return
+    this.state = state
+    this.#services.changed({
+      type: state,
+      model: this.name,
+      version: this.version,
+      ...(state === 'failed' ? { reason: this.failure! } : {}),
+    })
+  }
+}
+
+/** Inputs and outputs with what is said of them. The graphs of built-in functions take what heads of classifiers give, `[rows, classes, 1, 1]`, as `[rows, classes]`. */
+function described<Values extends Pick<ModelMetadata, 'inputs' | 'outputs'>>(
+  values: Values,
+  said: SaidOfModel | null,
+  { isSmallGraph }: ResolvedConfig,
+): Values {
+  const withDescription = <Value extends ValueMetadata>(value: Value): Value => {
+    const description = said?.descriptions.get(value.name)
+    return description === undefined ? value : { ...value, description }
+  }
+  const inputs = values.inputs.map((input) =>
+    withDescription(isSmallGraph === true ? { ...input, trailingOnes: true } : input),
+  )
+  return { ...values, inputs, outputs: values.outputs.map(withDescription) }
+}

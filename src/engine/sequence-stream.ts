@@ -1,0 +1,141 @@
+import { checkInferOptions } from '../options/check-infer-options.ts'
+import type { InferOptions, ReportedOutputs } from '../options/infer-options.ts'
+import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../options/model-signature.ts'
+import { readOptions } from '../options/plain-options.ts'
+import { isSequenceId, sequenceIdShown, type SequenceId } from '../options/sequence-options.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { ModelLifecycle, ModelTarget } from './model-target.ts'
+import { refused } from './serving-statistics.ts'
+import type { Answer } from '../request/infer-request.ts'
+import type { Sequences } from '../features/sequences/sequences.ts'
+
+/** Options of a request of a {@link SequenceStream}: those of `infer()` but for which sequence it belongs to. */
+export type StreamInferOptions<Output extends string = string, Report extends boolean = false> = Omit<
+  InferOptions<Output, Report>,
+  'sequenceId' | 'sequenceStart' | 'sequenceEnd' | 'splitOversized'
+>
+
+/** @throws InferenceError `ERR_INVALID_ARG` for a model without sequences. */
+export function sequencesOfModel(model: string, { sequences, pipeline }: ModelLifecycle): Sequences {
+  if (sequences !== null) return sequences
+  const hint =
+    pipeline === null
+      ? 'Load the model with sequence in its configuration'
+      : 'It is a pipeline, which has none'
+  throw invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
+}
+
+/** Options of `model.sequence()`. */
+export interface StreamOptions {
+  /** Its correlation id; one that is in use is another's no more once the stream begins. Default: one that no open sequence has. */
+  id?: SequenceId
+}
+
+/**
+ * One sequence of requests, made by `model.sequence()`. They run one after the other in the order of their calls, whether or not
+ * the ones before have been answered; a request that fails leaves the state as it was, and the next one goes on from there.
+ *
+ * It is of what the model was when it began: once that was replaced, or the sequence was without a request for `maxSequenceIdleMs`,
+ * its requests reject with `ERR_SEQUENCE_ENDED`.
+ */
+export class SequenceStream<M extends ModelSignature = AnySignature> {
+  /** Its correlation id, which no other open sequence of the model has. */
+  readonly id: SequenceId
+  readonly #target: ModelTarget
+  readonly #served: ModelLifecycle
+  #started = false
+  #end: Promise<unknown> | null = null
+
+  /** @internal */
+  static of<M extends ModelSignature>(target: ModelTarget, options: StreamOptions): SequenceStream<M> {
+    const { name: model, serving } = target
+    const { id } = readOptions('options', options, ['id'], { model })
+    const sequences = sequencesOfModel(model, serving)
+    if (id !== undefined && !isSequenceId(id))
+      throw invalidArgument('options.id', sequenceIdShown, id, { model })
+    if (id !== undefined) sequences.checkId(id)
+    return new SequenceStream<M>(target, id ?? sequences.generateId())
+  }
+
+  private constructor(target: ModelTarget, id: SequenceId) {
+    this.#target = target
+    this.#served = target.serving
+    this.id = id
+  }
+
+  /**
+   * Runs the next request of the sequence; the first begins it.
+   *
+   * @throws InferenceError as `model.infer()`, and `ERR_SEQUENCE_ENDED` once the sequence has ended.
+   */
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options: StreamInferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: StreamInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
+  infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
+    return this.#end === null
+      ? this.#infer(feeds, options, false)
+      : refused(this.#served, this.#ended('has ended'))
+  }
+
+  /**
+   * Ends the sequence after the requests that were called for: with `feeds` by a last one, which is answered, without by nothing
+   * more, and then the model is not told. May be called again, and after the sequence has ended by itself. What is refused for its
+   * feeds or options ends nothing.
+   *
+   * @throws InferenceError as {@link infer}, with `feeds`.
+   */
+  end<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: StreamInferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
+  end(): Promise<void>
+  end(feeds?: M['inputs'], options?: StreamInferOptions): Promise<unknown> {
+    if (feeds !== undefined) {
+      return this.#end === null
+        ? this.#infer(feeds, options, true)
+        : refused(this.#served, this.#ended('has ended'))
+    }
+    this.#end ??=
+      (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
+    return this.#end.then(() => {})
+  }
+
+  /** As {@link end} without feeds. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end()
+  }
+
+  #infer(feeds: unknown, options: object | undefined, end: boolean): Promise<Answer> {
+    const { scheduler, sequences, state } = this.#served
+    try {
+      if (this.#target.serving !== this.#served && this.#started)
+        throw this.#ended('was begun on what its model has replaced')
+      if (state !== 'ready' || scheduler === null || sequences === null)
+        throw this.#ended(`has ended, as its model is ${state}`)
+      const { plainOptions, shaped } = scheduler.joining
+      const checked =
+        options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
+      const { sequence } = checked
+      if (sequence !== undefined)
+        throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, {
+          model: this.#target.name,
+        })
+      const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
+      this.#started = true
+      if (end) this.#end = answer.catch(() => {}) // its caller is told
+      return answer
+    } catch (error) {
+      return refused(this.#served, error)
+    }
+  }
+
+  #ended(reason: string): InferenceError {
+    const message = `Sequence ${String(this.id)} of model '${this.#target.name}' ${reason}; begin another with model.sequence().`
+    return new InferenceError('ERR_SEQUENCE_ENDED', message, { model: this.#target.name })
+  }
+}

@@ -1,0 +1,29 @@
+export { defineFunction } from '../../options/function-module.ts'
+export type {
+  BatchInput,
+  FunctionBatch,
+  FunctionContext,
+  FunctionInstance,
+  FunctionOutputs,
+  FunctionResult,
+  ModelFunction,
+} from '../../options/function-module.ts'
+export type {
+  FunctionConfig,
+  FunctionHere,
+  FunctionInstanceGroup,
+  FunctionOfGraph,
+  FunctionOfModule,
+  FunctionOptions,
+  FunctionWorkerOptions,
+} from '../../options/function-config.ts'
+export type {
+  FunctionDeclaration,
+  FunctionFeed,
+  FunctionInput,
+  FunctionOutput,
+  FunctionSignature,
+} from '../../options/function-tensor.ts'
+export { nonMaxSuppression, type NonMaxSuppressionOptions } from './non-max-suppression.ts'
+export { softmax } from './softmax.ts'
+export { classification, topK, type LabelledTopKOptions, type TopKOptions } from './top-k.ts'

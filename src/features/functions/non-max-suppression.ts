@@ -1,0 +1,146 @@
+import type { FunctionHere, FunctionOptions } from '../../options/function-config.ts'
+import { invalidArgument } from '../../errors.ts'
+
+/** Options of {@link nonMaxSuppression}. */
+export interface NonMaxSuppressionOptions {
+  /** Of two boxes of one class that overlap by more than this (intersection over union), the one with the lower score is left out. 0 to 1, default 0.5. */
+  iouThreshold?: number
+  /** Boxes with a lower score are left out. Default 0.25. */
+  scoreThreshold?: number
+  /** Most boxes of a row, those with the highest scores. Default 300. */
+  maxDetections?: number
+  /** What the four numbers of a box are: two opposite `corners`, or its `centre` with width and height. Default `'corners'`. */
+  boxes?: 'corners' | 'centre'
+}
+
+type Inputs = readonly [
+  { readonly name: 'boxes'; readonly type: 'float32'; readonly dims: readonly ['boxes', 4] },
+  { readonly name: 'scores'; readonly type: 'float32'; readonly dims: readonly ['classes', 'boxes'] },
+]
+type Outputs = readonly [
+  { readonly name: 'boxes'; readonly type: 'float32'; readonly dims: readonly [-1, 4] },
+  { readonly name: 'scores'; readonly type: 'float32'; readonly dims: readonly [-1] },
+  { readonly name: 'classes'; readonly type: 'int64'; readonly dims: readonly [-1] },
+]
+
+/**
+ * The configuration of a function that takes what a detector gives, `boxes` float32 `[boxes, 4]` and `scores` float32
+ * `[classes, boxes]` as for ONNX's operator, and gives those that are left: `boxes` as they were, `scores` and `classes`, the
+ * highest score first, as many as each row has. Run by the application's thread.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for an option that is out of its range.
+ */
+export function nonMaxSuppression(
+  options: NonMaxSuppressionOptions = {},
+): FunctionOptions<Inputs, Outputs> & FunctionHere<Inputs, Outputs> {
+  const {
+    iouThreshold = 0.5,
+    scoreThreshold = 0.25,
+    maxDetections = 300,
+    boxes: format = 'corners',
+  } = options
+  if (!(iouThreshold >= 0 && iouThreshold <= 1))
+    throw invalidArgument('iouThreshold', 'a number from 0 to 1', iouThreshold)
+  if (!Number.isFinite(scoreThreshold))
+    throw invalidArgument('scoreThreshold', 'a finite number', scoreThreshold)
+  if (!Number.isSafeInteger(maxDetections) || maxDetections < 1)
+    throw invalidArgument('maxDetections', 'a whole number of at least 1', maxDetections)
+  if (format !== 'corners' && format !== 'centre')
+    throw invalidArgument('boxes', "'corners' or 'centre'", format)
+  return {
+    inputs: [
+      { name: 'boxes', type: 'float32', dims: ['boxes', 4] },
+      { name: 'scores', type: 'float32', dims: ['classes', 'boxes'] },
+    ],
+    outputs: [
+      { name: 'boxes', type: 'float32', dims: [-1, 4] },
+      { name: 'scores', type: 'float32', dims: [-1] },
+      { name: 'classes', type: 'int64', dims: [-1] },
+    ],
+    run: ({ boxes, scores }, { rows }) => {
+      const kept = Array.from({ length: rows }, (_, row) => {
+        const own = boxes.row(row)
+        const found = keep(format === 'corners' ? corners(own) : fromCentres(own), scores.row(row), {
+          iouThreshold,
+          scoreThreshold,
+          maxDetections,
+        })
+        return { own, found }
+      })
+      return {
+        boxes: kept.map(({ own, found }) =>
+          Float32Array.from(found.flatMap(({ box }) => [...own.subarray(4 * box, 4 * box + 4)])),
+        ),
+        scores: kept.map(({ found }) => Float32Array.from(found, ({ score }) => score)),
+        classes: kept.map(({ found }) => BigInt64Array.from(found, (each) => BigInt(each.class))),
+      }
+    },
+  }
+}
+
+interface Candidate {
+  readonly box: number
+  readonly class: number
+  readonly score: number
+}
+
+function keep(
+  boxes: Float32Array,
+  scores: Float32Array,
+  { iouThreshold, scoreThreshold, maxDetections }: Required<Omit<NonMaxSuppressionOptions, 'boxes'>>,
+): Candidate[] {
+  const count = boxes.length / 4
+  const candidates: Candidate[] = []
+  for (let at = 0; at < scores.length; at++) {
+    if (scores[at]! >= scoreThreshold)
+      candidates.push({ box: at % count, class: Math.floor(at / count), score: scores[at]! })
+  }
+  candidates.sort((a, b) => b.score - a.score || a.class - b.class || a.box - b.box)
+  const kept: Candidate[] = []
+  for (const candidate of candidates) {
+    if (kept.length === maxDetections) break
+    if (
+      !kept.some(
+        (other) => other.class === candidate.class && overlap(boxes, other.box, candidate.box) > iouThreshold,
+      )
+    )
+      kept.push(candidate)
+  }
+  return kept
+}
+
+/** Intersection over union of two boxes, `[left, top, right, bottom]` each. */
+function overlap(boxes: Float32Array, a: number, b: number): number {
+  const [i, j] = [4 * a, 4 * b]
+  const width = Math.min(boxes[i + 2]!, boxes[j + 2]!) - Math.max(boxes[i]!, boxes[j]!)
+  const height = Math.min(boxes[i + 3]!, boxes[j + 3]!) - Math.max(boxes[i + 1]!, boxes[j + 1]!)
+  if (width <= 0 || height <= 0) return 0
+  return (width * height) / (area(boxes, i) + area(boxes, j) - width * height)
+}
+
+function area(boxes: Float32Array, at: number): number {
+  return (boxes[at + 2]! - boxes[at]!) * (boxes[at + 3]! - boxes[at + 1]!)
+}
+
+/** Two opposite corners, in whichever order, with the lesser first. */
+function corners(boxes: Float32Array): Float32Array {
+  const ordered = new Float32Array(boxes.length)
+  for (let at = 0; at < boxes.length; at += 4) {
+    for (const axis of [0, 1]) {
+      ordered[at + axis] = Math.min(boxes[at + axis]!, boxes[at + axis + 2]!)
+      ordered[at + axis + 2] = Math.max(boxes[at + axis]!, boxes[at + axis + 2]!)
+    }
+  }
+  return ordered
+}
+
+function fromCentres(boxes: Float32Array): Float32Array {
+  const cornered = new Float32Array(boxes.length)
+  for (let at = 0; at < boxes.length; at += 4) {
+    for (const axis of [0, 1]) {
+      cornered[at + axis] = boxes[at + axis]! - boxes[at + axis + 2]! / 2
+      cornered[at + axis + 2] = boxes[at + axis]! + boxes[at + axis + 2]! / 2
+    }
+  }
+  return cornered
+}

@@ -1,0 +1,172 @@
+import { Tensor, type TypedTensor } from 'onnxruntime-common'
+import { describe } from '../../describe.ts'
+import { invalidArgument, type InferenceError } from '../../errors.ts'
+import { inTurn } from './decode-queue.ts'
+import { readOptions, typed } from '../../options/plain-options.ts'
+import { dimsOf, resolveImageOptions } from '../../options/image-options.ts'
+import type { ImageDataType, ImageOptions, ResolvedImageOptions } from '../../options/image-options.ts'
+import { checkSource, overLimit } from './image-source.ts'
+import type { CheckedSource, ImageSource } from './image-source.ts'
+import { reusePixels } from './pixel-buffers.ts'
+import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
+import { ARRAY_OF, writePixels } from './pixels.ts'
+import type { PixelArray } from './pixels.ts'
+import { decodeRgb } from './rgb-pipeline.ts'
+
+/** Where {@link decodeImage} writes instead of making a tensor, for instance one row of a batch. */
+export type ImageTarget = ArrayTarget | LeaseTarget
+
+/** Elements of an array. */
+export interface ArrayTarget {
+  /** An array of the element type that `dtype` says; it may be a view of a `SharedArrayBuffer`. */
+  into: PixelArray
+  /** First element to write. Default 0. */
+  offset?: number
+}
+
+/** A row of a lease (`model.lease()`): pixels are normalised to where the model reads them. */
+export interface LeaseTarget {
+  /** Its input has the element type that `dtype` says, and rows of the image's dims. */
+  into: PixelRows
+  /** The input. Default: the only one. */
+  input?: string
+  /** Which of its rows. Default 0. */
+  row?: number
+}
+
+/**
+ * Decodes an image into the input of a model: oriented as its EXIF data say, without transparency, resized, and
+ * normalised as `options` say. Reads JPEG, PNG, WebP, GIF, TIFF and AVIF (and SVG if `formats` names it), in grey, CMYK,
+ * palette or 16 bits (colours go to 8-bit sRGB by the embedded profile if there is one); of an animation the first frame.
+ * At most {@link imageConcurrency} images are decoded at once, and none that is over the {@link ImageLimits}.
+ *
+ * @returns the tensor, of type `dtype` and dims [1, C, height, width] or [1, height, width, C]; nothing if `target` is given
+ * @throws `ERR_INVALID_ARG` for an argument or option that is wrong; `ERR_IMAGE_DECODE` for a file or bytes that are
+ * missing, empty, damaged or no image, for what is no regular file, and for what is over a limit, whose name is `argument`;
+ * `ERR_NATIVE_LOAD` if sharp is not installed or its binary cannot be loaded (all as rejections). Once `signal` has fired,
+ * its reason.
+ * @example
+ * const image = await decodeImage('cat.jpg', { width: 224, height: 224, scale: 1 / 255 })
+ * const batch = new Float32Array(8 * 3 * 224 * 224)
+ * await decodeImage('dog.jpg', { width: 224, height: 224 }, { into: batch, offset: 3 * 224 * 224 })
+ * const lease = model.lease()
+ * await decodeImage('bird.jpg', { width: 224, height: 224 }, { into: lease })
+ * const outputs = await lease.infer()
+ */
+export function decodeImage<Type extends ImageDataType = 'float32'>(
+  source: ImageSource,
+  options: ImageOptions<Type>,
+): Promise<TypedTensor<Type>>
+export function decodeImage(source: ImageSource, options: ImageOptions, target: ImageTarget): Promise<void>
+export async function decodeImage(
+  source: ImageSource,
+  options: ImageOptions,
+  target?: ImageTarget,
+): Promise<Tensor | void> {
+  const checked = checkSource(source)
+  const resolved = resolveImageOptions(options)
+  const row = target === undefined ? null : rowOf(target, resolved)
+  row?.check()
+  const rgb = await decodePixels(checked, resolved)
+  if (row !== null) {
+    // Looked at again: the memory may have been given away while the image was decoded.
+    row.write((elements) => writePixels(rgb, elements, resolved))
+    reusePixels(rgb)
+    return
+  }
+  const data = newRow(resolved)
+  writePixels(rgb, data, resolved)
+  reusePixels(rgb)
+  return new Tensor(resolved.dtype, data, dimsOf(resolved))
+}
+
+/** The image in its final size, as 8-bit interleaved RGB. Rejects as {@link decodeImage}. */
+function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
+  const { signal, timeoutMs } = options
+  return inTurn(() => decodeRgb(source, options), {
+    signal,
+    timeoutMs,
+    timedOut: () => tookTooLong(source, options),
+  })
+}
+
+/** The error for an image that takes longer than its `timeoutMs`. */
+export function tookTooLong(source: CheckedSource, { timeoutMs }: ResolvedImageOptions): InferenceError {
+  return overLimit(
+    source,
+    'timeoutMs',
+    `at most ${timeoutMs} ms of reading and decoding`,
+    'one that takes longer',
+  )
+}
+
+export function newRow(options: ResolvedImageOptions): PixelArray {
+  const elements = elementsOf(options)
+  try {
+    return new ARRAY_OF[options.dtype](elements)
+  } catch (cause) {
+    throw invalidArgument(
+      'width',
+      `a result for which there is memory: ${elements} elements of ${options.dtype}`,
+      options.width,
+      { cause },
+    )
+  }
+}
+
+function elementsOf({ channelCount, height, width }: ResolvedImageOptions): number {
+  return channelCount * height * width
+}
+
+/** Where an image goes. */
+interface Row {
+  check(): void
+  write(write: (elements: PixelArray) => void): void
+}
+
+function rowOf(target: ImageTarget, options: ResolvedImageOptions): Row {
+  const { into, offset, input, row = 0 } = readOptions('target', target, ['into', 'offset', 'input', 'row'])
+  try {
+    if (!hasPixelRows(into)) {
+      const elements = () => arrayOf(into, offset ?? 0, options)
+      return { check: elements, write: (write) => write(elements()) }
+    }
+    if (offset !== undefined)
+      throw invalidArgument('offset', 'to be left out for a lease, which has rows', offset)
+    const rows = into[pixelRows]
+    const image = { dtype: options.dtype, dims: dimsOf(options).slice(1) }
+    return {
+      check: () => rows.check(input, row, image),
+      write: (write) => rows.write(input, row, image, write),
+    }
+  } catch (error) {
+    throw typed('target.into', error)
+  }
+}
+
+function arrayOf(into: unknown, offset: unknown, options: ResolvedImageOptions): PixelArray {
+  try {
+    return view(into, offset, options)
+  } catch (error) {
+    throw typed('target.into', error)
+  }
+}
+
+function view(into: unknown, offset: unknown, options: ResolvedImageOptions): PixelArray {
+  const kind = ARRAY_OF[options.dtype]
+  const isFloat16 =
+    options.dtype === 'float16' && Object.prototype.toString.call(into) === '[object Float16Array]'
+  if (!(into instanceof kind || isFloat16)) {
+    throw invalidArgument('into', `a ${kind.name}, as dtype is ${options.dtype}`, into)
+  }
+  const { buffer, byteOffset, length, BYTES_PER_ELEMENT } = into as PixelArray
+  const needed = elementsOf(options)
+  if (!Number.isInteger(offset) || (offset as number) < 0 || (offset as number) + needed > length) {
+    throw invalidArgument(
+      'offset',
+      `room for ${needed} elements in ${describe(into)} from an element on`,
+      offset,
+    )
+  }
+  return new kind(buffer, byteOffset + (offset as number) * BYTES_PER_ELEMENT, needed)
+}

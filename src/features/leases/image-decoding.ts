@@ -1,0 +1,340 @@
+import type { Clock } from '../../base/clock.ts'
+import { dimsOf, type ResolvedImageOptions } from '../../options/image-options.ts'
+import type { Feeds } from '../../options/model-signature.ts'
+import { typed } from '../../options/plain-options.ts'
+import { invalidArgument } from '../../errors.ts'
+import { newRow, tookTooLong } from '../image/decode-image.ts'
+import { DecodeLine, imageConcurrency, type DecodeTask } from '../image/decode-queue.ts'
+import { imageKind, type ImageKind } from '../image/image-kind.ts'
+import { checkBytes } from '../image/image-source.ts'
+import { reusePixels } from '../image/pixel-buffers.ts'
+import { writePixels, type PixelArray } from '../image/pixels.ts'
+import { decodeRgb } from '../image/rgb-pipeline.ts'
+import { within } from '../image/time-limit.ts'
+import { DecodeTimes } from '../../schedule/decode-times.ts'
+import type { ReadyEstimate } from '../../schedule/answer-estimate.ts'
+import type { ModelStats } from '../../observe/model-stats.ts'
+import type { PriorityLevel } from '../../schedule/priority-levels.ts'
+import type { FeedParser } from '../../request/feeds.ts'
+import type { Preparation, Prepared, UnreadyRequest } from '../../request/preparation.ts'
+import { isTensorLike, type ElementType, type TensorData, type TensorLike } from '../../tensor/tensor.ts'
+import { kindOf } from '../../tensor/typed-array.ts'
+import type { HeldRows } from './held-rows.ts'
+import type { DecodedImage, Leases } from './leases.ts'
+
+/** A request of which some inputs are encoded images. */
+export interface ImageFeeds {
+  /** As they were at the call, with something of the right size in place of each image. */
+  readonly feeds: Feeds
+  readonly preparation: Preparation
+}
+
+/** An input that takes encoded images. */
+interface ImageInput {
+  readonly name: string
+  readonly index: number
+  readonly options: ResolvedImageOptions
+  /** Stands in a request until its image is decoded; nobody writes there. */
+  standIn: TensorLike | null
+}
+
+/** What images are decoded for. */
+export interface DecodedFor {
+  readonly model: string
+  /** As requests have them. */
+  readonly inputs: readonly { readonly name: string; readonly shape: readonly unknown[] }[]
+  readonly images: ReadonlyMap<string, ResolvedImageOptions>
+  readonly optionalInputs: readonly string[]
+  readonly parser: Pick<FeedParser, 'check'>
+  readonly stats: ModelStats
+  readonly clock: Clock
+  /** Where rows that are images and nothing else may lie; `null` where there is no such place. */
+  leases(): Leases | null
+}
+
+/** Decodes the encoded images of one model's requests, which wait in its queue meanwhile. */
+export class ImageDecoding {
+  readonly #for: DecodedFor
+  readonly #inputs: readonly ImageInput[]
+  readonly #line: DecodeLine
+  readonly #times = new DecodeTimes()
+  #lastKinds: readonly ImageKind[] = []
+  #came = 0
+
+  constructor(decodedFor: DecodedFor) {
+    const { clock, images, inputs } = decodedFor
+    this.#for = decodedFor
+    this.#line = new DecodeLine(() => clock.nowMs())
+    this.#inputs = inputs.flatMap(({ name }, index) => {
+      const options = images.get(name)
+      return options === undefined ? [] : [{ name, index, options, standIn: null }]
+    })
+  }
+
+  /**
+   * The request that feeds are which have encoded images; `null` for feeds that have none.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` for feeds that cannot be read; `ERR_IMAGE_DECODE` for what is no image by its first bytes.
+   */
+  read(feeds: unknown): ImageFeeds | null {
+    if (typeof feeds !== 'object' || feeds === null) return null
+    const { model } = this.#for
+    const encoded: EncodedImage[] = []
+    let standIns: { -readonly [Name in keyof Feeds]: Feeds[Name] }
+    try {
+      for (const input of this.#inputs) {
+        const { name, options } = input
+        const bytes = Object.hasOwn(feeds, name) ? (feeds as Feeds)[name] : undefined
+        if (kindOf(bytes) === 'Uint8Array')
+          encoded.push({
+            input,
+            bytes: bytes as Uint8Array,
+            kind: imageKind(
+              bytes as Uint8Array,
+              checkBytes(bytes as Uint8Array, bytes as Uint8Array, options),
+            ),
+          })
+        else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes))
+          throw invalidArgument(
+            `input '${name}'`,
+            'an encoded image as a Buffer or Uint8Array, or a Tensor',
+            bytes,
+            { model },
+          )
+      }
+      if (encoded.length === 0) return null
+      standIns = { ...(feeds as Feeds) }
+    } catch (error) {
+      throw typed('feeds', error, { model })
+    }
+    const isAll = this.#isAll(encoded, Object.keys(standIns).length)
+    for (const { input } of encoded)
+      standIns[input.name] = (input.standIn ??= this.#tensorOf(input, newRow(input.options))) as Feeds[string]
+    return { feeds: standIns, preparation: new ImagePreparation(this, encoded, isAll) }
+  }
+
+  /**
+   * When the images of a request would be decoded that came now.
+   *
+   * @param kinds of them; left out for a request like the last.
+   */
+  estimate(level: PriorityLevel, kinds: readonly ImageKind[] = this.#lastKinds): ReadyEstimate {
+    // A decoder that is idle is given what it has been able to do: only by that is it found out when a slow time is over.
+    const { isIdle } = this.#line
+    let [sumMs, mostMs] = [0, 0]
+    for (const kind of kinds) {
+      const ms = isIdle ? this.#times.fastestMs(kind) : this.#times.usualMs(kind)
+      sumMs += ms
+      mostMs = Math.max(mostMs, ms)
+    }
+    const waitMs = this.#line.waitMs(level.level)
+    const ownMs = Math.max(mostMs, sumMs / imageConcurrency())
+    // What they spread by adds up as independent errors do.
+    const spreadMs = mostMs === 0 ? 0 : this.#times.spread * mostMs * Math.sqrt(1 + waitMs / mostMs)
+    return { inMs: waitMs + ownMs, spreadMs, isNext: isIdle }
+  }
+
+  // ── for its requests ──
+  get line(): DecodeLine {
+    return this.#line
+  }
+
+  get clock(): Clock {
+    return this.#for.clock
+  }
+
+  get times(): DecodeTimes {
+    return this.#times
+  }
+
+  /** Notes a request whose images are to be decoded; returns how many there were before it. */
+  came(kinds: readonly ImageKind[]): number {
+    this.#lastKinds = kinds
+    return this.#came++
+  }
+
+  /** Has the images of a request written where it will be run, if they are all that it has; returns the rows where that is. */
+  deliver(
+    { data }: UnreadyRequest,
+    images: readonly DecodedImage[],
+    isAll: boolean,
+    beganAtMs: number,
+  ): HeldRows | null {
+    const { clock, stats } = this.#for
+    const rows = isAll ? this.#rowsWith(images) : null
+    try {
+      const tensors = rows === null ? null : rows.take()
+      for (const { name, options, writeTo } of images) {
+        const input = this.#inputs.find((each) => each.name === name)!
+        let tensor: TensorLike
+        if (tensors !== null) tensor = tensors[name] as unknown as TensorLike
+        else {
+          const row = newRow(options)
+          writeTo(row)
+          tensor = this.#tensorOf(input, row)
+        }
+        ;(data as unknown[])[input.index] = this.#for.parser.check(input.index, tensor)
+      }
+    } catch (error) {
+      rows?.settled()
+      throw error
+    }
+    stats.decoded(clock.nowMs() - beganAtMs)
+    return rows
+  }
+
+  #rowsWith(images: readonly DecodedImage[]): HeldRows | null {
+    const leases = this.#for.leases()
+    if (leases === null) return null
+    const rows = leases.takeWith(images)
+    leases.end(rows, 'inferred')
+    return rows
+  }
+
+  /** Whether images are all that a request has, and all that the model needs. */
+  #isAll(encoded: readonly EncodedImage[], given: number): boolean {
+    const { inputs, optionalInputs } = this.#for
+    return (
+      given === encoded.length &&
+      inputs.every(
+        ({ name }) => encoded.some(({ input }) => input.name === name) || optionalInputs.includes(name),
+      )
+    )
+  }
+
+  #tensorOf({ index, options }: ImageInput, data: PixelArray): TensorLike {
+    const rank = this.#for.inputs[index]!.shape.length
+    return {
+      type: options.dtype as ElementType,
+      dims: dimsOf(options).slice(4 - rank),
+      data: data as TensorData,
+    }
+  }
+}
+
+/** An encoded image that was given for an input. */
+export interface EncodedImage {
+  readonly input: ImageInput
+  readonly bytes: Uint8Array
+  readonly kind: ImageKind
+}
+
+/** The encoded images of one request. */
+class ImagePreparation implements Preparation {
+  readonly sources: ReadonlyMap<number, Uint8Array>
+  readonly #decoding: ImageDecoding
+  readonly #images: readonly EncodedImage[]
+  readonly #kinds: readonly ImageKind[]
+  readonly #isAll: boolean
+  /** In line. */
+  readonly #waiting = new Set<ImageTask>()
+  readonly #decoded: DecodedImage[] = []
+  #request: UnreadyRequest | null = null
+  #prepared: Prepared | null = null
+  #beganAtMs = 0
+  #hasBegun = false
+
+  constructor(decoding: ImageDecoding, images: readonly EncodedImage[], isAll: boolean) {
+    this.#decoding = decoding
+    this.#images = images
+    this.#isAll = isAll
+    this.#kinds = images.map(({ kind }) => kind)
+    this.sources = new Map(images.map(({ input, bytes }) => [input.index, bytes]))
+  }
+
+  owned(): Preparation {
+    const images = this.#images.map((image) => ({ ...image, bytes: Uint8Array.from(image.bytes) }))
+    return new ImagePreparation(this.#decoding, images, this.#isAll)
+  }
+
+  estimate(level: PriorityLevel): ReadyEstimate {
+    return this.#decoding.estimate(level, this.#kinds)
+  }
+
+  begin(request: UnreadyRequest, prepared: Prepared): void {
+    const { line, clock, times } = this.#decoding
+    this.#request = request
+    this.#prepared = prepared
+    this.#beganAtMs = clock.nowMs()
+    const order = this.#decoding.came(this.#kinds)
+    for (const image of this.#images) {
+      const task = new ImageTask(this, image, request.level.level, order, times.usualMs(image.kind))
+      this.#waiting.add(task)
+      line.add(task) // where there is a place, it begins there and then
+      if (this.#prepared === null) return
+    }
+  }
+
+  cancel(): void {
+    this.#prepared = null
+    for (const task of this.#waiting) this.#decoding.line.remove(task)
+    this.#waiting.clear()
+  }
+
+  // ── for its tasks ──
+  /** Resolves when the decoder has another place free. */
+  async decode(task: ImageTask): Promise<void> {
+    this.#waiting.delete(task)
+    const prepared = this.#prepared
+    if (prepared === null) return
+    if (!this.#hasBegun && !prepared.begins()) return
+    this.#hasBegun = true
+    const { bytes, input } = task.image
+    const { options } = input
+    const { clock } = this.#decoding
+    const startMs = clock.nowMs()
+    const work = decodeRgb(bytes, options)
+    const inTime = within(work, options.timeoutMs, () => tookTooLong(bytes, options))
+    inTime.then(
+      (rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs),
+      (error: unknown) => this.#failed(error),
+    )
+    await work.catch(() => {})
+  }
+
+  #done(image: EncodedImage, rgb: Buffer, ms: number): void {
+    this.#decoding.times.observe(image.kind, ms)
+    if (this.#prepared === null) return reusePixels(rgb)
+    const { name, options } = image.input
+    const writeTo = (elements: PixelArray) => {
+      writePixels(rgb, elements, options)
+      reusePixels(rgb)
+    }
+    this.#decoded.push({ name, options, writeTo })
+    if (this.#decoded.length < this.#images.length) return
+    try {
+      const rows = this.#decoding.deliver(this.#request!, this.#decoded, this.#isAll, this.#beganAtMs)
+      this.#prepared.ready(rows)
+    } catch (error) {
+      this.#failed(error) // there is no memory, say
+    }
+  }
+
+  #failed(error: unknown): void {
+    const prepared = this.#prepared
+    this.cancel() // the others leave the line
+    prepared?.failed(error)
+  }
+}
+
+/** One image in line for the decoder. */
+class ImageTask implements DecodeTask {
+  heapIndex = -1
+  readonly image: EncodedImage
+  readonly level: number
+  readonly order: number
+  readonly estimatedMs: number
+  readonly #of: ImagePreparation
+
+  constructor(of: ImagePreparation, image: EncodedImage, level: number, order: number, estimatedMs: number) {
+    this.#of = of
+    this.image = image
+    this.level = level
+    this.order = order
+    this.estimatedMs = estimatedMs
+  }
+
+  run(): Promise<void> {
+    return this.#of.decode(this)
+  }
+}

@@ -1,0 +1,264 @@
+import {
+  pipelineError,
+  type ResolvedPipeline,
+  type ResolvedTensor,
+} from '../../options/resolve-pipeline-config.ts'
+import {
+  batchAxisOf,
+  checkBatchDimension,
+  shownShape,
+  type ModelMetadata,
+  type ValueMetadata,
+} from '../../tensor/metadata.ts'
+import { indexColumn } from '../../request/divided-entries.ts'
+import { isElementType } from '../../tensor/tensor.ts'
+import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
+import type { StepBinding } from './step-binding.ts'
+import { largestBatchOf } from './step-target.ts'
+
+type Shape = ValueMetadata['shape']
+
+/** What is known of a tensor, and who says so. */
+interface KnownTensor extends Omit<ValueMetadata, 'name'> {
+  readonly by: string
+}
+
+/** The types and shapes of the tensors of a pipeline, by their places in its graph. */
+export class CheckedTensors {
+  readonly maxBatchSize: number
+  readonly #graph: PipelineGraph
+  readonly #known: (KnownTensor | null)[]
+
+  /**
+   * @param bindings of all steps.
+   * @throws InferenceError `ERR_MODEL_CONFIG` where a tensor is not what one of the models takes, or is declared as something else.
+   */
+  constructor(graph: PipelineGraph, config: ResolvedPipeline, bindings: readonly StepBinding[]) {
+    this.#graph = graph
+    this.maxBatchSize = this.#findMaxBatchSize(config.maxBatchSize, bindings)
+    this.#known = graph.tensors.map(() => null)
+    for (const [index, input] of config.inputs.entries()) this.#declare(index, input)
+    for (const step of graph.steps) {
+      const { outputs } = bindings[step.index]!.shown
+      for (const { name, tensor } of step.outputs) {
+        const { name: output, rows, ...made } = outputs.find((each) => each.name === name)!
+        const own = indexColumn(rows) // the others name outputs that the pipeline may not have, or not by these names
+        this.#known[tensor] = {
+          ...made,
+          ...(own !== null && { rows: { index: own } }),
+          by: `made by output '${output}' of step '${step.name}'`,
+        }
+      }
+    }
+    for (const step of graph.steps) {
+      this.check(step, bindings[step.index]!)
+      this.#learn(step, bindings[step.index]!)
+    }
+    for (const [index, tensor] of graph.inputs.entries()) {
+      const { type } = this.#known[tensor] ?? { type: 'float32' }
+      if (!isElementType(type)) throw pipelineError(graph.name, `inputs[${index}]`, 'a tensor', type)
+    }
+    const unknown = graph.inputs.findIndex((tensor) => this.#known[tensor] === null)
+    if (unknown !== -1)
+      throw pipelineError(
+        graph.name,
+        `inputs[${unknown}].type`,
+        'to be given, as the tensor goes to no model',
+        undefined,
+      )
+    for (const [index, output] of config.outputs.entries()) this.#checkOutput(index, output)
+  }
+
+  /** Checks that a step takes and gives what the tensors are: its model may be another one by now. */
+  check(step: GraphStep, { shown }: StepBinding): void {
+    for (const { name, tensor } of step.inputs) {
+      const taken = shown.inputs.find((input) => input.name === name)!
+      const known = this.#known[tensor]
+      if (known)
+        this.#compare(
+          `steps[${step.index}].inputs.${name}`,
+          taken,
+          `of input '${name}' of model '${step.model}'`,
+          known,
+          tensor,
+        )
+    }
+    for (const { name, tensor } of step.outputs) {
+      const made = shown.outputs.find((output) => output.name === name)!
+      const known = this.#known[tensor]!
+      this.#compare(
+        `steps[${step.index}].outputs.${name}`,
+        known,
+        `of '${this.#graph.tensors[tensor]!.name}', ${known.by}`,
+        { ...made, by: `output '${name}' of model '${step.model}'` },
+        null,
+      )
+    }
+  }
+
+  /** What a model takes says more of a tensor, where that leaves something open. */
+  #learn(step: GraphStep, { shown }: StepBinding): void {
+    for (const { name, tensor } of step.inputs) {
+      const { name: input, ...taken } = shown.inputs.find((each) => each.name === name)!
+      const known = this.#known[tensor]
+      this.#known[tensor] = known
+        ? both(known, taken)
+        : { ...taken, by: `taken by input '${input}' of step '${step.name}'` }
+    }
+  }
+
+  /**
+   * The pipeline as its users see it.
+   *
+   * @throws InferenceError `ERR_MODEL_CONFIG` where requests are to have rows, and what its models take or give has none.
+   */
+  metadata(): Pick<ModelMetadata, 'inputs' | 'outputs'> {
+    const valueOf = (tensor: number): ValueMetadata => {
+      const { by: _, ...value } = this.#known[tensor]!
+      return { name: this.#graph.tensors[tensor]!.name, ...value }
+    }
+    const metadata = { inputs: this.#graph.inputs.map(valueOf), outputs: this.#graph.outputs.map(valueOf) }
+    checkBatchDimension(this.#graph.name, this.maxBatchSize, metadata)
+    return metadata
+  }
+
+  /** Of the models that join requests the least; none is joined where one of them joins none. The rows of a step that fans out are not those of a request. */
+  #findMaxBatchSize(given: number | undefined, bindings: readonly StepBinding[]): number {
+    const sizes = bindings.map(({ serving, fanned }) =>
+      fanned === null ? largestBatchOf(serving) : Infinity,
+    )
+    const smallest = Math.min(...sizes)
+    if (given === undefined) return smallest === Infinity ? 0 : smallest
+    const least = Math.min(...sizes.filter((size) => size > 0))
+    if (given <= least) return given
+    const step = this.#graph.steps[sizes.indexOf(least)]!
+    throw pipelineError(
+      this.#graph.name,
+      'maxBatchSize',
+      `at most ${least}, as model '${step.model}' of step '${step.name}' takes`,
+      given,
+    )
+  }
+
+  #declare(index: number, { name, type, dims }: ResolvedTensor): void {
+    if (type === undefined && dims === undefined) return
+    if (type === undefined || dims === undefined) {
+      const [given, lacking] = type === undefined ? ['dims', 'type'] : ['type', 'dims']
+      throw pipelineError(
+        this.#graph.name,
+        `inputs[${index}].${lacking}`,
+        `to be given beside ${given}`,
+        undefined,
+        `Leave both out where '${name}' is what its models take`,
+      )
+    }
+    this.#known[this.#graph.inputs[index]!] = {
+      type,
+      shape: this.#shapeOf(dims),
+      by: `declared by inputs[${index}]`,
+    }
+  }
+
+  #checkOutput(index: number, { name, type, dims }: ResolvedTensor): void {
+    const known = this.#known[this.#graph.outputs[index]!]!
+    if (type !== undefined && type !== known.type) {
+      throw pipelineError(
+        this.#graph.name,
+        `outputs[${index}].type`,
+        `${known.type}, the type of '${name}', ${known.by}`,
+        type,
+      )
+    }
+    if (dims !== undefined && !fits(this.#shapeOf(dims), known.shape)) {
+      throw pipelineError(
+        this.#graph.name,
+        `outputs[${index}].dims`,
+        `dims that fit shape ${shownShape(known.shape)} of '${name}', ${known.by}`,
+        dims,
+      )
+    }
+  }
+
+  #shapeOf(dims: readonly number[]): Shape {
+    const shape = dims.map((dim) => (dim === -1 ? '' : dim))
+    return this.maxBatchSize > 0 ? ['rows', ...shape] : shape
+  }
+
+  /** @param tensor `null` where it is not the tensor that is wrong. */
+  #compare(
+    path: string,
+    expected: Omit<ValueMetadata, 'name'>,
+    of: string,
+    found: KnownTensor,
+    tensor: number | null,
+  ): void {
+    const source = tensor === null ? found.by : `'${this.#graph.tensors[tensor]!.name}', ${found.by}`
+    if (expected.type !== found.type)
+      throw pipelineError(
+        this.#graph.name,
+        path,
+        `${expected.type}, the type ${of}`,
+        `${found.type} (${source})`,
+      )
+    if (
+      isElementType(expected.type) &&
+      !fits(
+        expected.shape,
+        expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape,
+      )
+    ) {
+      throw pipelineError(
+        this.#graph.name,
+        path,
+        `shape ${shownShape(expected.shape)}, ${of}`,
+        `${shownShape(found.shape)} (${source})`,
+      )
+    }
+    const [axis, foundAxis] = [batchAxisOf(expected), batchAxisOf(found)]
+    if (this.maxBatchSize === 0 || axis === foundAxis || axis === -1 || foundAxis === -1) return
+    throw pipelineError(
+      this.#graph.name,
+      path,
+      `rows along dimension ${axis}, ${of}`,
+      `rows along dimension ${foundAxis} (${source})`,
+    )
+  }
+}
+
+/** What is known of a tensor with what a model says that takes it. */
+function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTensor {
+  const shape =
+    taken.shape.length === 0
+      ? known.shape
+      : [
+          ...taken.shape.map((dim, axis) =>
+            typeof known.shape[axis] === 'number' ? known.shape[axis] : dim,
+          ),
+          ...known.shape.slice(taken.shape.length),
+        ]
+  const axis = batchAxisOf(known) === -1 ? batchAxisOf(taken) : batchAxisOf(known) // rows are counted where one of them has some
+  return {
+    ...known,
+    shape,
+    ...(taken.ragged && { ragged: true }),
+    ...(batchAxisOf(known) !== axis && { batchAxis: axis }),
+  }
+}
+
+/** What is left of a shape for an input that leaves out further dimensions of 1. */
+function withoutTrailing({ length }: Shape, found: Shape): Shape {
+  return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string')
+    ? found.slice(0, length)
+    : found
+}
+
+/** Whether tensors may be of both shapes. ONNX Runtime tells of a scalar and of what has any rank alike, as []. */
+function fits(one: Shape, other: Shape): boolean {
+  if (one.length === 0 || other.length === 0) return true
+  return (
+    one.length === other.length &&
+    one.every(
+      (dim, axis) => typeof dim === 'string' || typeof other[axis] === 'string' || dim === other[axis],
+    )
+  )
+}

@@ -1,0 +1,185 @@
+import type { AnswerOptions, CheckedOptions } from '../../options/check-infer-options.ts'
+import type { ReportedOutputs } from '../../options/infer-options.ts'
+import type { AnyOutputs } from '../../options/model-signature.ts'
+import { InferenceError } from '../../errors.ts'
+import { batchAxisOf, type ValueMetadata } from '../../tensor/metadata.ts'
+import type { Answer } from '../../request/infer-request.ts'
+import { joinRows } from '../../request/split.ts'
+import { putValue, type TensorLike } from '../../tensor/tensor.ts'
+import type { FannedFeeds } from './fanned-values.ts'
+import { roomOf } from './pipeline-capacity.ts'
+import type { GraphStep } from './pipeline-graph.ts'
+import type { StepBinding } from './step-binding.ts'
+import { startStep, type StepCaller } from './step-request.ts'
+import type { RunningStep } from './step-target.ts'
+
+/** A step of one request whose rows are run one by one. */
+export interface FannedStep {
+  readonly step: GraphStep
+  /** Of its model. */
+  readonly outputs: readonly ValueMetadata[]
+  readonly feeds: FannedFeeds
+  readonly wanted: Pick<AnswerOptions, 'report' | 'requestId'>
+  /** What serves the model now, and the options of a row that is sent now. Throws where nothing does, or there is no time left. */
+  renew(): { readonly binding: StepBinding; readonly options: CheckedOptions }
+  /** Notified of its end, once. */
+  readonly caller: StepCaller & { failed(step: GraphStep, reason: unknown, row: number | null): void }
+}
+
+/** Sends each row of a step to its model, as many at a time as the queue there has room for, and joins their answers. It ends once. */
+export class FanOut implements RunningStep {
+  readonly #of: FannedStep
+  readonly #answers: Answer[] = [] // by row
+  readonly #running = new Map<number, RunningStep>() // by row
+  #next = 0
+  #open = 0
+  #missing: number
+  #hasEnded = false
+  #isToSend = false
+
+  constructor(of: FannedStep) {
+    this.#of = of
+    this.#missing = of.feeds.rows
+  }
+
+  start(): void {
+    if (this.#missing === 0) this.#succeed(() => this.#ofNoRow())
+    else this.#send()
+  }
+
+  cancel(reason: unknown): void {
+    this.#hasEnded = true
+    const running = [...this.#running.values()]
+    this.#running.clear()
+    for (const row of running) row.cancel(reason)
+  }
+
+  /** One that finds no room waits for an answer to another; the only one is refused as any request is. */
+  #send(): void {
+    const { rows } = this.#of.feeds
+    this.#isToSend = false
+    try {
+      const { binding, options } = this.#of.renew()
+      while (
+        !this.#hasEnded &&
+        this.#next < rows &&
+        (this.#open === 0 || roomOf(binding.serving, options.priority) > 0)
+      )
+        this.#sendRow(this.#next++, binding, options)
+    } catch (error) {
+      this.#fail(error, null)
+    }
+  }
+
+  #sendRow(row: number, binding: StepBinding, options: CheckedOptions): void {
+    const { step, feeds, caller } = this.#of
+    let hasEnded = false
+    const end = () => {
+      hasEnded = true
+      this.#open--
+      this.#running.delete(row)
+    }
+    const rowCaller: StepCaller = {
+      observation: caller.observation,
+      answered: (_, answer) => {
+        end()
+        this.#answered(row, answer)
+      },
+      failed: (_, reason) => {
+        end()
+        this.#fail(reason, row)
+      },
+      placeFor: () => null,
+    }
+    this.#open++
+    try {
+      const running = startStep(binding, feeds.ofRow(row), options, rowCaller, step)
+      if (!hasEnded) this.#running.set(row, running)
+    } catch (error) {
+      rowCaller.failed(step, error)
+    }
+  }
+
+  #answered(row: number, answer: Answer): void {
+    if (this.#hasEnded) return
+    this.#answers[row] = answer
+    if (--this.#missing === 0) return this.#succeed(() => this.#joined())
+    if (this.#isToSend || this.#next === this.#of.feeds.rows) return
+    this.#isToSend = true
+    queueMicrotask(() => {
+      // Not at once: there is room for as many as are answered together.
+      if (!this.#hasEnded) this.#send()
+    })
+  }
+
+  #succeed(answerOf: () => Answer): void {
+    let answer: Answer
+    try {
+      answer = answerOf()
+    } catch (error) {
+      return this.#fail(error, null)
+    }
+    this.#hasEnded = true
+    this.#of.caller.answered(this.#of.step, answer)
+  }
+
+  #fail(reason: unknown, row: number | null): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    queueMicrotask(() => this.cancel(reason)) // not at once: others may be in the batch that is being answered
+    this.#of.caller.failed(this.#of.step, reason, row)
+  }
+
+  #joined(): Answer {
+    const { step, outputs, wanted } = this.#of
+    const { report, requestId } = wanted
+    for (const [row, answer] of this.#answers.entries())
+      this.#checkRow(row, report ? (answer as ReportedOutputs<AnyOutputs>).outputs : (answer as AnyOutputs))
+    return joinRows(this.#answers, {
+      model: step.model,
+      outputs,
+      rows: this.#answers.map(() => 1),
+      report,
+      requestId,
+    })
+  }
+
+  /** Each output has one entry for it, but those that say whose theirs are. */
+  #checkRow(row: number, answer: AnyOutputs): void {
+    const { step, outputs } = this.#of
+    for (const { name } of step.outputs) {
+      const output = outputs.find((each) => each.name === name)!
+      const dims = (answer[name] as Partial<TensorLike> | null)?.dims
+      if (output.rows !== undefined || !Array.isArray(dims) || dims[Math.max(0, batchAxisOf(output))] === 1)
+        continue
+      const expected = 'one entry for the row, or outputs of the model that say whose entries they are (rows)'
+      throw new InferenceError('ERR_EXECUTION', `Output '${name}' of model '${step.model}' has dims [${dims.join(', ')}] for row ${row}; expected ${expected}.`, {
+        model: step.model, name, expected, received: `[${dims.join(', ')}]`,
+      }) // prettier-ignore
+    }
+  }
+
+  #ofNoRow(): Answer {
+    const { step, outputs, feeds, wanted } = this.#of
+    const none: AnyOutputs = {}
+    for (const { name } of step.outputs)
+      putValue(none, name, feeds.noneOf(outputs.find((each) => each.name === name)!))
+    if (!wanted.report) return none
+    return {
+      outputs: none,
+      report: {
+        batchId: 0,
+        batchSize: 0,
+        paddedTo: null,
+        position: 0,
+        queuedMs: 0,
+        computeMs: 0,
+        reason: 'full',
+        inline: true,
+        instance: step.model,
+        attempts: 0,
+        parts: [],
+      },
+    }
+  }
+}

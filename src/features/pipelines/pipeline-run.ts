@@ -1,0 +1,292 @@
+import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
+import type { AnyOutputs } from '../../options/model-signature.ts'
+import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
+import { unwatch, watch } from '../../request/abort-watch.ts'
+import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
+import { putValue, type TensorData, type TensorLike } from '../../tensor/tensor.ts'
+import { FanOut } from './fan-out.ts'
+import { FannedFeeds } from './fanned-values.ts'
+import { shownValue, type PipelineValue } from './input-values.ts'
+import type { GraphStep, StepPlan } from './pipeline-graph.ts'
+import type { RunOwner } from './run-owner.ts'
+import { StagedTensors } from './staged-tensors.ts'
+import type { StepBinding } from './step-binding.ts'
+import { isWanted } from './step-condition.ts'
+import type { StepReports } from './step-reports.ts'
+import { startStep, submitStep, type StepCaller } from './step-request.ts'
+import type { RunningStep } from './step-target.ts'
+
+/** One request on its way through a pipeline. It settles exactly once. */
+export class PipelineRun implements StepCaller, RunningStep {
+  readonly options: CheckedOptions
+  readonly rows: number
+  /** When it was made, and when its first steps could begin, in milliseconds. */
+  readonly madeAtMs: number
+  begunAtMs = 0
+  settled = false
+  /** Its place among those that have begun; -1 for none. */
+  place = -1
+  /** Rings when it has waited for too long to begin; `null` for nothing. */
+  timer: unknown = null
+  observation: StepCaller['observation'] = null
+  readonly #owner: RunOwner<PipelineRun>
+  readonly #plan: StepPlan
+  readonly #reports: StepReports | null
+  readonly #resolve: (answer: Answer) => void
+  readonly #reject: (reason: unknown) => void
+  /** By tensor; `undefined` until it is there. */
+  readonly #values: (PipelineValue | undefined)[]
+  /** By step, the tensors that it waits for. */
+  readonly #missing: number[]
+  /** By step, when it could begin; and what is under way. */
+  readonly #beganAtMs: number[]
+  readonly #running: (RunningStep | null)[]
+  #left: number
+  #staged: StagedTensors | null = null
+  #onAbort: (() => void) | null = null
+
+  /** @param values by tensor; of the pipeline's inputs. */
+  constructor(
+    owner: RunOwner<PipelineRun>,
+    values: (PipelineValue | undefined)[],
+    rows: number,
+    options: CheckedOptions,
+    madeAtMs: number,
+    reports: StepReports | null,
+    resolve: (answer: Answer) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    this.#owner = owner
+    this.#plan = owner.graph.planFor(options.outputs)
+    this.#values = values
+    const { missing, times, none } = this.#plan
+    this.#missing = missing.slice()
+    this.#beganAtMs = times.slice() // of their length at once
+    this.#running = none.slice()
+    this.#left = this.#plan.steps.length
+    this.#reports = reports
+    this.#resolve = resolve
+    this.#reject = reject
+    this.rows = rows
+    this.options = options
+    this.madeAtMs = madeAtMs
+  }
+
+  /** Ends with the signal's reason once that fires. */
+  listen(signal: AbortSignal): void {
+    watch(signal, (this.#onAbort = () => this.cancel(signal.reason)))
+  }
+
+  /** Begins the steps that wait for nothing but the request. */
+  start(nowMs: number): void {
+    this.begunAtMs = nowMs
+    for (const step of this.#plan.first) this.begin(step, nowMs)
+  }
+
+  /** Runs a step whose tensors are all there, or leaves it out. */
+  begin(step: GraphStep, nowMs: number): void {
+    if (this.settled) return
+    const { index } = step
+    this.#beganAtMs[index] = nowMs
+    try {
+      const binding = this.#owner.bind(step, this.options.requestId)
+      const made = this.#madeFor(binding)
+      const feeds = made ?? this.#feedsOf(step, binding)
+      const wanted =
+        feeds !== null &&
+        (step.when === null || isWanted(step, step.when, this.#values, this.#owner, this.options.requestId))
+      if (this.settled) return // what its when did has ended the request
+      if (!wanted) return this.#skip(step)
+      const { serving } = binding
+      if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
+      if (binding.fanned !== null)
+        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // of what was made it needs more than the rows
+      const options = this.#optionsOf(step, binding, nowMs)
+      const running =
+        made !== null
+          ? submitStep(binding, made, options, this, step, nowMs)
+          : startStep(binding, feeds, options, this, step)
+      if (this.#beganAtMs[index] !== ended) this.#running[index] = running // else it was refused at once
+    } catch (error) {
+      this.failed(step, error)
+    }
+  }
+
+  /** Each row of what the step takes is a request of its own. */
+  #fanOut(step: GraphStep, binding: StepBinding, feeds: Readonly<Record<string, PipelineValue>>): void {
+    const fanned = new FannedFeeds(step.model, binding.metadata.inputs, binding.fanned!, feeds)
+    this.#owner.stepStats[step.index]!.fannedOut(fanned.rows)
+    const renew = () => {
+      const now = this.#owner.bind(step, this.options.requestId)
+      return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
+    }
+    const fanOut = new FanOut({
+      step,
+      outputs: binding.metadata.outputs,
+      feeds: fanned,
+      wanted: this.options,
+      caller: this,
+      renew,
+    })
+    this.#running[step.index] = fanOut
+    fanOut.start()
+  }
+
+  answered(step: GraphStep, answer: Answer): void {
+    if (this.settled) return
+    const { index, outputs: ports } = step
+    const nowMs = this.#owner.answeredAtMs()
+    this.#owner.stepStats[index]!.succeeded(Math.max(0, nowMs - this.#beganAtMs[index]!))
+    this.#end(index)
+    const outputs = this.#reports === null ? (answer as AnyOutputs) : this.#reports.take(step, answer)
+    for (let port = 0; port < ports.length; port++) {
+      const { name, tensor } = ports[port]!
+      this.#values[tensor] = Object.hasOwn(outputs, name) ? outputs[name]! : null
+    }
+    this.#stepEnded(step, nowMs)
+  }
+
+  failed(step: GraphStep, reason: unknown, row: number | null = null): void {
+    if (this.settled) return
+    const beganAtMs = this.#beganAtMs[step.index]!
+    this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
+    this.#end(step.index)
+    const error = this.#owner.errors.ofStep(
+      step,
+      reason,
+      beganAtMs - this.madeAtMs,
+      this.options.deadlineMs,
+      row,
+    )
+    this.#settle()
+    queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
+    this.#tellFailed(error, rejectionOf(error))
+  }
+
+  placeFor(tensor: number, rows: number): TensorData | null {
+    const taker = this.#owner.onlyTakers[tensor]!
+    if (taker === null || this.settled || this.#plan.missing[taker.index] === -1) return null
+    try {
+      const { serving, stageable } = this.#owner.bind(taker, undefined)
+      return stageable && serving.parser!.made !== null
+        ? (this.#staged ??= new StagedTensors()).add(tensor, serving, rows)
+        : null
+    } catch {
+      return null // the step will tell
+    }
+  }
+
+  /** Rejects the request, which its caller has withdrawn unless `why` says otherwise, and has what is under way for it end. May be called more than once. */
+  cancel(reason: unknown, why: RejectionReason = 'cancelled'): void {
+    if (!this.#settle()) return
+    this.#endRunning(reason)
+    this.#tellFailed(reason, why)
+  }
+
+  #endRunning(reason: unknown): void {
+    for (const { index } of this.#plan.steps) {
+      const running = this.#running[index]
+      if (!running) continue
+      this.#end(index)
+      this.#owner.stepStats[index]!.cancelled()
+      running.cancel(reason)
+    }
+    this.#staged?.settled() // by nobody read any more
+  }
+
+  #tellFailed(reason: unknown, why: RejectionReason): void {
+    this.#owner.ended(this, this.#owner.nowMs(), null, why, reason)
+    this.#reject(reason)
+  }
+
+  /** A request of the step's model, of tensors of which nothing is to be read again; `null` where there is more to it. */
+  #madeFor({ tensors, serving }: StepBinding): ParsedFeeds | null {
+    const made = tensors === null ? null : serving.parser!.made
+    if (made === null) return null
+    const values: TensorLike[] = []
+    for (let index = 0; index < tensors!.length; index++) {
+      const value = this.#values[tensors![index]!]!
+      if (value === null) return null
+      values.push(value as TensorLike)
+    }
+    const parsed = made.take(values)
+    const leased =
+      this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, serving, parsed.data[0])
+    return leased === null ? parsed : { ...parsed!, leased }
+  }
+
+  /** What the step's model is fed; `null` where it cannot do without what was left out. */
+  #feedsOf({ inputs }: GraphStep, { optional }: StepBinding): Record<string, PipelineValue> | null {
+    const feeds: Record<string, PipelineValue> = {}
+    for (let port = 0; port < inputs.length; port++) {
+      const { name, tensor } = inputs[port]!
+      const value = this.#values[tensor]!
+      if (value !== null) putValue(feeds, name, value)
+      else if (!optional[port]) return null
+    }
+    return feeds
+  }
+
+  /** What is left of its time goes along. */
+  #optionsOf(step: GraphStep, { outputs, plainOptions }: StepBinding, nowMs: number): CheckedOptions {
+    if (this.options === noOptions) return plainOptions
+    const { deadlineMs, requestId } = this.options
+    if (deadlineMs === undefined) return { ...this.options, signal: undefined, outputs }
+    const elapsedMs = nowMs - this.madeAtMs
+    if (elapsedMs >= deadlineMs) throw this.#owner.errors.late(step, deadlineMs, elapsedMs, requestId)
+    return { ...this.options, signal: undefined, outputs, deadlineMs: deadlineMs - elapsedMs }
+  }
+
+  #skip(step: GraphStep): void {
+    this.#end(step.index)
+    this.#owner.stepStats[step.index]!.skipped()
+    for (const { tensor } of step.outputs) this.#values[tensor] = null
+    this.#stepEnded(step, this.#owner.nowMs())
+  }
+
+  #stepEnded({ outputs: ports }: GraphStep, nowMs: number): void {
+    const { graph } = this.#owner
+    for (let port = 0; port < ports.length; port++) {
+      for (const next of graph.tensors[ports[port]!.tensor]!.awaitedBy) {
+        if (this.#plan.missing[next] !== -1 && --this.#missing[next]! === 0)
+          this.#owner.later(this, graph.steps[next]!)
+      }
+    }
+    if (--this.#left > 0 || !this.#settle()) return
+    this.#staged?.settled()
+    const outputs = this.#outputs()
+    const answer: Answer =
+      this.#reports === null
+        ? outputs
+        : { outputs, report: this.#reports.whole(graph.name, this.rows, this.begunAtMs - this.madeAtMs) }
+    this.#owner.ended(this, nowMs, answer, 'execution', undefined)
+    this.#resolve(answer)
+  }
+
+  #outputs(): AnyOutputs {
+    const { graph } = this.#owner
+    const outputs: AnyOutputs = {}
+    for (let index = 0; index < graph.outputs.length; index++) {
+      if (this.options.outputs !== null && !this.options.outputs.includes(index)) continue
+      const tensor = graph.outputs[index]!
+      const value = this.#values[tensor]
+      if (value != null) putValue(outputs, graph.tensors[tensor]!.name, shownValue(value))
+    }
+    return outputs
+  }
+
+  #end(step: number): void {
+    this.#running[step] = null
+    this.#beganAtMs[step] = ended
+  }
+
+  #settle(): boolean {
+    if (this.settled) return false
+    this.settled = true
+    if (this.#onAbort !== null) unwatch(this.options.signal!, this.#onAbort)
+    return true
+  }
+}
+
+/** Instead of when a step began: it has ended. */
+const ended = -1

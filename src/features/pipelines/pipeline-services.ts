@@ -1,0 +1,12 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Observers } from '../../observe/observers.ts'
+import type { KeepAlive } from '../../run/keep-alive.ts'
+import type { FindTarget } from './step-target.ts'
+
+/** What a pipeline needs of its engine. */
+export interface PipelineServices {
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  readonly observers: Observers
+  readonly find: FindTarget
+}

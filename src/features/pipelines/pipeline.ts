@@ -1,0 +1,351 @@
+import type { Clock } from '../../base/clock.ts'
+import { checkInferOptions, noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
+import type { ResolvedPipeline } from '../../options/resolve-pipeline-config.ts'
+import { defaultVersion } from '../../options/version-options.ts'
+import type { InferenceError } from '../../errors.ts'
+import type { ModelMetadata } from '../../tensor/metadata.ts'
+import type { ModelCapacity } from '../../observe/model-capacity.ts'
+import type { ModelStatistics } from '../../observe/model-statistics.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
+import type { RequestObservation } from '../../observe/request-observer.ts'
+import { rejectCaller } from '../../request/caller-stack.ts'
+import { FeedParser } from '../../request/feeds.ts'
+import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
+import { InFlight } from '../../schedule/in-flight.ts'
+import { inputValues } from './input-values.ts'
+import { ObservedRuns, tellEnd } from './observed-runs.ts'
+import { capacityOfSteps, estimatedMsOf, roomOf } from './pipeline-capacity.ts'
+import { PipelineCounts } from './pipeline-counts.ts'
+import { PlacesOfRuns } from './places-of-runs.ts'
+import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
+import type { PipelineServices } from './pipeline-services.ts'
+import { PipelineRun } from './pipeline-run.ts'
+import type { RunOwner } from './run-owner.ts'
+import { CheckedTensors } from './checked-tensors.ts'
+import { onlyTakers } from './staged-tensors.ts'
+import { bindStep, type StepBinding } from './step-binding.ts'
+import { StepErrors } from './step-errors.ts'
+import { StepReports } from './step-reports.ts'
+import { StepStats } from './step-stats.ts'
+import {
+  foundAgain,
+  isServed,
+  metadataOf,
+  type FindTarget,
+  type InnerPipeline,
+  type RunningStep,
+  type StepServing,
+  type StepTarget,
+} from './step-target.ts'
+
+/** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
+export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
+  readonly graph: PipelineGraph
+  readonly metadata: ModelMetadata
+  readonly labels: ReadonlyMap<string, readonly string[]>
+  readonly targets: StepTarget[]
+  readonly counts = new PipelineCounts()
+  readonly errors: StepErrors
+  readonly stepStats: readonly StepStats[]
+  readonly onlyTakers: readonly (GraphStep | null)[]
+  readonly #clock: Clock
+  readonly #find: FindTarget
+  readonly #tensors: CheckedTensors
+  readonly #parser: FeedParser
+  readonly #bindings: StepBinding[]
+  readonly #inFlight: InFlight
+  readonly #maxInFlight: number
+  readonly #observed: ObservedRuns
+  /** Those that wait for one of the others to end. */
+  readonly #line = new Set<PipelineRun>()
+  readonly #begun = new PlacesOfRuns<PipelineRun>()
+  /** What can go on, each run with its step. */
+  #readyRuns: PipelineRun[] = []
+  #readySteps: GraphStep[] = []
+  /** When what is answered in this turn was; `null` before anything is. */
+  #answeredAtMs: number | null = null
+  #isStarting = false
+  readonly #noValues: readonly undefined[]
+  /** By step, whether it runs for every request. */
+  readonly #isSure: readonly boolean[]
+  #count = 0
+
+  /**
+   * @param targets the models of its steps, all of which serve.
+   * @throws InferenceError `ERR_MODEL_CONFIG` where what a step takes or gives is not what it stands for in the graph.
+   */
+  constructor(
+    graph: PipelineGraph,
+    config: ResolvedPipeline,
+    targets: StepTarget[],
+    { clock, keepAlive, observers, find }: PipelineServices,
+  ) {
+    const { name } = graph
+    this.graph = graph
+    this.targets = targets
+    this.errors = new StepErrors(name)
+    this.onlyTakers = onlyTakers(graph)
+    this.#noValues = graph.tensors.map(() => undefined)
+    this.#isSure = graph.steps.map((step) => isSure(graph, step))
+    this.stepStats = graph.steps.map((step) => new StepStats(step))
+    this.#clock = clock
+    this.#find = find
+    this.#inFlight = new InFlight(keepAlive)
+    this.#maxInFlight = config.maxInFlight
+    this.#bindings = graph.steps.map((step) => bindStep(name, step, targets[step.index]!.serving))
+    this.#tensors = new CheckedTensors(graph, config, this.#bindings)
+    const { maxBatchSize } = this.#tensors
+    const joining = {
+      rows: 'unknown',
+      how: 'unknown',
+      largestDifference: null,
+      reason: 'each step joins requests for itself',
+    } as const
+    this.metadata = Object.freeze({
+      name,
+      path: '',
+      properties: null,
+      ...this.#tensors.metadata(),
+      unservableOutputs: [],
+      executionProviders: [],
+      maxBatchSize,
+      joining,
+    })
+    this.#observed = new ObservedRuns(
+      { name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null },
+      observers,
+    )
+    const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
+    this.#parser = new FeedParser(this.metadata, {
+      optionalInputs,
+      limited: config.maxBatchSize !== undefined,
+    })
+    this.labels = new Map(
+      config.outputs.flatMap((output) =>
+        output.labels === undefined ? [] : [[output.name, output.labels] as const],
+      ),
+    )
+  }
+
+  /** See {@link Model.infer}. */
+  infer(feeds: unknown, given: unknown): Promise<Answer> {
+    try {
+      const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
+      if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
+      return new Promise((resolve, reject) =>
+        this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
+      ) // which rejects with what it throws
+    } catch (error) {
+      this.counts.refused(error)
+      return Promise.reject(error)
+    }
+  }
+
+  begin(
+    feeds: unknown,
+    options: CheckedOptions,
+    resolve: (answer: Answer) => void,
+    reject: (reason: unknown) => void,
+    parent?: RequestObservation | null,
+  ): RunningStep {
+    const { signal, splitOversized } = options
+    const parsed = this.#parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
+    const values = inputValues(this.metadata, parsed, this.#noValues)
+    const reports = options.report ? new StepReports(++this.#count) : null
+    const nowMs = this.#clock.nowMs()
+    const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
+    if (this.#observed.by.observer !== null)
+      run.observation = this.#observed.begun(parsed, options, nowMs, parent)
+    if (signal?.aborted) {
+      this.counts.aborted()
+      run.settled = true
+      run.observation?.ended(false, undefined, null)
+      reject(signal.reason)
+      return run
+    }
+    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // else there may be steps without what they take
+    const refusal = isKnown ? this.#refusal(run, options.deadlineMs!) : null
+    if (refusal !== null) {
+      run.settled = true
+      this.counts.failed(run, nowMs, 'deadline')
+      run.observation?.ended(false, refusal, null)
+      reject(refusal)
+      return run
+    }
+    if (signal !== undefined) run.listen(signal)
+    if (this.#begun.size < this.#maxInFlight) this.#start(run, nowMs)
+    else this.#wait(run)
+    return run
+  }
+
+  /** Why a request is refused that its steps cannot answer in time, as each of them would when it came to it; `null` for one that they can. */
+  #refusal({ rows, options }: PipelineRun, deadlineMs: number): InferenceError | null {
+    const estimatedMs = this.#estimatedMs(this.graph.planFor(options.outputs), rows, options.priority)
+    return estimatedMs > deadlineMs ? this.errors.hopeless(deadlineMs, estimatedMs, options.requestId) : null
+  }
+
+  estimatedMs(rows: number, priority: number | undefined): number {
+    return this.#estimatedMs(this.graph.planFor(null), rows, priority)
+  }
+
+  /** The sum of those steps that have to run whatever comes; of one that fans out, for one of its rows at least. */
+  #estimatedMs({ steps }: StepPlan, rows: number, priority: number | undefined): number {
+    let sumMs = 0
+    for (const { index, fanOut } of steps)
+      if (this.#isSure[index]!)
+        sumMs += estimatedMsOf(this.targets[index]!.serving, fanOut === null ? rows : 1, priority)
+    return sumMs
+  }
+
+  #parse(feeds: unknown, split: boolean): ParsedFeeds {
+    try {
+      return this.#parser.parse(feeds, split)
+    } catch (error) {
+      this.counts.refused(error)
+      throw error
+    }
+  }
+
+  /** Resolves when nothing waits and nothing runs. */
+  drained(): Promise<void> {
+    return this.#inFlight.drained()
+  }
+
+  /** Rejects all that was accepted. */
+  destroy(): void {
+    for (const run of [...this.#line, ...this.#begun.all])
+      run.cancel(this.errors.closed(run.options.requestId), 'closed')
+  }
+
+  capacity(): ModelCapacity {
+    return capacityOfSteps(
+      this.targets,
+      this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest),
+      { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size },
+    )
+  }
+
+  room(priority: number | undefined): number {
+    return Math.min(...this.targets.map(({ serving }) => roomOf(serving, priority)))
+  }
+
+  stats(): ModelStatistics {
+    return {
+      ...this.counts.stats.snapshot(this.#line.size),
+      steps: this.stepStats.map((step) => step.snapshot()),
+    }
+  }
+
+  // ── for its requests ──
+  nowMs(): number {
+    return this.#clock.nowMs()
+  }
+
+  answeredAtMs(): number {
+    if (this.#answeredAtMs !== null) return this.#answeredAtMs
+    queueMicrotask(this.#goOn)
+    return (this.#answeredAtMs = this.#clock.nowMs())
+  }
+
+  bind(step: GraphStep, requestId: string | undefined): StepBinding {
+    const { index } = step
+    const binding = this.#bindings[index]!
+    if (!isServed(this.targets[index]!.serving))
+      this.targets[index] = foundAgain(this.targets[index]!, step, this.#find)
+    const { serving } = this.targets[index]!
+    if (!isServed(serving)) throw this.errors.notServed(step, serving, requestId)
+    if (serving === binding.serving && metadataOf(serving) === binding.metadata) return binding
+    const renewed = bindStep(this.graph.name, step, serving)
+    this.#tensors.check(step, renewed)
+    this.#bindings[index] = renewed
+    return renewed
+  }
+
+  later(run: PipelineRun, step: GraphStep): void {
+    // Not at once: all requests of a batch that has been answered go on together, and not from within its model's answering.
+    this.answeredAtMs()
+    this.#readyRuns.push(run)
+    this.#readySteps.push(step)
+  }
+
+  ended(run: PipelineRun, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void {
+    if (run.place !== -1) this.#begun.remove(run)
+    else if (this.#line.delete(run)) this.#stopTimer(run)
+    if (answer === null) this.counts.failed(run, nowMs, why)
+    else this.counts.answered(run, nowMs)
+    if (run.observation !== null) tellEnd(run, nowMs, answer, why === 'cancelled' ? undefined : reason)
+    if (this.#line.size > 0) this.#startWaiting(nowMs)
+    this.#update()
+  }
+
+  #startWaiting(nowMs: number): void {
+    if (this.#isStarting) return // by one that has ended as soon as it began
+    this.#isStarting = true
+    for (const run of this.#line) {
+      if (this.#begun.size >= this.#maxInFlight) break
+      this.#line.delete(run)
+      this.#stopTimer(run)
+      this.#start(run, nowMs)
+    }
+    this.#isStarting = false
+  }
+
+  #start(run: PipelineRun, nowMs: number): void {
+    this.#begun.add(run)
+    this.#update()
+    run.start(nowMs)
+  }
+
+  #wait(run: PipelineRun): void {
+    const { timeoutMs = Infinity, deadlineMs = Infinity, requestId } = run.options
+    const limitMs = Math.min(timeoutMs, deadlineMs)
+    this.#line.add(run)
+    this.#update()
+    if (limitMs === Infinity) return
+    const error = () =>
+      timeoutMs <= deadlineMs
+        ? this.errors.timedOut(timeoutMs, this.#maxInFlight, requestId)
+        : this.errors.late(this.graph.steps[0]!, deadlineMs, limitMs, requestId)
+    run.timer = this.#clock.setTimer(
+      () => run.cancel(error(), timeoutMs <= deadlineMs ? 'timeout' : 'deadline'),
+      limitMs,
+    )
+  }
+
+  #stopTimer(run: PipelineRun): void {
+    if (run.timer !== null) this.#clock.clearTimer(run.timer)
+    run.timer = null
+  }
+
+  #update(): void {
+    this.#inFlight.update(this.#line.size + this.#begun.size)
+  }
+
+  readonly #goOn = (): void => {
+    const [runs, steps] = [this.#readyRuns, this.#readySteps]
+    this.#answeredAtMs = null
+    if (runs.length === 0) return
+    this.#readyRuns = []
+    this.#readySteps = []
+    const nowMs = this.#clock.nowMs()
+    let told: StepServing['scheduler'] = null
+    for (let index = 0; index < runs.length; index++) {
+      const step = steps[index]!
+      const { scheduler } = this.targets[step.index]!.serving
+      if (scheduler !== told) scheduler?.demand.answered(nowMs) // no more is to be waited for than what begins now
+      told = scheduler
+      runs[index]!.begin(step, nowMs)
+    }
+  }
+}
+
+/** Whether neither a step nor any that it takes something from has a condition. */
+function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
+  return (
+    when === null &&
+    awaits.every((tensor) => {
+      const { madeBy } = graph.tensors[tensor]!
+      return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
+    })
+  )
+}

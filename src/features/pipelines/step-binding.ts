@@ -1,0 +1,134 @@
+import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
+import { pipelineError } from '../../options/resolve-pipeline-config.ts'
+import { listNames } from '../../describe.ts'
+import type { ModelMetadata } from '../../tensor/metadata.ts'
+import type { GraphStep, StepPort } from './pipeline-graph.ts'
+import { fannedInputs, shownFanned } from './fanned-values.ts'
+import { byteLengthOf, elementCount, type ElementType } from '../../tensor/tensor.ts'
+import { metadataOf, type StepServing } from './step-target.ts'
+
+/** Smaller rows cost less to copy once more than to be held apart: measured, as much at 32 KiB. */
+const stagedFromBytes = 65_536
+
+/** A step and what serves its model now. */
+export interface StepBinding {
+  readonly serving: StepServing
+  /** Of what serves, as it was when the step was found to fit. */
+  readonly metadata: ModelMetadata
+  /** What the step takes and gives: of its model, or of one that is run for each row. */
+  readonly shown: Pick<ModelMetadata, 'inputs' | 'outputs'>
+  /** Inputs that fan out: each of their rows becomes a request. `null` for none. */
+  readonly fanned: ReadonlySet<string> | null
+  /** Which outputs the model is asked for, in its own order; `null` for all. */
+  readonly outputs: readonly number[] | null
+  /** The options of a request that has none of its own. */
+  readonly plainOptions: CheckedOptions
+  /** By the step's inputs, whether its model can do without. */
+  readonly optional: readonly boolean[]
+  /** By input of the model, which tensor it is; `null` where one has none, or each request is more than a run of the model. */
+  readonly tensors: readonly number[] | null
+  /** By output of the model, which tensor it is; -1 for none. */
+  readonly made: readonly number[]
+  /** Whether what it takes can be written where it will be run. */
+  readonly stageable: boolean
+}
+
+/**
+ * Finds the step's inputs and outputs at the model that serves it.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was received.
+ */
+export function bindStep(pipeline: string, step: GraphStep, serving: StepServing): StepBinding {
+  const metadata = metadataOf(serving)!
+  const path = `steps[${step.index}]`
+  const model = `model '${step.model}'`
+  if (serving.sequences !== null) {
+    throw pipelineError(
+      pipeline,
+      `${path}.model`,
+      'a model without sequences',
+      step.model,
+      'A pipeline hands on no sequence: call such a model from the application',
+    )
+  }
+  for (const { name } of step.inputs) {
+    if (metadata.inputs.some((input) => input.name === name)) continue
+    throw pipelineError(
+      pipeline,
+      `${path}.inputs.${name}`,
+      `an input of ${model} (${namesOf(metadata.inputs)})`,
+      name,
+    )
+  }
+  const missing = metadata.inputs.find(
+    ({ name }) => !isMapped(step.inputs, name) && !serving.optionalInputs.includes(name),
+  )
+  if (missing !== undefined) {
+    throw pipelineError(
+      pipeline,
+      `${path}.inputs`,
+      `a tensor for input '${missing.name}' of ${model}`,
+      `tensors for ${namesOf(step.inputs)}`,
+    )
+  }
+  const { outputs } = serving.scheduler?.metadata ?? metadata // whose indices are those that a request names
+  for (const { name } of step.outputs) {
+    if (metadata.outputs.some((output) => output.name === name)) continue
+    const unservable = metadata.unservableOutputs.find((output) => output.name === name)
+    const hint = unservable && `It is ${unservable.type}, which the executor in use cannot return`
+    throw pipelineError(
+      pipeline,
+      `${path}.outputs.${name}`,
+      `an output of ${model} (${namesOf(metadata.outputs)})`,
+      name,
+      hint,
+    )
+  }
+  const named = outputs.flatMap(({ name }, index) => (isMapped(step.outputs, name) ? [index] : []))
+  const wanted = named.length === outputs.length ? null : named
+  const fanned = step.fanOut === null ? null : fannedInputs(pipeline, step, metadata)
+  const tensors =
+    fanned === null && serving.pipeline === null && serving.responses === null
+      ? tensorsOf(metadata, step.inputs)
+      : null
+  return {
+    serving,
+    metadata,
+    shown: fanned === null ? metadata : shownFanned(metadata, fanned),
+    fanned,
+    outputs: wanted,
+    plainOptions: wanted === null ? noOptions : Object.freeze({ ...noOptions, outputs: wanted }),
+    optional: step.inputs.map(({ name }) => serving.optionalInputs.includes(name)),
+    tensors,
+    made: outputs.map(({ name }) => step.outputs.find((port) => port.name === name)?.tensor ?? -1),
+    stageable: tensors !== null && isStageable(metadata),
+  }
+}
+
+function tensorsOf({ inputs }: ModelMetadata, ports: readonly StepPort[]): number[] | null {
+  const tensors = inputs.flatMap(({ name }) => ports.find((port) => port.name === name)?.tensor ?? [])
+  return tensors.length === inputs.length ? tensors : null
+}
+
+/** Whether rows of a model's only input may be written where they will be run. */
+function isStageable({ inputs, maxBatchSize }: ModelMetadata): boolean {
+  const [input] = inputs
+  if (
+    maxBatchSize === 0 ||
+    inputs.length !== 1 ||
+    !input!.shape.slice(1).every((dim) => typeof dim === 'number')
+  )
+    return false
+  return (
+    byteLengthOf(input!.type as ElementType, elementCount(input!.shape.slice(1) as number[])) >=
+    stagedFromBytes
+  )
+}
+
+function isMapped(ports: readonly StepPort[], name: string): boolean {
+  return ports.some((port) => port.name === name)
+}
+
+function namesOf(values: readonly { readonly name: string }[]): string {
+  return listNames(values.map(({ name }) => name))
+}

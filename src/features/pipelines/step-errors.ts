@@ -1,0 +1,166 @@
+import { isPromise } from 'node:util/types'
+import {
+  InferenceError,
+  invalidArgument,
+  type InferenceErrorCode,
+  type InferenceErrorDetails,
+} from '../../errors.ts'
+import type { GraphStep } from './pipeline-graph.ts'
+
+/** What an error of a step's model says of itself that holds for the pipeline as well. */
+const shared = ['expected', 'received', 'retryAfterMs', 'requestId'] as const
+
+/** The errors that a request of a pipeline may be rejected with. */
+export class StepErrors {
+  readonly #pipeline: string
+
+  constructor(pipeline: string) {
+    this.#pipeline = pipeline
+  }
+
+  /**
+   * An error of a step's model, as one of the pipeline.
+   *
+   * @param elapsedMs from the pipeline's call to that of the step.
+   * @param deadlineMs of the pipeline's call, of which the step had what was left.
+   * @param row of those that the step fans out to, for whose sake it failed; `null` for none.
+   */
+  ofStep(
+    step: GraphStep,
+    reason: unknown,
+    elapsedMs: number,
+    deadlineMs: number | undefined,
+    row: number | null = null,
+  ): unknown {
+    if (!(reason instanceof InferenceError)) return reason // a signal's own
+    if (reason.model === this.#pipeline && reason.step === step.name) return reason
+    const details: InferenceErrorDetails = { step: step.name, cause: reason }
+    for (const field of shared) if (reason[field] !== undefined) details[field] = reason[field] as never
+    if (reason.argument !== undefined) details.name = reason.argument
+    if (reason.estimatedMs !== undefined) details.estimatedMs = Math.round(reason.estimatedMs + elapsedMs)
+    const where = `${this.#shown(step)}${row === null ? '' : `, row ${row}`}`
+    if (reason.code !== 'ERR_DEADLINE' || deadlineMs === undefined || details.estimatedMs === undefined)
+      return this.#make(reason.code, `${where}: ${reason.message}`, details)
+    details.expected = `an answer within ${deadlineMs} ms`
+    return this.#make(
+      reason.code,
+      `${where}: ${requestShown(reason.requestId)} would be answered about ${details.estimatedMs} ms after it was made${deadlineText(deadlineMs)}`,
+      details,
+    )
+  }
+
+  /** By what is known of its steps, a request cannot be answered in time. */
+  hopeless(deadlineMs: number, estimatedMs: number, requestId: string | undefined): InferenceError {
+    const rounded = Math.max(1, Math.round(estimatedMs))
+    const message = `${requestShown(requestId)} would be answered by pipeline '${this.#pipeline}' about ${rounded} ms after it was made${deadlineText(deadlineMs)}`
+    return this.#make('ERR_DEADLINE', message, {
+      expected: `an answer within ${deadlineMs} ms`,
+      estimatedMs: rounded,
+      ...withId(requestId),
+    })
+  }
+
+  /** The answer of a step has come too late for those after it. */
+  late(
+    step: GraphStep,
+    deadlineMs: number,
+    elapsedMs: number,
+    requestId: string | undefined,
+  ): InferenceError {
+    const message = `${this.#shown(step)} could begin ${Math.round(elapsedMs)} ms after the request was made${deadlineText(deadlineMs)}`
+    return this.#make('ERR_DEADLINE', message, {
+      step: step.name,
+      expected: `an answer within ${deadlineMs} ms`,
+      estimatedMs: Math.round(elapsedMs),
+      ...withId(requestId),
+    })
+  }
+
+  /** `when` has thrown, or given no boolean. */
+  ofWhen(step: GraphStep, received: unknown, cause: unknown, requestId: string | undefined): InferenceError {
+    const what =
+      cause === undefined
+        ? `has given ${isPromise(received) ? 'a promise' : typeof received}`
+        : `has thrown: ${messageOf(cause)}`
+    const message = `${this.#shown(step)}: its when ${what}, where true or false was expected.`
+    return this.#make('ERR_EXECUTION', message, {
+      step: step.name,
+      name: `steps[${step.index}].when`,
+      expected: 'true or false',
+      received,
+      cause,
+      ...withId(requestId),
+    })
+  }
+
+  /** The model of a step is not there. */
+  notServed(
+    step: GraphStep,
+    { state, failure }: { readonly state: string; readonly failure: string | null },
+    requestId: string | undefined,
+  ): InferenceError {
+    const closed = state === 'draining' || state === 'closed'
+    const message = `${this.#shown(step)}: model '${step.model}' is ${state}${failure === null ? '' : `: ${failure}`}.${closed ? '' : ' Load it again.'}`
+    return this.#make(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
+      step: step.name,
+      expected: 'ready',
+      received: state,
+      ...withId(requestId),
+    })
+  }
+
+  /** A request of a sequence. */
+  noSequences(id: unknown): InferenceError {
+    return invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', id, {
+      model: this.#pipeline,
+    })
+  }
+
+  /** What was not answered when the pipeline was closed. */
+  closed(requestId: string | undefined): InferenceError {
+    return this.#make(
+      'ERR_CLOSED',
+      `The request was not answered yet when pipeline '${this.#pipeline}' was closed.`,
+      withId(requestId),
+    )
+  }
+
+  /** A request that waited too long to begin, as there were as many under way as may be. */
+  timedOut(timeoutMs: number, maxInFlight: number, requestId: string | undefined): InferenceError {
+    const message = `The request waited longer than its ${Math.round(timeoutMs)} ms before pipeline '${this.#pipeline}', which had ${maxInFlight} under way (maxInFlight); give it more time (timeoutMs), or send less at once.`
+    return this.#make('ERR_TIMEOUT', message, withId(requestId))
+  }
+
+  #shown(step: GraphStep): string {
+    return `Step '${step.name}' (steps[${step.index}]) of pipeline '${this.#pipeline}'`
+  }
+
+  #make(code: InferenceErrorCode, message: string, details: InferenceErrorDetails): InferenceError {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0 // it would show the pipeline's own, and cost more than to serve a request
+    const error = new InferenceError(code, message, { model: this.#pipeline, ...details })
+    Error.stackTraceLimit = stackTraceLimit
+    return error
+  }
+}
+
+/** What was thrown may throw again as soon as it is looked at. */
+function messageOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? `${thrown.message}` : typeof thrown
+  } catch {
+    return 'what cannot be read'
+  }
+}
+
+function withId(requestId: string | undefined): { requestId?: string } {
+  return requestId === undefined ? {} : { requestId }
+}
+
+function requestShown(requestId: string | undefined): string {
+  return requestId === undefined ? 'The request' : `Request '${requestId}'`
+}
+
+function deadlineText(deadlineMs: number): string {
+  return `, its deadline is ${Math.round(deadlineMs)} ms; give it more time, or send less at once.`
+}

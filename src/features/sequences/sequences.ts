@@ -1,0 +1,313 @@
+import type { CheckedOptions } from '../../options/check-infer-options.ts'
+import type { SequenceId, SequenceOptions } from '../../options/sequence-options.ts'
+import { InferenceError } from '../../errors.ts'
+import type { SequenceEvent } from '../../observe/engine-events.ts'
+import { InferRequest, type Answer } from '../../request/infer-request.ts'
+import { EmptyRows } from './empty-rows.ts'
+import { IdleSequences } from './idle-sequences.ts'
+import { Sequence } from './sequence.ts'
+import { SequenceErrors } from './sequence-errors.ts'
+import { keyOf, SequenceIds } from './sequence-ids.ts'
+import type { SequenceParts } from './sequence-parts.ts'
+import { StateTensors } from './state-tensors.ts'
+import { Turn, type TurnOwner } from './turn.ts'
+
+const endedWithModel = 'ended with its model'
+
+/**
+ * The sequences of one model, by the rules of Triton's sequence batcher: requests of one run one after the other, in the order
+ * of their calls; each gets its control inputs, and the state that the one before has left. What waits is held in the queue of
+ * the model, where limits and ends reach it like any other request.
+ */
+export class Sequences implements TurnOwner {
+  readonly #parts: SequenceParts
+  readonly #errors: SequenceErrors
+  readonly #empty: EmptyRows
+  readonly #ids: SequenceIds
+  readonly #idle: IdleSequences
+  /** Those that have not ended, also those whose last request has been called for. */
+  readonly #open = new Map<string, Sequence>()
+  /** Those without a place, the first that came first. */
+  readonly #backlog = new Set<Sequence>()
+  /** Those of which a request has come to its end. */
+  readonly #touched = new Set<Sequence>()
+  readonly #stateOf: readonly number[]
+  #draining = false
+
+  constructor(parts: SequenceParts) {
+    const { metadata, inputs, clock, config } = parts
+    this.#parts = parts
+    this.#errors = new SequenceErrors(metadata.name)
+    this.#empty = new EmptyRows(metadata, inputs)
+    this.#ids = new SequenceIds(inputs.correlationType)
+    this.#idle = new IdleSequences(
+      clock,
+      config.maxSequenceIdleMs,
+      (sequence) =>
+        this.#finish(sequence, 'idle', `was without a request for ${config.maxSequenceIdleMs} ms`),
+      () => this.fill(),
+    )
+    this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
+  }
+
+  /** Sequences that are under way, wait to be, or could go on. */
+  get size(): number {
+    return this.#open.size
+  }
+
+  /**
+   * Runs a request of a sequence when its turn has come.
+   *
+   * @param owner the stream that it is of: it has no request of a sequence that another has begun since. `null` for none.
+   * @throws InferenceError `ERR_SEQUENCE_ENDED` for one that does not begin a sequence and belongs to none; `ERR_INVALID_ARG`.
+   */
+  infer(
+    feeds: unknown,
+    checked: CheckedOptions,
+    { id, start, end }: SequenceOptions,
+    owner: object | null = null,
+  ): Promise<Answer> {
+    const { parser, inputs, scheduler } = this.#parts
+    this.#idle.expire()
+    const parsed = parser.parse(feeds, false, inputs.filled)
+    const key = keyOf(id)
+    const known = this.#open.get(key)
+    if ((known === undefined || known.closed) && !start)
+      throw this.#errors.unknown(key, { id, start, end }, this.#parts.config.maxSequenceIdleMs)
+    if (known !== undefined && owner !== null && known.owner !== owner && !start)
+      throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
+    const sequence = known ?? this.#begin(id, key)
+    sequence.closed = end // else one that begins goes behind what is left of the one before it
+    return new Promise((resolve, reject) => {
+      const outputs =
+        checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
+      const request = new InferRequest(
+        parsed,
+        scheduler.levels.of(checked.priority),
+        { ...checked, outputs },
+        resolve,
+        reject,
+      )
+      request.isCall = true
+      const turn = new Turn(this, sequence, request, start, end, checked.outputs)
+      request.turn = request.follower = turn
+      if (start) turn.onTurn = sequence.passTo(owner)
+      this.#add(sequence, turn)
+      if (scheduler.observed.by.observer !== null)
+        scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
+      scheduler.submit(request, checked)
+    })
+  }
+
+  /** @throws InferenceError `ERR_INVALID_ARG` for an id that the model cannot be told. */
+  checkId(id: SequenceId): void {
+    this.#parts.inputs.correlation(id)
+  }
+
+  /** An id that no open sequence has, as the model takes it. */
+  generateId(): SequenceId {
+    return this.#ids.next(this.#open)
+  }
+
+  /** Ends the sequence of a stream after the requests that it has, if it is that still; resolves when it has ended. */
+  end(id: SequenceId, owner: object): Promise<void> {
+    const sequence = this.#open.get(keyOf(id))
+    if (sequence?.owner !== owner) return Promise.resolve()
+    sequence.closed = true
+    this.#touch(sequence)
+    return (sequence.finished ??= new Promise((resolve) => (sequence.onFinished = resolve)))
+  }
+
+  /** No more requests will come: sequences end with those that they have. */
+  drain(): void {
+    this.#draining = true
+    for (const sequence of this.#open.values()) this.#touch(sequence)
+  }
+
+  /** Lets go of everything; no request may be on its way. */
+  close(): void {
+    this.#draining = true
+    for (const sequence of [...this.#open.values(), ...this.#backlog])
+      this.#finish(sequence, 'evicted', endedWithModel)
+    this.#idle.close()
+  }
+
+  // ── for its turns ──
+  stateOf(output: number): number {
+    return this.#stateOf[output]!
+  }
+
+  checkState(state: number, dims: readonly number[]): void {
+    const { inputs, metadata } = this.#parts
+    const { name, shape } = metadata.inputs[inputs.stateInputs[state]!]!
+    if (
+      dims.length === shape.length &&
+      shape.every((dim, axis) => typeof dim === 'string' || dim === dims[axis])
+    )
+      return
+    const output = metadata.outputs[inputs.stateOutputs[state]!]!.name
+    throw new Error(
+      `output '${output}' has dims [${dims.join(', ')}], where the next request of the sequence takes [${shape.join(', ')}] as '${name}'`,
+    )
+  }
+
+  slotsWith({ place }: Sequence): number {
+    return place === null ? 0 : this.#parts.places.slots(place)
+  }
+
+  emptyRowLike(request: InferRequest): InferRequest {
+    return this.#empty.like(request)
+  }
+
+  ended({ sequence, request, isStart, isEnd, onTurn }: Turn, succeeded: boolean, reason: unknown): void {
+    onTurn()
+    if (isStart && sequence.waiting.has(request)) passStartOn(sequence, request)
+    sequence.waiting.delete(request)
+    if (isEnd) sequence.lastEnded = true
+    if (sequence.current === request) {
+      sequence.current = null
+      if (succeeded) {
+        sequence.state.commit()
+        sequence.begun = true
+      }
+    }
+    if (!succeeded && reason instanceof InferenceError) this.#noteFailure(sequence, reason)
+    this.#touch(sequence)
+  }
+
+  /** What some failures mean for the rest of the sequence. */
+  #noteFailure(sequence: Sequence, reason: InferenceError): void {
+    if (sequence.ended !== null) return
+    const { code } = reason
+    if (code === 'ERR_TIMEOUT' && sequence.place === null)
+      sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
+    // What the model kept of it, if anything, is gone; a state of ours is not.
+    else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
+      sequence.ended = [
+        'sequenceEnded',
+        () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason),
+      ]
+      this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
+    } else return
+    this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left
+  }
+
+  #begin(id: SequenceId, key: string): Sequence {
+    const { inputs, memory, places } = this.#parts
+    const sequence = new Sequence(
+      id,
+      key,
+      inputs.correlation(id),
+      new StateTensors(inputs.stateTypes, inputs.initial, memory),
+    )
+    this.#open.set(key, sequence)
+    this.#errors.forget(key)
+    if (this.#backlog.size === 0) sequence.place = places.give()
+    if (sequence.place === null) this.#backlog.add(sequence)
+    return sequence
+  }
+
+  #add(sequence: Sequence, turn: Turn): void {
+    this.#idle.delete(sequence)
+    if (sequence.restartNext) turn.isStart = true
+    sequence.restartNext = false
+    if (sequence.place !== null && sequence.idle) this.#prepare(sequence, turn)
+    else {
+      turn.request.held = true
+      sequence.waiting.add(turn.request)
+    }
+  }
+
+  /** Gives a request, whose turn it is, what its sequence fills. */
+  #prepare(sequence: Sequence, turn: Turn): void {
+    const { request } = turn
+    sequence.current = request
+    sequence.waiting.delete(request)
+    turn.onTurn()
+    if (turn.isStart) this.#restart(sequence)
+    sequence.started = true
+    const changed = sequence.fill(request, turn.isEnd, this.#parts.inputs)
+    const key = changed ? this.#parts.parser.keyOf(request) : turn.shapeKey
+    const { group, slot } = sequence.place!
+    const hasSlot = slot >= 0 && !request.whole
+    turn.slot = hasSlot ? slot : -1
+    request.bucketKey = hasSlot ? `${group}#${key}` : key
+  }
+
+  /** Another begins under the id of one that ran, if it did. */
+  #restart(sequence: Sequence): void {
+    const { id, started, lastEnded } = sequence
+    if (started)
+      this.#parts.over(
+        lastEnded
+          ? { type: 'ended', sequenceId: id }
+          : { type: 'evicted', sequenceId: id, reason: 'was begun anew' },
+      )
+    sequence.restart()
+  }
+
+  #touch(sequence: Sequence): void {
+    // After the answers of the batch, which may be in the middle of being given.
+    if (this.#touched.size === 0) queueMicrotask(this.#advanceAll)
+    this.#touched.add(sequence)
+  }
+
+  readonly #advanceAll = (): void => {
+    const touched = [...this.#touched]
+    this.#touched.clear()
+    for (const sequence of touched) this.#advance(sequence)
+    this.fill()
+  }
+
+  /** Sends the next request of a sequence, or lets it go. */
+  #advance(sequence: Sequence): void {
+    if (sequence.ended !== null) {
+      const [why, error] = sequence.ended // one for each caller, whose stack it gets
+      for (const request of sequence.waiting) this.#parts.scheduler.cancel(request, why, error())
+    }
+    const [next] = sequence.waiting
+    if (next !== undefined) {
+      if (sequence.place === null || sequence.current !== null) return
+      this.#prepare(sequence, next.turn as Turn)
+      return this.#parts.scheduler.release(next)
+    }
+    if (sequence.current !== null) return
+    if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1]().message)
+    else if (sequence.closed) this.#finish(sequence, 'ended')
+    else if (this.#draining) this.#finish(sequence, 'evicted', endedWithModel)
+    else if (sequence.place !== null || this.#backlog.has(sequence)) this.#idle.add(sequence)
+  }
+
+  /** Gives places to those that wait for one. */
+  fill(): void {
+    for (const sequence of this.#backlog) {
+      const place = this.#parts.places.give()
+      if (place === null) return
+      this.#backlog.delete(sequence)
+      sequence.place = place
+      this.#advance(sequence)
+    }
+  }
+
+  #finish(sequence: Sequence, type: SequenceEvent['type'], reason?: string): void {
+    if (sequence.gone) return
+    sequence.gone = true
+    if (reason !== undefined && sequence.ended === null) this.#errors.remember(sequence.key, reason)
+    if (this.#open.get(sequence.key) === sequence) this.#open.delete(sequence.key)
+    this.#backlog.delete(sequence)
+    this.#idle.delete(sequence)
+    if (sequence.place !== null) this.#parts.places.free(sequence.place)
+    sequence.place = null
+    sequence.state.release()
+    sequence.onFinished()
+    this.#parts.over({ type, sequenceId: sequence.id, ...(reason !== undefined && { reason }) })
+  }
+}
+
+/** What was to begin a sequence anew is withdrawn before its turn: the request behind it does so, which is not to see what was before. */
+function passStartOn(sequence: Sequence, request: InferRequest): void {
+  const waiting = [...sequence.waiting]
+  const next = waiting[waiting.indexOf(request) + 1]
+  if (next === undefined) sequence.restartNext = true
+  else (next.turn as Turn).isStart = true
+}

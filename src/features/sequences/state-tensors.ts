@@ -1,0 +1,108 @@
+import { storageOf, type ElementType, type TensorData } from '../../tensor/tensor.ts'
+import { plainView } from '../../tensor/typed-array.ts'
+import type { Region, StateMemory } from './state-memory.ts'
+
+/** A tensor that is handed on. */
+export interface StateTensor {
+  readonly data: TensorData | readonly string[]
+  readonly dims: readonly number[]
+}
+
+/** A tensor of its own memory. */
+class KeptTensor implements StateTensor {
+  data: TensorData | readonly string[] = []
+  dims: readonly number[] = []
+  readonly #type: ElementType
+  readonly #memory: StateMemory
+  #region: Region | null = null
+
+  constructor(type: ElementType, memory: StateMemory) {
+    this.#type = type
+    this.#memory = memory
+  }
+
+  put(given: TensorData | readonly string[], dims: readonly number[]): void {
+    this.dims = dims
+    if (!ArrayBuffer.isView(given)) return void (this.data = [...given])
+    const { length, byteLength } = plainView(given)
+    if (!ArrayBuffer.isView(this.data) || this.data.length !== length) {
+      if (this.#region === null || this.#region.byteLength < byteLength) this.#grow(byteLength)
+      this.data = new (storageOf(this.#type))(this.#region!.bytes, this.#region!.offset, length)
+    }
+    ;(this.data as Float32Array).set(given as Float32Array)
+  }
+
+  release(): void {
+    this.#region?.release()
+    this.#region = null
+    this.data = []
+  }
+
+  #grow(byteLength: number): void {
+    this.release()
+    this.#region = this.#memory.take(byteLength)
+  }
+}
+
+/**
+ * The state of one sequence: what its next request is given, and beside it what the run of that gives, which takes its place
+ * when the request has been answered.
+ */
+export class StateTensors {
+  readonly #types: readonly ElementType[]
+  readonly #memory: StateMemory
+  readonly #initial: readonly StateTensor[]
+  #current: StateTensor[]
+  /** Those that are not current. */
+  readonly #spare: (KeptTensor | null)[]
+  readonly #next: (KeptTensor | null)[]
+
+  constructor(types: readonly ElementType[], initial: readonly StateTensor[], memory: StateMemory) {
+    this.#types = types
+    this.#initial = initial
+    this.#memory = memory
+    this.#current = [...initial]
+    this.#spare = types.map(() => null)
+    this.#next = types.map(() => null)
+  }
+
+  get current(): readonly StateTensor[] {
+    return this.#current
+  }
+
+  /** Begins anew. */
+  reset(): void {
+    for (const [index, tensor] of this.#current.entries()) {
+      if (!(tensor instanceof KeptTensor)) continue
+      if (this.#spare[index] === null) this.#spare[index] = tensor
+      else tensor.release()
+    }
+    this.#current = [...this.#initial]
+  }
+
+  /** Takes a copy of what is to be handed on. */
+  put(index: number, data: TensorData | readonly string[], dims: readonly number[]): void {
+    const next = (this.#spare[index] ??= new KeptTensor(this.#types[index]!, this.#memory))
+    next.put(data, dims)
+    this.#next[index] = next
+  }
+
+  /** What was handed on is what the next request is given. */
+  commit(): void {
+    for (const [index, next] of this.#next.entries()) {
+      if (next === null) continue
+      const before = this.#current[index]!
+      this.#current[index] = next
+      this.#spare[index] = before instanceof KeptTensor ? before : null
+      this.#next[index] = null
+    }
+  }
+
+  release(): void {
+    for (const tensor of [...this.#current, ...this.#spare])
+      if (tensor instanceof KeptTensor) tensor.release()
+    this.#current = [...this.#initial]
+    this.#spare.fill(null)
+    this.#next.fill(null)
+  }
+}

@@ -1,0 +1,76 @@
+import type { InferenceError } from '../../errors.ts'
+import type { ConfigFields } from './config-fields.ts'
+
+/** Errors of models that are not for ONNX Runtime: it is no mistake that those are in a repository. */
+const ofOthers = new WeakSet<InferenceError>()
+
+/** Notes that an error is of a model that is not for ONNX Runtime. */
+export function unsupported(error: InferenceError): InferenceError {
+  ofOthers.add(error)
+  return error
+}
+
+/** Whether an error is of a model that is not for ONNX Runtime. */
+export function isUnsupported(error: InferenceError): boolean {
+  return ofOthers.has(error)
+}
+
+const platform = 'onnxruntime_onnx'
+const backend = 'onnxruntime'
+/** Triton's other platforms; any other word is a mistake, while backends may be of any name. */
+const otherPlatforms = ['tensorrt_plan', 'tensorflow_graphdef', 'tensorflow_savedmodel', 'pytorch_libtorch']
+const ensemble = 'ensemble'
+
+/**
+ * Checks that a model is for ONNX Runtime, or an ensemble of such.
+ *
+ * @returns whether it says so.
+ * @throws InferenceError `ERR_MODEL_CONFIG`, {@link isUnsupported unsupported} for another backend.
+ */
+export function checkBackend(config: ConfigFields): boolean {
+  const [ownPlatform, ownBackend] = [
+    config.string('platform') || undefined,
+    config.string('backend') || undefined,
+  ]
+  const isEnsemble = config.has('ensemble_scheduling')
+  if (isEnsemble && ownBackend !== undefined)
+    config.fail('backend', 'to be left out beside ensemble_scheduling', ownBackend)
+  if (isEnsemble && ownPlatform !== undefined && ownPlatform !== ensemble)
+    config.fail('platform', `'${ensemble}', as there is ensemble_scheduling`, ownPlatform)
+  if (!isEnsemble && ownPlatform === ensemble)
+    config.fail('ensemble_scheduling', `to be given, as the platform is '${ensemble}'`, undefined)
+  if (isEnsemble) return true
+  if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === backend) {
+    config.fail('platform', `'${platform}', as the backend is '${backend}'`, ownPlatform)
+  }
+  if (
+    ownPlatform !== undefined &&
+    ownPlatform !== platform &&
+    ownBackend === undefined &&
+    !otherPlatforms.includes(ownPlatform)
+  ) {
+    config.fail(
+      'platform',
+      `'${platform}', or one of the others that Triton knows (${[...otherPlatforms, ensemble].join(', ')})`,
+      ownPlatform,
+    )
+  }
+  if (ownBackend !== undefined && ownBackend !== backend && /onnx/i.test(ownBackend)) {
+    config.fail('backend', `'${backend}' or nothing`, ownBackend, `Did you mean ${backend}?`)
+  }
+  orUnsupported(() => {
+    if (ownBackend !== undefined && ownBackend !== backend)
+      config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')
+    if (ownPlatform !== undefined && ownPlatform !== platform)
+      config.fail('platform', `'${platform}' or nothing`, ownPlatform, 'Only ONNX models are served')
+  })
+  return ownPlatform !== undefined || ownBackend !== undefined
+}
+
+function orUnsupported(check: () => void): void {
+  try {
+    check()
+  } catch (error) {
+    throw unsupported(error as InferenceError)
+  }
+}

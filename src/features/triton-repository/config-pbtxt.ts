@@ -1,0 +1,220 @@
+import type { ModelOptions } from '../../options/model-config.ts'
+import { resolveConfig } from '../../options/resolve-model-config.ts'
+import type { InferenceError } from '../../errors.ts'
+import { readParameters } from './backend-parameters.ts'
+import { checkBackend } from './check-backend.ts'
+import { checkMessage } from './check-message.ts'
+import { ConfigFields } from './config-fields.ts'
+import type { ConfigSource } from './config-source.ts'
+import { defined } from './defined.ts'
+import { readDynamicBatching } from './dynamic-batching.ts'
+import { checkFileName } from './file-names.ts'
+import { readInstanceGroups, type GroupKind } from './instance-groups.ts'
+import { checkMetrics } from './model-metrics.ts'
+import { readModelWarmup, type WarmupPlan } from './model-warmup.ts'
+import { readOptimization } from './optimization.ts'
+import { ensembleRules, readEnsemble, type ReadEnsemble } from './ensemble-scheduling.ts'
+import { errorAtField } from './option-fields.ts'
+import { readSequenceBatching, type ReadSequence } from './sequence-batching.ts'
+import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
+import { parseTextFormat } from './text-format.ts'
+import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
+
+/** What a `config.pbtxt` says, in this library's words. */
+export interface RepositoryConfig {
+  readonly options: ModelOptions
+  /** Of an ensemble, which has no options then; `null` for a model. */
+  readonly pipeline: ReadEnsemble['pipeline'] | null
+  /** Files that belong to the options, still to be read. */
+  readonly labelFiles: readonly LabelFile[]
+  readonly warmups: readonly WarmupPlan[]
+  readonly initialStates: ReadSequence['initial']
+  /** Name of the model's file in its version folder; `undefined` where nothing is said of it. */
+  readonly fileName: string | undefined
+  /** Whether it says that it is for ONNX Runtime. */
+  readonly namesBackend: boolean
+  readonly versionPolicy: VersionPolicy
+  /** Fields that change nothing here, each with its line and the reason. */
+  readonly notes: readonly string[]
+  /** An error of an option, as one of the field that it comes from. */
+  readonly atField: (error: InferenceError) => InferenceError
+}
+
+/** Most rows in one run of a model whose rows may be joined and whose configuration does not say how many; Triton's number. */
+const tritonMaxBatchSize = 4
+
+const rules = {
+  noted: {
+    runtime: 'models are run by ONNX Runtime',
+    metric_tags: 'metrics are labelled with the name of the model',
+  },
+  refused: {
+    batch_input:
+      'Every input comes from the requests themselves: compute it in the application, or in the graph',
+    batch_output: 'Every output is divided by rows: leave it out',
+    model_operations:
+      'Libraries of custom operators cannot be registered: export the model with operators of ONNX, or of com.microsoft',
+    model_repository_agents: 'Check or fetch the files before loading them',
+  },
+}
+
+/**
+ * Reads a `config.pbtxt`; an empty text is what an absent one means. Every field of Triton's `ModelConfig` is mapped, noted as
+ * harmless, or refused by name.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the field, what was expected, and the line and column.
+ */
+export function readModelConfig(source: ConfigSource): RepositoryConfig {
+  const notes: string[] = []
+  const fields = parseTextFormat(source)
+  checkMessage(source, 'ModelConfig', fields)
+  const config = new ConfigFields(source, 'ModelConfig', fields, notes)
+  const name = config.string('name') || source.model
+  if (name !== source.model) config.fail('name', `the name of its folder, '${source.model}'`, name)
+  const namesBackend = checkBackend(config)
+  const ensemble = readEnsemble(config)
+  if (ensemble !== null)
+    return ensembleConfig(config, ensemble, (error) => errorAtField(source, fields, [], error), notes)
+  const maxBatchSize = readMaxBatchSize(config)
+  const sequence = readSequenceBatching(config, maxBatchSize)
+  const { inputs, optional } = readInputs(config)
+  const { outputs, labelFiles } = readOutputs(config)
+  const { groups, kinds } = readInstanceGroups(config)
+  const { graphOptimizationLevel, executionProviders } = readOptimization(
+    config,
+    kinds,
+    groups[0]!.gpus ?? [0],
+  )
+  const { sessionOptions, memory, runOptions, parameters } = readParameters(config, kinds)
+  const warmups = readModelWarmup(config, maxBatchSize)
+  checkMetrics(config)
+  readFileChoice(config, kinds)
+  const known = defined({
+    maxBatchSize,
+    defaultMaxBatchSize: maxBatchSize === undefined ? tritonMaxBatchSize : undefined,
+    inputs: listed(inputs),
+    outputs: listed(outputs),
+    optionalInputs: listed(optional),
+    dynamicBatching: sequence === undefined ? readDynamicBatching(config, maxBatchSize) : undefined,
+    sequence: sequence?.sequence,
+    instanceGroup: groups,
+    sessionOptions: filled({ ...sessionOptions, ...defined({ graphOptimizationLevel }) }),
+    memory: filled(memory),
+    runOptions: filled(runOptions),
+    parameters: filled(parameters),
+    executionProviders,
+  })
+  const options = {
+    ...known,
+    ...defined({ responseCache: readSwitches(config, sequence !== undefined) || undefined }),
+  }
+  const fileName = readFileName(config)
+  const versionPolicy = readVersionPolicy(config)
+  config.finish(rules)
+  const samples = warmups.map(({ place }) => place)
+  const atField = (error: InferenceError) => errorAtField(source, fields, samples, error)
+  checkOptions(source.model, known, atField)
+  return {
+    options,
+    pipeline: null,
+    labelFiles,
+    warmups,
+    initialStates: sequence?.initial ?? [],
+    fileName,
+    namesBackend,
+    versionPolicy,
+    notes,
+    atField,
+  }
+}
+
+function ensembleConfig(
+  config: ConfigFields,
+  { pipeline, labelFiles }: ReadEnsemble,
+  atField: RepositoryConfig['atField'],
+  notes: string[],
+): RepositoryConfig {
+  const versionPolicy = readVersionPolicy(config)
+  config.finish(ensembleRules)
+  return {
+    options: {},
+    pipeline,
+    labelFiles,
+    warmups: [],
+    initialStates: [],
+    fileName: undefined,
+    namesBackend: true,
+    versionPolicy,
+    notes,
+    atField,
+  }
+}
+
+/** Left out beside inputs and outputs it is 0, as in Triton: then dims are the whole shapes. */
+function readMaxBatchSize(config: ConfigFields): number | undefined {
+  const size = config.integer('max_batch_size', 0)
+  return size ?? (config.has('input') && config.has('output') ? 0 : undefined)
+}
+
+/** What the response cache and the transaction policy switch on. */
+function readSwitches(config: ConfigFields, isSequence: boolean): boolean {
+  const cache = config.message('response_cache')
+  const isCached = cache?.boolean('enable') ?? false
+  cache?.finish()
+  if (isCached && isSequence)
+    config.fail(
+      'response_cache',
+      'no response cache beside sequence_batching',
+      'enable: true',
+      'An answer depends on what came before in its sequence',
+    )
+  config.message('model_transaction_policy')?.finish({
+    refused: {
+      decoupled:
+        'A request has exactly one response: use a model without loops over tokens, or call it once for each',
+    },
+  })
+  return isCached
+}
+
+function readFileName(config: ConfigFields): string | undefined {
+  const name = config.string('default_model_filename')
+  if (!name) return undefined
+  if (/[/\\]/.test(name))
+    config.fail('default_model_filename', 'the name of a file in the version folder', name)
+  return checkFileName(config, 'default_model_filename', name)
+}
+
+/** Files for GPUs of one compute capability: on the CPU, the default file is the one, as in Triton. */
+function readFileChoice(config: ConfigFields, kinds: ReadonlySet<GroupKind>): void {
+  const choices = config.stringMap('cc_model_filenames')
+  if (choices.size === 0) return
+  if (kinds.has('KIND_GPU')) {
+    const hint =
+      'Use default_model_filename: the compute capability of a GPU is not looked at, and an ONNX file is for all of them'
+    config.fail(
+      'cc_model_filenames',
+      'to be left out beside KIND_GPU, as it is not supported',
+      [...choices.keys()],
+      hint,
+    )
+  }
+  config.note('cc_model_filenames', 'it is for GPUs of one compute capability; the default file is used')
+}
+
+function listed<T>(values: readonly T[]): readonly T[] | undefined {
+  return values.length === 0 ? undefined : values
+}
+
+function filled<T extends object>(options: T): T | undefined {
+  return Object.keys(options).length === 0 ? undefined : options
+}
+
+/** What contradicts itself is found now, and not when the model is loaded. */
+function checkOptions(model: string, options: ModelOptions, atField: RepositoryConfig['atField']): void {
+  try {
+    resolveConfig(model, { path: model, ...options })
+  } catch (error) {
+    throw atField(error as InferenceError)
+  }
+}

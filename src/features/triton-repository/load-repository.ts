@@ -1,0 +1,150 @@
+import { cut } from '../../describe.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
+import { isUnsupported } from './check-backend.ts'
+import type { RepositoryEntry, VersionConfig } from './model-folder.ts'
+import { readRepository } from './read-repository.ts'
+import {
+  checkRepository,
+  type RepositoryOptions,
+  type RepositoryProblem,
+  type RepositoryReport,
+} from './repository-options.ts'
+
+/** Loads one version of a model. */
+export type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
+
+/**
+ * Loads the models of a repository through `load`, all versions at once. Waits for every one of them; those that could be loaded
+ * stay so, as in a server that serves what it can.
+ *
+ * @returns the models, each once, and what became of those that are not served.
+ * @throws InferenceError `ERR_MODEL_LOAD` when some failed and are not only to be reported, or one that is named in `models` is not
+ * there or not for ONNX Runtime: its `cause` is an `AggregateError` with one `InferenceError` per model, and `received` lists
+ * their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
+ */
+export async function loadRepository<M>(
+  path: string,
+  options: RepositoryOptions,
+  load: LoadModel<M>,
+): Promise<M[] & RepositoryReport> {
+  const { models: wanted, onNote, failures } = checkRepository(path, options)
+  const contents = await readRepository(path, wanted)
+  if (onNote !== undefined) tell(contents.entries, onNote)
+  const results = await Promise.allSettled(
+    contents.entries.flatMap((entry) => entry.configs.map((config) => loadVersion(entry, config, load))),
+  )
+  const models = [
+    ...new Set(results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))),
+  ]
+  const refused = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason as InferenceError] : [],
+  )
+  const report = reportOf([...contents.unsupported, ...contents.failures], refused)
+  const failed = report.failed.map(({ error }) => error)
+  if (models.length === 0 && failed.length > 0 && failed.every(({ code }) => code === 'ERR_CLOSED'))
+    throw failed[0]!
+  const asked =
+    wanted === undefined ? [] : [...report.unsupported, ...report.missing].map(({ error }) => error)
+  const errors = [...asked, ...failed]
+  if (errors.length > 0 && failures === 'reject') throw loadError(path, models.length, errors)
+  return withReport(models, report)
+}
+
+/**
+ * Loads what a model's folder asks for, all versions of it.
+ *
+ * @returns what the newest has been loaded as.
+ */
+export async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise<M> {
+  const results = await Promise.allSettled(entry.configs.map((config) => loadVersion(entry, config, load)))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return (results[0] as PromiseFulfilledResult<M>).value
+}
+
+/** Errors of its configuration name the file that says it. */
+async function loadVersion<M>(
+  { name, atField }: RepositoryEntry,
+  config: VersionConfig,
+  load: LoadModel<M>,
+): Promise<M> {
+  try {
+    return await load(name, config)
+  } catch (error) {
+    throw error instanceof InferenceError ? atField(error) : error
+  }
+}
+
+/**
+ * What became of models that are not served.
+ *
+ * @param unread errors of their folders.
+ * @param refused errors of their loads.
+ */
+export function reportOf(
+  unread: readonly InferenceError[],
+  refused: readonly InferenceError[] = [],
+): RepositoryReport {
+  const isMissing = ({ code }: InferenceError) => code === 'ERR_MODEL_NOT_FOUND'
+  const problem = (error: InferenceError): RepositoryProblem => ({
+    name: error.model ?? '',
+    reason: error.message,
+    error,
+  })
+  const others = unread.filter((error) => !isUnsupported(error))
+  return {
+    unsupported: unread.filter(isUnsupported).map(problem),
+    missing: others.filter(isMissing).map(problem),
+    failed: [...others.filter((error) => !isMissing(error)), ...refused].map(problem),
+  }
+}
+
+/** The models, with the report beside them: what goes through the array, or compares it, finds nothing but models. */
+export function withReport<M>(
+  models: M[],
+  { unsupported, missing, failed }: RepositoryReport,
+): M[] & RepositoryReport {
+  const properties = {
+    unsupported: { value: unsupported },
+    missing: { value: missing },
+    failed: { value: failed },
+  }
+  return Object.defineProperties(models, properties) as M[] & RepositoryReport
+}
+
+export function tell(
+  entries: readonly RepositoryEntry[],
+  onNote: NonNullable<RepositoryOptions['onNote']>,
+): void {
+  try {
+    for (const { name, notes } of entries) for (const note of notes) onNote(name, note)
+  } catch (cause) {
+    throw invalidArgument('options.onNote', 'a function that does not throw', cause, { cause })
+  }
+}
+
+/** How many of the models that failed the message tells about. */
+const errorsShown = 10
+
+function loadError(path: string, loaded: number, errors: readonly InferenceError[]): InferenceError {
+  const others = loaded === 0 ? '' : `; the other ${loaded === 1 ? 'one is' : `${loaded} are`} ready`
+  const shown = errors
+    .slice(0, errorsShown)
+    .map(({ code, message }) => `\n  ${code}: ${cut(message, 400)}`)
+    .join('')
+  const list =
+    errors.length > errorsShown
+      ? `${shown}\n  and ${errors.length - errorsShown} more: see cause.errors`
+      : shown
+  const count = `${errors.length} of ${loaded + errors.length}`
+  return new InferenceError(
+    'ERR_MODEL_LOAD',
+    `${count} models of ${path} cannot be loaded${others}:${list}`,
+    {
+      name: 'path',
+      expected: 'models that can be loaded',
+      received: errors.map(({ model }) => model),
+      cause: new AggregateError(errors, 'Models that cannot be loaded'),
+    },
+  )
+}

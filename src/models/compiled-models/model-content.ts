@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto'
+import { statSync, type BigIntStats } from 'node:fs'
+import { dirname, relative } from 'node:path'
+import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { CacheFolder } from './cache-folder.ts'
+import { hashOfBytes, hashOfFile } from './content-hash.ts'
+import { ExternalFiles } from './external-files.ts'
+import { stateOf } from './ownership.ts'
+import { readSealed, writeSealed } from './sealed-file.ts'
+
+/** What a model consists of, at the moment when it was looked at. */
+export interface ModelContent {
+  /** Equal for models with equal content, wherever they lie. */
+  readonly hash: string
+  /** Of all its files. */
+  readonly byteLength: number
+  /** Whether its files are still those that were hashed; they are read once more where their times cannot tell. */
+  isCurrent(signal: AbortSignal): Promise<boolean>
+}
+
+/** Files by path, with their states when they were hashed. */
+interface KnownContent {
+  readonly path: string
+  readonly files: readonly (readonly [path: string, state: string])[]
+  readonly hash: string
+  readonly byteLength: number
+}
+
+/**
+ * A file that was changed so shortly before it was hashed may be changed again without another time of change: the clocks of file
+ * systems go in steps, and those of other machines differ.
+ */
+const settledAfterMs = 2000
+
+/** The content of a model and of the files of its weights. What was hashed once, and is the same by its state, is not read again. */
+export async function contentOf(
+  { path, bytes, sessionOptions }: ResolvedConfig,
+  folder: CacheFolder,
+  signal: AbortSignal,
+): Promise<ModelContent> {
+  const given: string[] = []
+  for (const file of sessionOptions.externalData ?? []) {
+    const { path: name, data } = file as { path: string; data: Uint8Array }
+    given.push(name, await hashOfBytes(data, signal))
+  }
+  const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
+  const hashed = (stopped: AbortSignal) =>
+    bytes === null ? hashedFile(path, stopped) : hashedBytes(new Uint8Array(bytes), stopped)
+  const startMs = Date.now()
+  const { files, hash, byteLength } =
+    bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
+  const isCurrent = async (stopped: AbortSignal) =>
+    areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
+  return { hash: withGiven(hash), byteLength, isCurrent }
+}
+
+/** The same for who only asks whether a model has been seen before, by the state of its file. */
+export function fileStateOf(path: string): string {
+  const stats = statsOf(path)
+  return stats === undefined ? 'none' : `${stats.dev} ${stateOf(stats)}`
+}
+
+async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
+  const remembered = readSealed<KnownContent>(folder.known(path))
+  if (remembered?.path === path && areCurrent(remembered.files)) return remembered
+  const startMs = Date.now()
+  const found = await hashedFile(path, signal)
+  const isKnown = areCurrent(found.files) && areSettled(found.files, startMs)
+  if (isKnown) await writeSealed(folder.known(path), found).catch(() => {})
+  return found
+}
+
+async function hashedFile(path: string, signal: AbortSignal): Promise<KnownContent> {
+  const state = fileStateOf(path)
+  const external = new ExternalFiles()
+  const hash = await hashOfFile(path, signal, (piece) => external.look(piece))
+  return withExternal(path, [[path, state]], [hash], external, dirname(path), signal)
+}
+
+/** Weights that a model in memory has in files lie where the process is. */
+async function hashedBytes(bytes: Uint8Array, signal: AbortSignal): Promise<KnownContent> {
+  const external = new ExternalFiles()
+  const hash = await hashOfBytes(bytes, signal, (piece) => external.look(piece))
+  const { byteLength, ...content } = await withExternal('', [], [hash], external, process.cwd(), signal)
+  return { ...content, byteLength: bytes.byteLength + byteLength }
+}
+
+async function withExternal(
+  path: string,
+  files: [string, string][],
+  hashes: string[],
+  external: ExternalFiles,
+  folder: string,
+  signal: AbortSignal,
+): Promise<KnownContent> {
+  for (const file of external.in(folder)) {
+    const state = fileStateOf(file)
+    files.push([file, state])
+    // What cannot be read is for ONNX Runtime to say, if it is a file at all.
+    const hash =
+      state === 'none'
+        ? state
+        : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
+    hashes.push(relative(folder, file), hash)
+  }
+  const byteLength = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
+  return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength }
+}
+
+function areCurrent(files: KnownContent['files']): boolean {
+  return files.every(([file, state]) => fileStateOf(file) === state)
+}
+
+function areSettled(files: KnownContent['files'], startMs: number): boolean {
+  return files.every(([file]) => {
+    const stats = statsOf(file)
+    return (
+      stats === undefined || Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs)) < startMs - settledAfterMs
+    )
+  })
+}
+
+/** `undefined` for what cannot be looked at. */
+function statsOf(path: string): BigIntStats | undefined {
+  try {
+    return statSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
+}
+
+function hashOfText(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

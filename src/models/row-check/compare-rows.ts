@@ -1,0 +1,192 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import { PluginProvider, type ComputePrecision } from '../../options/provider-options.ts'
+import { mailedElements, unpacked } from '../../tensor/elements.ts'
+import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
+import {
+  elementCount,
+  isFloatType,
+  isPacked,
+  type ElementType,
+  type MailedTensor,
+} from '../../tensor/tensor.ts'
+
+/**
+ * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
+ * of its row. Kernels are chosen by the size of a batch and sum in another order, which costs some last places; a row
+ * that others reach is changed by far more, as the rows of a trial are of very different scales. Everything that is not a
+ * float has to be equal.
+ */
+export const floatTolerance = 1e-3
+/** The same where a provider computes in float16, or in bfloat16. */
+const float16Tolerance = 1e-2
+const bfloat16Tolerance = 4e-2
+/** The same for values of 16 bits, in last places: 1 % of float16, which has 11 significant bits, 8 % of bfloat16. */
+const tolerablePlaces = 10
+/** Floats of 8 bits, whose last place is more than this share of a number, may differ by one. */
+const muchOfAPlace = 1 / 64
+
+/** The tolerance of a session with these options: one of its providers may compute in coarser numbers than the model's. */
+export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
+  const coarser = executionProviders.map((provider) =>
+    provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0,
+  )
+  return Math.max(floatTolerance, ...coarser)
+}
+
+/** @param precision `null` for what the provider chooses, which may be the coarsest. */
+function toleranceFor(precision: ComputePrecision | null): number {
+  return precision === 'float32'
+    ? floatTolerance
+    : precision === 'float16'
+      ? float16Tolerance
+      : bfloat16Tolerance
+}
+
+/** Rows tell nothing of each other unless they differ by so many times the tolerance ... */
+const tellingTimes = 10
+/** ... or by this share of the larger one. */
+const tellingShare = 0.5
+/** A row of zeros is measured by the other rows, by this share of them. */
+const floorShare = 1e-4
+
+/** What came out of a comparison. */
+export interface Comparison {
+  /** Relative to the tensor's rows; `Infinity` where there is no measure. */
+  readonly difference: number
+  /** What is wrong, in words; `null` for nothing. */
+  readonly reason: string | null
+}
+
+/** Allowed relative difference of elements of a type, where floats are computed with `tolerance`. */
+function toleranceOf(type: ElementType, tolerance: number): number {
+  if (!isSmallFloat(type)) return isFloatType(type) ? tolerance : 0
+  const place = 2 ** (1 - significantBits[type])
+  return Math.max(tolerance, place > muchOfAPlace ? place : tolerablePlaces * place)
+}
+
+/**
+ * Compares one output of a batch with what its requests gave alone.
+ *
+ * @param alone of each request, in the order of the batch.
+ * @param rows of each request.
+ * @param tolerance of floats.
+ */
+export function compareOutput(
+  name: string,
+  alone: readonly MailedTensor[],
+  rows: readonly number[],
+  joined: MailedTensor,
+  tolerance = floatTolerance,
+): Comparison {
+  const total = rows.reduce((sum, count) => sum + count, 0)
+  const odd = alone.findIndex(({ dims }, index) => dims[0] !== rows[index])
+  if (odd !== -1)
+    return shapeless(
+      `output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`,
+    )
+  if (joined.dims[0] !== total) {
+    return shapeless(
+      `output '${name}' of shape [${joined.dims.join(', ')}] is not divided by rows (${total})`,
+    )
+  }
+  const rowDims = joined.dims.slice(1)
+  const other = alone.find(({ dims }) => dims.slice(1).join() !== rowDims.join())
+  if (other !== undefined) {
+    return shapeless(
+      `output '${name}' has rows of shape [${rowDims.join(', ')}] in one run and [${other.dims.slice(1).join(', ')}] in another`,
+    )
+  }
+  const { type } = joined
+  const elements = elementCount(rowDims)
+  const values = valuesOf(joined)
+  const parts = alone.map(valuesOf)
+  const floor = isFloatType(type)
+    ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length)))
+    : 0
+  let difference = 0
+  let row = 0
+  for (const [index, part] of parts.entries()) {
+    for (let own = 0; own < rows[index]!; own++, row++) {
+      difference = Math.max(
+        difference,
+        rowDifference(part, own * elements, values, row * elements, elements, floor),
+      )
+    }
+  }
+  const wrong = difference > toleranceOf(type, tolerance)
+  return {
+    difference,
+    reason: wrong ? `output '${name}' of a row is another when other rows are in the run` : null,
+  }
+}
+
+/** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
+export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTolerance): boolean {
+  const first = alone.find(isReadable)
+  if (first === undefined) return false
+  const enough = Math.min(tellingTimes * toleranceOf(first.type, tolerance), tellingShare)
+  return alone.some((other) => {
+    if (other === first || !isReadable(other)) return false
+    if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true
+    const [a, b] = [valuesOf(first), valuesOf(other)]
+    return rowDifference(a, 0, b, 0, Math.min(a.length, b.length), 0) > enough
+  })
+}
+
+/** Whether there is anything in it to compare: NaN everywhere is the same whatever happened. */
+function isReadable(tensor: MailedTensor): boolean {
+  const values = valuesOf(tensor)
+  return values.length > 0 && (!isFloatType(tensor.type) || hasFinite(values as ArrayLike<number>))
+}
+
+function hasFinite(values: ArrayLike<number>): boolean {
+  for (let index = 0; index < values.length; index++) if (Number.isFinite(values[index])) return true
+  return false
+}
+
+const shapeless = (reason: string): Comparison => ({ difference: Infinity, reason })
+
+type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
+
+function valuesOf(tensor: MailedTensor): Values {
+  const { type, dims } = tensor
+  const stored = mailedElements(tensor)
+  if (isSmallFloat(type))
+    return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
+  return isPacked(type) ? unpacked(type, stored as Uint8Array, elementCount(dims)) : stored
+}
+
+/** The largest finite absolute value. */
+function magnitude(values: Values, start: number, end: number): number {
+  let most = 0
+  for (let index = start; index < end; index++) {
+    const size = Math.abs(Number(values[index]))
+    if (size > most && size !== Infinity) most = size
+  }
+  return most
+}
+
+/** The largest difference of two rows relative to the larger one; anything but numbers differs by infinity or not at all. */
+function rowDifference(
+  a: Values,
+  aAt: number,
+  b: Values,
+  bAt: number,
+  length: number,
+  floor: number,
+): number {
+  let most = 0
+  for (let index = 0; index < length; index++) {
+    const x = a[aAt + index]!
+    const y = b[bAt + index]!
+    if (x === y || (x !== x && y !== y)) continue
+    // Neighbours among 64-bit integers may be one number as floats.
+    const distance =
+      typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
+    // NaN for NaN or infinity on one side.
+    if (!(distance < Infinity)) return Infinity
+    if (distance > most) most = distance
+  }
+  if (most === 0) return 0
+  return most / (Math.max(magnitude(a, aAt, aAt + length), magnitude(b, bAt, bAt + length)) + floor)
+}

@@ -1,0 +1,276 @@
+import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import { InferenceError } from '../../errors.ts'
+import { libraryVersion } from '../../base/library-version.ts'
+import { inputsOfSequence } from '../../options/sequence-config.ts'
+import { batchAxisOf, notStackable, type ValueMetadata } from '../../tensor/metadata.ts'
+import { namedAxes, possibleAxes, type BatchAxes } from '../../request/batch-axes.ts'
+import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.ts'
+import { elementCount } from '../../tensor/tensor.ts'
+import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
+import type { WorkerSession } from '../../run/worker-session.ts'
+import { Joining, type Served } from './joining.ts'
+
+/** A session, as far as its graph can be asked. */
+export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
+
+/** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
+export const rulesRevision = 15
+
+/** With what the notes of proofs begin; what another version has proved is proved anew. */
+const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
+const proofNotes = `proof ${libraryVersion}.${rulesRevision} `
+
+/** Optional inputs of which all combinations are asked for; with more it is asked for those of each request. */
+const mostOptional = 3
+
+/** Whether the graph of a model has to be read when its session is opened. */
+export function readsGraph(config: ResolvedConfig, session: Pick<WorkerSession, 'isKnown'>): boolean {
+  return asksGraph(config) && !session.isKnown(proofNotes)
+}
+
+/** Not where requests are not joined anyway, or nothing comes of the answer. */
+function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: ResolvedConfig): boolean {
+  return fn === null && joinRequests && (maxBatchSize === undefined ? true : maxBatchSize > 1 && checkRows)
+}
+
+/**
+ * How the requests of a model are joined, by its configuration and its graph. Where nothing says which dimensions of its tensors
+ * count rows, those do that the graph proves to: the first ones before those that have a name in common.
+ *
+ * @param opened what its session says of it.
+ * @param tolerance by how much floats may differ.
+ * @throws InferenceError `ERR_MODEL_CONFIG` when what is said does not fit the model.
+ */
+export async function joiningAtLoad(
+  name: string,
+  config: ResolvedConfig,
+  opened: Served,
+  tolerance: number,
+  session: AskedSession,
+): Promise<Joining> {
+  if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
+  const shaped = (axes: BatchAxes | null = null) =>
+    shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
+  const usual = shaped()
+  // Dims of a row do not fit a model that has its rows elsewhere, as long as nobody says where.
+  const found =
+    usual ??
+    shapesOrNull(() =>
+      shapeTensors(
+        name,
+        {
+          ...config,
+          maxBatchSize: undefined,
+          inputs: config.inputs?.map(withoutDims),
+          outputs: config.outputs?.map(withoutDims),
+        },
+        opened,
+      ),
+    )
+  if (found === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
+  const entries = proofOfEntries(found)
+  if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
+  if (usual !== null && notStackable(usual.batched) === null) {
+    const proof = await proofForAll(usual, config.optionalInputs, session)
+    const isOpen =
+      proof.verdict === 'meets' || (proof.verdict === 'unknown' && config.maxBatchSize === undefined)
+    for (const axes of isOpen && config.padding.length === 0
+      ? namedAxes(config, usual.served, usual.needed)
+      : []) {
+      const reading = shaped(axes)
+      const own =
+        reading !== null && notStackable(reading.batched) === null
+          ? await proofForAll(reading, config.optionalInputs, session)
+          : null
+      if (own?.verdict === 'proved')
+        return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading!), axes })
+    }
+    return new Joining(name, config, opened, { tolerance, proof })
+  }
+  const possible = config.padding.length > 0 ? [] : possibleAxes(found.served, found.needed)
+  const readings = possible.flatMap((axes) => {
+    const reading = shaped(axes)
+    return reading !== null &&
+      notStackable(reading.batched) === null &&
+      suitsSequence(config, reading.served.inputs)
+      ? [{ axes, ...reading }]
+      : []
+  })
+  if (readings.length === 0) return new Joining(name, config, opened, { tolerance })
+  const proofs = await ask(
+    session,
+    readings.map((reading) => questionOf(reading)),
+  )
+  const proof = proofs.at(-1)!
+  if (proof.verdict === 'proved') {
+    const reading = readings[proofs.length - 1]!
+    const own = await proofForAll(reading, config.optionalInputs, session)
+    if (own.verdict === 'proved')
+      return new Joining(name, config, opened, {
+        tolerance,
+        proof: withAxes(own, reading),
+        axes: reading.axes,
+      })
+    return new Joining(name, config, opened, {
+      tolerance,
+      proof: { ...own, verdict: 'unknown' },
+      axes: reading.axes,
+      unproved: notStackable(found.batched)!,
+    })
+  }
+  // What rows share may decide: the likeliest reading is asked of once more with the values of each request.
+  const open = proofs.findIndex(
+    ({ verdict, node }, index) =>
+      verdict === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater),
+  )
+  if (open === -1) return new Joining(name, config, opened, { tolerance })
+  return new Joining(name, config, opened, {
+    tolerance,
+    proof: proofs[open]!,
+    axes: readings[open]!.axes,
+    unproved: notStackable(found.batched)!,
+  })
+}
+
+const withoutDims = <T extends object>(tensor: T): T => ({ ...tensor, dims: undefined, reshape: undefined })
+
+/** `null` where `dims` do not fit. */
+function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
+  try {
+    return shape()
+  } catch (error) {
+    if (error instanceof InferenceError) return null
+    throw error
+  }
+}
+
+/** A proof that says where rows are, where that is not the first dimension. */
+function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTensors): RowProof {
+  const elsewhere = [...inputs, ...outputs]
+    .filter((value) => batchAxisOf(value) > 0)
+    .map((value) => `dimension ${batchAxisOf(value)} of '${value.name}'`)
+  return elsewhere.length === 0
+    ? proof
+    : { ...proof, reason: `${proof.reason}; rows are along ${elsewhere.join(' and ')}` }
+}
+
+/** Whether it is shared by all rows, and small enough for the graph to be told what it holds. */
+function isKnownLater(input: ValueMetadata): boolean {
+  return batchAxisOf(input) === -1 && elementCount(input.shape as number[]) <= mostElements
+}
+
+/** Whether each input that a sequence fills has rows, and one of them in what it begins with. */
+function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetadata[]): boolean {
+  const filled = new Set(inputsOfSequence(sequence))
+  return inputs
+    .filter(({ name }) => filled.has(name))
+    .every((input) => {
+      const axis = batchAxisOf(input)
+      const initial = sequence?.state.find((state) => state.input === input.name)?.initial
+      const dims =
+        typeof initial === 'object' && initial !== null && 'dims' in initial
+          ? (initial.dims as readonly number[])
+          : null
+      return axis !== -1 && (dims === null || dims[axis] === 1)
+    })
+}
+
+/** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
+export function proofOfEntries({
+  served,
+  needed,
+}: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
+  const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
+  return index === undefined
+    ? null
+    : {
+        verdict: 'unknown',
+        node: null,
+        reason: `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of`,
+      }
+}
+
+/** With each of the inputs that requests may leave out, and without: what is not proved of one is not of the model. */
+async function proofForAll(
+  shaped: ShapedTensors,
+  optionalInputs: readonly string[],
+  session: AskedSession,
+): Promise<RowProof> {
+  const optional = optionalInputs.filter((name) => shaped.served.inputs.some((input) => input.name === name))
+  if (optional.length > mostOptional)
+    return {
+      verdict: 'unknown',
+      node: null,
+      reason: `it has ${optional.length} optional inputs, each of which a request may leave out`,
+    }
+  let proof: RowProof | null = null
+  for (let given = 0; given < 2 ** optional.length; given++) {
+    const left = optional.filter((_, at) => (given & (1 << at)) !== 0)
+    const question = questionOf(shaped, (index) =>
+      left.includes(shaped.served.inputs[index]!.name) ? null : shaped.served.inputs[index]!.shape,
+    )
+    if (!question.inputs.some(({ batchAxis }) => batchAxis !== -1)) continue // no such request has rows
+    proof = (await ask(session, [question]))[0]!
+    if (proof.verdict !== 'proved') return proof
+  }
+  return proof!
+}
+
+/**
+ * What the graph of a model is asked.
+ *
+ * @param shapeOf the shape of an input, by its index; `null` for one that is left out. Default: as the model has it.
+ * @param elementsOf what an input that all rows share holds; `null` where that is open.
+ */
+export function questionOf(
+  { served, needed }: Pick<ShapedTensors, 'served' | 'needed'>,
+  shapeOf = (index: number): readonly (number | string)[] | null => served.inputs[index]!.shape,
+  elementsOf = (_index: number): readonly number[] | null => null,
+): RowQuestion {
+  return {
+    inputs: served.inputs.flatMap((input, index) => {
+      const shape = shapeOf(index)
+      const batchAxis = batchAxisOf(input)
+      const elements = batchAxis === -1 && shape !== null ? elementsOf(index) : null
+      return shape === null
+        ? []
+        : [{ name: input.name, shape, batchAxis, ...(elements !== null && { elements }) }]
+    }),
+    outputs: needed.map((index) => ({
+      name: served.outputs[index]!.name,
+      batchAxis: batchAxisOf(served.outputs[index]!),
+    })),
+  }
+}
+
+/** Elements of an input that all rows share of which the graph is told. */
+export const mostElements = 64
+
+/** The elements of a small tensor, as the graph is told of them; `null` where it is not. */
+export function knownElements(type: string, values: ArrayLike<unknown>): number[] | null {
+  if (
+    values.length > mostElements ||
+    !(/^u?int(8|16|32|64)$/.test(type) || ['float32', 'float64', 'bool'].includes(type))
+  )
+    return null
+  const elements = Array.from(values, Number)
+  const areSafe = elements.every((element) =>
+    /int/.test(type) ? Number.isSafeInteger(element) : Number.isFinite(element) && !Object.is(element, -0),
+  )
+  return areSafe ? elements : null
+}
+
+/** What the graph says, or was noted to have said, to questions of which one is to be proved. */
+export async function ask(
+  session: AskedSession,
+  questions: readonly RowQuestion[],
+): Promise<readonly RowProof[]> {
+  const key = noteOf(questions)
+  const noted = session.note(key)
+  if (noted !== '') return JSON.parse(noted) as RowProof[]
+  const proofs = await session.prove(questions)
+  // What no node is the reason of may be otherwise the next time: a file that could not be read.
+  if (proofs.every(({ verdict, node }) => verdict !== 'unknown' || node !== null))
+    session.setNote(key, JSON.stringify(proofs))
+  return proofs
+}

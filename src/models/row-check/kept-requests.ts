@@ -1,0 +1,175 @@
+import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../../tensor/metadata.ts'
+import type { InferRequest } from '../../request/infer-request.ts'
+import { sharedKey } from '../../request/shared-inputs.ts'
+import {
+  elementCount,
+  storageLength,
+  type ElementType,
+  type MailedTensor,
+  type TensorData,
+} from '../../tensor/tensor.ts'
+import { plainView } from '../../tensor/typed-array.ts'
+import type { TrialFeeds } from './trial-feeds.ts'
+
+/** Different requests of equal row shapes that are tried together. */
+const wanted = 3
+/** After so many requests of a shape two different ones are enough. */
+const patience = 16
+const maxShapes = 8
+const maxBytes = 16 * 2 ** 20
+
+/** An input as its caller gave it, whatever its object says of itself. */
+interface Given {
+  readonly type: ElementType
+  readonly dims: readonly number[]
+  readonly values: TensorData | readonly string[]
+}
+
+/** Requests of one shape, as the model takes them. */
+export interface KeptShape {
+  readonly requests: readonly TrialFeeds[]
+  /** The bucket that they have. */
+  readonly bucketKey: string
+  /** Whether they are worth a trial. */
+  readonly isEnough: boolean
+}
+
+class Shape implements KeptShape {
+  readonly bucketKey: string
+  readonly requests: TrialFeeds[] = []
+  readonly #largestBatch: number
+  seen = 0
+  bytes = 0
+  rows = 0
+  /** Rows of the last that was seen. */
+  lastRows = 0
+
+  constructor(bucketKey: string, largestBatch: number) {
+    this.bucketKey = bucketKey
+    this.#largestBatch = largestBatch
+  }
+
+  get isEnough(): boolean {
+    const { length } = this.requests
+    return (
+      length >= (this.seen >= patience ? 2 : wanted) ||
+      (length > 1 && this.rows + this.lastRows > this.#largestBatch)
+    )
+  }
+}
+
+/** Copies of the first different requests of some shapes, of equal values in what rows share. */
+export class KeptRequests {
+  readonly #model: ModelMetadata
+  readonly #byShape = new Map<string, Shape>()
+
+  constructor(model: ModelMetadata) {
+    this.#model = model
+  }
+
+  /** All that are kept. */
+  get shapes(): Iterable<KeptShape> {
+    return this.#byShape.values()
+  }
+
+  /** Keeps a request of a bucket, unless the same one is kept, or it cannot be tried. */
+  keep({ data, dims, rows }: InferRequest, bucketKey: string): void {
+    const { inputs, maxBatchSize } = this.#model
+    const feeds = data.map((values, index): Given | null => {
+      const { type, shape } = inputs[index] as TensorMetadata // others have no rows
+      if (values === null) return null
+      const axis = batchAxisOf(inputs[index]!)
+      const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
+      return {
+        type,
+        dims: dims?.[index] ?? shape.map((dim, at) => (at === axis ? rows : (dim as number))),
+        values: own,
+      }
+    })
+    const rowsOf = feeds.flatMap((feed, index) =>
+      feed === null || batchAxisOf(inputs[index]!) === -1
+        ? []
+        : [feed.dims[batchAxisOf(inputs[index]!)] ?? 0],
+    )
+    const [first = 0] = rowsOf
+    if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return
+    const given = feeds.filter((feed) => feed !== null)
+    // Detached since it was run, or too large to be kept.
+    if (
+      given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) ||
+      bytesOf(given) > maxBytes / 4
+    )
+      return
+    const kept = this.#shapeOf(
+      feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'),
+      bucketKey,
+    )
+    kept.seen++
+    kept.lastRows = first
+    if (kept.requests.length >= wanted || kept.requests.some((other) => isSame(other, feeds))) return
+    kept.bytes += bytesOf(given)
+    kept.rows += first
+    kept.requests.push(feeds.map((feed) => feed && copied(feed)))
+    for (const [key, shape] of this.#byShape)
+      if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
+  }
+
+  /** Keeps nothing more of a bucket. */
+  drop(bucketKey: string): void {
+    for (const [key, shape] of this.#byShape) if (shape.bucketKey === bucketKey) this.#byShape.delete(key)
+  }
+
+  clear(): void {
+    this.#byShape.clear()
+  }
+
+  get #bytes(): number {
+    let bytes = 0
+    for (const shape of this.#byShape.values()) bytes += shape.bytes
+    return bytes
+  }
+
+  #wordOf({ dims, values }: Given, index: number): string {
+    const axis = batchAxisOf(this.#model.inputs[index]!)
+    return `${dims.filter((_, at) => at !== axis).join()}${axis === -1 ? sharedKey(values) : ''}`
+  }
+
+  #shapeOf(key: string, bucketKey: string): Shape {
+    let shape = this.#byShape.get(key)
+    if (shape !== undefined) return shape
+    if (this.#byShape.size >= maxShapes) this.#byShape.delete(this.#byShape.keys().next().value!) // the oldest
+    this.#byShape.set(key, (shape = new Shape(bucketKey, this.#model.maxBatchSize)))
+    return shape
+  }
+}
+
+function bytesOf(feeds: readonly Given[]): number {
+  return feeds.reduce((sum, { values }) => {
+    if (ArrayBuffer.isView(values)) return sum + values.byteLength
+    return sum + 2 * (values as readonly string[]).reduce((length, text) => length + text.length, 0)
+  }, 0)
+}
+
+function copied({ type, dims, values }: Given): MailedTensor {
+  return {
+    type,
+    dims,
+    data: ArrayBuffer.isView(values)
+      ? new Uint8Array(bytes(values)).buffer
+      : [...(values as readonly string[])],
+  }
+}
+
+function isSame(kept: TrialFeeds, feeds: readonly (Given | null)[]): boolean {
+  return kept.every((own, index) => {
+    const other = feeds[index]
+    if (own === null || !other) return own === null && !other
+    if (own.dims.join() !== other.dims.join()) return false
+    if (own.data instanceof ArrayBuffer)
+      return Buffer.from(own.data).equals(bytes(other.values as TensorData))
+    return own.data.every((text, at) => text === (other.values as readonly string[])[at])
+  })
+}
+
+const bytes = ({ buffer, byteOffset, byteLength }: TensorData) =>
+  new Uint8Array(buffer, byteOffset, byteLength)

@@ -1,0 +1,388 @@
+import { createHash } from 'node:crypto'
+import { serialize } from 'node:v8'
+import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { SampleRun } from '../../run/executors/executor.ts'
+import { libraryVersion } from '../../base/library-version.ts'
+import { mailedElements } from '../../tensor/elements.ts'
+import { batchAxisOf, type ModelMetadata } from '../../tensor/metadata.ts'
+import type { FeedParser } from '../../request/feeds.ts'
+import type { InferRequest } from '../../request/infer-request.ts'
+import type { Padding } from '../../request/padding.ts'
+import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
+import { elementCount, type TensorData } from '../../tensor/tensor.ts'
+import type { MailedValue } from '../../tensor/values.ts'
+import type { WorkerSession } from '../../run/worker-session.ts'
+import {
+  ask,
+  type AskedSession,
+  knownElements,
+  mostElements,
+  questionOf,
+  rulesRevision,
+} from './joining-at-load.ts'
+import { maxBuckets, type Joining } from './joining.ts'
+import { KeptRequests, type KeptShape } from './kept-requests.ts'
+import { PacedRuns } from './paced-runs.ts'
+import { checkRequests, checkRows, type RowVerdict } from './row-check.ts'
+import { RowForm } from './row-form.ts'
+import { singleRows, type TrialFeeds } from './trial-feeds.ts'
+
+/** A session on which trials are run. */
+export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>
+
+/** A request that the user has given beforehand, in the form of trials. */
+interface Sample {
+  readonly feeds: readonly (MailedValue | null)[]
+  readonly bucketKey: string
+}
+
+/** An input of a request, as far as the graph is told of it. */
+interface GivenInput {
+  readonly dims: readonly (number | string)[]
+  readonly elements: readonly number[] | null
+}
+
+/** What a {@link ModelRowCheck} is made for. */
+export interface CheckedModel {
+  readonly joining: Joining
+  readonly config: ResolvedConfig
+  readonly padding: Padding | null
+  readonly parser: FeedParser
+  /** What the model is warmed up with. */
+  readonly samples: readonly Sample[]
+}
+
+/** Rows of warm-up samples that take part. */
+const maxSamples = 4
+/** Trials of requests that may show nothing before the question is left open. */
+const maxTrials = 4
+/** Buckets in a row of which the graph says nothing, before it is asked no more. */
+const maxUnknown = 64
+/** After so many requests that were run alone a model of which nothing is known is warned about. */
+const patience = 256
+/** Requests that are kept, where they differ; of later ones one of so many is. */
+const attentiveFor = 64
+const lookAtEvery = 16
+
+/**
+ * Finds out whether rows of a model are independent where its graph, as it is, leaves that open. The graph is asked once more with
+ * the lengths of each bucket; rows that are made up are run, a while of the load and then beside serving; and the first different
+ * requests of a shape are run once more, alone and joined, one run at a time between other work. Until then requests run alone.
+ */
+export class ModelRowCheck {
+  readonly #joining: Joining
+  readonly #config: ResolvedConfig
+  readonly #padding: Padding | null
+  readonly #parser: FeedParser
+  readonly #samples: readonly Sample[]
+  readonly #form: RowForm<ModelMetadata>
+  readonly #runs = new PacedRuns()
+  readonly #kept: KeptRequests
+  /** What the graph has said of buckets, by their keys; `null` while it is asked. */
+  readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
+  #session!: () => TriedSession
+  /** Buckets in a row of which the graph has said nothing. */
+  #unknown = 0
+  #seen = 0
+  #alone = 0
+  #trials = 0
+  #isAsking = false
+  /** Whether something is run for the check, or is still to be run before requests are. */
+  #busy = false
+  /** Whether runs are to show no more. */
+  #isOver: boolean
+
+  constructor({ joining, config, padding, parser, samples }: CheckedModel) {
+    this.#joining = joining
+    this.#config = config
+    this.#padding = padding
+    this.#parser = parser
+    this.#samples = samples
+    const { stacked } = joining
+    this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
+    this.#kept = new KeptRequests(stacked)
+    this.#isOver = !joining.isToRun
+  }
+
+  /**
+   * Begins during a load, with made-up rows and those of the warm-up samples.
+   *
+   * @param session of one of the instances. What is found is noted there, for others that share it.
+   * @param learnt notified of that as well.
+   * @returns whether the instance has been warmed up by it.
+   */
+  async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
+    this.#session = () => session
+    for (const { feeds, bucketKey } of this.#samples) await this.#askOfSample(feeds, bucketKey)
+    const isProved =
+      this.#samples.length > 0 &&
+      this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
+    if (this.#isOver || !this.#joining.undecided || isProved) return false
+    const key = this.#noteKey()
+    const known = readVerdict(session.note(key))
+    if (known !== null) {
+      this.#foundAtLoad(known)
+      return true
+    }
+    this.#busy = true
+    const done = this.#checkMadeUp().then((verdict) => {
+      this.#foundAtLoad(verdict)
+      if (verdict.largestDifference === null) return
+      session.setNote(key, writeVerdict(verdict))
+      learnt(key, writeVerdict(verdict))
+    })
+    const over = (): void => {
+      this.#busy = false
+      this.#tryNext()
+    }
+    void done.then(over, over) // a failed load is reported; beside serving the first requests may decide
+    await Promise.race([done, this.#runs.paused])
+    return true
+  }
+
+  /** The model serves, on one of these sessions at any time. */
+  serve(session: () => TriedSession): void {
+    this.#session = session
+    this.#runs.serve()
+  }
+
+  /** To be notified of requests that were answered before their callers are, who may then change the data. */
+  served(requests: readonly InferRequest[]): void {
+    if (!this.#joining.undecided) return
+    for (const request of requests) if (request.rows > 0) this.#look(request)
+  }
+
+  /** One that stays undecided for long should cost next to nothing. */
+  #look(request: InferRequest): void {
+    const isLookedAt = ++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0
+    if (request.whole && ++this.#alone % patience === 0 && !this.#busy) this.#joining.staysUnknown()
+    if (!this.#joining.asksOfBuckets && (!isLookedAt || this.#isOver)) return
+    const key = request.whole ? this.#parser.rowKeyOf(request) : request.bucketKey
+    if (key === null) return
+    const found = this.#ofBucket(key, request)
+    if (!isLookedAt || this.#isOver || found === 'proved' || found === 'meets' || this.#joins(key)) return
+    this.#kept.keep(request, key)
+    this.#tryNext()
+  }
+
+  /** Whether requests of a bucket were found to be joined. */
+  #joins(key: string): boolean {
+    return !this.#joining.declared && this.#joining.byRow && this.#joining.joinedBuckets?.has(key) !== false
+  }
+
+  /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
+  #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
+    if (!this.#joining.asksOfBuckets) return 'unknown'
+    const found = this.#buckets.get(key)
+    if (found !== undefined) {
+      this.#buckets.delete(key)
+      this.#buckets.set(key, found) // behind all others: the one that was not asked for the longest time is forgotten first
+    }
+    if (found !== undefined || this.#isAsking) return found ?? null
+    if (this.#unknown >= maxUnknown) {
+      this.#note(key, 'unknown')
+      return 'unknown'
+    }
+    const { inputs } = this.#joining.shaped.served
+    const given = (index: number): GivenInput | null => {
+      const values = data[index] as TensorData | readonly string[] | null // of others nothing is joined
+      return values === null
+        ? null
+        : {
+            dims: dims?.[index] ?? inputs[index]!.shape,
+            elements: knownElements(inputs[index]!.type, values),
+          }
+    }
+    this.#isAsking = true // one at a time: the thread may be one that serves
+    const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() =>
+      this.#buckets.delete(key),
+    ) // its thread has ended
+    void asked.then(() => (this.#isAsking = false))
+    return null
+  }
+
+  async #askOfSample(feeds: Sample['feeds'], bucketKey: string): Promise<void> {
+    const given = (index: number): GivenInput | null => {
+      const feed = feeds[index]
+      if (!feed || !('dims' in feed)) return null
+      const dims = this.#ownDims(index, feed.dims)
+      const isShared = batchAxisOf(this.#joining.stacked.inputs[index]!) === -1
+      const own =
+        isShared && elementCount(dims) <= mostElements
+          ? mailedElements(feed).slice(0, elementCount(dims))
+          : null
+      return { dims, elements: own && knownElements(feed.type, own) }
+    }
+    await this.#askOfBucket(bucketKey, given, (questions) => ask(this.#session(), questions))
+  }
+
+  async #askOfBucket(
+    key: string,
+    given: (index: number) => GivenInput | null,
+    prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>,
+  ): Promise<void> {
+    const { shaped } = this.#joining
+    if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
+    this.#note(key, null)
+    const shapeOf = (index: number): readonly (number | string)[] | null => {
+      const own = given(index)
+      const { shape } = shaped.served.inputs[index]!
+      const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
+      return (
+        own &&
+        shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
+      )
+    }
+    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
+    if (!this.#buckets.has(key)) return // forgotten meanwhile
+    this.#buckets.set(key, proof!.verdict)
+    this.#unknown = proof!.verdict === 'unknown' ? this.#unknown + 1 : 0
+    this.#joining.foundOfBucket(key, proof!)
+    if (proof!.verdict !== 'unknown') this.#kept.drop(key)
+    this.#tryNext()
+  }
+
+  #note(key: string, found: 'unknown' | null): void {
+    this.#buckets.set(key, found)
+    if (this.#buckets.size <= maxBuckets) return
+    const oldest = this.#buckets.keys().next().value!
+    this.#buckets.delete(oldest)
+    this.#kept.drop(oldest)
+    this.#joining.forget(oldest)
+  }
+
+  #isPadded(index: number, axis: number): boolean {
+    return this.#padding?.inputs.some((input) => input.index === index && input.axis === axis) === true
+  }
+
+  /** Dims as the model has them, of those in the form of trials. */
+  #ownDims(index: number, dims: readonly number[]): readonly number[] {
+    const axis = batchAxisOf(this.#joining.stacked.inputs[index]!)
+    const [rows, ...others] = dims
+    return axis === -1 ? others : [...others.slice(0, axis), rows!, ...others.slice(axis)]
+  }
+
+  #checkMadeUp(): Promise<RowVerdict> {
+    const { metadata } = this.#form
+    const { optionalInputs } = this.#config
+    return checkRows(
+      { inputs: metadata.inputs, outputs: this.#neededOf(metadata.outputs) },
+      {
+        maxBatchSize: metadata.maxBatchSize,
+        samples: this.#samples
+          .flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples))
+          .slice(0, maxSamples),
+        padding: this.#padding,
+        tolerance: this.#joining.tolerance,
+        isForWarning: this.#joining.declared,
+        optional: new Set(
+          metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
+        ),
+      },
+      (feeds) => this.#run(this.#form, feeds),
+    )
+  }
+
+  /** All that a check with made-up rows depends on, beside the model. */
+  #noteKey(): string {
+    const { inputs, outputs, maxBatchSize } = this.#form.metadata
+    const { tolerance, declared, shaped } = this.#joining
+    const tensors = inputs.map(({ type, shape }) => [type, shape])
+    const entries = outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }]))
+    const asked = [
+      maxBatchSize,
+      declared,
+      tensors,
+      this.#config.padding,
+      this.#config.optionalInputs,
+      tolerance,
+      shaped.needed,
+      this.#form.axes,
+      entries,
+    ]
+    return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
+  }
+
+  /** Made-up rows are like the first sample, where there is one. */
+  #foundAtLoad(verdict: RowVerdict): void {
+    this.#found(verdict, this.#samples[0]?.bucketKey ?? null)
+  }
+
+  #found(verdict: RowVerdict, bucket: string | null, isLast = false): void {
+    this.#isOver ||=
+      isLast || verdict.rows === 'dependent' || (verdict.rows === 'independent' && !this.#joining.isByBucket)
+    this.#joining.found(verdict, bucket, this.#isOver)
+    if (this.#isOver || !this.#joining.undecided) this.#kept.clear()
+    else if (bucket !== null) this.#kept.drop(bucket)
+  }
+
+  /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
+  #tryNext(): void {
+    if (this.#busy || this.#isOver || !this.#joining.undecided) return
+    for (const shape of this.#kept.shapes) {
+      if (
+        shape.isEnough &&
+        (!this.#joining.asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')
+      )
+        return void this.#try(shape)
+    }
+  }
+
+  async #try({ requests, bucketKey }: KeptShape): Promise<void> {
+    this.#busy = true
+    const { stacked, tolerance } = this.#joining
+    try {
+      const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
+      const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
+      const { inputs, outputs, maxBatchSize } = form.metadata
+      const verdict = await checkRequests(
+        { inputs, outputs: this.#neededOf(outputs) },
+        inRows,
+        maxBatchSize,
+        tolerance,
+        (feeds) => this.#run(form, feeds),
+      )
+      this.#found(verdict, bucketKey, verdict.rows === 'unknown' && ++this.#trials >= maxTrials)
+    } catch {
+      // The worker died over it, or the model is being closed: the next requests may decide.
+      this.#isOver ||= ++this.#trials >= maxTrials
+    }
+    this.#kept.drop(bucketKey)
+    this.#busy = false
+    this.#tryNext()
+  }
+
+  #run(form: RowForm<ModelMetadata>, feeds: TrialFeeds): Promise<SampleRun> {
+    return this.#runs.run(feeds, async (own) => {
+      const run = await form.run(this.#session(), own, true)
+      return run.error === null ? { ...run, outputs: this.#neededOf(run.outputs) } : run
+    })
+  }
+
+  /** Of values by output: those of outputs that a batch is divided by. */
+  #neededOf<T>(values: readonly T[]): T[] {
+    return this.#joining.shaped.needed.map((index) => values[index]!)
+  }
+}
+
+/** A digest by which samples differ from others; none for no samples. */
+function digestOf(samples: readonly Sample[]): string[] {
+  return samples.length === 0
+    ? []
+    : [
+        createHash('sha256')
+          .update(serialize(samples.map(({ feeds }) => feeds)))
+          .digest('hex'),
+      ]
+}
+
+/** As text; the difference may be infinite, which JSON cannot say. */
+function writeVerdict({ rows, largestDifference, reason }: RowVerdict): string {
+  return JSON.stringify([rows, String(largestDifference), reason])
+}
+
+function readVerdict(text: string): RowVerdict | null {
+  if (text === '') return null
+  const [rows, largestDifference, reason] = JSON.parse(text) as [RowVerdict['rows'], string, string]
+  return { rows, largestDifference: Number(largestDifference), reason, runs: 0 }
+}

@@ -1,0 +1,339 @@
+import type { ModelMetadata, RowJoining, TensorMetadata } from '../../tensor/metadata.ts'
+import type { Padding } from '../../request/padding.ts'
+import { elementCount, isFloatType } from '../../tensor/tensor.ts'
+import { batchAxisOf } from '../../tensor/metadata.ts'
+import { constantInput, extreme, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
+import { extremeRows, filledWith, rescaled, sampleRow, type Draw } from './row-samples.ts'
+import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
+import { alike, sameInput, singleRows, type TrialFeeds } from './trial-feeds.ts'
+
+/** What a check found; a `declared` model is checked like any other. */
+export interface RowVerdict extends Pick<RowJoining, 'largestDifference' | 'reason'> {
+  readonly rows: 'independent' | 'dependent' | 'unknown'
+  /** Runs it took. */
+  readonly runs: number
+}
+
+/** What the check of a model is given. */
+export interface RowCheckSetup {
+  /** Most rows of a run. */
+  readonly maxBatchSize: number
+  /** Single rows out of the warm-up samples. */
+  readonly samples: readonly TrialFeeds[]
+  readonly padding: Padding | null
+  /** Indices of inputs that requests may leave out. */
+  readonly optional: ReadonlySet<number>
+  /** By how much floats may differ; see `compareOutput`. */
+  readonly tolerance: number
+  /** Whether it only has to find what is worth a warning, so that the sizes which tell most are enough. */
+  readonly isForWarning?: boolean
+}
+
+/** Sizes of joined runs that tell most, before all others in turn. */
+const tellingSizes = [3, 5, 2, 4, 8]
+/** The same for other values than the usual. */
+const otherSizes = [5, 3, 2]
+/** Every size up to this one is tried, of a model of short runs up to the other; beyond it each is half as large again as the one before. */
+const everySizeTo = 8
+const everySizeOfShortRunsTo = 32
+/** What takes no longer for a row, in milliseconds, is a short run. */
+const shortRunMs = 1
+/** Rows of the largest joined run that is tried: only who asks for it gets a larger one, and is believed. */
+const largestTried = 256
+/** Elements of an input in the largest joined run. */
+const mostElements = 2 ** 25
+/** A joined run that is expected to take longer, in milliseconds, is tried with two or three requests alone: it holds up others. */
+const longestRunMs = 1000
+const fewest = 3
+/** Rows to join. */
+const poolSize = 8
+/** Of requests of callers: scales that their rows are brought to. */
+const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
+
+/**
+ * Finds out by running whether rows depend on each other: made-up rows, and those of the warm-up samples, alone and then
+ * joined in several sizes and orders, have to give the same. Rows of extreme scales come first, because one that reaches into
+ * another shows best where that is small, or beyond a threshold; others are of usual scales and kinds, drawn without order,
+ * as a sort would be hidden by it; and each comes at several places, so that a count of rows shows. It takes what it takes:
+ * who has no time for it goes on with it later.
+ */
+export async function checkRows(
+  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+  setup: RowCheckSetup,
+  run: RunTrial,
+): Promise<RowVerdict> {
+  const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
+  const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
+  const { recipe, pool } = await findRecipe(trials, inputs, setup)
+  const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
+  if (recipe !== null)
+    await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true), maxBatchSize)
+  await fillPool(trials, pool, inputs, recipe, setup.samples)
+  await tryNotFinite(trials, inputs, pool, maxBatchSize)
+  await joinPool(trials, pool, maxBatchSize, [...tellingSizes, maxBatchSize])
+  if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, maxBatchSize)
+  if (setup.isForWarning !== true)
+    await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
+  return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
+}
+
+/**
+ * As {@link checkRows}, with requests that were made by callers, of which all have rows of the same dims: as they are, divided
+ * into rows, brought to extreme scales, and with made-up floats of extreme scales beside their integers.
+ */
+export async function checkRequests(
+  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+  requests: readonly TrialFeeds[],
+  largestBatch: number,
+  tolerance: number,
+  run: RunTrial,
+): Promise<RowVerdict> {
+  const inputs = metadata.inputs as readonly TensorMetadata[]
+  const maxBatchSize = largestOf(largestBatch, requests[0])
+  const trials = new RowTrials(metadata.outputs, run, tolerance)
+  const pool = await trials.allAlone(requests)
+  const single = requests.flatMap((feeds) => singleRows(feeds, 2))
+  const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)
+  await tryExtremes(trials, extremes, maxBatchSize)
+  await tryNotFinite(trials, inputs, extremes, maxBatchSize)
+  const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
+  await joinPool(trials, pool, maxBatchSize, sizes)
+  // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
+  const several = trials.dependence === null && pool.some(({ rows }) => rows > 1)
+  const rows = several ? await trials.allAlone(single) : pool
+  if (several) await joinPool(trials, rows, maxBatchSize, sizes)
+  const found = verdict(trials)
+  if (found.rows !== 'independent') return found
+  const unknown = (reason: string): RowVerdict => ({ ...found, rows: 'unknown', reason })
+  if (rows.length < 2) return unknown('requests cannot be divided into rows')
+  const same = sameInput(
+    [...single, ...extremes.map(({ feeds }) => feeds)],
+    (index) => batchAxisOf(inputs[index]!) !== -1,
+  )
+  if (same !== -1)
+    return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
+  const hasFloats = inputs.some(
+    (input, index) => requests[0]![index] !== null && isFloatType(input.type) && batchAxisOf(input) !== -1,
+  )
+  return hasFloats && extremes.length < 2
+    ? unknown('rows of other scales than those of the requests cannot be run')
+    : found
+}
+
+/** @param constant an input that had the same value in all rows. */
+function verdict(
+  { largestDifference, dependence, untold, anyFailed, runs }: RowTrials,
+  constant: string | null = null,
+): RowVerdict {
+  const found = (rows: RowVerdict['rows'], reason: string) => ({ rows, largestDifference, reason, runs })
+  if (dependence !== null) return found('dependent', dependence)
+  if (largestDifference === null)
+    return found(
+      'unknown',
+      anyFailed ? 'the model does not run on rows that were made up' : 'there are no two requests to compare',
+    )
+  if (untold !== null)
+    return found(
+      'unknown',
+      `output '${untold}' is the same for everything that was tried, which shows nothing`,
+    )
+  if (constant !== null)
+    return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
+  return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)
+}
+
+/** The first recipe whose rows can be run, with each input as varied as the model takes it, and what has been run. */
+async function findRecipe(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  { samples, padding, optional }: RowCheckSetup,
+): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
+  const sample = samples[0] ?? null
+  const sampled = sample && (await trials.alone(sample))
+  const pool = sampled === null ? [] : [sampled]
+  for (const recipe of rowRecipes(inputs, sample, padding, optional)) {
+    const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
+    if (first === null) continue
+    const best = await widen(trials, inputs, { recipe, first })
+    return {
+      recipe: best.recipe,
+      pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))],
+    }
+  }
+  return { recipe: null, pool }
+}
+
+interface Found {
+  readonly recipe: RowRecipe
+  readonly first: Sampled
+}
+
+async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found: Found): Promise<Found> {
+  let best = found
+  for (const index of inputs.keys()) {
+    for (const recipe of widened(inputs, best.recipe, index)) {
+      const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
+      if (first === null) continue
+      best = { recipe, first }
+      break
+    }
+  }
+  return best
+}
+
+/** Made-up rows of extreme scales; none where nothing of a row is a float. */
+function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): TrialFeeds[] {
+  const drawn = extreme(inputs, recipe)
+  return drawn === null
+    ? []
+    : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn.rowDims, drawn.draws, row))
+}
+
+/** Rows of extreme scales made of those of requests. */
+function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds[]): TrialFeeds[] {
+  const [first] = rows
+  const isDrawn = inputs.map(
+    ({ type }, index) => first![index] !== null && isFloatType(type) && batchAxisOf(inputs[index]!) !== -1,
+  )
+  if (!isDrawn.includes(true)) return []
+  const draws = isDrawn.map((drawn): Draw => (drawn ? 'extreme' : 'absent'))
+  const rowDims = first!.map((feed) => feed?.dims.slice(1) ?? [])
+  const made = Array.from({ length: extremeRows }, (_, row): TrialFeeds => {
+    const own = rows[row % rows.length]!
+    return sampleRow(inputs, rowDims, draws, row).map((feed, index) => feed ?? own[index]!)
+  })
+  const scaled = scalesOfRequests.map((scale, at) => rescaled(inputs, rows[at % rows.length]!, scale))
+  return [...scaled, ...made]
+}
+
+/** Joins rows of extreme scales, each with all others and in twos and threes, in both orders. */
+async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
+  if (pool.length < 2) return
+  for (const size of new Set([Math.min(pool.length, maxBatchSize, mostRowsOf(trials)), 2, 3])) {
+    if (size > maxBatchSize) continue
+    for (const order of [pool, pool.toReversed()]) {
+      for (let at = 0; at + 2 <= order.length; at += size) {
+        if (!(await trials.joined(order.slice(at, at + size)))) return
+      }
+    }
+  }
+  trials.tell(pool)
+}
+
+/** Rows of a joined run that takes not much longer than requests do. */
+function mostRowsOf({ rowMs }: RowTrials): number {
+  return Math.max(fewest, Math.floor(longestRunMs / rowMs))
+}
+
+/** Joins rows that are infinite, or no numbers, with others: what multiplies by 0 what it should leave out shows by them, and what looks for them. */
+async function tryNotFinite(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  pool: readonly Sampled[],
+  maxBatchSize: number,
+): Promise<void> {
+  const [first, second] = pool.filter(({ rows }) => rows === 1)
+  if (first === undefined || second === undefined || maxBatchSize < 3 || trials.dependence !== null) return
+  for (const value of [NaN, Infinity, -Infinity]) {
+    const feeds = filledWith(inputs, first.feeds, value)
+    const odd = feeds === null ? null : await trials.alone(feeds, true)
+    if (odd === null) continue
+    for (const batch of [
+      [first, odd, second],
+      [odd, second, first],
+    ])
+      if (!(await trials.joined(batch))) return
+  }
+}
+
+/** Adds rows, made-up ones in turn with those of samples. */
+async function fillPool(
+  trials: RowTrials,
+  pool: Sampled[],
+  inputs: readonly TensorMetadata[],
+  recipe: RowRecipe | null,
+  samples: readonly TrialFeeds[],
+): Promise<void> {
+  if (trials.dependence !== null) return
+  for (let row = 1; row <= poolSize; row++) {
+    for (const feeds of [recipe && sampleRow(inputs, recipe.rowDims, recipe.draws, row), samples[row]]) {
+      if (pool.length >= poolSize) return
+      const sampled =
+        feeds && pool.every((present) => alike(present.feeds, feeds)) ? await trials.alone(feeds) : null
+      if (sampled !== null) pool.push(sampled)
+    }
+  }
+}
+
+/** Joins requests in several sizes and orders. */
+async function joinPool(
+  trials: RowTrials,
+  pool: readonly Sampled[],
+  maxBatchSize: number,
+  sizes: readonly number[],
+): Promise<void> {
+  if (pool.length < 2 || trials.dependence !== null) return
+  for (const size of new Set(sizes)) {
+    const batch = arranged(pool, size, maxBatchSize)
+    if (batch.length !== size || size < 2) continue
+    if (size > fewest && batch.reduce((sum, { rows }) => sum + rows, 0) > mostRowsOf(trials)) continue
+    if (!(await trials.joined(batch))) return
+  }
+  if (trials.largestDifference !== null) trials.tell(pool)
+}
+
+/** So many requests of a pool, each size in an order of its own; fewer where they do not fit into a run. */
+function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number): Sampled[] {
+  const stride = size % 2 === 1 ? pool.length - 1 : pool.length % 3 === 0 ? 1 : 3 // none shares a factor with the pool's size
+  const batch: Sampled[] = []
+  let rows = 0
+  for (let place = 0; place < size; place++) {
+    const request = pool[(size + place * stride) % pool.length]!
+    rows += request.rows
+    if (rows > maxBatchSize) break
+    batch.push(request)
+  }
+  return batch
+}
+
+/** The largest batch that is tried: one that fits into memory. */
+function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
+  const elements = Math.max(
+    1,
+    ...(row ?? []).map((feed) => (feed === null ? 1 : elementCount(feed.dims.slice(1)))),
+  )
+  return Math.min(maxBatchSize, largestTried, Math.max(2, Math.floor(mostElements / elements)))
+}
+
+/**
+ * Sizes that were not tried among the first ones.
+ *
+ * @param rowMs the shortest run of a row.
+ */
+function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
+  const all = rowMs <= shortRunMs ? everySizeOfShortRunsTo : everySizeTo
+  const sizes: number[] = []
+  for (let size = 1; size < maxBatchSize; size = size < all ? size + 1 : Math.ceil(1.5 * size))
+    sizes.push(size)
+  return sizes.filter((size) => !tellingSizes.includes(size))
+}
+
+/** Particular values; then values further apart, and requests without what may be left out. */
+async function tryOthers(
+  trials: RowTrials,
+  inputs: readonly TensorMetadata[],
+  recipe: RowRecipe,
+  { optional }: RowCheckSetup,
+  maxBatchSize: number,
+): Promise<void> {
+  const recipes = [
+    other(inputs, recipe, 'far'),
+    other(inputs, recipe, 'wide'),
+    ...(optional.size > 0 ? [without(recipe, optional)] : []),
+  ]
+  for (const { rowDims, draws } of recipes) {
+    if (trials.dependence !== null) return
+    const rows = [10, 11, 12, 13, 14].map((row) => sampleRow(inputs, rowDims, draws, row))
+    await joinPool(trials, await trials.allAlone(rows), maxBatchSize, otherSizes)
+  }
+}

@@ -1,0 +1,157 @@
+import { copyBlocks, joinElements, mailedElements } from '../../tensor/elements.ts'
+import type { SampleRun } from '../../run/executors/executor.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
+import { elementCount, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
+import { isMailedTensor, type MailedValue } from '../../tensor/values.ts'
+import type { TrialFeeds } from './trial-feeds.ts'
+
+type Values = readonly (MailedValue | null)[]
+
+/** What runs a sample. */
+interface Sampler {
+  runSample(feeds: Values, wantsOutputs?: boolean): Promise<SampleRun>
+}
+
+/**
+ * A model as if the first dimension of every tensor counted its rows: for trials, which know nothing else. What rows share is
+ * then in each of them.
+ */
+export class RowForm<M extends Pick<ModelMetadata, 'inputs' | 'outputs' | 'maxBatchSize'>> {
+  /** Of the model in this form. */
+  readonly metadata: M
+  readonly #model: M
+  /** Whether it is that of the model anyway. */
+  readonly isPlain: boolean
+  readonly #shared: Values | null
+
+  /** @param sample feeds in this form: what rows share is what it is there. Default: what it is in the first row. */
+  constructor(model: M, sample: Values | null = null) {
+    this.#model = model
+    this.#shared = sample
+    this.isPlain =
+      model.maxBatchSize === 0 ||
+      [...model.inputs, ...model.outputs].every((value) => batchAxisOf(value) === 0)
+    this.metadata = this.isPlain
+      ? model
+      : { ...model, inputs: model.inputs.map(inRows), outputs: model.outputs.map(inRows) }
+  }
+
+  /** Where rows are in the inputs and outputs; nothing where that is their first dimension. */
+  get axes(): number[] {
+    return this.isPlain ? [] : [...this.#model.inputs, ...this.#model.outputs].map(batchAxisOf)
+  }
+
+  /** The feeds of a request in this form; they have rows. */
+  rowsOf(feeds: Values): Values {
+    if (this.isPlain) return feeds
+    const rows = feeds.map((feed, index) => this.#rowsIn(feed, index)).find((count) => count > 0) ?? 1
+    return feeds.map((feed, index) => {
+      if (feed === null || !isMailedTensor(feed)) return feed
+      const axis = batchAxisOf(this.#model.inputs[index]!)
+      return axis === -1 ? repeated(feed, rows) : moved(feed, axis, 0)
+    })
+  }
+
+  /** Runs feeds in this form, and answers so. */
+  async run(session: Sampler, feeds: Values, wantsOutputs = false): Promise<SampleRun> {
+    if (this.isPlain) return session.runSample(feeds, wantsOutputs)
+    const result = await session.runSample(this.#asModel(feeds as TrialFeeds), wantsOutputs)
+    return { ...result, outputs: result.outputs.map((value, index) => this.#outputRows(value, index)) }
+  }
+
+  #rowsIn(feed: MailedValue | null, index: number): number {
+    const axis = batchAxisOf(this.#model.inputs[index]!)
+    return feed === null || axis === -1 || !isMailedTensor(feed) ? 0 : (feed.dims[axis] ?? 0)
+  }
+
+  #asModel(feeds: TrialFeeds): TrialFeeds {
+    return feeds.map((feed, index) => {
+      const axis = batchAxisOf(this.#model.inputs[index]!)
+      return feed === null
+        ? null
+        : axis === -1
+          ? firstRow((this.#shared?.[index] as MailedTensor | undefined) ?? feed)
+          : moved(feed, 0, axis)
+    })
+  }
+
+  #outputRows(value: MailedValue, index: number): MailedValue {
+    const axis = batchAxisOf(this.#model.outputs[index]!)
+    return isMailedTensor(value) && axis < value.dims.length ? moved(value, axis, 0) : value
+  }
+}
+
+function inRows(value: ValueMetadata): ValueMetadata {
+  const { shape } = value
+  const axis = batchAxisOf(value)
+  if (axis === 0) return value
+  if (axis === -1) return { ...value, shape: ['', ...shape] } // and is still what all rows share
+  const { batchAxis: _, ...plain } = value
+  return { ...plain, shape: [shape[axis]!, ...shape.slice(0, axis), ...shape.slice(axis + 1)] }
+}
+
+/** A tensor of numbers whose rows lie along another dimension than before: one of both is the first. */
+function moved(tensor: MailedTensor, from: number, to: number): MailedTensor {
+  if (from === to) return tensor
+  const { type, dims } = tensor
+  const rows = dims[from]!
+  const others = dims.filter((_, axis) => axis !== from)
+  const movedDims = [...others.slice(0, to), rows, ...others.slice(to)]
+  const source = mailedElements(tensor) as TensorData
+  const target = new (source.constructor as new (length: number) => TensorData)(source.length)
+  const blocks = elementCount(others.slice(0, Math.max(from, to)))
+  const inner = elementCount(others.slice(Math.max(from, to)))
+  for (let row = 0; row < rows; row++) {
+    // As rows of one each, which lie one behind the other.
+    const own = row * blocks * inner
+    if (to === 0)
+      copyBlocks(
+        source,
+        rows,
+        row,
+        target.subarray(own, own + blocks * inner) as TensorData,
+        1,
+        0,
+        1,
+        blocks,
+        inner,
+      )
+    else
+      copyBlocks(
+        source.subarray(own, own + blocks * inner) as TensorData,
+        1,
+        0,
+        target,
+        rows,
+        row,
+        1,
+        blocks,
+        inner,
+      )
+  }
+  return { type, dims: movedDims, data: target.buffer as ArrayBuffer }
+}
+
+function repeated({ type, dims, data }: MailedTensor, rows: number): MailedTensor {
+  const own = mailedElements({ type, dims, data })
+  const joined = joinElements(
+    type,
+    Array.from({ length: rows }, () => ({ data: own, count: elementCount(dims) })),
+  )
+  return {
+    type,
+    dims: [rows, ...dims],
+    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
+  }
+}
+
+function firstRow(tensor: MailedTensor): MailedTensor {
+  const { type } = tensor
+  const dims = tensor.dims.slice(1)
+  const own = mailedElements(tensor).slice(0, elementCount(dims))
+  return {
+    type,
+    dims,
+    data: ArrayBuffer.isView(own) ? ((own as TensorData).slice().buffer as ArrayBuffer) : (own as string[]),
+  }
+}

@@ -1,0 +1,226 @@
+import { mailedElements, packed } from '../../tensor/elements.ts'
+import { mulberry32 } from '../../base/seeded-random.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
+import {
+  elementCount,
+  isFloatType,
+  isPacked,
+  storageOf,
+  type ElementType,
+  type MailedTensor,
+} from '../../tensor/tensor.ts'
+import { batchAxisOf, type TensorMetadata } from '../../tensor/metadata.ts'
+import type { TrialFeeds } from './trial-feeds.ts'
+
+/** How the elements of one input are drawn; bools and strings have one way only. */
+export type Draw =
+  /** Floats of either sign at a scale of the row's own, integers 1 to 7. */
+  | 'usual'
+  /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */
+  | 'wide'
+  /** As usual, with rows in turn that have something particular: a value far from all others, zeros, nothing positive. */
+  | 'far'
+  /** Floats at scales that lie as far apart as they come, of both signs or of one; what is no float as usual. */
+  | 'extreme'
+  /** Whole numbers 1 to 7: floats that stand for something countable. */
+  | 'whole'
+  /** 1 to 3, for integers. */
+  | 'few'
+  /** 1 everywhere: all that an index into something with two entries can be without being 0. */
+  | 'one'
+  /** -1 and -2: the same index counted from the end. */
+  | 'back'
+  /** -1 everywhere. */
+  | 'last'
+  /** 0 and 1, the first of each row 1. */
+  | 'mask'
+  /** 0 and 1, the first of each row in turns. */
+  | 'kind'
+  /** 1 to 7, from some place on 0: ids of tokens, filled up. */
+  | 'padded'
+  /** Not given. */
+  | 'absent'
+
+/** Scales of the rows in turn: what one row adds to another shows wherever the other is smaller by far. */
+const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
+/** Scales and signs of rows of the extreme kind in turn: what is a matter of the loudest, or of a threshold, shows between two of them. */
+const extremes: readonly (readonly [scale: number, sign: -1 | 0 | 1])[] = [[1, 0], [30_000, 0], [1e-4, 0], [50, 1], [0.5, 1], [30_000, 1], [300, -1], [0, 1]] // prettier-ignore
+/** How many there are. */
+export const extremeRows = extremes.length
+/** Every so many rows one has no negative float. */
+const positiveEvery = 4
+const largestSmall = 7
+/** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
+const farFloat = {
+  float16: 10_000,
+  float8e4m3fn: 400,
+  float8e4m3fnuz: 200,
+  float8e5m2: 10_000,
+  float8e5m2fnuz: 10_000,
+} as Partial<Record<ElementType, number>>
+const farFloatElse = 1_000_000
+const farIntegers = {
+  int8: [127, 90, 60],
+  uint8: [255, 180, 100],
+  int4: [7, 6, 5],
+  uint4: [15, 12, 10],
+} as Partial<Record<ElementType, readonly number[]>>
+const farIntegersElse = [30_000, 5000, 150]
+/** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
+const farKinds = 5
+const largestFew = 3
+const largestWide = { int8: 99, uint8: 255, int4: 7, uint4: 15 } as Partial<Record<ElementType, number>>
+const largestWideElse = 999
+/** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
+const drawn = 8191
+
+/**
+ * One row of made-up values, always the same for the same arguments. No integer but in a mask, a kind or an id is 0: it may be a divisor,
+ * and ONNX Runtime dividing by it ends the process.
+ *
+ * @param rowDims dims of each input's row, without the first dimension.
+ * @param draws for each input.
+ * @param rowNumber what all rows share is that of the first.
+ */
+export function sampleRow(
+  inputs: readonly TensorMetadata[],
+  rowDims: readonly (readonly number[])[],
+  draws: readonly Draw[],
+  rowNumber: number,
+): TrialFeeds {
+  return inputs.map((input, index): MailedTensor | null => {
+    const { type } = input
+    const row = batchAxisOf(input) === -1 ? 0 : rowNumber
+    const draw = draws[index]!
+    if (draw === 'absent') return null
+    const dims = [1, ...rowDims[index]!]
+    const count = elementCount(dims)
+    const random = mulberry32((row * 131 + index * 17 + draw.length + 1) * 0x9e3779b9)
+    const kind = draw === 'far' ? row % farKinds : 0
+    if (type === 'string')
+      return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
+    const packs = isPacked(type)
+    const data = (packs ? new Int8Array(count) : new (storageOf(type))(count)) as Float32Array
+    const own = Math.min(count, drawn)
+    const usual = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
+    const next = kind === 0 ? usual : particular(type, kind, count, usual)
+    const big = type === 'int64' || type === 'uint64'
+    for (let at = 0; at < own; at++)
+      (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : stored(type, next(at))
+    for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
+    return { type, dims, data: (packs ? packed(data) : data).buffer as ArrayBuffer }
+  })
+}
+
+/** A row with its floats at other scales: the largest of each input that rows do not share is what is said, or all are 0 where that is 0. */
+export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
+  return feeds.map((feed, index): MailedTensor | null => {
+    if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1)
+      return feed
+    const { type, dims } = feed
+    const own = mailedElements(feed) as Float32Array
+    const numbers = isSmallFloat(type) ? Float32Array.from(own, (bits) => fromSmallFloat(type, bits)) : own
+    const peak = numbers.reduce(
+      (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
+      0,
+    )
+    const data = new (storageOf(type))(own.length) as Float32Array
+    for (let at = 0; at < own.length; at++)
+      data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
+    return { type, dims, data: data.buffer as ArrayBuffer }
+  })
+}
+
+/** A row with a value in place of all of its floats, of each input that rows do not share; `null` where it has none. */
+export function filledWith(
+  inputs: readonly TensorMetadata[],
+  feeds: TrialFeeds,
+  value: number,
+): TrialFeeds | null {
+  const isOf = (feed: MailedTensor | null, index: number) =>
+    feed !== null &&
+    (feed.type === 'float32' || feed.type === 'float64') &&
+    batchAxisOf(inputs[index]!) !== -1
+  if (!feeds.some(isOf)) return null
+  return feeds.map((feed, index) => {
+    if (!isOf(feed, index)) return feed
+    const { type, dims } = feed!
+    return {
+      type,
+      dims,
+      data: (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value).buffer as ArrayBuffer,
+    }
+  })
+}
+
+/** A number as an element of the type, held within its range. */
+function stored(type: ElementType, value: number): number {
+  if (!isSmallFloat(type)) return value
+  const most = farFloat[type] ?? Infinity
+  return toSmallFloat(type, Math.min(Math.max(value, -most), most))
+}
+
+function element(
+  type: MailedTensor['type'],
+  draw: Draw,
+  row: number,
+  random: () => number,
+): (at: number) => number {
+  if (draw === 'one') return () => 1
+  if (draw === 'last') return () => -1
+  if (draw === 'back') return () => (random() < 0.5 ? -1 : -2)
+  if (draw === 'few')
+    return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
+  if (draw === 'mask') return (at) => (at === 0 || row % positiveEvery === 0 || random() < 0.5 ? 1 : 0)
+  if (draw === 'kind') return (at) => (at === 0 ? row % 2 : random() < 0.5 ? 1 : 0)
+  if (draw === 'padded') {
+    const filled = row % largestSmall
+    return (at) => (at <= filled ? small(random) : 0)
+  }
+  if (isFloatType(type) && draw === 'extreme') {
+    const [scale, sign] = extremes[row % extremes.length]!
+    return () => (sign === 0 ? (random() < 0.5 ? scale : -scale) : sign * scale) * (0.1 + 0.9 * random())
+  }
+  if (isFloatType(type)) {
+    const scale = draw === 'wide' ? 1 : scales[row % scales.length]!
+    const positive = row % positiveEvery === positiveEvery - 1
+    return draw === 'whole'
+      ? () => small(random)
+      : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
+  }
+  if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
+  const signed = !type.startsWith('u')
+  const largest = largestWide[type] ?? largestWideElse
+  return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
+}
+
+/** What the rows after the first have in place of their usual elements. */
+function particular(
+  type: MailedTensor['type'],
+  kind: number,
+  count: number,
+  usual: (at: number) => number,
+): (at: number) => number {
+  if (type === 'bool') return kind === 1 ? () => 1 : kind === 2 ? () => 0 : usual
+  const place = count >> 1
+  const instead = (value: number) => (at: number) => (at === place ? value : usual(at))
+  if (isFloatType(type)) {
+    const far = farFloat[type] ?? farFloatElse
+    if (kind === 1) return instead(far)
+    if (kind === 2) return (at) => (at % 2 === 0 ? 0 : usual(at))
+    if (kind === 3) return (at) => -Math.abs(usual(at))
+    return instead(-far)
+  }
+  const values = farIntegers[type] ?? farIntegersElse
+  return instead(values[kind - 1] ?? (type.startsWith('u') ? 1 : -values[0]!))
+}
+
+/** A bool that is alone in its row takes turns; of several the first is true, as in a mask that must leave something. */
+function bool(count: number, row: number, random: () => number): (at: number) => number {
+  return count === 1 ? () => (row + 1) % 2 : (at) => (at === 0 || random() < 0.5 ? 1 : 0)
+}
+
+const small = (random: () => number): number => 1 + Math.floor(random() * largestSmall)
+
+const text = (kind: number, random: () => number): string =>
+  kind === 1 ? 'a text' : kind === 2 ? '' : String(small(random))

@@ -1,0 +1,207 @@
+import { maxInstances } from '../../options/scaling-options.ts'
+import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import { invalidArgument } from '../../errors.ts'
+import { ThreadEndedError } from '../../run/executors/executor.ts'
+import type { WarmUp } from '../../run/warm-up.ts'
+import type { Scheduler } from '../../schedule/scheduler.ts'
+import type { Autoscaled, InstanceUse } from './autoscaler.ts'
+import { divide } from './divide.ts'
+import type { InstanceLife, Seat } from './instance-life.ts'
+import type { ModelInstances, More } from './model-instances.ts'
+
+/** Changes how many instances a model has while it serves: one change at a time, each in whole or not at all. */
+export class Scaling implements Autoscaled {
+  readonly #config: ResolvedConfig
+  readonly #instances: ModelInstances
+  readonly #scheduler: Scheduler
+  readonly #warmUp: WarmUp
+  readonly #model: string
+  /** Settles when no change goes on. */
+  #last: Promise<void> = Promise.resolve()
+  #changes = 0
+  #stopped = false
+  /** Told after each change, whether or not it was made. */
+  onChange: (changed: boolean) => void = () => {}
+
+  constructor(config: ResolvedConfig, instances: ModelInstances, scheduler: Scheduler, warmUp: WarmUp) {
+    this.#model = scheduler.metadata.name
+    this.#config = config
+    this.#instances = instances
+    this.#scheduler = scheduler
+    this.#warmUp = warmUp
+  }
+
+  /**
+   * Has instances of a kind be so many; of several changes each begins when those before it are over.
+   *
+   * @param kind may be left out where there is but one.
+   * @throws InferenceError `ERR_INVALID_ARG`; else rejects with what kept instances from being opened.
+   */
+  scale(kind: string | undefined, count: number): Promise<void> {
+    const groups = this.#groupsOf(kind)
+    this.#checkCount(groups, count)
+    return this.#inTurn(() => {
+      const counts = divide(
+        groups.map((group) => ({ ...this.#config.instanceGroup[group]!, count: this.#countOf(group) })),
+        count,
+      )
+      return this.#set(groups.map((group, index) => [group, counts[index]!]))
+    })
+  }
+
+  /** Has a group of the CPU be so many instances that divide the cores among them: others than before where each gets another number of threads. */
+  divide(group: number, count: number, cores: number): Promise<void> {
+    const given = this.#config.sessionOptions.intraOpNumThreads !== undefined
+    const intraOpNumThreads = Math.max(1, Math.floor(cores / count))
+    return this.#inTurn(() => {
+      const [seat] = this.#seatsOf(group)
+      const isSame =
+        given || seat!.placement.kind !== 'cpu' || seat!.placement.intraOpNumThreads === intraOpNumThreads
+      return isSame
+        ? this.#set([[group, count]])
+        : this.#replace({ ...seat!, placement: { ...seat!.placement, intraOpNumThreads } }, count)
+    })
+  }
+
+  resize(group: number, count: number): Promise<void> {
+    return this.#inTurn(() => this.#set([[group, count]]))
+  }
+
+  get changing(): boolean {
+    return this.#changes > 0
+  }
+
+  get anyIdle(): boolean {
+    return this.#scheduler.instances.anyIdle
+  }
+
+  get oldestAtMs(): number {
+    return this.#scheduler.demand.oldestAtMs
+  }
+
+  usesOf(group: number): readonly InstanceUse[] {
+    const byDevice = this.#seatsOf(group).map(({ placement }) => this.#on(group, placement.gpu))
+    return byDevice.reduce((a, b) => (b.length > a.length ? b : a))
+  }
+
+  /** Begins no more changes, and gives up one that adds instances; resolves when none goes on. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#instances.stopOpening()
+    await this.#last
+  }
+
+  async #inTurn(change: () => Promise<boolean>): Promise<void> {
+    this.#changes++
+    const changing = this.#last.then(change)
+    this.#last = changing.then(
+      () => {},
+      () => {},
+    )
+    let changed = false
+    try {
+      changed = await changing
+    } finally {
+      this.#changes--
+      this.onChange(changed)
+    }
+  }
+
+  /** Gives groups so many instances on each of their devices; false when they have them already. */
+  async #set(wanted: readonly (readonly [group: number, count: number])[]): Promise<boolean> {
+    this.#checkServes()
+    const more: More[] = []
+    const leaving: InstanceLife[] = []
+    for (const [group, count] of wanted) {
+      for (const seat of this.#seatsOf(group)) {
+        const present = this.#on(group, seat.placement.gpu)
+        if (present.length < count) more.push({ beside: seat, count: count - present.length })
+        else leaving.push(...this.#leastMissed(present).slice(0, present.length - count))
+      }
+    }
+    if (more.length > 0) await this.#grow(more)
+    await Promise.all(leaving.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    return more.length + leaving.length > 0
+  }
+
+  /** Others take the places of those that serve there. */
+  async #replace(beside: Seat, count: number): Promise<boolean> {
+    this.#checkServes()
+    const insteadOf = this.#on(beside.group, beside.placement.gpu)
+    await this.#grow([{ beside, count, insteadOf }])
+    await Promise.all(insteadOf.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    return true
+  }
+
+  #checkServes(): void {
+    if (this.#stopped) throw new ThreadEndedError()
+    this.#instances.checkWanted()
+  }
+
+  async #grow(more: readonly More[]): Promise<void> {
+    const instances = this.#instances
+    try {
+      await instances.open(more)
+      await instances.warm(this.#warmUp)
+      await instances.reserve(this.#scheduler.metadata)
+    } catch (error) {
+      await instances.closeOpening()
+      throw error
+    }
+    instances.serve(this.#scheduler)
+  }
+
+  /** Those first that can be spared: that do not serve at present, that share a worker, that have nothing to do; of like ones the newest. */
+  #leastMissed(lives: readonly InstanceLife[]): InstanceLife[] {
+    const cost = ({ session, seat, idleSinceMs }: InstanceLife) => {
+      if (!session.ready) return 0
+      const alone = lives.filter((other) => other.seat.worker === seat.worker).length === 1
+      return (alone ? 2 : 1) + (idleSinceMs === null ? 2 : 0)
+    }
+    return lives.toReversed().sort((a, b) => cost(a) - cost(b))
+  }
+
+  #groupsOf(kind: string | undefined): number[] {
+    const kinds = this.#config.instanceGroup.map((group, index) => [
+      group.kind,
+      this.#seatsOf(index)[0]!.placement.kind,
+    ])
+    const names = [...new Set(kinds.flat())].map((name) => `'${name}'`).join(', ')
+    const different = new Set(kinds.map(([, resolved]) => resolved))
+    const wrong = (expected: string) =>
+      invalidArgument('options.kind', expected, kind, { model: this.#model })
+    if (kind === undefined && different.size > 1)
+      throw wrong(`one of ${names}, as the model has instances of several kinds`)
+    const groups = [...kinds.keys()].filter((group) => kind === undefined || kinds[group]!.includes(kind))
+    if (groups.length === 0) throw wrong(`a kind of which the model has a group (${names})`)
+    return groups
+  }
+
+  #checkCount(groups: readonly number[], count: number): void {
+    const of = groups.map((group) => this.#config.instanceGroup[group]!)
+    const wrong = (expected: string) =>
+      invalidArgument('options.count', expected, count, { model: this.#model })
+    if (of.some(({ minInstances, maxInstances: most }) => minInstances < most)) {
+      const least = of.reduce((sum, { minInstances }) => sum + minInstances, 0)
+      const most = of.reduce((sum, group) => sum + group.maxInstances, 0)
+      if (count < least || count > most)
+        throw wrong(`from ${least} to ${most}, as minInstances and maxInstances say`)
+    }
+    const devices = Math.max(...groups.map((group) => this.#seatsOf(group).length))
+    const others = this.#instances.serving.filter(({ seat }) => !groups.includes(seat.group)).length
+    const room = Math.floor((maxInstances - others) / devices)
+    if (count > room) throw wrong(`at most ${room}, as a model has at most ${maxInstances} instances in all`)
+  }
+
+  #seatsOf(group: number): readonly ModelInstances['seats'][number][] {
+    return this.#instances.seats.filter((seat) => seat.group === group)
+  }
+
+  #on(group: number, gpu: number): InstanceLife[] {
+    return this.#instances.serving.filter(({ seat }) => seat.group === group && seat.placement.gpu === gpu)
+  }
+
+  #countOf(group: number): number {
+    return Math.max(...this.#seatsOf(group).map(({ placement }) => this.#on(group, placement.gpu).length))
+  }
+}

@@ -1,0 +1,268 @@
+import type { Clock } from '../../base/clock.ts'
+import type { ResolvedAutoTune } from '../../options/auto-tune-options.ts'
+import type { AutoTuneStatistics } from '../../observe/auto-tune-stats.ts'
+import { Alarm } from '../../schedule/alarm.ts'
+import { LongerPauses } from './longer-pauses.ts'
+import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
+import { ThroughputWindow } from './throughput-window.ts'
+import { TrialBounds } from './trial-bounds.ts'
+import { TrialMemory } from './trial-memory.ts'
+import type { Tuned } from './tuned.ts'
+import { UsualRate } from './usual-rate.ts'
+
+/** A measurement takes so long, and so many runs of each instance; the first ones after a change do not count. */
+const windowMs = 500
+const runsPerWindow = 4
+const runsToSettle = 2
+/** Part of the time that they are busy which cannot do more. */
+const saturatedShare = 0.85
+/** Measurements in a row that have to say the same before a search begins. */
+const agreeing = 3
+/** A measurement that takes so many times what the ones before did has lost its load. */
+const lostTimes = 10
+
+/**
+ * Finds out for one model whether batches or instances give more rows a second. It measures while the model is busy, by runs that end:
+ * an idle model has no timer. Once there is as much to do as can be done it tries some settings, and keeps the best; it
+ * looks again only when the load has become another one, and ever more rarely. A setting that makes requests wait for long is not tried
+ * for longer, and nothing is while requests find no place.
+ */
+export class ThroughputTuner {
+  readonly #model: Tuned
+  readonly #cores: number
+  readonly #clock: Clock
+  readonly #alarm: Alarm
+  readonly #bounds: TrialBounds
+  readonly #memory: TrialMemory
+  #mostInstances: number
+  /** What is kept; while another is tried, what is gone back to. */
+  #present: ThroughputSetting
+  #batchRowsNow: number
+  #search: ThroughputSearch | null = null
+  /** What came of the last search. */
+  #last: Pick<AutoTuneStatistics, 'tried' | 'decision' | 'finalTurns'> = {
+    tried: [],
+    decision: null,
+    finalTurns: null,
+  }
+  #searchCount = 0
+  #window: ThroughputWindow | null = null
+  /** Since a change, with the runs that are not measured. */
+  #trial: ThroughputWindow | null = null
+  #isWorkingOff = false
+  #skipRuns = 0
+  #seenRuns = -1
+  #ranAtMs = 0
+  #longestWindowMs = windowMs
+  #saturatedCount = 0
+  /** Since the last search. */
+  readonly #usual = new UsualRate()
+  readonly #pauses = new LongerPauses()
+  #applying = 0
+  #closed = false
+
+  constructor(model: Tuned, { maxInstances, maxMemoryBytes }: ResolvedAutoTune, cores: number, clock: Clock) {
+    this.#model = model
+    this.#cores = cores
+    this.#clock = clock
+    this.#mostInstances = maxInstances
+    this.#bounds = new TrialBounds(model)
+    this.#memory = new TrialMemory(maxMemoryBytes, () => model.memoryBytes())
+    this.#alarm = new Alarm(clock, () => this.#tookLong())
+    this.#present = { instances: model.uses.length, batchRows: model.maxBatchSize }
+    this.#batchRowsNow = model.maxBatchSize
+  }
+
+  get stats(): AutoTuneStatistics {
+    const search = this.#search
+    const inUse = { instances: this.#model.uses.length, batchRows: this.#batchRowsNow }
+    return {
+      state: search === null ? 'watching' : 'searching',
+      ...inUse,
+      searchCount: this.#searchCount,
+      ...this.#last,
+      ...(search !== null && { tried: search.tried }),
+    }
+  }
+
+  /** Requests came, or runs ended. */
+  readonly look = (): void => {
+    if (this.#closed || this.#applying > 0) return
+    const { runs } = this.#model.done
+    if (runs === this.#seenRuns) return
+    this.#seenRuns = runs
+    const nowMs = (this.#ranAtMs = this.#clock.nowMs())
+    if (this.#search === null) this.#bounds.see(nowMs)
+    else if (this.#isEnough(this.#search, nowMs)) return
+    if (this.#skipRuns > 0 && --this.#skipRuns > 0) return
+    const window = this.#window
+    if (window === null) return void (this.#window = new ThroughputWindow(this.#model, nowMs))
+    if (this.#search !== null) window.see(nowMs)
+    const tookMs = window.tookMs(nowMs)
+    if (tookMs < windowMs || window.runs < runsPerWindow * this.#model.uses.length) return
+    this.#window = new ThroughputWindow(this.#model, nowMs)
+    if (this.#search === null) this.#watched(window, nowMs)
+    else if (!window.isIdle(nowMs))
+      this.#leave(this.#search, (search) => search.measured(window.rowsPerSecond(nowMs)))
+  }
+
+  /** Instances came or went that somebody else asked for. */
+  changed(): void {
+    if (this.#applying > 0 || this.#closed) return
+    if (this.#search !== null) this.#rest()
+    this.#present = { ...this.#present, instances: this.#model.uses.length }
+    this.#capBatches(this.#present.batchRows)
+    this.#startOver()
+  }
+
+  /** An instance was lost for good: so many are not tried again. */
+  lost(): void {
+    const trying = this.#search?.next?.instances ?? 0
+    if (this.#closed || trying <= this.#present.instances) return this.changed()
+    this.#mostInstances = trying - 1
+    void this.#giveUp()
+  }
+
+  close(): void {
+    this.#closed = true
+    if (this.#search !== null) this.#capBatches(this.#present.batchRows)
+    this.#endSearch()
+  }
+
+  #watched(window: ThroughputWindow, nowMs: number): void {
+    const tookMs = window.tookMs(nowMs)
+    const { busyMs } = window
+    this.#bounds.note(busyMs / window.runs)
+    if (busyMs < saturatedShare * tookMs * this.#model.uses.length) {
+      this.#saturatedCount = 0
+      return this.#usual.interrupt()
+    }
+    this.#longestWindowMs = Math.max(windowMs, tookMs)
+    this.#saturatedCount++
+    if (this.#searchCount > 0 && !this.#usual.isOther(window.rowsPerSecond(nowMs))) return
+    if (this.#saturatedCount < agreeing || !this.#pauses.isOver(nowMs) || this.#model.changing) return
+    const settings = settingsToTry(
+      Math.min(this.#mostInstances, this.#cores),
+      this.#model.maxBatchSize,
+      this.#present,
+    )
+    if (settings.length === 1) return
+    this.#search = new ThroughputSearch(settings)
+    this.#memory.begin(this.#present.instances)
+    void this.#try(this.#search)
+  }
+
+  /** Whether nothing more is to be measured of a setting: what waits is being worked off, or it asks for too much. */
+  #isEnough(search: ThroughputSearch, nowMs: number): boolean {
+    const next = search.next!
+    if (this.#isWorkingOff) {
+      if (this.#bounds.isWorkedOff(nowMs)) void this.#try(search)
+      return true
+    }
+    const isPresent = isSame(next, this.#present)
+    if (this.#bounds.hasRefused || (isPresent && this.#bounds.isTooSlow(nowMs))) void this.#giveUp()
+    else if (!isPresent && this.#memory.isOver(nowMs)) this.#leave(search, () => search.unavailable())
+    else if (!isPresent && this.#bounds.isTooSlow(nowMs))
+      this.#leave(search, () => search.tooSlow(this.#trial?.rowsPerSecond(nowMs) ?? 0))
+    else return false
+    return true
+  }
+
+  /** Goes on to the next setting, once no more waits than usual. */
+  #leave(search: ThroughputSearch, note: (search: ThroughputSearch) => void): void {
+    this.#memory.note(search.next!.instances)
+    note(search)
+    if (search.next === null || this.#bounds.isWorkedOff(this.#clock.nowMs())) return void this.#try(search)
+    this.#isWorkingOff = true
+    void this.#apply(this.#present)
+    this.#setAlarm()
+  }
+
+  /** Goes on with what is to be measured next, or to the end of the search. */
+  async #try(search: ThroughputSearch): Promise<void> {
+    this.#isWorkingOff = false
+    this.#alarm.clear()
+    for (let { next } = search; search === this.#search; { next } = search) {
+      if (next === null) return this.#finish(search)
+      if (this.#model.changing) return this.#rest() // of somebody else's making; of its end we are told
+      if (this.#memory.allows(next.instances) && (await this.#apply(next))) break
+      if (search === this.#search) search.unavailable()
+    }
+    if (search === this.#search) this.#setAlarm()
+  }
+
+  #setAlarm(): void {
+    this.#alarm.clear()
+    this.#alarm.set(this.#clock.nowMs() + lostTimes * this.#longestWindowMs)
+  }
+
+  async #finish({ best, tried, decision, finalTurns }: ThroughputSearch): Promise<void> {
+    this.#last = { tried, decision, finalTurns }
+    this.#searchCount++
+    if (!(await this.#keep(best))) this.#last = { ...this.#last, decision: 'unavailable' }
+  }
+
+  /** The load is gone; or, where runs go on ending, the setting is a slow one. */
+  #tookLong(): void {
+    const search = this.#search!
+    const nowMs = this.#clock.nowMs()
+    const isGone = nowMs - this.#ranAtMs > (lostTimes * this.#longestWindowMs) / 2
+    if (this.#isWorkingOff || isGone || isSame(search.next!, this.#present)) void this.#giveUp()
+    else this.#leave(search, () => search.tooSlow(this.#trial!.rowsPerSecond(nowMs)))
+  }
+
+  /** The load is gone, or cannot bear it: all is as it was. */
+  async #giveUp(): Promise<void> {
+    if (this.#search !== null) await this.#keep(this.#present)
+  }
+
+  /** False when the setting cannot be had any more. */
+  async #keep({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
+    this.#rest()
+    this.#present = { instances, batchRows }
+    const had = await this.#apply(this.#present)
+    if (!had) this.#present = { instances: this.#model.uses.length, batchRows }
+    return had
+  }
+
+  /** No search for a while, for longer with each. */
+  #rest(): void {
+    this.#endSearch()
+    this.#pauses.begin(this.#clock.nowMs())
+  }
+
+  /** False when the setting cannot be had. */
+  async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
+    this.#capBatches(batchRows)
+    let had = true
+    if (instances !== this.#model.uses.length) {
+      this.#applying++
+      had = await this.#model.divideCores(instances).then(
+        () => this.#model.haveOwnWorkers,
+        () => false,
+      )
+      this.#applying--
+    }
+    this.#startOver()
+    return had
+  }
+
+  #capBatches(rows: number): void {
+    this.#batchRowsNow = rows
+    this.#model.capBatches(rows)
+  }
+
+  #endSearch(): void {
+    this.#search = null
+    this.#isWorkingOff = false
+    this.#alarm.clear()
+  }
+
+  #startOver(): void {
+    this.#window = null
+    this.#trial = new ThroughputWindow(this.#model, this.#clock.nowMs())
+    this.#skipRuns = 1 + runsToSettle * this.#model.uses.length
+    this.#saturatedCount = 0
+    this.#usual.forget()
+  }
+}

@@ -1,0 +1,119 @@
+import { channelObserver, channelsAreHeard } from './channel-observer.ts'
+import { runScope } from '../base/run-scope.ts'
+import type {
+  ObservedBatch,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+  SharedAnswer,
+} from './request-observer.ts'
+
+/** A request that a function is run for, as those who look on know it. */
+export class Asker {
+  readonly by: Observers
+  /** `null` where nobody is told of it. */
+  readonly observation: RequestObservation | null
+
+  constructor(by: Observers, observation: RequestObservation | null) {
+    this.by = by
+    this.observation = observation
+  }
+}
+
+/** Who looks on at one engine. */
+export class Observers {
+  #all: readonly RequestObserver[] = []
+  #observer: RequestObserver | null = null
+  /** The same, and who listens to the process's channels. */
+  #withChannels: RequestObserver = channelObserver
+
+  /** All of them as one; `null` while there is none: that is all that a request asks. */
+  get observer(): RequestObserver | null {
+    return channelsAreHeard() ? this.#withChannels : this.#observer
+  }
+
+  /** Of a request that is made now: told of that for which a function makes it, `null` for nobody; `undefined` for a caller's. */
+  get parent(): RequestObservation | null | undefined {
+    const scope = runScope.getStore()
+    if (scope === undefined || scope.isOver || !(scope.asker instanceof Asker) || scope.asker.by !== this)
+      return undefined
+    return scope.asker.observation
+  }
+
+  add(observer: RequestObserver): void {
+    if (!this.#all.includes(observer)) this.#become([...this.#all, observer])
+  }
+
+  /** It is not told of further requests; of those it was told of it hears the end. */
+  remove(observer: RequestObserver): void {
+    this.#become(this.#all.filter((other) => other !== observer))
+  }
+
+  #become(all: readonly RequestObserver[]): void {
+    this.#all = all
+    this.#observer = asOne(all)
+    this.#withChannels = asOne([...all, channelObserver])!
+  }
+}
+
+function asOne(all: readonly RequestObserver[]): RequestObserver | null {
+  return all.length > 1 ? new SeveralObservers(all) : (all[0] ?? null)
+}
+
+class SeveralObservers implements RequestObserver {
+  readonly #all: readonly RequestObserver[]
+
+  constructor(all: readonly RequestObserver[]) {
+    this.#all = all
+  }
+
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return together(this.#all.flatMap((observer) => observer.begun(model, facts) ?? []))
+  }
+
+  batchBegan(batch: ObservedBatch): void {
+    for (const observer of this.#all) observer.batchBegan(batch)
+  }
+
+  batchEnded(batch: ObservedBatch): void {
+    for (const observer of this.#all) observer.batchEnded(batch)
+  }
+}
+
+class SeveralObservations implements RequestObservation {
+  readonly #all: readonly RequestObservation[]
+
+  constructor(all: readonly RequestObservation[]) {
+    this.#all = all
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return together(this.#all.flatMap((observation) => observation.child(model, facts) ?? []))
+  }
+
+  decoded(data: ReadonlyMap<number, unknown>): void {
+    for (const observation of this.#all) observation.decoded?.(data)
+  }
+
+  ran(run: ObservedRun): void {
+    for (const observation of this.#all) observation.ran(run)
+  }
+
+  shared(answer: SharedAnswer): void {
+    for (const observation of this.#all) observation.shared(answer)
+  }
+
+  passed(begunAtMs: number, doneAtMs: number): void {
+    for (const observation of this.#all) observation.passed(begunAtMs, doneAtMs)
+  }
+
+  ended(succeeded: boolean, reason: unknown, answer: unknown): void {
+    for (const observation of this.#all) observation.ended(succeeded, reason, answer)
+  }
+}
+
+function together(all: readonly RequestObservation[]): RequestObservation | null {
+  return all.length > 1 ? new SeveralObservations(all) : (all[0] ?? null)
+}

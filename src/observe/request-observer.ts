@@ -1,0 +1,144 @@
+import type { BatchLimits, BatchReason, LevelOptions } from '../options/batching.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
+
+/** One version of a name, which serves requests; the same object for all of them. */
+export interface ObservedModel {
+  readonly name: string
+  readonly version: number
+  /** As its requests have them, the batch dimension included. */
+  readonly metadata: { readonly inputs: readonly ValueMetadata[]; readonly outputs: readonly ValueMetadata[] }
+  /** How its requests become batches; `null` for a pipeline, which has none of its own. */
+  readonly batching: ObservedBatching | null
+}
+
+/** How the requests of a model become batches, as it was loaded. */
+export interface ObservedBatching {
+  readonly limits: BatchLimits
+  readonly levels: LevelOptions
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  readonly instances: number
+}
+
+/** A request as it was made. */
+export interface RequestFacts {
+  /** When, in milliseconds on the engine's clock. */
+  readonly atMs: number
+  readonly rows: number
+  readonly requestId: string | undefined
+  /** What its caller asked for; `undefined` for what was left out. */
+  readonly priority: number | undefined
+  readonly timeoutMs: number | undefined
+  readonly deadlineMs: number | undefined
+  readonly sequenceId: number | bigint | string | undefined
+  /** Whether its answer is `{ outputs, report }`, and not the outputs alone. */
+  readonly reported: boolean
+  /** By input of the model; `null` for one that was left out, or is an encoded image: see {@link RequestObservation}. The caller's own memory: to be read at once, and kept as a copy only. */
+  readonly data: readonly unknown[]
+  /** Dims by input; `null` where the model fixes all but the rows. */
+  readonly dims: readonly (readonly number[])[] | null
+}
+
+/** When a batch came how far, in milliseconds on the engine's clock, in the order of the way. */
+export interface BatchMoments {
+  /** It was closed, and gathering its rows began. */
+  readonly takenAtMs: number
+  /** Its rows lay together. */
+  readonly gatheredAtMs: number
+  /** Its worker began with it. */
+  readonly startMs: number
+  /** ONNX Runtime's run, or the function's. */
+  readonly inferStartMs: number
+  /** That was over. */
+  readonly inferEndMs: number
+  /** The application's thread took its outputs. */
+  readonly scatterAtMs: number
+  /** Its callers had been answered. */
+  readonly doneAtMs: number
+}
+
+/** A batch that has run, or was to. */
+export interface ObservedBatch {
+  readonly model: ObservedModel
+  /** Its number among the model's runs. */
+  readonly id: number
+  /** Of all its requests. */
+  readonly rows: number
+  /** Of callers and of steps. */
+  readonly requestCount: number
+  /** Why it was closed. */
+  readonly reason: BatchReason
+  /** Whether some of its requests had been run before. */
+  readonly isRerun: boolean
+  /** The instance that it ran on, and its worker; `''` until that is known. */
+  readonly instance: string
+  /** The worker's name; `''` until that is known. */
+  readonly worker: string
+  /** Whether the application's thread ran it. */
+  readonly inline: boolean
+  /** `null` until it has run, and where it failed. */
+  readonly moments: BatchMoments | null
+  /** Why it failed; `null` for one that did not. Its requests may be run again. */
+  readonly error: string | null
+}
+
+/** A request's part in a batch. */
+export interface ObservedRun {
+  readonly batch: ObservedBatch
+  /** Its first row there. */
+  readonly position: number
+  readonly rows: number
+  /** When it came into the queue, and when by the statistics it had waited. */
+  readonly queuedAtMs: number
+  readonly begunAtMs: number
+  /** By the statistics, in milliseconds: gathering, the run, and handing out its outputs. */
+  readonly times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }
+  /** Which part of a request that was split; `null` for a whole one. */
+  readonly part: number | null
+  /** Whether its end is that of the request: there are no other parts, callers or turns to be waited for. */
+  readonly isLast: boolean
+}
+
+/** An answer that another request's run has given. */
+export interface SharedAnswer {
+  /** `cached`: it was kept; `coalesced`: the run was in flight. */
+  readonly how: 'cached' | 'coalesced'
+  /** The run's number. */
+  readonly batchId: number
+  /** When by the statistics the request had waited for it. */
+  readonly begunAtMs: number
+  readonly doneAtMs: number
+}
+
+/** Told what becomes of one request. What it throws is the engine's own failure: it has to catch what it does not control. */
+export interface RequestObservation {
+  /** Something that is run for it is a request itself. Returns who is told of that; `null` for nobody. */
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null
+  /** Inputs of it are there that were encoded images, by index: to be read at once, and kept as a copy only. */
+  decoded?(data: ReadonlyMap<number, unknown>): void
+  /** A batch that it was part of has run, or failed. Comes before the answer, and again for each part and each rerun. */
+  ran(run: ObservedRun): void
+  /** Instead of that: its answer is that of another. */
+  shared(answer: SharedAnswer): void
+  /** Of a pipeline's: its first steps could begin at `begunAtMs`, and it was over at `doneAtMs`. */
+  passed(begunAtMs: number, doneAtMs: number): void
+  /**
+   * It is settled: told once, whether it was answered, failed, was refused or withdrawn.
+   *
+   * @param answer what its caller gets, which nobody has changed yet; `null` unless it succeeded.
+   */
+  ended(succeeded: boolean, reason: unknown, answer: unknown): void
+}
+
+/**
+ * Looks on at what an engine does: traces, spans and the like. While an engine has none it costs a request one comparison; see
+ * {@link Observers}.
+ */
+export interface RequestObserver {
+  /** A caller has made a request. Returns who is told what becomes of it; `null` for nobody. */
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null
+  /** A batch is about to run. */
+  batchBegan(batch: ObservedBatch): void
+  /** It has run, or failed: its requests have been told, and are answered next. */
+  batchEnded(batch: ObservedBatch): void
+}

@@ -1,0 +1,167 @@
+import { isUtf8 } from 'node:buffer'
+import type { FileWindow } from '../file-window.ts'
+
+/** A file that is no ONNX model, one beyond all limits, or one that ONNX Runtime may read in another way. */
+export class UnreadableGraph extends Error {
+  override readonly name = 'UnreadableGraph'
+}
+
+/** How a field is written: its wire type, how often it may come, and whether it has 32 bits alone. */
+interface FieldKind {
+  readonly wire: 0 | 1 | 2 | 5
+  readonly repeats: boolean
+  readonly isNarrow?: true
+}
+
+/** Kinds of fields. What has several numbers may pack them. */
+export const int: FieldKind = { wire: 0, repeats: false }
+export const int32: FieldKind = { wire: 0, repeats: false, isNarrow: true }
+export const ints: FieldKind = { wire: 0, repeats: true }
+export const float: FieldKind = { wire: 5, repeats: false }
+export const floats: FieldKind = { wire: 5, repeats: true }
+export const doubles: FieldKind = { wire: 1, repeats: true }
+/** A text, bytes, or a message. */
+export const part: FieldKind = { wire: 2, repeats: false }
+export const parts: FieldKind = { wire: 2, repeats: true }
+
+/** The fields of a message that are read, by their numbers, which are below 32. */
+export type Fields = Readonly<Record<number, FieldKind>>
+
+/** A number has its value, and {@link notHeld} for its place; what holds something has its place. */
+export type Visit = (field: number, value: number, start: number, end: number) => void
+
+/** Messages in each other, and fields of a file: a graph of 100 000 operators has about 3 million. */
+const deepest = 100
+const mostFields = 10_000_000
+/** Bytes of a text. */
+const mostText = 65_536
+const notHeld = -1
+
+/**
+ * Reads messages of protobuf, as far as every reader reads them alike. Protobuf's own merges messages that come twice in one field, lets
+ * the last of several numbers count, cuts numbers to their bits, and takes a field of another wire type for one that it does not
+ * know. No exporter writes any of this, so that a file with it is not read.
+ */
+export class MessageReader {
+  readonly #window: FileWindow
+  readonly #fraction = new DataView(new ArrayBuffer(8))
+  #at = 0
+  #fields = 0
+  #depth = 0
+
+  constructor(window: FileWindow) {
+    this.#window = window
+  }
+
+  /** Visits those fields of a message that are asked for, and jumps over all others. */
+  read(start: number, end: number, fields: Fields, visit: Visit): void {
+    if (++this.#depth > deepest)
+      throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
+    let seen = 0
+    for (let at = start; at < end;) {
+      if (++this.#fields > mostFields) throw new UnreadableGraph(`it has more than ${mostFields} fields`)
+      this.#at = at
+      const tag = this.#number(end)
+      const field = Math.floor(tag / 8)
+      const wire = tag % 8
+      if (field <= 0 || tag > 0xffff_ffff) throw new UnreadableGraph(`byte ${at} begins no field`)
+      let value = 0
+      let next = this.#at
+      if (wire === 0) {
+        value = this.#number(end)
+        next = this.#at
+      } else if (wire === 2) {
+        const length = this.#number(end)
+        if (length < 0) throw new UnreadableGraph(`field ${field} at byte ${at} has a length below 0`)
+        next = this.#at + length
+      } else if (wire === 1 || wire === 5) next += wire === 1 ? 8 : 4
+      else
+        throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
+      if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} goes on beyond byte ${end}`)
+      const kind = fields[field]
+      if (kind !== undefined) {
+        if (wire !== kind.wire && !(wire === 2 && kind.repeats))
+          throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
+        if (!kind.repeats) {
+          if ((seen & (1 << field)) !== 0)
+            throw new UnreadableGraph(`field ${field} comes a second time at byte ${at}`)
+          seen |= 1 << field
+        }
+        if (kind.isNarrow && value !== (value | 0))
+          throw new UnreadableGraph(`field ${field} at byte ${at} is ${value}, which has more than 32 bits`)
+        if (wire === 2) visit(field, value, this.#at, next)
+        else visit(field, wire === 0 ? value : this.#fixed(this.#at, wire), notHeld, notHeld)
+      }
+      at = next
+    }
+    this.#depth--
+  }
+
+  /** Adds one number, or those that are packed; no further ones to a list that is longer than `most`. */
+  addNumbers(
+    list: number[],
+    most: number,
+    { wire }: FieldKind,
+    value: number,
+    start: number,
+    end: number,
+  ): void {
+    if (start === notHeld) {
+      if (list.length <= most) list.push(value)
+    } else if (wire === 0) {
+      this.#at = start
+      while (this.#at < end && list.length <= most) list.push(this.#number(end))
+    } else {
+      const size = wire === 1 ? 8 : 4
+      if ((end - start) % size !== 0)
+        throw new UnreadableGraph(`numbers of ${size} bytes end within one at byte ${end}`)
+      for (let at = start; at < end && list.length <= most; at += size) list.push(this.#fixed(at, wire))
+    }
+  }
+
+  text(start: number, end: number): string {
+    if (end - start > mostText)
+      throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
+    const bytes = this.#window.copy(start, end)
+    // Else different ones would be read as the same.
+    if (!isUtf8(bytes)) throw new UnreadableGraph(`the text at byte ${start} is no UTF-8`)
+    return bytes.toString()
+  }
+
+  /** A text without the character 0, at which ONNX Runtime's programming interface ends names. */
+  name(start: number, end: number): string {
+    const name = this.text(start, end)
+    if (name.includes('\0')) throw new UnreadableGraph(`the name at byte ${start} has a character 0`)
+    return name
+  }
+
+  bytes(start: number, end: number): Buffer {
+    return this.#window.copy(start, end)
+  }
+
+  #fixed(at: number, wire: number): number {
+    const size = wire === 1 ? 8 : 4
+    for (let byte = 0; byte < size; byte++) this.#fraction.setUint8(byte, this.#window.byteAt(at + byte))
+    return size === 8 ? this.#fraction.getFloat64(0, true) : this.#fraction.getFloat32(0, true)
+  }
+
+  /** Of up to 64 bits with a sign, in 7 bits a byte; beyond 2^53 about as large as it is. */
+  #number(limit: number): number {
+    let low = 0
+    let high = 0
+    for (let shift = 0; shift < 70; shift += 7) {
+      if (this.#at >= limit) throw new UnreadableGraph(`a number goes on beyond byte ${limit}`)
+      const byte = this.#window.byteAt(this.#at++)
+      if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80))
+        throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
+      const bits = byte & 0x7f
+      if (shift < 28) low += bits * 2 ** shift
+      else if (shift === 28) {
+        low += (bits & 0xf) * 2 ** 28
+        high += bits >> 4
+      } else high += bits * 2 ** (shift - 32)
+      if (byte < 0x80) return ((high % 2 ** 32) | 0) * 2 ** 32 + low
+    }
+    throw new UnreadableGraph(`a number before byte ${this.#at} has more than 10 bytes`)
+  }
+}

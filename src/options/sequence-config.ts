@@ -1,0 +1,212 @@
+import * as v from 'valibot'
+import { invalidArgument } from '../errors.ts'
+import type { ElementType } from '../tensor/tensor.ts'
+import type { DynamicBatchingConfig } from './batching-config.ts'
+import type { FeedValue } from './model-signature.ts'
+import { optionsOf } from './options-schema.ts'
+import { dims, elementType } from './tensor-config.ts'
+import { wholeNumber } from './whole-number.ts'
+
+/** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
+export interface SequenceControl {
+  /** The input that tells it. */
+  input: string
+  /** `'ready'` is true but for the empty slots of a batch, which only the strategy `direct` has. */
+  kind: 'start' | 'end' | 'ready' | 'correlationId'
+  /** The type of the input, checked against the model. Default: the model's. */
+  type?: ElementType
+  /** What stands for false and true. Default `[0, 1]`; not for `'correlationId'`. */
+  values?: readonly [falseValue: number, trueValue: number]
+}
+
+/** A tensor that one request of a sequence hands on to the next, kept in staging memory meanwhile; Triton's `state`. */
+export interface SequenceState {
+  /** The input that takes it. */
+  input: string
+  /** The output that gives it. Answers leave it out, but for requests that name it in `outputs`. */
+  output: string
+  /** The type of both, checked against the model. Default: the model's. */
+  type?: ElementType
+  /** Dims of both, without the batch dimension where `maxBatchSize` is not 0, -1 for a variable one; checked against the model. Default: the model's. */
+  dims?: readonly number[]
+  /** What the first request of a sequence gets, of one row. Default: zeros, with 1 for each variable dimension. */
+  initial?: FeedValue
+}
+
+/** A slot of the batch belongs to a sequence until it ends; slots without a request run as empty rows. */
+export interface DirectSequences {
+  /** How long the oldest request may wait for `minimumSlotUtilization`, in milliseconds. Default 0. */
+  maxQueueDelayMs?: number
+  /** Which share of the slots is worth running at once, 0 to 1. Default 0: none is waited for. */
+  minimumSlotUtilization?: number
+}
+
+/** Requests of distinct sequences join as they come, one of each at a time. */
+export interface OldestSequences {
+  /** Sequences that are under way at once, times the instances; others wait until one ends. Default: no limit. */
+  maxCandidateSequences?: number
+  /** As in `dynamicBatching`, and before what is said there; so are the others. */
+  preferredBatchSize?: number | readonly number[]
+  /** As in `dynamicBatching`, in milliseconds. */
+  maxQueueDelayMs?: number
+  /** As in `dynamicBatching`. */
+  preserveOrdering?: boolean
+}
+
+/** How requests of one sequence belong together; Triton's `sequence_batching`. Of the strategies one at most may be given. */
+export interface SequenceConfig {
+  /** How long a sequence may be without a request before it ends, in milliseconds. Default 1000. */
+  maxSequenceIdleMs?: number
+  /** What the model is told of the sequence of each request. Default: nothing. */
+  controls?: readonly SequenceControl[]
+  /** What one request of a sequence hands on to the next. Default: nothing. */
+  state?: readonly SequenceState[]
+  /** Each sequence has a slot of the batch for itself. Default: `oldest`. */
+  direct?: DirectSequences
+  /** Default, with no limit of candidates. */
+  oldest?: OldestSequences
+}
+
+/** A control with its values. */
+export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & {
+  readonly type?: ElementType | undefined
+}
+
+/** With every default in place. */
+export interface ResolvedSequence {
+  readonly maxSequenceIdleMs: number
+  readonly controls: readonly ResolvedControl[]
+  readonly state: readonly SequenceState[]
+  readonly direct?: Required<DirectSequences>
+  readonly oldest?: OldestSequences
+}
+
+const name = v.pipe(v.string(), v.minLength(1, 'the name of a tensor'))
+const kinds = ['start', 'end', 'ready', 'correlationId'] as const
+const delayMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, 0 or more and less than 2^31'),
+)
+const count = wholeNumber(1)
+
+/** Schema of `sequence`. */
+export const sequenceSchema = optionsOf({
+  maxSequenceIdleMs: v.optional(
+    v.pipe(
+      v.number(),
+      v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
+    ),
+    1000,
+  ),
+  controls: v.optional(
+    v.array(
+      optionsOf({
+        input: name,
+        kind: v.picklist(kinds),
+        type: v.optional(elementType),
+        values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
+      }),
+    ),
+    [],
+  ),
+  state: v.optional(
+    v.array(
+      optionsOf({
+        input: name,
+        output: name,
+        type: v.optional(elementType),
+        dims: v.optional(dims),
+        initial: v.optional(v.unknown()),
+      }),
+    ),
+    [],
+  ),
+  direct: v.optional(
+    optionsOf({
+      maxQueueDelayMs: v.optional(delayMs, 0),
+      minimumSlotUtilization: v.optional(
+        v.pipe(
+          v.number(),
+          v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
+        ),
+        0,
+      ),
+    }),
+  ),
+  oldest: v.optional(
+    optionsOf({
+      maxCandidateSequences: v.optional(count),
+      preferredBatchSize: v.optional(v.union([count, v.array(count)])),
+      maxQueueDelayMs: v.optional(delayMs),
+      preserveOrdering: v.optional(v.boolean()),
+    }),
+  ),
+})
+
+/**
+ * Checks that each kind of control is there once, each input is filled by one thing, and there is one strategy.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkSequence(
+  model: string,
+  { controls, state, direct, oldest }: ResolvedSequence,
+  batching: DynamicBatchingConfig | null,
+): void {
+  const wrong = (option: string, expected: string, received: unknown) =>
+    invalidArgument(option, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  const filled = new Set<string>()
+  for (const [index, { kind, input }] of controls.entries()) {
+    if (controls.findIndex((other) => other.kind === kind) !== index)
+      throw wrong(`sequence.controls[${index}].kind`, 'each kind once', kind)
+    if (filled.has(input)) throw wrong(`sequence.controls[${index}].input`, 'an input of its own', input)
+    filled.add(input)
+  }
+  for (const [index, { input, output }] of state.entries()) {
+    if (filled.has(input)) throw wrong(`sequence.state[${index}].input`, 'an input of its own', input)
+    if (state.findIndex((other) => other.output === output) !== index)
+      throw wrong(`sequence.state[${index}].output`, 'an output of its own', output)
+    filled.add(input)
+  }
+  if (direct !== undefined && oldest !== undefined)
+    throw wrong('sequence.oldest', 'to be left out beside direct', oldest)
+  if (direct !== undefined && batching?.preferredBatchSize !== undefined) {
+    throw wrong(
+      'dynamicBatching.preferredBatchSize',
+      'to be left out beside sequence.direct, whose minimumSlotUtilization says what is worth a run',
+      batching.preferredBatchSize,
+    )
+  }
+}
+
+/** What is said of batches, by the strategy for sequences before all else. */
+export function batchingOfSequences<B extends object>(
+  batching: B,
+  sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | undefined,
+): B {
+  if (sequence === undefined) return batching
+  const { direct, oldest } = sequence
+  if (direct !== undefined)
+    return {
+      __proto__: null,
+      ...batching,
+      maxQueueDelayMs: direct.minimumSlotUtilization === 0 ? 0 : direct.maxQueueDelayMs,
+    }
+  const said = Object.entries(oldest ?? {}).filter(
+    ([option, value]) => option !== 'maxCandidateSequences' && value !== undefined,
+  )
+  return { __proto__: null, ...batching, ...Object.fromEntries(said) }
+}
+
+/** Sizes at which a batch of slots is sent: from the least that is worth it on. */
+export function slotSizes({ direct }: ResolvedSequence, maxBatchSize: number): number[] {
+  const least = Math.max(1, Math.ceil((direct?.minimumSlotUtilization ?? 0) * maxBatchSize))
+  return least === 1 || direct?.maxQueueDelayMs === 0
+    ? []
+    : Array.from({ length: maxBatchSize - least + 1 }, (_, index) => least + index)
+}
+
+/** Names of the inputs that a sequence fills. */
+export function inputsOfSequence(sequence: Pick<ResolvedSequence, 'controls' | 'state'> | null): string[] {
+  return sequence === null ? [] : [...sequence.controls, ...sequence.state].map(({ input }) => input)
+}

@@ -1,0 +1,180 @@
+import * as v from 'valibot'
+import { listNames } from '../describe.ts'
+import { invalidArgument } from '../errors.ts'
+import type { OutputRows } from '../tensor/metadata.ts'
+import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
+import type { ImageInput } from './image-input.ts'
+import { optionsOf, properties } from './options-schema.ts'
+import { wholeNumber } from './whole-number.ts'
+
+/** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
+export interface TensorConfig {
+  /** As the model has it. */
+  name: string
+  /** The type of the elements, checked against the model. Default: the model's. */
+  type?: ElementType
+  /**
+   * Dims of a request, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. They may fix what
+   * the model leaves variable. Default: the model's.
+   */
+  dims?: readonly number[]
+  /** Dims that the model has for the same elements, -1 for each that is variable in `dims`, in their order. Default: `dims`. */
+  reshape?: readonly number[]
+  /**
+   * Which dimension of the model's tensor counts the rows of a batch, from 0; one that is variable. For a tensor without `dims` and
+   * of elements of whole bytes. Default: the first, or one that the graph proves to count
+   * rows (see `metadata`).
+   */
+  batchAxis?: number
+}
+
+/** An input in particular. */
+export interface InputConfig extends TensorConfig {
+  /**
+   * Whether all rows of a batch have one value of it, which has no batch dimension: requests that give other values wait in another
+   * bucket. Without `dims` and `batchAxis`. Default `false`, but for an input of a fixed shape beside others with a batch dimension.
+   */
+  shared?: boolean
+  /**
+   * The input takes encoded images: a `Buffer` or `Uint8Array` given for it is decoded (with sharp) into one row, as this says.
+   * Pixels that are decoded already are given as a tensor. The limits of a request hold while its images are decoded, too. Not for a
+   * model with sequences, nor beside `shared` or a `batchAxis` other than 0. Default: none.
+   */
+  image?: ImageInput
+}
+
+/** An output in particular. */
+export interface OutputConfig extends TensorConfig {
+  /**
+   * Says whose an entry is in an output that has not one for each row. Checked in every run: numbers that name no row, or counts that do not
+   * add up, reject the request whose run alone has them (`ERR_EXECUTION`). Not beside `batchAxis` or `sequence`. Default: one entry per row.
+   */
+  rows?: OutputRows
+  /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
+  labels?: readonly string[]
+}
+
+/** Schema of the type of a tensor's elements. */
+export const elementType = {
+  ...v.custom<ElementType>(isElementType),
+  expects: 'the type of the elements of a tensor, such as float32',
+}
+/** The same of one that JavaScript has an array for: of functions, and of tensors that are made by hand. */
+export const carriedType = {
+  ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)),
+  expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string',
+}
+/** Schema of dims. */
+export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
+const entries = {
+  name: v.pipe(v.string(), v.minLength(1, 'the name of a tensor')),
+  type: v.optional(elementType),
+  dims: v.optional(v.pipe(dims, v.minLength(1, 'at least one dimension'))),
+  reshape: v.optional(dims),
+  batchAxis: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+}
+
+/** Schema of an entry of `inputs`. */
+export const inputSchema = optionsOf({
+  ...entries,
+  shared: v.optional(v.boolean()),
+  image: v.optional(properties),
+})
+const rowsSchema = optionsOf({
+  index: v.optional(wholeNumber(0)),
+  of: v.optional(entries.name),
+  counts: v.optional(entries.name),
+})
+/** Schema of an entry of `outputs`. */
+export const outputSchema = optionsOf({
+  ...entries,
+  labels: v.optional(v.array(v.string())),
+  rows: v.optional(rowsSchema),
+})
+
+type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &
+  Pick<v.InferOutput<typeof outputSchema>, 'rows'>
+
+/**
+ * Checks what is said of inputs or outputs against itself, by Triton's rules.
+ *
+ * @param batched whether `maxBatchSize` is above 0; `undefined` where that is to be found from the model.
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkTensors(
+  model: string,
+  option: 'inputs' | 'outputs',
+  tensors: readonly Entry[],
+  batched: boolean | undefined,
+): void {
+  const wrong = (at: string, expected: string, received: unknown) =>
+    invalidArgument(`${option}${at}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  const names = tensors.map(({ name }) => name)
+  for (const [index, { name, dims, reshape }] of tensors.entries()) {
+    if (names.indexOf(name) !== index) throw wrong(`[${index}].name`, 'a name of its own', name)
+    for (const [list, values] of [
+      ['dims', dims],
+      ['reshape', reshape],
+    ] as const) {
+      const strange = values?.find((dim) => dim < 1 && dim !== -1)
+      if (strange !== undefined)
+        throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
+    }
+    const { batchAxis, shared = false, rows } = tensors[index]!
+    if (rows !== undefined) {
+      if ((rows.index === undefined) === (rows.counts === undefined))
+        throw wrong(
+          `[${index}].rows`,
+          'either index or counts',
+          `the keys ${listNames(Object.keys(rows), '(none)')}`,
+        )
+      if (rows.of !== undefined && rows.index === undefined)
+        throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
+      if (batchAxis !== undefined)
+        throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
+      if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)
+      if (batched === false)
+        throw wrong(`[${index}].rows`, 'to be left out for a model whose maxBatchSize is 0', rows)
+    }
+    if (shared && batchAxis !== undefined)
+      throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
+    if (batched === false && (shared || batchAxis !== undefined)) {
+      throw wrong(
+        `[${index}].${shared ? 'shared' : 'batchAxis'}`,
+        'to be left out for a model whose maxBatchSize is 0',
+        batchAxis ?? shared,
+      )
+    }
+    if (dims !== undefined && (shared || (batchAxis ?? 0) > 0))
+      throw wrong(`[${index}].dims`, `to be left out beside ${shared ? 'shared' : 'batchAxis'}`, dims)
+    if (reshape === undefined) continue
+    if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
+    if (reshape.length === 0 && batched === false)
+      throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)
+    const [given, wanted] = [stretches(dims), stretches(reshape)]
+    if (given.length !== wanted.length) {
+      throw wrong(
+        `[${index}].reshape`,
+        `${given.length - 1} variable dims, as dims [${dims.join(', ')}] has`,
+        reshape,
+      )
+    }
+    if (given.some((count, at) => count !== wanted[at])) {
+      throw wrong(
+        `[${index}].reshape`,
+        `as many elements as dims [${dims.join(', ')}] has, between variable dims as well`,
+        reshape,
+      )
+    }
+  }
+}
+
+/** How many elements there are before, between and after variable dims. */
+function stretches(dims: readonly number[]): number[] {
+  const counts = [1]
+  for (const dim of dims) {
+    if (dim === -1) counts.push(1)
+    else counts[counts.length - 1]! *= dim
+  }
+  return counts
+}

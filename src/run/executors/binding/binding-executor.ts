@@ -1,0 +1,234 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { bindingCarrier } from '../../../tensor/carriers.ts'
+import type { OpenOptions } from '../../../options/session-options.ts'
+import type { SlotMemory } from '../../../native/staging-pool.ts'
+import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
+import type { MailedValue } from '../../../tensor/values.ts'
+import {
+  ThreadEndedError,
+  type ExecutorEvents,
+  type MailedOutputs,
+  type OpenedSession,
+  type RowFailures,
+  type RunTimestamps,
+  type SampleRun,
+  type SlotLayout,
+} from '../executor.ts'
+import { bytesId } from '../bytes-id.ts'
+import type { Bell } from './bell.ts'
+import { ControlBlock } from './control-block.ts'
+import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
+import { guardExit, unguardExit } from './exit-guard.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker } from './protocol.ts'
+
+interface Question {
+  resolve(message: FromWorker): void
+  reject(reason: Error): void
+}
+
+/** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
+export class BindingExecutor implements ThreadExecutor {
+  readonly control: ControlBlock
+  readonly #port: MessagePort
+  protected readonly workerPort: MessagePort
+  protected readonly bell: Bell
+  protected readonly events: ExecutorEvents
+  readonly #questions = new Map<number, Question>()
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  readonly #closed: Promise<void>
+  #lastQuestion = 0
+  /** Whether the thread was told to go. */
+  protected leaving = false
+  #abandoned = false
+  #gone = false
+
+  constructor(bell: Bell, events: ExecutorEvents, concurrency = 1) {
+    this.control = new ControlBlock(undefined, concurrency)
+    const { port1, port2 } = new MessageChannel()
+    this.#port = port1
+    this.workerPort = port2
+    this.bell = bell
+    this.events = events
+    this.#port.on('message', (message: FromWorker) => this.#receive(message))
+    // The port closes with the thread, however that ends: the one sign of death that names the worker.
+    this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
+    this.#port.unref()
+    guardExit(this.control)
+  }
+
+  setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
+    const setup: WorkerSetup = {
+      kind: 'binding',
+      port: this.workerPort,
+      control: this.control.buffer,
+      bell: this.bell.buffer,
+      clockOffsetMs: clockOffsetMs(),
+    }
+    return { setup, transferList: [this.workerPort] }
+  }
+
+  async open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
+    const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, model, options }))
+    if (answer.type === 'refused') throw new Error(answer.message)
+    const { inputs, outputs } = answer as Extract<FromWorker, { type: 'opened' }>
+    return { inputs, outputs, carrier: bindingCarrier }
+  }
+
+  async runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun> {
+    const answer = await this.#ask((questionId) => ({
+      type: 'runSample',
+      questionId,
+      sessionId,
+      feeds,
+      wantsOutputs,
+    }))
+    if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
+    return answer as Extract<FromWorker, { type: 'ranSample' }>
+  }
+
+  async prove(
+    model: string | SharedArrayBuffer,
+    questions: readonly RowQuestion[],
+  ): Promise<readonly RowProof[]> {
+    const answer = await this.#ask((questionId) => ({
+      type: 'prove',
+      questionId,
+      model,
+      bytesId: typeof model === 'string' ? 0 : bytesId(model),
+      questions,
+    }))
+    if (answer.type === 'refused') throw new Error(answer.message)
+    return (answer as Extract<FromWorker, { type: 'proved' }>).proofs
+  }
+
+  async close(sessionId: number): Promise<void> {
+    await this.#ask((questionId) => ({ type: 'close', questionId, sessionId })).catch(() => {})
+  }
+
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
+    if (memory.kind !== 'shared') throw new Error('onnxruntime-node sees no native memory')
+    this.post({ type: 'slot', slotId, sessionId, buffer: memory.buffer, copied: memory.copied })
+  }
+
+  forgetSlot(slotId: number): void {
+    this.post({ type: 'forget', slotId })
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
+    this.post({ type: 'layout', slotId, layoutIndex, layout })
+  }
+
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
+    if (mailed !== null) this.post({ type: 'inputs', slotId, mailed })
+    this.submitted(slotId, this.control.submit(slotId, layoutIndex))
+  }
+
+  takeBack(slotId: number): boolean {
+    return this.control.takeBack(slotId)
+  }
+
+  /** What onnxruntime-node runs comes to its end. */
+  cancel(_slotId: number, _mustEnd: boolean): boolean {
+    return false
+  }
+
+  cancelWork(): boolean {
+    return false
+  }
+
+  drainCompletions(): void {
+    const times = this.#times
+    for (
+      let slotId = this.control.takeCompletion(times);
+      slotId !== -1;
+      slotId = this.control.takeCompletion(times)
+    ) {
+      this.finished(slotId, times, null, null)
+    }
+  }
+
+  exit(): Promise<void> {
+    this.leaving = true
+    if (!this.#gone) this.post({ type: 'exit' })
+    return this.#closed
+  }
+
+  abandon(): void {
+    this.leaving = this.#abandoned = true
+    this.control.stop()
+    this.#port.close()
+  }
+
+  stop(): Promise<void> {
+    this.control.stop()
+    return this.control.left()
+  }
+
+  threadEnded(): void {
+    this.control.leave()
+  }
+
+  /** A batch is done. */
+  protected finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null = null,
+  ): void {
+    this.events.finished(slotId, times, error, mailed, failures)
+  }
+
+  /** A batch was handed over, under this number. */
+  protected submitted(_slotId: number, _number: number): void {}
+
+  /** The thread is gone, and nobody told it to go. */
+  protected died(): void {
+    this.events.died()
+  }
+
+  /** Posts a message and rings the worker's bell. */
+  protected post(message: ToWorker): void {
+    this.#port.postMessage(message)
+    this.control.announceMail()
+  }
+
+  #ask(message: (questionId: number) => ToWorker): Promise<FromWorker> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const questionId = ++this.#lastQuestion
+      this.post(message(questionId))
+      this.#questions.set(questionId, { resolve, reject })
+    })
+  }
+
+  #receive(message: FromWorker): void {
+    if (message.type === 'done')
+      return this.finished(message.slotId, message.times, message.error, message.outputs, message.failures)
+    const question = this.#questions.get(message.questionId)
+    this.#questions.delete(message.questionId)
+    question?.resolve(message)
+  }
+
+  #onClose(): void {
+    this.#gone = true
+    // A thread that is gone is in no run, whatever its last word was; one we gave up on may still be.
+    if (!this.#abandoned) this.control.leave()
+    void this.control.left().then(() => unguardExit(this.control))
+    // What was finished before the end is still good.
+    this.drainCompletions()
+    const questions = [...this.#questions.values()]
+    this.#questions.clear()
+    for (const { reject } of questions) reject(new ThreadEndedError())
+    if (!this.leaving) this.died()
+    this.bell.ring() // who listens for its batches has to look again: it will not ring itself any more
+  }
+}

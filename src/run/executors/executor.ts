@@ -1,0 +1,179 @@
+import type { OpenOptions } from '../../options/session-options.ts'
+import type { SlotMemory } from '../../native/staging-pool.ts'
+import type { Carrier } from '../../tensor/carriers.ts'
+import type { RawValueMetadata } from '../../tensor/metadata.ts'
+import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
+import type { MailedValue } from '../../tensor/values.ts'
+
+/** A tensor's place in a slot. */
+export interface TensorPlace {
+  readonly offset: number
+  readonly dims: readonly number[]
+  /** Where each row has dims of its own: the place of an int32 for each of them. `dims` are the room there is. */
+  readonly rowDims?: { readonly offset: number; readonly rows: number }
+}
+
+/** How one batch lies in its slot. */
+export interface SlotLayout {
+  /** `null`: the input travels by message (strings, and what is no tensor). `undefined`: an optional one that is not given. */
+  readonly inputs: readonly (TensorPlace | null | undefined)[]
+  /** `null`: the size is known only after the run, the output travels by message. `undefined`: not wanted. */
+  readonly outputs: readonly (TensorPlace | null | undefined)[]
+}
+
+/** What one run took, in milliseconds on the application thread's clock. */
+export interface RunTimestamps {
+  startMs: number
+  inferStartMs: number
+  inferEndMs: number
+  endMs: number
+  /** Whether it was run by the application's thread. */
+  inline?: boolean
+  /** Of a run that was given up and goes on: resolves when it touches the slot no more. */
+  stillRuns?: Promise<void>
+}
+
+/** A session that is being opened for whichever thread asks for the same. */
+export interface OpeningAhead {
+  /** Resolves when it is worth a call of {@link Executor.open}. Rejects with ONNX Runtime's message; soon, once it is released. */
+  readonly opened: Promise<void>
+  /** Ends the opening, or lets go of the session, which stays as long as a thread has it. May be called twice. */
+  release(): void
+}
+
+/** What a session told of itself when it was opened. */
+export interface OpenedSession {
+  readonly inputs: RawValueMetadata[]
+  readonly outputs: RawValueMetadata[]
+  /** What of that can be served is up to it. */
+  readonly carrier: Carrier
+  /** The same number is the same session, which instances with the same settings share as long as none of its files changes; left out where none is shared. */
+  readonly shared?: number
+}
+
+/** What a run gave that is for no caller. */
+export interface SampleRun {
+  /** ONNX Runtime's message when it failed. */
+  readonly error: string | null
+  readonly runMs: number
+  /** The outputs that can be served, in their order; none when it failed, or when they were not wanted. */
+  readonly outputs: readonly MailedValue[]
+}
+
+/** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
+export type MailedOutputs = readonly (MailedValue | null | undefined)[]
+
+/** Rows of a batch that failed although it was run, with the message of each. */
+export type RowFailures = readonly (readonly [row: number, message: string])[]
+
+/** What was asked of a thread that is gone. */
+export class ThreadEndedError extends Error {
+  override readonly name = 'ThreadEndedError'
+
+  constructor() {
+    super('The worker thread has ended.')
+  }
+}
+
+/** What the arena of a session holds, from which it takes the intermediate values of runs. */
+export interface Arena {
+  /** The same for sessions that share one. */
+  readonly id: number
+  /** Taken from the system, in bytes. */
+  readonly totalBytes: number
+  readonly inUseBytes: number
+  /** The most there ever was in use. */
+  readonly mostInUseBytes: number
+}
+
+/** Told of what happens on a thread. */
+export interface ExecutorEvents {
+  /**
+   * A batch is done. `times` is reused: read it at once.
+   *
+   * @param error ONNX Runtime's message when it failed.
+   * @param mailed `null` when all outputs lie in the slot.
+   * @param failures left out, or `null`, for none.
+   */
+  finished(
+    slotId: number,
+    times: Readonly<RunTimestamps>,
+    error: string | null,
+    mailed: MailedOutputs | null,
+    failures?: RowFailures | null,
+  ): void
+  /** The thread is gone although nobody told it to go. */
+  died(): void
+}
+
+/**
+ * One thread that runs models, and the only way to it. A batch that was submitted can be taken back until the thread has
+ * started it, also when the thread is gone.
+ */
+export interface Executor {
+  /** Batches that run at the same time; left out for 1. One more can wait behind them. */
+  readonly concurrency?: number
+  /**
+   * Opens a session; rejects with ONNX Runtime's message, or when the thread dies.
+   *
+   * @param model its path, or its bytes.
+   */
+  open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession>
+  /**
+   * Opens a session on a thread on which nothing is run, so that {@link open} finds it there and holds up no run; `null` where
+   * sessions are not shared among threads.
+   */
+  openAhead?(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null
+  /** Runs a session once on sample inputs; rejects when the thread dies. */
+  runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun>
+  /**
+   * Asks the graph of a model about its rows. The thread that opens sessions answers. Left out by executors that run no graphs. A file that
+   * cannot be read is answered with `unknown`. Rejects when the thread dies.
+   *
+   * @param model its path, or its bytes.
+   * @param questions in turn, until one is proved. None: the graph is read ahead.
+   * @returns what was found for each of those that were asked.
+   */
+  prove?(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]>
+  /** Releases a session and its slots; resolves also when the thread dies over it. */
+  close(sessionId: number): Promise<void>
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void
+  /** Has the thread let go of a slot's memory, which is given back; before another batch it is defined anew. */
+  forgetSlot(slotId: number): void
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
+  /** Of an executor whose runs may ask for others: for whom the next batch of a slot is; `null` where nobody looks on. */
+  runsFor?(slotId: number, asker: object | null): void
+  /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
+  /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
+  runHere?(slotId: number, layoutIndex: number): boolean
+  /** Takes a batch back; false when the thread has started it. */
+  takeBack(slotId: number): boolean
+  /**
+   * Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped.
+   *
+   * @param mustEnd whether it has to end, whatever that costs, or is only not wanted any more.
+   */
+  cancel(slotId: number, mustEnd: boolean): boolean
+  /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
+  cancelWork(sessionId: number): boolean
+  /** What was noted of a session that is shared, by whoever has it; `''` for nothing. */
+  note?(sessionId: number, key: string): string
+  setNote?(sessionId: number, key: string, value: string): void
+  /** Has the arena of a session give back what nothing uses. */
+  shrinkArena?(sessionId: number): Promise<void>
+  /** What the arena of a session holds now; `null` for a session without one. */
+  arena?(sessionId: number): Arena | null
+  /** Reports finished batches to the events. */
+  drainCompletions(): void
+  /** Asks the thread to end its loop; resolves once it has. */
+  exit(): Promise<void>
+  /** Gives up on a thread that never started serving, or does not come back: what was asked of it rejects. Should it come up after all, it ends its loop. */
+  abandon(): void
+  /** Forbids the thread to enter ONNX Runtime again; resolves when it is not inside any more. */
+  stop(): Promise<void>
+}

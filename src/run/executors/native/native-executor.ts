@@ -1,0 +1,353 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import type { OpenOptions } from '../../../options/session-options.ts'
+import type { NativeBinding } from '../../../native/addon.ts'
+import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-runs.ts'
+import type { SlotMemory } from '../../../native/staging-pool.ts'
+import { libraryCarrier } from '../../../tensor/carriers.ts'
+import type { RawValueMetadata } from '../../../tensor/metadata.ts'
+import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
+import type { MailedValue } from '../../../tensor/values.ts'
+import {
+  ThreadEndedError,
+  type Arena,
+  type ExecutorEvents,
+  type MailedOutputs,
+  type OpenedSession,
+  type OpeningAhead,
+  type RunTimestamps,
+  type SampleRun,
+  type SlotLayout,
+} from '../executor.ts'
+import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
+import { bytesId } from '../bytes-id.ts'
+import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
+import { guardLoop, unguardLoop } from './loop-guard.ts'
+import type { NativeOrt } from './native-ort.ts'
+import { servedPlaces } from './served-places.ts'
+import { openAhead } from './session-opener.ts'
+import { sessionSettings, sharable } from './session-settings.ts'
+
+interface Question {
+  readonly sessionId: number
+  resolve(answer: Answer): void
+  reject(reason: Error): void
+}
+
+interface ProofQuestion {
+  resolve(proofs: readonly RowProof[]): void
+  reject(reason: Error): void
+}
+
+interface Answer {
+  readonly runMs: number
+  readonly details: NativeCompletionDetails | null
+}
+
+/** Where a session has the inputs and outputs that are served. */
+interface Places {
+  /** Places among all inputs, the initializers that may be overridden after the others; `null` where they are the first ones. */
+  readonly inputs: readonly number[] | null
+  /** Places among all outputs. */
+  readonly served: readonly number[]
+  /** How many outputs there are. */
+  readonly count: number
+}
+
+const noPlaces: Places = { inputs: null, served: [], count: 0 }
+
+/** Values of the inputs that are served, each at the place of its input. */
+function placed<T, U>(
+  values: readonly T[],
+  places: readonly number[] | null,
+  missing: U,
+): readonly (T | U)[] {
+  if (places === null) return values
+  const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
+  for (const [index, value] of values.entries()) all[places[index]!] = value
+  return all
+}
+
+/** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
+export class NativeExecutor implements ThreadExecutor, LoopOwner {
+  readonly #binding: NativeBinding
+  readonly #port: MessagePort
+  readonly #workerPort: MessagePort
+  readonly #events: ExecutorEvents
+  readonly #hub: CompletionHub
+  readonly #loop: NativeRunLoop
+  readonly #version: string
+  readonly #addon: string
+  readonly #niceIncrement: number
+  readonly #questions = new Map<number, Question>()
+  /** Asked of the worker's thread beside the loop, which reads graphs while that opens sessions. */
+  readonly #proofs = new Map<number, ProofQuestion>()
+  readonly #sessions = new Map<number, Places>()
+  readonly #sessionOfSlot = new Map<number, number>()
+  readonly #closed: Promise<void>
+  readonly #ended: Promise<void>
+  #onEnded!: () => void
+  #lastQuestion = 0
+  #leaving = false
+  #gone = false
+
+  constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
+    const { port1, port2 } = new MessageChannel()
+    this.#binding = ort.binding
+    this.#port = port1
+    this.#workerPort = port2
+    this.#events = events
+    this.#version = ort.version
+    this.#addon = ort.path
+    this.#niceIncrement = niceIncrement
+    this.#hub = completionHub(ort.binding)
+    this.#loop = new ort.binding.RunLoop(this.#hub.native)
+    this.#hub.add(this.#loop.id, this)
+    this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
+    // The port closes with the thread, however that ends: the one sign of death that names the worker.
+    this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
+    this.#port.on('message', ({ questionId, proofs }: ProofAnswer) => {
+      this.#proofs.get(questionId)?.resolve(proofs)
+      this.#proofs.delete(questionId)
+    })
+    this.#port.unref()
+    guardLoop(ort.binding, this.#loop)
+  }
+
+  /** Whether its thread is inside ONNX Runtime; tests ask. */
+  get busy(): boolean {
+    return this.#loop.busy
+  }
+
+  setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
+    const loop = { addon: this.#addon, loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
+    const setup = {
+      kind: 'native' as const,
+      port: this.#workerPort,
+      ...loop,
+      onnxruntimeVersion: this.#version,
+    }
+    return { setup, transferList: [this.#workerPort] }
+  }
+
+  async open(
+    sessionId: number,
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Promise<OpenedSession> {
+    const settings = sessionSettings(options)
+    const { details } = await this.#ask(sessionId, (questionId) => {
+      const source = typeof model === 'string' ? model : new Uint8Array(model)
+      this.#loop.open(
+        questionId,
+        sessionId,
+        source,
+        typeof model === 'string' ? 0 : bytesId(model),
+        settings,
+        sharable(options),
+      )
+    })
+    if (details?.error != null) throw new Error(details.error)
+    const {
+      inputs: all,
+      neededInputs,
+      outputs,
+      session,
+    } = details as unknown as {
+      inputs: RawValueMetadata[]
+      neededInputs: number
+      outputs: RawValueMetadata[]
+      session: number
+    }
+    const { overridden = [] } = options
+    const places = [...all.keys()].filter(
+      (place) => place < neededInputs || overridden.includes(all[place]!.name),
+    )
+    const inputs = places.map((place) => all[place]!)
+    this.#sessions.set(sessionId, {
+      inputs: places.length > neededInputs ? places : null,
+      served: servedPlaces(inputs, outputs),
+      count: outputs.length,
+    })
+    return { inputs, outputs, carrier: libraryCarrier, ...(sharable(options) ? { shared: session } : {}) }
+  }
+
+  openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
+    return sharable(options)
+      ? openAhead(this.#binding, this.#niceIncrement, model, sessionSettings(options))
+      : null
+  }
+
+  async runSample(
+    sessionId: number,
+    feeds: readonly (MailedValue | null)[],
+    wantsOutputs: boolean,
+  ): Promise<SampleRun> {
+    const { inputs, served } = this.#sessions.get(sessionId) ?? noPlaces
+    const { runMs, details } = await this.#ask(sessionId, (questionId) =>
+      this.#loop.runSample(questionId, sessionId, placed(feeds, inputs, null), served, wantsOutputs),
+    )
+    if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
+    const given = (details?.outputs ?? []) as MailedValue[]
+    return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
+  }
+
+  prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const task: ProofTask = {
+        type: 'prove',
+        questionId: ++this.#lastQuestion,
+        model,
+        bytesId: typeof model === 'string' ? 0 : bytesId(model),
+        questions,
+      }
+      this.#port.postMessage(task)
+      this.#proofs.set(task.questionId, { resolve, reject })
+    })
+  }
+
+  async close(sessionId: number): Promise<void> {
+    await this.#ask(sessionId, (questionId) => this.#loop.close(questionId, sessionId)).catch(() => {})
+    this.#sessions.delete(sessionId)
+  }
+
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
+    if (memory.kind !== 'native') throw new Error('a run loop sees native memory only')
+    this.#sessionOfSlot.set(slotId, sessionId)
+    this.#loop.defineSlot(slotId, sessionId, memory.leaseId)
+  }
+
+  forgetSlot(slotId: number): void {
+    this.#sessionOfSlot.delete(slotId)
+    this.#loop.forgetSlot(slotId)
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, { inputs, outputs }: SlotLayout): void {
+    const { inputs: own, served, count } = this.#placesOf(slotId)
+    const places = Array.from({ length: count })
+    for (const [index, place] of outputs.entries()) places[served[index]!] = place
+    this.#loop.defineLayout(slotId, layoutIndex, placed(inputs, own, undefined), places)
+  }
+
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
+    if (mailed === null) this.#loop.submit(slotId, layoutIndex)
+    else this.#loop.submit(slotId, layoutIndex, placed(mailed, this.#placesOf(slotId).inputs, null))
+  }
+
+  runHere(slotId: number, layoutIndex: number): boolean {
+    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex)) return false
+    this.#hub.drain()
+    return true
+  }
+
+  takeBack(slotId: number): boolean {
+    return this.#loop.takeBack(slotId)
+  }
+
+  cancel(slotId: number): boolean {
+    return this.#loop.cancelBatch(slotId)
+  }
+
+  note(sessionId: number, key: string): string {
+    return this.#loop.note(sessionId, key)
+  }
+
+  setNote(sessionId: number, key: string, value: string): void {
+    this.#loop.setNote(sessionId, key, value)
+  }
+
+  async shrinkArena(sessionId: number): Promise<void> {
+    const { details } = await this.#ask(sessionId, (questionId) =>
+      this.#loop.shrinkArena(questionId, sessionId),
+    )
+    if (details?.error != null) throw new Error(details.error)
+  }
+
+  arena(sessionId: number): Arena | null {
+    return this.#loop.arena(sessionId)
+  }
+
+  cancelWork(sessionId: number): boolean {
+    let any = false
+    for (const [questionId, question] of this.#questions) {
+      if (question.sessionId === sessionId && this.#loop.cancelQuestion(questionId)) any = true
+    }
+    return any
+  }
+
+  drainCompletions(): void {
+    this.#hub.drain()
+  }
+
+  exit(): Promise<void> {
+    this.#leaving = true
+    if (!this.#gone) void this.#end(this.#loop.end()).then(() => this.#port.postMessage('exit'))
+    return this.#closed
+  }
+
+  abandon(): void {
+    this.#leaving = true
+    this.#loop.stop()
+    this.#port.close()
+  }
+
+  stop(): Promise<void> {
+    return this.#end(this.#loop.stop())
+  }
+
+  threadEnded(): void {
+    this.#hub.drain() // what was finished before the end is still good; nothing comes after
+    this.#hub.remove(this.#loop.id)
+    unguardLoop(this.#loop)
+    this.#onEnded()
+    setImmediate(() => this.#loop.dispose()) // not before what had not started was taken back
+  }
+
+  batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
+    if (details === null || details.error !== null)
+      return this.#events.finished(slotId, times, details?.error ?? null, null)
+    const given = details.outputs as MailedOutputs
+    const mailed = this.#placesOf(slotId).served.map((place) => given[place] ?? null)
+    this.#events.finished(slotId, times, null, mailed)
+  }
+
+  answered(questionId: number, runMs: number, details: NativeCompletionDetails | null): void {
+    const question = this.#questions.get(questionId)
+    this.#questions.delete(questionId)
+    question?.resolve({ runMs, details })
+  }
+
+  loopEnded(): void {
+    this.#onEnded()
+  }
+
+  #placesOf(slotId: number): Places {
+    return this.#sessions.get(this.#sessionOfSlot.get(slotId) ?? -1) ?? noPlaces
+  }
+
+  #end(hasEnded: boolean): Promise<void> {
+    if (hasEnded) this.#onEnded()
+    return this.#ended
+  }
+
+  #ask(sessionId: number, put: (questionId: number) => void): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const questionId = ++this.#lastQuestion
+      put(questionId)
+      this.#questions.set(questionId, { sessionId, resolve, reject })
+    })
+  }
+
+  #onClose(): void {
+    this.#gone = true
+    this.#hub.drain()
+    const questions = [...this.#questions.values(), ...this.#proofs.values()]
+    this.#questions.clear()
+    this.#proofs.clear()
+    for (const { reject } of questions) reject(new ThreadEndedError())
+    if (!this.#leaving) this.#events.died()
+    // Of a thread that was never started nobody tells the end.
+    else if (this.#loop.end()) this.threadEnded()
+  }
+}

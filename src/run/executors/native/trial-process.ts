@@ -1,0 +1,72 @@
+import { OwnProgram, type ProgramEnd } from '../../../base/own-program.ts'
+
+/** Why something cannot be used, in words. */
+export interface TrialFailure {
+  readonly reason: string
+}
+
+/** How long an execution provider may take to be loaded and to run a model of one operator, in milliseconds. */
+export const trialLimitMs = 60_000
+
+/** What lets go of each trial that is under way. */
+const running = new Set<() => void>()
+
+/** Nobody waits for trials any more: they do not hold the process, and end with it. */
+export function letGoOfTrials(): void {
+  for (const letGo of running) letGo()
+}
+
+/**
+ * Runs a program of this library in a process of its own, which sends one answer: what a library that was made for another
+ * machine does to a process, it does to that one.
+ *
+ * @param path of the program in `dist/`.
+ * @param endsWell whether the end of the process is part of the trial; else the answer is all.
+ */
+export function tryInProcess<Answer extends object>(
+  path: string,
+  args: readonly string[],
+  limitMs: number,
+  endsWell: boolean,
+): Promise<Answer | TrialFailure> {
+  return new Promise((resolve) => {
+    const end = (result: Answer | TrialFailure): void => {
+      clearTimeout(timer)
+      running.delete(letGo)
+      resolve(result)
+    }
+    let program: OwnProgram<Answer | TrialFailure>
+    let answer: Answer | TrialFailure | undefined
+    const onWord = (result: Answer | TrialFailure): void => {
+      answer = result
+      if (!endsWell) program.kill() // nothing more is wanted of it
+    }
+    const onEnd = ({ code, way, lastWords }: ProgramEnd): void => {
+      const died = code === 0 ? 'it said nothing' : `with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`
+      if (answer !== undefined && (code === 0 || !endsWell || 'reason' in answer)) end(answer)
+      else end({ reason: `a process of its own in which it was tried ended: ${died}` })
+    }
+    try {
+      program = new OwnProgram(
+        path,
+        { args },
+        { onWord, onFailure: (reason) => end(notStarted(reason)), onEnd },
+      )
+    } catch (error) {
+      return resolve(notStarted((error as Error).message)) // the permission model
+    }
+    const timer = setTimeout(() => {
+      program.kill()
+      end({ reason: `loading it took more than ${limitMs} ms in a process of its own` })
+    }, limitMs)
+    const letGo = (): void => {
+      program.unref()
+      timer.unref()
+    }
+    running.add(letGo)
+  })
+}
+
+const notStarted = (reason: string): TrialFailure => ({
+  reason: `a process to try it in could not be started: ${reason}`,
+})

@@ -1,0 +1,127 @@
+import type { Clock } from '../base/clock.ts'
+import type { StagingOptions } from '../options/engine-options.ts'
+import type { FunctionSource } from '../options/model-source.ts'
+import type { Placement } from '../options/session-options.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { Bell } from './executors/binding/bell.ts'
+import { CompletionLoop } from './executors/binding/completion-loop.ts'
+import { SharedMemory } from './executors/binding/shared-memory.ts'
+import { ThreadEndedError } from './executors/executor.ts'
+import { FunctionExecutor } from './executors/function/function-executor.ts'
+import type { StagingMemory } from '../native/staging-pool.ts'
+import type { WorkerEvent } from '../observe/engine-events.ts'
+import { ApplicationPool } from './application-pool.ts'
+import { DevicePool } from './device-pool.ts'
+import { startAll } from './start-all.ts'
+import type { Worker } from './worker.ts'
+
+/** The thread of a function ends itself in less; see {@link FunctionExecutor}. */
+const endLimitMs = 10_000
+
+/** The workers of one function. */
+type FunctionPool = Pick<DevicePool, 'workers' | 'leastOccupied' | 'made' | 'end' | 'close'>
+
+/**
+ * The threads of functions, a pool for each that was loaded. None is ever shared: each instance has a thread of its own, which
+ * is ended with it, so that its module is read afresh and nothing of it is left.
+ */
+export class FunctionPools {
+  readonly #clock: Clock
+  readonly #changed: (event: WorkerEvent) => void
+  readonly #bell = new Bell()
+  readonly #completions = new CompletionLoop(this.#bell)
+  readonly #pools = new Set<FunctionPool>()
+
+  constructor(clock: Clock, changed: (event: WorkerEvent) => void) {
+    this.#clock = clock
+    this.#changed = changed
+  }
+
+  /** Where the slots of functions are to lie: JavaScript sees no native memory from another thread. */
+  stagingMemory({ limitBytes }: StagingOptions): StagingMemory {
+    return new SharedMemory(
+      limitBytes === undefined ? {} : { limitBytes },
+      true,
+      '',
+      'functions run in JavaScript',
+    )
+  }
+
+  /** See {@link EngineServices.place}. */
+  async place(
+    model: string,
+    config: ResolvedConfig,
+    place: (worker: Worker, placement: Placement, group: number) => void,
+  ): Promise<void> {
+    const pool = this.#newPool(model, config.function!)
+    this.#pools.add(pool)
+    const taken = new Set<Worker>()
+    for (const [group, { count }] of config.instanceGroup.entries()) {
+      for (let instance = 0; instance < count; instance++) {
+        const worker = pool.leastOccupied(taken)
+        taken.add(worker)
+        place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, group)
+      }
+    }
+    await startAll(taken)
+  }
+
+  /** Whether a worker is one of a function's. */
+  made(worker: Worker): boolean {
+    return this.#poolOf(worker) !== undefined
+  }
+
+  /** See {@link EngineServices.placeMore}. */
+  async placeMore(beside: Worker, count: number, place: (worker: Worker) => void): Promise<void> {
+    const pool = this.#poolOf(beside)
+    if (pool === undefined) throw new ThreadEndedError() // the engine is closed
+    const taken = new Set<Worker>()
+    for (let more = 0; more < count; more++) {
+      const worker = pool.leastOccupied(new Set())
+      taken.add(worker)
+      place(worker)
+    }
+    await startAll(taken)
+  }
+
+  /** Ends the thread of an instance that is closed. */
+  async released(worker: Worker): Promise<void> {
+    const pool = this.#poolOf(worker)
+    if (pool === undefined || worker.sessions > 0) return
+    await pool.end(worker, endLimitMs)
+    if (pool.workers.length === 0) this.#pools.delete(pool)
+  }
+
+  get allWorkers(): Worker[] {
+    return [...this.#pools].flatMap(({ workers }) => workers)
+  }
+
+  async close(timeoutMs: number): Promise<void> {
+    await Promise.all([...this.#pools].map((pool) => pool.close(timeoutMs)))
+    this.#pools.clear()
+  }
+
+  #newPool(model: string, source: FunctionSource): FunctionPool {
+    if (source.run !== null)
+      return new ApplicationPool(source.concurrency, this.#clock) as unknown as FunctionPool
+    const executors = {
+      inline: null,
+      make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) =>
+        new FunctionExecutor(this.#bell, events, source),
+      submitted: (worker: Worker) => this.#completions.listen(worker),
+    }
+    return new DevicePool(
+      `function ${model}`,
+      Infinity,
+      source.workers,
+      executors as never,
+      this.#clock,
+      this.#changed,
+      () => this.allWorkers,
+    ) // two versions have pools of one name
+  }
+
+  #poolOf(worker: Worker): FunctionPool | undefined {
+    return [...this.#pools].find((pool) => pool.made(worker))
+  }
+}

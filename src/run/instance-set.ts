@@ -1,0 +1,145 @@
+import type { Arena } from './executors/executor.ts'
+import type { RowBlocks } from '../native/row-blocks.ts'
+import type { SlotMemory } from '../native/staging-pool.ts'
+import type { InstanceStatistics } from '../observe/instance-statistics.ts'
+import { expiresAtMs } from '../schedule/waiting-request.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Batch } from './batch.ts'
+import type { ModelInstance } from './model-instance.ts'
+
+/** The instances of a model: which of them is given what waits. */
+export class InstanceSet implements Iterable<ModelInstance> {
+  #instances: ModelInstance[] = []
+  /** Those that are given nothing more and have something still. */
+  #leaving: ModelInstance[] = []
+  /** Where callers write rows that can be run there; `null` until one does. */
+  rowBlocks: RowBlocks | null = null
+  /** Told that there is another. */
+  onAdded: () => void = () => {}
+
+  get size(): number {
+    return this.#instances.length
+  }
+
+  [Symbol.iterator](): Iterator<ModelInstance> {
+    return this.#instances[Symbol.iterator]()
+  }
+
+  add(instance: ModelInstance): void {
+    this.#instances.push(instance)
+    this.onAdded()
+  }
+
+  /** Has an instance be given nothing more; what it was given can still be stopped, until it is removed. */
+  retire(instance: ModelInstance): void {
+    this.remove(instance)
+    this.#leaving.push(instance)
+  }
+
+  /** Takes an instance out; what it was given comes to its end. */
+  remove(instance: ModelInstance): void {
+    this.#instances = this.#instances.filter((other) => other !== instance)
+    this.#leaving = this.#leaving.filter((other) => other !== instance)
+  }
+
+  /** Whether one would start a batch at once. */
+  get anyIdle(): boolean {
+    return this.#instances.some(({ idle }) => idle)
+  }
+
+  /** When the oldest request came of those that were handed ahead; `Infinity` for none. */
+  get oldestAheadMs(): number {
+    return this.#instances.reduce(
+      (oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity),
+      Infinity,
+    )
+  }
+
+  /** Those that serve; all of them when none does at present. */
+  get serving(): readonly ModelInstance[] {
+    const serving = this.#instances.filter(({ session }) => session.ready)
+    return serving.length > 0 ? serving : this.#instances
+  }
+
+  /** Offers what waits: first to each idle instance a batch to start, then to the others what may wait behind, the one that is free soonest first. */
+  offer(): void {
+    const instances = this.#instances
+    if (instances.length === 1) return instances[0]!.worker.offer(instances[0]!)
+    const busy: ModelInstance[] = []
+    for (const instance of instances) {
+      if (instance.idle) instance.worker.offer(instance)
+      else if (instance.session.ready) busy.push(instance)
+    }
+    if (busy.length > 1) busy.sort((a, b) => a.worker.freeInMs - b.worker.freeInMs)
+    for (const instance of busy) instance.worker.offer(instance)
+  }
+
+  /** Whether a batch was handed ahead to one that another could start at once were it idle. */
+  get anyAhead(): boolean {
+    return this.#instances.length > 1 && this.#instances.some(({ batchAhead }) => batchAhead !== null)
+  }
+
+  /** Whether a request is to be served before a batch that was handed ahead. */
+  isOvertakenBy(request: InferRequest): boolean {
+    for (const { batchAhead } of this.#instances) {
+      if (batchAhead === null) continue
+      const first = batchAhead.requests[0]!
+      if (request.level.level < first.level.level) return true
+      if (request.bucketKey !== first.bucketKey && expiresAtMs(request) < expiresAtMs(first)) return true
+    }
+    return false
+  }
+
+  /** Takes the batch back of which a request is a part; false when that has started. */
+  takeBackBatchOf(request: InferRequest): boolean {
+    const instance = this.#instances.find(({ batchAhead }) => batchAhead?.requests.includes(request))
+    return instance?.takeBackAhead() ?? false
+  }
+
+  get statistics(): InstanceStatistics[] {
+    return this.#instances.map(({ use, name, worker }) => use.statistics(name, worker.name))
+  }
+
+  /** What the arenas of their sessions hold together; `null` when nobody can tell. */
+  get arena(): Omit<Arena, 'id'> | null {
+    const arenas = new Map(
+      this.#instances.flatMap(({ session: { arena } }) => (arena === null ? [] : [[arena.id, arena]])),
+    )
+    if (arenas.size === 0) return null
+    const sum = { totalBytes: 0, inUseBytes: 0, mostInUseBytes: 0 }
+    for (const arena of arenas.values()) {
+      sum.totalBytes += arena.totalBytes
+      sum.inUseBytes += arena.inUseBytes
+      sum.mostInUseBytes += arena.mostInUseBytes
+    }
+    return sum
+  }
+
+  /** Batches that instances were given and are not back. */
+  get batches(): Batch[] {
+    return this.#all.flatMap(({ batches }) => batches)
+  }
+
+  /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
+  stopRun(batch: Batch, orLeave: boolean): void {
+    for (const instance of this.#all) instance.stopRun(batch, orLeave)
+  }
+
+  /** Has everybody let go of memory that is given back. */
+  forgetMemory(memory: SlotMemory): void {
+    for (const instance of this.#all) instance.forgetMemory(memory)
+  }
+
+  get #all(): readonly ModelInstance[] {
+    return this.#leaving.length === 0 ? this.#instances : [...this.#instances, ...this.#leaving]
+  }
+
+  /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */
+  takeBackAhead(): boolean {
+    const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)
+    if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.formed - a.batchAhead!.formed)
+    let any = false
+    for (const instance of withAhead) if (instance.takeBackAhead()) any = true
+    return any
+  }
+}

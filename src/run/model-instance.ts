@@ -1,0 +1,300 @@
+import type { MailedOutputs, RowFailures, RunTimestamps } from './executors/executor.ts'
+import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
+import type { BatchSource, PreparedBatch } from './batch-source.ts'
+import type { WorkerSession } from './worker-session.ts'
+import type { Batch } from './batch.ts'
+import type { BatchOwner } from './batch-owner.ts'
+import { InstanceUse } from './instance-use.ts'
+import { LargeSlots } from './large-slots.ts'
+import { inSlots } from './sequence-slots.ts'
+import { slotsFor } from './slots-ahead.ts'
+import { StagingSlot, type SlotSource } from './staging-slot.ts'
+
+/** An instance of a model: a session on one worker and the staging slots through which it is fed. */
+export class ModelInstance implements BatchSource {
+  /** The model's name and a number, as in Triton. */
+  readonly name: string
+  readonly session: WorkerSession
+  readonly weight: number
+  readonly #owner: BatchOwner
+  readonly source: SlotSource
+  readonly #slots = new Map<number, StagingSlot>()
+  readonly #free: StagingSlot[] = []
+  readonly #large: LargeSlots
+  /** The slot of the batch that was handed ahead. */
+  #ahead: StagingSlot | null = null
+  readonly use: InstanceUse
+  #onDrained: (() => void) | null = null
+
+  /** @param concurrency batches that run at the same time. */
+  constructor(
+    owner: BatchOwner,
+    name: string,
+    session: WorkerSession,
+    weight: number,
+    source: SlotSource,
+    concurrency = 1,
+  ) {
+    this.#owner = owner
+    this.name = name
+    this.weight = weight
+    this.session = session
+    this.source = source
+    this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
+    this.use = new InstanceUse(owner.clock)
+    for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
+  }
+
+  get worker(): WorkerSession['worker'] {
+    return this.session.worker
+  }
+
+  /** Whether it would start a batch at once. */
+  get idle(): boolean {
+    return this.session.ready && this.worker.idle
+  }
+
+  get hasWaiting(): boolean {
+    return this.#owner.hasWaiting
+  }
+
+  get nextIsAlone(): boolean {
+    return this.#owner.demand?.nextIsAlone === true
+  }
+
+  get aheadElsewhere(): boolean {
+    return this.#owner.instances.anyAhead
+  }
+
+  nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
+    if (!this.session.ready) return null
+    for (;;) {
+      const slot = this.#free.at(-1)
+      if (slot === undefined) return this.#owner.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
+      const batch = this.#owner.take(idle, startsInMs)
+      if (batch === null) return this.#owner.hasWaiting && !idle ? 'when idle' : null
+      this.#free.pop()
+      try {
+        return this.#prepare(slot, batch)
+      } catch (error) {
+        // Memory for the batch could not be had, say: this batch fails, the next may not.
+        this.#reuse(slot)
+        if (batch.ahead) this.#owner.started(batch)
+        this.#owner.failed(batch, (error as Error).message)
+      }
+    }
+  }
+
+  /** The batch that was handed ahead here; `null` for none. */
+  get batchAhead(): Batch | null {
+    return this.#ahead === null ? null : this.#ahead.batch
+  }
+
+  /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
+  takeBackAhead(): boolean {
+    const slot = this.#ahead
+    if (slot === null || this.worker.takeBack(slot.id)) return slot !== null
+    this.started(slot.id) // the worker has claimed it
+    return false
+  }
+
+  /** Batches that it was given and are not back. */
+  get batches(): Batch[] {
+    return [...this.#slots.values()].flatMap(({ batch }) => batch ?? [])
+  }
+
+  /** Since when it has had nothing to do; `null` while it has. */
+  get idleSinceMs(): number | null {
+    return this.batches.length === 0 ? this.use.usedAtMs : null
+  }
+
+  /** For how long it has been busy so far, in milliseconds. */
+  get busyMs(): number {
+    return this.use.busyMs(this.idleSinceMs === null)
+  }
+
+  /** Resolves when it has no batch. */
+  drained(): Promise<void> {
+    return this.batches.length === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => (this.#onDrained = resolve))
+  }
+
+  /** Has the run of a batch stopped, if it is here. See {@link Worker.stopRun}. */
+  stopRun(batch: Batch, orLeave: boolean): void {
+    for (const slot of this.#slots.values()) if (slot.batch === batch) this.worker.stopRun(slot.id, orLeave)
+  }
+
+  started(slotId: number): void {
+    const slot = this.#slots.get(slotId)!
+    if (slot !== this.#ahead) return
+    this.#ahead = null
+    this.#owner.started(slot.batch!)
+  }
+
+  takenBack(slotId: number, threadEnded: boolean): void {
+    this.#owner.takenBack(this.#release(slotId), threadEnded)
+  }
+
+  finished(
+    slotId: number,
+    { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps,
+    mailed: MailedOutputs | null,
+    failures: RowFailures | null,
+  ): void {
+    const slot = this.#slots.get(slotId)!
+    this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
+    this.#owner.instances.rowBlocks?.ran(slot)
+    const timeline = {
+      takenAtMs: slot.takenAtMs,
+      gatheredAtMs: slot.gatheredAtMs,
+      startMs,
+      inferStartMs,
+      inferEndMs,
+    }
+    // Field by field: a spread costs more here than all the rest of the way back.
+    const { id, reason, isRerun, place } = slot.batch!
+    this.#owner.finished({
+      id,
+      requests: slot.requests,
+      reason,
+      isRerun,
+      place,
+      rows: slot.rows,
+      slot,
+      timeline,
+      inline,
+      instance: this.name,
+      mailed,
+      failures,
+    })
+    this.#release(slotId)
+    this.session.ran()
+    this.#askForMore()
+  }
+
+  failed(slotId: number, message: string, stillRuns: Promise<void> | null, tookMs: number): void {
+    this.use.failed(tookMs)
+    // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
+    this.#slots.get(slotId)!.forgetLayouts()
+    this.#owner.failed(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), message)
+    this.#askForMore()
+  }
+
+  lost(slotId: number, reason: string, stillRuns: Promise<void> | null, tookMs: number): void {
+    this.started(slotId)
+    this.use.failed(tookMs)
+    this.#owner.lost(
+      stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns),
+      reason,
+      stillRuns === null,
+    )
+  }
+
+  /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
+  forgetLayouts(): void {
+    for (const slot of this.#slots.values()) slot.forgetLayouts()
+  }
+
+  /** Takes memory that was made ahead for the slots, if any was. */
+  adopt(buffers: readonly StagingBuffer[]): void {
+    for (const [index, buffer] of buffers.entries()) this.#free[index]!.adopt(buffer)
+  }
+
+  forgetMemory(memory: SlotMemory): void {
+    for (const slot of this.#slots.values()) slot.forgetMemory(memory, this.worker.executor)
+  }
+
+  /** Gives the staging memory back; no batch may be in flight. */
+  release(): void {
+    this.#large.close()
+    for (const slot of this.#slots.values()) slot.release()
+    this.#slots.clear()
+    this.#free.length = 0
+  }
+
+  #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
+    const owner = this.#owner
+    const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
+    slot.takenAtMs = this.use.usedAtMs = owner.clock.nowMs()
+    let [rows, outputMask] = [0, 0]
+    for (const request of requests) {
+      request.attempts++
+      rows += request.rows
+      outputMask |= request.outputMask
+    }
+    const layout = slot.layoutFor(
+      requests,
+      rows,
+      outputMask,
+      owner.unpredictable.of(requests[0]!.whole),
+      owner.instances.rowBlocks,
+    )
+    const mailed = slot.gather(requests, layout)
+    slot.rows = rows
+    ;(slot.batch = batch).place = this
+    if (batch.ahead) this.#ahead = slot
+    slot.announce(this.worker.executor, this.session.id, layout)
+    this.worker.executor.runsFor?.(slot.id, owner.observed.askerOf(batch))
+    slot.gatheredAtMs = owner.clock.nowMs()
+    const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
+    return {
+      slotId: slot.id,
+      layoutIndex: layout.index,
+      mailed,
+      runMs,
+      alone: batch.alone,
+      elsewhere: batch.limited || owner.times.divides,
+    }
+  }
+
+  #addSlot(): void {
+    const slot = new StagingSlot(this.source, this.#owner.metadata, this.#owner.padding)
+    this.#slots.set(slot.id, slot)
+    this.#free.push(slot)
+  }
+
+  /** Nobody else may have the memory of a slot before the run in it is over. */
+  #replace(slotId: number, stillRuns: Promise<void>): Batch {
+    const slot = this.#slots.get(slotId)!
+    this.#slots.delete(slotId)
+    this.#large.forget(slot)
+    void stillRuns.then(() => {
+      slot.end()
+      slot.release()
+      this.source.trim()
+    })
+    this.#addSlot()
+    this.#tellDrained()
+    return slot.batch!
+  }
+
+  #release(slotId: number): Batch {
+    const slot = this.#slots.get(slotId)!
+    const batch = slot.batch!
+    this.#reuse(slot)
+    return batch
+  }
+
+  /** What waits may not have been taken for want of a slot, and what waits behind another instance is taken from there. */
+  #askForMore(): void {
+    if (this.#owner.hasWaiting || this.aheadElsewhere) this.worker.offer(this)
+  }
+
+  #giveBack(slot: StagingSlot): void {
+    slot.release()
+    this.worker.executor.forgetSlot(slot.id)
+  }
+
+  #reuse(slot: StagingSlot): void {
+    if (slot === this.#ahead) this.#ahead = null
+    this.#large.returned(slot)
+    slot.end()
+    this.#free.push(slot)
+    if (this.#onDrained !== null) this.#tellDrained()
+  }
+
+  #tellDrained(): void {
+    if (this.batches.length === 0) this.#onDrained?.()
+  }
+}

@@ -1,0 +1,175 @@
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { joinTensors } from '../tensor/elements.ts'
+import { batchSizesToTry } from '../schedule/calibration.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import type { Padding } from '../request/padding.ts'
+import type { MailedTensor } from '../tensor/tensor.ts'
+import type { WorkerSession } from './worker-session.ts'
+import { RowForm } from '../models/row-check/row-form.ts'
+import { singleRows, type TrialFeeds } from '../models/row-check/trial-feeds.ts'
+import { madeUpRows } from './warm-up-rows.ts'
+import { prepareWarmup, type PreparedWarmup } from './warm-up-samples.ts'
+
+/** Most bytes that the inputs of a run are given. */
+const maxBytes = 2 ** 27
+
+/** A sample that the user gave could not be run. */
+export class SampleFailed extends Error {
+  override readonly name = 'SampleFailed'
+  /** Among those that were given. */
+  readonly index: number
+
+  constructor(message: string, index: number) {
+    super(message)
+    this.index = index
+  }
+}
+
+/** A session, as far as it can be warmed. */
+type WarmSession = Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>
+
+/** What an instance of a model runs before it takes batches: first what the user gave, then what is made up. */
+export class WarmUp {
+  readonly samples: readonly PreparedWarmup[]
+  /** Whether nothing is run but one made-up row, in place of which any other run will do. */
+  readonly isOneRow: boolean
+  /** In which its samples are, and what is run. */
+  readonly form: RowForm<ModelMetadata>
+  readonly #config: ResolvedConfig
+  readonly #joining: { readonly largestBatch: number }
+  /** By shape: rows of which the first that can be run is. */
+  readonly #shapes: readonly (readonly (() => TrialFeeds)[])[]
+  readonly #hasFixedRows: boolean
+  /** By which sessions tell each other that they have been warmed like this. */
+  readonly #note: string
+  /** The warming with which sessions like this one began. */
+  readonly #begun = new Map<string, Promise<void>>()
+
+  /**
+   * @param joining tells how many rows a batch may have, once that is known.
+   * @throws InferenceError `ERR_MODEL_CONFIG` when a sample does not fit the model.
+   */
+  constructor(
+    model: ModelMetadata,
+    config: ResolvedConfig,
+    parser: FeedParser,
+    padding: Padding | null,
+    joining: { readonly largestBatch: number },
+  ) {
+    const { madeUp, samples, batchSizes } = config.warmup
+    this.form = new RowForm(model)
+    const { metadata } = this.form
+    const optional = new Set(
+      metadata.inputs.flatMap(({ name }, index) => (config.optionalInputs.includes(name) ? [index] : [])),
+    )
+    this.samples = prepareWarmup(model, parser, samples).map((sample) => ({
+      ...sample,
+      feeds: this.form.rowsOf(sample.feeds),
+    }))
+    this.#config = config
+    this.#joining = joining
+    this.#hasFixedRows = metadata.inputs.every(({ shape }) =>
+      shape.slice(metadata.maxBatchSize > 0 ? 1 : 0).every((dim) => typeof dim === 'number'),
+    )
+    this.#shapes = madeUp === null ? [] : madeUpRows(metadata, padding, optional, madeUp)
+    this.isOneRow = madeUp === 'harmless' && this.#shapes.length === 1
+    this.#note =
+      madeUp === 'harmless' && padding === null
+        ? 'warm'
+        : `warm ${JSON.stringify([madeUp, batchSizes, config.padding, metadata.maxBatchSize])}`
+  }
+
+  /** What runs can be measured with; `undefined` for nothing. */
+  get calibrationSample(): Pick<PreparedWarmup, 'feeds' | 'bucketKey'> | undefined {
+    const [row] = this.#hasFixedRows ? (this.#shapes[0] ?? []) : []
+    return this.samples[0] ?? (row && { feeds: row(), bucketKey: '' })
+  }
+
+  /**
+   * Warms an instance: with the samples of the user, which may show more on each, and once for all that share its session with
+   * what is made up.
+   *
+   * @param kind the same for sessions that may be one: they wait for the first of them.
+   * @param check run in between; true when it has run rows enough to have warmed the session.
+   * @throws SampleFailed
+   */
+  async run(session: WarmSession, kind: string, check?: () => Promise<boolean>): Promise<void> {
+    await this.#runSamples(session)
+    const isChecked = check !== undefined && (await check())
+    if (isChecked && this.isOneRow) session.setNote(this.#note, 'yes')
+    else await this.#runMadeUp(session, kind)
+  }
+
+  async #runSamples(session: WarmSession): Promise<void> {
+    for (const [index, { feeds, count }] of this.samples.entries()) {
+      for (const each of this.#sampleInSizes(feeds)) {
+        for (let run = 0; run < count; run++) {
+          const { error } = await this.form.run(session, each)
+          if (error !== null) throw new SampleFailed(error, index)
+        }
+      }
+    }
+  }
+
+  async #runMadeUp(session: WarmSession, kind: string): Promise<void> {
+    if (this.#shapes.length === 0) return
+    const begun = this.#begun.get(kind)
+    if (begun !== undefined) await begun.catch(() => {}) // whoever began it is told
+    if (session.note(this.#note) !== '') return
+    const warming = this.#runShapes(session)
+    if (begun === undefined) this.#begun.set(kind, warming)
+    await warming
+  }
+
+  async #runShapes(session: WarmSession): Promise<void> {
+    for (const rows of this.#shapes) {
+      for (const row of rows) if (await this.#runRow(session, row())) break
+    }
+    session.setNote(this.#note, 'yes')
+  }
+
+  /** Runs a row in all sizes; false when the first cannot be run. */
+  async #runRow(session: WarmSession, row: TrialFeeds): Promise<boolean> {
+    let any = false
+    for (const feeds of this.#inSizes(row)) {
+      for (let run = 0; run < this.#config.warmup.count; run++) {
+        const { error } = await this.form.run(session, feeds)
+        if (error !== null) return any
+        any = true
+      }
+    }
+    return true
+  }
+
+  /** A sample as it is, or its first row in all sizes. */
+  #sampleInSizes(feeds: PreparedWarmup['feeds']): Iterable<PreparedWarmup['feeds']> {
+    if (this.#config.warmup.batchSizes === null || this.#joining.largestBatch === 0) return [feeds]
+    const [row] = singleRows(feeds as TrialFeeds, 1) // what has rows is tensors
+    return row === undefined ? [feeds] : this.#inSizes(row)
+  }
+
+  *#inSizes(row: TrialFeeds): Generator<TrialFeeds> {
+    const { warmup, preferredBatchSizes } = this.#config
+    const largest = Math.max(1, this.#joining.largestBatch)
+    const sizes =
+      warmup.batchSizes === 'all' ? batchSizesToTry(largest, preferredBatchSizes) : (warmup.batchSizes ?? [1])
+    const rowBytes = row.reduce(
+      (sum, feed) => sum + (feed?.data instanceof ArrayBuffer ? feed.data.byteLength : 0),
+      0,
+    )
+    for (const size of sizes) {
+      if (size > largest || (size > 1 && size * rowBytes > maxBytes)) continue
+      yield size === 1 ? row : row.map((feed) => feed && repeated(feed, size))
+    }
+  }
+}
+
+/** Whether what is noted of a session holds in later processes: what a user wants to be run beforehand is run in each. */
+export function holdsLater(note: string): boolean {
+  return !note.startsWith('warm ') || note.startsWith('warm ["harmless"')
+}
+
+function repeated(row: MailedTensor, rows: number): MailedTensor {
+  return joinTensors(Array.from({ length: rows }, () => row))
+}

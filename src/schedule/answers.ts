@@ -1,0 +1,247 @@
+import type { Clock } from '../base/clock.ts'
+import type { BatchTimes, ModelStats } from '../observe/model-stats.ts'
+import type { RejectionReason } from '../observe/rejections.ts'
+import { elementCount, firstNonFinite, type TensorData, type TensorLike } from '../tensor/tensor.ts'
+import type { MapEntry, OutputValue } from '../tensor/values.ts'
+import type { FinishedBatch } from '../run/finished-batch.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { BatchReport } from '../options/infer-options.ts'
+import type { AnyOutputs } from '../options/model-signature.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import type { Padding } from '../request/padding.ts'
+import type { ShapedTensors } from '../request/shaped-tensors.ts'
+import type { Joining } from '../models/row-check/joining.ts'
+import type { ObservedRequests } from './observed-requests.ts'
+import type { RequestErrors } from './request-errors.ts'
+import type { Answer, InferRequest } from '../request/infer-request.ts'
+import { AnswerOrder } from './answer-order.ts'
+import { failedRequests } from '../run/failed-rows.ts'
+import { scatter, type divided } from '../run/scatter.ts'
+import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
+
+/** Divides finished batches among their requests, settles them, and counts it. */
+export class Answers {
+  readonly #metadata: ModelMetadata
+  readonly #padding: Padding | null
+  readonly #reshapes: ShapedTensors['outputs']
+  readonly #stats: ModelStats
+  readonly #errors: RequestErrors
+  readonly #clock: Clock
+  readonly #observed: ObservedRequests
+  readonly #finiteOnly: boolean
+  readonly #order: AnswerOrder | null
+
+  constructor(
+    { stacked, shaped }: Pick<Joining, 'stacked' | 'shaped'>,
+    padding: Padding | null,
+    stats: ModelStats,
+    errors: RequestErrors,
+    clock: Clock,
+    observed: ObservedRequests,
+    {
+      preserveOrdering,
+      rejectNonFinite,
+      responses,
+    }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
+  ) {
+    this.#metadata = stacked
+    this.#reshapes = shaped.outputs
+    this.#padding = padding
+    this.#stats = stats
+    this.#errors = errors
+    this.#clock = clock
+    this.#observed = observed
+    this.#finiteOnly = rejectNonFinite === 'outputs'
+    // Where requests share runs it is their callers that are answered in order.
+    this.#order = preserveOrdering && responses === null ? new AnswerOrder() : null
+  }
+
+  /** A request has been accepted: its place among the responses is the next. */
+  accept(request: InferRequest): void {
+    this.#order?.accept(request)
+  }
+
+  /**
+   * Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them.
+   *
+   * @param divisions of outputs that have not one entry for each row; `null` where there are none.
+   */
+  answer(batch: FinishedBatch, nowMs: number, divisions: ReturnType<typeof divided> = null): void {
+    try {
+      this.#answer(batch, nowMs, divisions)
+    } catch (error) {
+      const { message } = error as Error
+      if (this.#observed.by.observer !== null) this.#observed.batchFailed(batch, message, nowMs)
+      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, message))
+    }
+  }
+
+  #answer(batch: FinishedBatch, scatterAtMs: number, divisions: ReturnType<typeof divided>): void {
+    const { requests, rows, timeline } = batch
+    const { takenAtMs, gatheredAtMs } = timeline
+    const failures =
+      batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
+    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures, divisions)
+    const doneAtMs = this.#clock.nowMs()
+
+    const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
+    // The worker's times are of a clock of its own, which is some microseconds off: put in order, no part of the whole is negative.
+    const startMs = between(gatheredAtMs, timeline.startMs, scatterAtMs)
+    const inferStartMs = between(startMs, timeline.inferStartMs, scatterAtMs)
+    const inferEndMs = between(inferStartMs, timeline.inferEndMs, scatterAtMs)
+    const begunAtMs = takenAtMs + (startMs - gatheredAtMs) // handed over, but another batch still ran
+    const times: BatchTimes = {
+      inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
+      inferMs: inferEndMs - inferStartMs,
+      outputMs: doneAtMs - scatterAtMs,
+    }
+    this.#stats.ran(rows, times, batch.inline, batch.slot.emptyRows)
+    if (this.#padding !== null) this.#countPadding(batch)
+    if (this.#observed.by.observer !== null)
+      this.#observed.batchRan(
+        batch,
+        { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs },
+        begunAtMs,
+        times,
+      )
+    // Counted is what was answered: whoever is told of a batch, or of the end of another request, may have one withdrawn there and then.
+    const enqueuedAtMs: number[] = []
+    try {
+      let position = 0
+      for (let member = 0; member < requests.length; member++) {
+        const request = requests[member]!
+        const own = outputs[member]!
+        const output = strange?.[member]
+        const failure = failures?.[member]
+        if (failure) this.failed(request, this.#errors.failedRun(request, failure))
+        else if (output) this.failed(request, this.#errors.nonFinite(request, output))
+        else if (
+          this.#succeed(
+            request,
+            request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own,
+            begunAtMs,
+            times,
+          )
+        )
+          enqueuedAtMs.push(request.enqueuedAtMs)
+        position += request.rows
+      }
+    } finally {
+      this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
+      this.#stats.computed(enqueuedAtMs.length, times)
+    }
+  }
+
+  /** Rejects a request whose run failed: a response like any other, and in its order. */
+  failed(request: InferRequest, error: Error, why: RejectionReason = 'execution'): void {
+    if (request.settled) return
+    const whole = wholeOf(request)
+    if (whole instanceof SplitRequest) whole.withdraw()
+    this.#fail(whole, why, error)
+  }
+
+  /** Rejects a request that did not come to a run, at once. */
+  reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    const whole = wholeOf(request)
+    if (whole.fail(reason, why === 'cancelled') && whole.account === null) this.#countFailed(whole, why)
+    this.#order?.release()
+  }
+
+  /** Returns whether it is to be counted with its batch. */
+  #succeed(request: InferRequest, answer: Answer, begunAtMs: number, itsTimes: BatchTimes): boolean {
+    if (request.settled) return false
+    const { account } = request
+    if (account !== null) account.ran(begunAtMs, itsTimes)
+    if (request instanceof RequestPart) this.#succeedPart(request, answer)
+    else if (this.#order !== null)
+      this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
+    else return request.succeed(answer) && account === null
+    return false
+  }
+
+  #succeedPart(part: RequestPart, answer: Answer): void {
+    part.succeed(answer)
+    const whole = part.parent
+    const outcome = whole.answered(part, answer)
+    if (outcome === null) return
+    if ('reason' in outcome) return this.#fail(whole, 'execution', outcome.reason)
+    if (whole.account !== null) whole.account.ran(whole.begunAtMs, whole.times)
+    else if (this.#order !== null)
+      return this.#order.ended(whole, {
+        ...outcome,
+        count: this.#toCount(whole, whole.begunAtMs, whole.times),
+      })
+    else this.#stats.answered(whole.enqueuedAtMs, whole.begunAtMs, whole.times, this.#clock.nowMs())
+    whole.succeed(outcome.answer)
+  }
+
+  #fail(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    if (this.#order !== null)
+      return this.#order.ended(request, { reason, count: () => this.#countFailed(request, why) })
+    if (request.account === null) this.#countFailed(request, why)
+    request.fail(reason)
+  }
+
+  /** Counts an answered request, when it is called. */
+  #toCount({ enqueuedAtMs }: InferRequest, begunAtMs: number, times: BatchTimes): () => void {
+    return () => this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+  }
+
+  #countFailed({ enqueuedAtMs }: InferRequest, why: RejectionReason): void {
+    this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+  }
+
+  #report(
+    { id, rows, slot, timeline, reason, inline, instance }: FinishedBatch,
+    request: InferRequest,
+    position: number,
+  ): BatchReport {
+    return {
+      batchId: id,
+      batchSize: rows,
+      paddedTo: slot.layout!.lengths?.[0] ?? null,
+      position,
+      queuedMs: Math.max(0, timeline.startMs - request.enqueuedAtMs),
+      computeMs: timeline.inferEndMs - timeline.inferStartMs,
+      reason,
+      inline,
+      instance,
+      attempts: request.attempts,
+    }
+  }
+
+  #countPadding({ requests, rows, slot }: FinishedBatch): void {
+    const { lengths, inputDims } = slot.layout!
+    if (lengths === null) return
+    for (const [entry, { index }] of this.#padding!.inputs.entries()) {
+      const dims = inputDims[index]
+      if (!dims) continue // an optional input that was left out
+      const perLength = elementCount(dims.slice(1)) / Math.max(1, lengths[entry]!)
+      let own = 0
+      for (const request of requests) own += request.rows * this.#padding!.ownLength(entry, request)!
+      this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
+    }
+  }
+}
+
+function between(fromMs: number, atMs: number, toMs: number): number {
+  return Math.max(fromMs, Math.min(atMs, toMs))
+}
+
+/** The name of the first output that has NaN or infinity, or `null`. */
+function nonFiniteOutput(outputs: AnyOutputs): string | null {
+  for (const [name, value] of Object.entries(outputs)) if (hasNonFinite(value)) return name
+  return null
+}
+
+function hasNonFinite(value: OutputValue | MapEntry): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value === 'number' && !Number.isFinite(value)
+  if (Array.isArray(value)) return value.some(hasNonFinite)
+  if (value instanceof Map) return [...value.values()].some(hasNonFinite)
+  if (!Array.isArray((value as TensorLike).dims)) return Object.values(value).some(hasNonFinite)
+  const { type, data } = value as TensorLike
+  // Newer Node shows float16 as numbers, older as bits.
+  const values = data as TensorData | string[]
+  const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
+  return firstNonFinite(shownType as 'float32', values) !== -1
+}

@@ -1,0 +1,137 @@
+import { estimatedAnswerMs } from './answer-estimate.ts'
+import type { BatchLimits } from '../options/batching.ts'
+import type { RunTimes } from './run-times.ts'
+
+/** A smaller batch is as good as the best one when it reaches this share of its rows per second ... */
+const asGood = 0.98
+/** ... and the present choice stays as long as it reaches this one, so that noise moves nothing. */
+const goodEnough = 0.95
+/** Buckets whose choice is remembered. */
+const maxBuckets = 256
+/** Up to so many rows every size is looked at; above, so many between one power of two and the next. */
+const everyUpTo = 64
+const perDoubling = 16
+
+/**
+ * The batch size with which a bucket answers most rows per second within `targetMs`. A size does so for every request
+ * when one that has just missed a batch, and waits until the next instance is done with a run of that size, is admitted
+ * still. Where only those are that come later in a run, a size is worth what comes and is admitted, if that is less than
+ * it can work off: under overload enough is left to fill larger batches. Of sizes about as good the smallest is taken.
+ *
+ * @param sizes candidates in rows, ascending.
+ * @param arrivingRowsPerMs what comes; `null` for just as much as can be worked off.
+ * @param present the size in use, kept while it is good enough.
+ */
+export function chooseBatchSize(
+  sizes: readonly number[],
+  bucketKey: string,
+  runTimes: RunTimes,
+  targetMs: number,
+  instances: number,
+  arrivingRowsPerMs: number | null = null,
+  present?: number,
+): number {
+  const rates = sizes.map((rows) => {
+    const share = admittedShare(rows, bucketKey, runTimes, targetMs, instances)
+    const rowsPerMs = (instances * rows) / runTimes.medianMs(bucketKey, rows)
+    return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
+  })
+  const best = rates.reduce((most, rate) => Math.max(most, rate))
+  if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best)
+    return present
+  return sizes[rates.findIndex((rate) => rate >= asGood * best)]!
+}
+
+/** Sizes to choose from, ascending: so few that looking at all of them costs no more than a run, whatever the largest is. */
+export function candidateSizes(maxBatchSize: number): number[] {
+  const sizes: number[] = []
+  let step = 1
+  for (let size = 1; size < maxBatchSize; size += step) {
+    sizes.push(size)
+    if (size >= everyUpTo) step = 2 ** Math.floor(Math.log2(size)) / perDoubling
+  }
+  return [...sizes, maxBatchSize]
+}
+
+/** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
+function admittedShare(
+  rows: number,
+  bucketKey: string,
+  runTimes: RunTimes,
+  targetMs: number,
+  instances: number,
+): number {
+  const waitMs = runTimes.presentMs(bucketKey, rows) / instances
+  const missed = {
+    rowsAhead: 0,
+    batchRows: rows,
+    joiningRowsPerMs: Infinity,
+    instances,
+    freeInMs: waitMs,
+    sharing: 1,
+    keepsTarget: true,
+  }
+  const lateMs = estimatedAnswerMs(runTimes, bucketKey, rows, missed) - targetMs
+  return lateMs <= 0 ? 1 : Math.max(0, 1 - lateMs / waitMs)
+}
+
+/** Keeps a model's requests within a latency by the size of its batches; see {@link chooseBatchSize}. */
+export class LatencyTarget {
+  /** On how many it runs; what follows from a change is seen with the next review. */
+  instances: number
+  readonly #limits: BatchLimits
+  readonly #sizes: readonly number[]
+  readonly #targetMs: number
+  readonly #runTimes: RunTimes
+  readonly #chosen = new Map<string, BatchLimits>()
+
+  /**
+   * @param limits the model's own; preferred sizes in them are the only ones chosen from.
+   * @param instances on how many it runs.
+   */
+  constructor(limits: BatchLimits, targetMs: number, runTimes: RunTimes, instances: number) {
+    const { maxBatchSize, preferredBatchSizes } = limits
+    this.#limits = limits
+    this.#sizes = preferredBatchSizes.length > 0 ? preferredBatchSizes : candidateSizes(maxBatchSize)
+    this.#targetMs = targetMs
+    this.#runTimes = runTimes
+    this.instances = instances
+  }
+
+  limits(bucketKey: string): BatchLimits {
+    let limits = this.#chosen.get(bucketKey)
+    if (limits === undefined) {
+      limits = this.#runTimes.knows(bucketKey) ? this.#choose(bucketKey, null) : this.#limits
+      if (this.#chosen.size >= maxBuckets) this.#chosen.delete(this.#chosen.keys().next().value!)
+      this.#chosen.set(bucketKey, limits)
+    }
+    return limits
+  }
+
+  /** Looks again after runs were observed, while so many rows come; true when the choice is another now. */
+  review(bucketKey: string, arrivingRowsPerMs: number): boolean {
+    const before = this.#chosen.get(bucketKey)
+    const after = this.#choose(bucketKey, arrivingRowsPerMs, before?.preferredBatchSizes[0])
+    if (
+      before !== undefined &&
+      before.preferredBatchSizes.length === 1 &&
+      before.preferredBatchSizes[0] === after.preferredBatchSizes[0]
+    )
+      return false
+    this.#chosen.set(bucketKey, after)
+    return true
+  }
+
+  #choose(bucketKey: string, arrivingRowsPerMs: number | null, present?: number): BatchLimits {
+    const size = chooseBatchSize(
+      this.#sizes,
+      bucketKey,
+      this.#runTimes,
+      this.#targetMs,
+      this.instances,
+      arrivingRowsPerMs,
+      present,
+    )
+    return { ...this.#limits, preferredBatchSizes: [size] }
+  }
+}

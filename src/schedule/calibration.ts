@@ -1,0 +1,73 @@
+import type { RunTimes } from './run-times.ts'
+import { joinTensors } from '../tensor/elements.ts'
+import type { MailedTensor } from '../tensor/tensor.ts'
+import { cutRows, tensorsIn, type MailedValue } from '../tensor/values.ts'
+
+/** Runs of each size; the first, which sets up memory, is not counted. */
+const runsPerSize = 4
+/** Most bytes that the inputs of a run are given; what a larger one takes follows from those that were run. */
+const maxBytes = 2 ** 27
+/** What a row counts for at least, and so does a string: outputs need memory too, and nobody knows how much. */
+const leastRowBytes = 1024
+const stringBytes = 256
+/** More preferred sizes than this are not measured one by one: they lie between those that are. */
+const fewPreferred = 32
+
+/** Runs a sample on an instance and says what that took, in milliseconds. */
+export type RunSample = (
+  feeds: readonly (MailedValue | null)[],
+) => Promise<{ readonly error: string | null; readonly runMs: number }>
+
+/**
+ * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
+ * sample's first row repeated. It stops at a size whose run alone exceeds the target: no such batch will be formed; and
+ * where the inputs would need much memory.
+ *
+ * @param maxBatchSize in rows; 0 for a model without a batch dimension.
+ * @param preferred batch sizes that are measured as well, if they are few.
+ */
+export async function calibrate(
+  runTimes: RunTimes,
+  { feeds, bucketKey }: { readonly feeds: readonly (MailedValue | null)[]; readonly bucketKey: string },
+  maxBatchSize: number,
+  preferred: readonly number[],
+  targetMs: number,
+  run: RunSample,
+): Promise<void> {
+  const batched = maxBatchSize > 0
+  const rowBytes = Math.max(
+    leastRowBytes,
+    feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesIn(feed, batched)), 0),
+  )
+  for (const rows of batched ? batchSizesToTry(maxBatchSize, preferred) : [1]) {
+    if (rows > 1 && rows * rowBytes > maxBytes) return
+    const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed as MailedTensor, rows)) : feeds
+    for (let count = 0; count < runsPerSize; count++) {
+      const { error, runMs } = await run(repeated)
+      if (error !== null) return
+      if (count > 0) runTimes.observe(bucketKey, rows, runMs)
+    }
+    if (runTimes.medianMs(bucketKey, rows) > targetMs) return
+  }
+}
+
+/** Sizes that batches have, or nearly: 1, 2, 4 ..., the largest, and preferred ones if they are few. */
+export function batchSizesToTry(maxBatchSize: number, preferred: readonly number[]): number[] {
+  const all = new Set([...(preferred.length > fewPreferred ? [] : preferred), maxBatchSize])
+  for (let size = 1; size < maxBatchSize; size *= 2) all.add(size)
+  return [...all].sort((a, b) => a - b)
+}
+
+/** Bytes of one row, or of all there is. */
+function bytesIn(value: MailedValue, perRow: boolean): number {
+  const bytes = ({ dims, data }: MailedTensor) =>
+    (data instanceof ArrayBuffer ? data.byteLength : data.length * stringBytes) /
+    (perRow ? Math.max(1, dims[0]!) : 1)
+  return tensorsIn(value).reduce((sum, tensor) => sum + bytes(tensor), 0)
+}
+
+/** The first row so many times; what is batched has rows. */
+function repeatRow(tensor: MailedTensor, rows: number): MailedTensor {
+  const row = tensor.dims[0] === 0 ? tensor : (cutRows(tensor, 0, 1) as MailedTensor)
+  return joinTensors(Array.from({ length: rows }, () => row))
+}

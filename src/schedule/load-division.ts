@@ -1,0 +1,268 @@
+import type { BatchLimits } from '../options/batching.ts'
+import { median } from '../base/median.ts'
+import { AttainedRate } from './attained-rate.ts'
+import type { BatchSizer } from './batch-cap.ts'
+
+/** A load of fewer rows is not divided for one instance: a run of half of them takes hardly less than one of all. */
+const leastRows = 24
+/** Part of the time that the only instance waits for the application's thread, at least: more than that cannot be gained. */
+const leastIdleShare = 0.15
+/** With nothing to do for so many times what a run takes, callers have paused: halves cannot make up for much of that. */
+const pauseRuns = 10
+const leastPauseMs = 20
+const mostPauseMs = 500
+const leastGain = 1.05
+/** Comparisons of a load that count, the last ones; the first ones follow soon after each other, as one may mislead. */
+const mostGains = 3
+/** What these say holds for so many times what one took, then three times as long each time. */
+const firstHoldTimes = 10
+const mostHoldTimes = 300
+/** Runs in a row that say that the load has become another one; two of long ones that it is one that was seen before. */
+const agreeing = 8
+const longMs = 500
+/** For so many times what a load took as a whole it is gathered: a request that comes later waits for no other. */
+const gatheringTimes = 3
+/** Loads are alike of which the smaller has at least this share of the other. */
+const similarShare = 0.75
+
+/** What was found of a load, and of those like it. */
+interface Verdict {
+  /** By how much parts of it gave more. */
+  readonly gains: number[]
+  /** How often it was tried, to the end or not. */
+  trials: number
+  heldUntilMs: number
+  /** As a whole, in rows per millisecond. */
+  wholeRate: number
+}
+
+/**
+ * Where all that is under way fits one batch, as with 64 callers in turn and `maxBatchSize: 64`, one instance runs it and others have
+ * nothing; and either a run or its answers and the calls that follow from them keep a thread busy, never both. In parts they overlap: one
+ * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
+ */
+export class LoadDivision implements BatchSizer {
+  readonly #own: BatchLimits
+  #limits: BatchLimits
+  #instances = 1
+  #instancesChanged = false
+  #state: 'watching' | 'trying' | 'kept' | 'gathering' = 'watching'
+  /** Rows of the whole load, and of a part; and how many of these it has. */
+  #load = 0
+  #partRows = 0
+  #parts = 1
+  /** Of what is being compared. */
+  readonly #rate = new AttainedRate()
+  #idleMs = 0
+  /** Of a load that is watched or gathered. */
+  #runs = 0
+  #lastRows = 0
+  #lastMs = 0
+  /** In a row that say that the load is another one. */
+  #otherRuns = 0
+  /** By the number of instances and the size of the load: those that come and go in turn are not tried each time. */
+  readonly #verdicts = new Map<string, Verdict>()
+  #verdict = this.#verdictOf(2)
+  /** When its comparison began. */
+  #beganMs = 0
+
+  /** @param limits of the model. */
+  constructor(limits: BatchLimits) {
+    this.#own = this.#limits = limits
+  }
+
+  /** Whether it may decide about the size of batches: nobody else has said anything of it. */
+  static suits({
+    joinRequests,
+    maxBatchSize,
+    preferredBatchSizes,
+    maxQueueDelayMs,
+    cost,
+  }: BatchLimits): boolean {
+    return (
+      joinRequests &&
+      maxBatchSize > 1 &&
+      preferredBatchSizes.length === 0 &&
+      maxQueueDelayMs === 0 &&
+      cost === undefined
+    )
+  }
+
+  /** Whether it does so at present, be it for a trial. */
+  get divides(): boolean {
+    return this.#state !== 'watching'
+  }
+
+  limits(): BatchLimits {
+    return this.#limits
+  }
+
+  /** How many instances the model has. */
+  get instances(): number {
+    return this.#instances
+  }
+
+  set instances(count: number) {
+    if (count === this.#instances) return
+    this.#instances = count
+    if (this.#state === 'watching') this.#load = 0
+    else this.#instancesChanged = true
+  }
+
+  /**
+   * Notes a finished run; true when batches are to have another size from now on.
+   *
+   * @param requests that it was of.
+   * @param others requests that wait besides, and batches that run.
+   * @param waitingRows of those in no batch.
+   */
+  finished(
+    rows: number,
+    requests: number,
+    takenAtMs: number,
+    others: number,
+    waitingRows: number,
+    nowMs: number,
+  ): boolean {
+    const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
+    this.#lastRows = rows
+    this.#lastMs = nowMs
+    const idleMs = takenAtMs - lastMs
+    const isLast = others === 0
+    const isAll = isLast && requests > 1
+    const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
+    if (this.#state === 'watching')
+      return this.#watch(
+        isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0,
+        idleMs,
+        nowMs,
+      )
+    if (this.#state === 'gathering') {
+      if (isLast) return this.#asWhole()
+      if (++this.#runs < agreeing) return false
+      return this.#limits.preferredBatchSizes.length === 0
+        ? this.#asWhole()
+        : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+    }
+    const isOther = isAll || !isLike(rows + lastRows + waitingRows, 2 * this.#partRows)
+    this.#otherRuns = isOther ? this.#otherRuns + 1 : 0
+    const isTrial = this.#state !== 'kept'
+    if (this.#otherRuns >= agreeing || this.#instancesChanged || (isTrial && paused)) {
+      if (isTrial) this.#hold(nowMs, lastMs)
+      return isLast || idleMs > 0
+        ? this.#asWhole()
+        : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+    }
+    const isOver = isTrial ? this.#isInVain(rows, nowMs) : !isOther && nowMs >= this.#verdict.heldUntilMs
+    if (!isOver) return false
+    // Where nothing is left to be gathered, what comes next may be a single request, which waits for nobody.
+    return isLast ? this.#asWhole() : this.#gather(this.#load, [this.#load], nowMs)
+  }
+
+  /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it, or callers have paused. */
+  #watch(load: number, idleMs: number, nowMs: number): boolean {
+    if (load === 0 || load !== this.#load) {
+      if (load > 0) this.#verdict = this.#verdictOf(load)
+      this.#load = load
+      this.#runs = 0
+      this.#compares(nowMs)
+      return false
+    }
+    this.#runs++
+    if (nowMs < this.#verdict.heldUntilMs) {
+      const enoughRuns = Math.max(2, Math.min(agreeing, longMs / (nowMs - this.#rate.sinceMs)))
+      this.#compares(nowMs)
+      return this.#runs >= enoughRuns && isBetter(this.#verdict) && this.#divide('kept')
+    }
+    this.#idleMs += idleMs
+    const rate = this.#rate.ran(load, 1, nowMs)
+    if (rate === null) return false
+    this.#beganMs = this.#rate.sinceMs
+    const idleShare = this.#idleMs / (nowMs - this.#beganMs)
+    this.#compares(nowMs)
+    if (this.instances === 1 && idleShare < leastIdleShare) return false
+    this.#verdict.wholeRate = rate
+    return this.#divide('trying')
+  }
+
+  #divide(state: 'trying' | 'kept'): true {
+    this.#state = state
+    this.#partRows = Math.ceil(this.#load / Math.max(2, this.instances))
+    this.#parts = Math.ceil(this.#load / this.#partRows)
+    this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
+    this.#otherRuns = 0
+    return true
+  }
+
+  /** Whether a trial has ended, and parts give no more. */
+  #isInVain(rows: number, nowMs: number): boolean {
+    const rate = this.#rate.ran(rows, this.#parts, nowMs)
+    if (rate === null) return false
+    const verdict = this.#verdict
+    const gain = rate / verdict.wholeRate
+    verdict.gains.push(gain)
+    if (verdict.gains.length > mostGains) verdict.gains.shift()
+    const keeps = isBetter(verdict)
+    if (keeps !== gain >= leastGain) verdict.trials = Math.min(verdict.trials, mostGains - 1) // looked at again soon
+    this.#hold(nowMs, nowMs)
+    if (keeps) this.#state = 'kept'
+    return !keeps
+  }
+
+  /** @param endMs of what has been compared. */
+  #hold(nowMs: number, endMs: number): void {
+    const verdict = this.#verdict
+    const further = ++verdict.trials - mostGains
+    const holdTimes = further < 0 ? 1 : Math.min(mostHoldTimes, firstHoldTimes * 3 ** further)
+    verdict.heldUntilMs = nowMs + holdTimes * (endMs - this.#beganMs)
+  }
+
+  #verdictOf(load: number): Verdict {
+    const key = `${this.instances} ${Math.round(Math.log(load) / -Math.log(similarShare))}`
+    let verdict = this.#verdicts.get(key)
+    if (verdict === undefined)
+      this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: 0, wholeRate: 0 }))
+    return verdict
+  }
+
+  /**
+   * Left to themselves parts stay parts: while one runs, another waits, and is taken as it is. For once what waits is held
+   * back until all have come, for no longer than all of it took as a whole.
+   *
+   * @param load at most.
+   * @param preferredBatchSizes that it has where that is known.
+   */
+  #gather(load: number, preferredBatchSizes: readonly number[], nowMs: number): true {
+    this.#state = 'gathering'
+    this.#runs = 0
+    const maxQueueDelayMs = Math.min(load, this.#own.maxBatchSize) / this.#verdict.wholeRate
+    this.#limits = {
+      ...this.#own,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      delayEndsAtMs: nowMs + gatheringTimes * maxQueueDelayMs,
+    }
+    return true
+  }
+
+  #asWhole(): true {
+    this.#state = 'watching'
+    this.#instancesChanged = false
+    this.#load = 0
+    this.#limits = this.#own
+    return true
+  }
+
+  #compares(fromMs: number): void {
+    this.#idleMs = 0
+    this.#rate.begin(fromMs)
+  }
+}
+
+function isLike(load: number, other: number): boolean {
+  return load >= similarShare * other && other >= similarShare * load
+}
+
+function isBetter({ gains }: Verdict): boolean {
+  return gains.length > 0 && (gains.length === 2 ? Math.min(...gains) : median(gains)) >= leastGain
+}

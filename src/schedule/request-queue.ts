@@ -1,0 +1,303 @@
+import type { Clock } from '../base/clock.ts'
+import { decide, isHopeless, type BatchDecision, type FormedBatch } from './batch-policy.ts'
+import type { Bucket } from './bucket.ts'
+import { Buckets } from './buckets.ts'
+import { ExpiryWatch } from './expiry-watch.ts'
+import type { QueueOptions, QueueOwner } from './queue-owner.ts'
+import { WaitingCounts } from './waiting-counts.ts'
+import type { QueueExit, WaitingRequest } from './waiting-request.ts'
+import type { BatchSizer } from './batch-cap.ts'
+import type { RunTimes } from './run-times.ts'
+
+/**
+ * The queue of one model: buckets of requests that may share a batch, their deadlines, and the only timer. It decides
+ * when a batch is closed and knows nothing of tensors, threads or ONNX Runtime.
+ */
+export class RequestQueue<E extends WaitingRequest> {
+  readonly #holdUntilQueued: number
+  readonly #clock: Clock
+  readonly #owner: QueueOwner<E>
+  readonly #runTimes: RunTimes | null
+  readonly #buckets: Buckets<E>
+  readonly #expiries: ExpiryWatch<E>
+  readonly #waiting = new WaitingCounts<E>()
+  #holding: boolean
+  #draining = false
+  #came = 0 // requests that have an order
+
+  /**
+   * @param runTimes tells what a run will take, for requests with deadlines.
+   * @param sizer chooses the limits of each bucket; without it they are those of `options`.
+   */
+  constructor(
+    options: QueueOptions,
+    clock: Clock,
+    owner: QueueOwner<E>,
+    runTimes: RunTimes | null = null,
+    sizer: BatchSizer | null = null,
+  ) {
+    this.#holdUntilQueued = options.holdUntilQueued
+    this.#clock = clock
+    this.#owner = owner
+    this.#runTimes = runTimes
+    this.#buckets = new Buckets(options, sizer)
+    this.#expiries = new ExpiryWatch(clock, () => this.#onAlarm())
+    this.#holding = options.holdUntilQueued > 0
+  }
+
+  /** Requests waiting, those in batches that were handed ahead included. */
+  get count(): number {
+    return this.#waiting.all
+  }
+
+  /** Whether any wait that are in no batch. */
+  get hasUnsent(): boolean {
+    return this.#waiting.inBuckets > 0
+  }
+
+  /** When the request came that has waited longest of those in no batch; `Infinity` for none. */
+  get oldestAtMs(): number {
+    return this.#buckets.oldestAtMs
+  }
+
+  /** Rows that wait in no batch. */
+  get rows(): number {
+    return this.#waiting.rows
+  }
+
+  /** Whether a batch waits that a busy instance may be given too. */
+  get hasFull(): boolean {
+    return this.#buckets.hasFull && !this.#holding
+  }
+
+  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to be handed over at once. */
+  enqueue(entry: E, nowMs: number): boolean {
+    const bucket = this.#buckets.of(entry.bucketKey)
+    entry.enqueuedAtMs = nowMs
+    this.#number(entry)
+    this.#put(entry, bucket, 'last')
+    this.#waitsOn(entry)
+    return this.#buckets.isReady(bucket)
+  }
+
+  /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}, or {@link ready}. */
+  hold(entry: E, nowMs: number): void {
+    entry.enqueuedAtMs = nowMs
+    this.#number(entry)
+    this.#waiting.hold(entry)
+    this.#waitsOn(entry)
+  }
+
+  /** A request that was held may be sent: it goes behind the others of its bucket. Returns what {@link enqueue} does. */
+  release(entry: E): boolean {
+    const bucket = this.#buckets.of(entry.bucketKey)
+    this.#waiting.holdNoMore(entry)
+    this.#number(entry)
+    this.#put(entry, bucket, 'last')
+    return this.#buckets.isReady(bucket)
+  }
+
+  /** A request that was held has all of its inputs: it goes behind those that came before it. Returns what {@link enqueue} does. */
+  ready(entry: E, nowMs: number): boolean {
+    const bucket = this.#buckets.of(entry.bucketKey)
+    this.#waiting.holdNoMore(entry)
+    entry.readyAtMs = nowMs
+    if (entry.cost !== null) entry.cost.order = entry.came
+    this.#put(entry, bucket, 'byArrival')
+    return this.#buckets.isReady(bucket)
+  }
+
+  /** Drops a request that was held if it cannot be answered in time any more; tells whether it did. */
+  expires(entry: E): boolean {
+    return isHopeless(entry, this.#runTimes, this.#clock.nowMs()) && this.cancel(entry, 'deadline')
+  }
+
+  /** From now on every request is a batch of its own. */
+  stopJoining(): void {
+    this.#buckets.stopJoining()
+  }
+
+  /** From now on only requests of these buckets are joined, those that wait as well; `null` for all. */
+  joinOnly(joined: { has(key: string): boolean } | null): void {
+    this.#buckets.joinOnly(joined)
+  }
+
+  /** Nothing more will arrive: what waits for a delay is sent as soon as an instance is idle. */
+  drain(): void {
+    this.#draining = true
+    this.#holding = false
+    this.#buckets.reopen(Infinity)
+  }
+
+  /** Requests that {@link take} gave to a busy instance run now: they wait no more. */
+  started(entries: readonly E[]): void {
+    for (const entry of entries) {
+      if (!entry.ahead) continue
+      this.#waiting.noMoreAhead(entry)
+      this.#waitsNoMore(entry)
+    }
+    this.#expiries.clearUnless(this.#waiting.all > 0)
+  }
+
+  /** Requests that {@link take} gave have not started and wait on, before the others of their line and in their order. */
+  putBack(entries: readonly E[]): void {
+    for (const entry of entries.toReversed()) {
+      const bucket = this.#buckets.of(entry.bucketKey)
+      if (entry.ahead) this.#waiting.noMoreAhead(entry)
+      else this.#waitsOn(entry)
+      this.#put(entry, bucket, 'first')
+    }
+  }
+
+  /** Puts requests back that have run: as {@link putBack}, and without a timeout. */
+  requeue(entries: readonly E[]): void {
+    for (const entry of entries) entry.timeoutAtMs = null
+    this.putBack(entries)
+  }
+
+  /** Takes a waiting request out; false when it is not waiting any more. */
+  cancel(entry: E, why: QueueExit): boolean {
+    if (entry.ahead && !this.#owner.takeBack(entry)) return false
+    if (entry.held) {
+      this.#waiting.holdNoMore(entry)
+      this.#waitsNoMore(entry)
+    } else if (entry.line === null) return false
+    else this.#buckets.place(this.#unlink(entry))
+    this.#expiries.clearUnless(this.#waiting.all > 0)
+    if (why === 'deadline') this.#runTimes?.safetyFactor.dropped()
+    this.#owner.dropped(entry, why)
+    return true
+  }
+
+  /**
+   * Closes the next batch and hands it over, or returns `null` when nothing is to be sent now. Requests that can no
+   * longer be served in time are dropped first. Of several buckets that could send, the most urgent does.
+   *
+   * @param idle whether the instance that asks would start the batch at once.
+   * @param startsInMs when a busy instance will be able to start it.
+   */
+  take(idle: boolean, startsInMs = 0): FormedBatch<E> | null {
+    if (this.#waiting.inBuckets === 0 || this.#holding) return null
+    const nowMs = this.#clock.nowMs()
+    this.#expire(nowMs)
+    this.#buckets.reopen(nowMs)
+    for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
+      // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
+      if (!idle && !this.#buckets.hasFull) return null
+      if (
+        isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) &&
+        this.cancel(bucket.head!, 'deadline')
+      )
+        continue
+      const ahead = !idle && this.#buckets.isFull(bucket)
+      const front = bucket.next()
+      const runTimes = this.#runTimes?.of(bucket.key) ?? null
+      const decision = decide(front, bucket.limits, {
+        nowMs,
+        idle: !ahead,
+        startsInMs,
+        draining: this.#draining,
+        runTimes,
+        closedBy: bucket.nextClosedBy,
+      })
+      if (decision.requests > 0)
+        return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
+      this.#buckets.wait(bucket, decision.closeAtMs)
+    }
+    // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
+    if (idle) this.#expiries.setAlarm(this.#buckets.nextCloseAtMs)
+    return null
+  }
+
+  /** Drops everything that waits. */
+  clear(why: QueueExit): void {
+    for (const bucket of this.#buckets.all()) while (bucket.head !== null) this.cancel(bucket.head, why)
+    for (const entry of this.#waiting.held) this.cancel(entry, why)
+    this.#expiries.clear()
+  }
+
+  /** The limits of a bucket, or of all, are no longer what they were. */
+  resize(bucketKey: string | null = null): void {
+    this.#buckets.resize(bucketKey)
+  }
+
+  /** Gives a request its place in the order of arrival. */
+  #number(entry: E): void {
+    entry.came = this.#came++
+    if (entry.cost !== null) entry.cost.order = entry.came
+  }
+
+  #put(entry: E, bucket: Bucket<E>, where: Parameters<Buckets<E>['put']>[2]): void {
+    this.#waiting.put(entry)
+    this.#buckets.put(bucket, entry, where)
+    if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
+  }
+
+  /** Takes a request out of its bucket, which is to be placed anew. */
+  #unlink(entry: E): Bucket<E> {
+    this.#waiting.out(entry)
+    this.#waitsNoMore(entry)
+    const bucket: Bucket<E> = entry.line!.owner
+    bucket.remove(entry)
+    return bucket
+  }
+
+  #waitsOn(entry: E): void {
+    entry.level.waiting++
+    this.#expiries.watch(entry)
+  }
+
+  #waitsNoMore(entry: E): void {
+    entry.level.waiting--
+    this.#expiries.remove(entry)
+  }
+
+  /** Makes a batch of the first of `entries`, which are the front of the bucket. */
+  #takeFrom(
+    bucket: Bucket<E>,
+    entries: E[],
+    { requests, reason }: BatchDecision,
+    ahead: boolean,
+    nowMs: number,
+  ): FormedBatch<E> {
+    entries.length = requests
+    bucket.removeNext(entries)
+    bucket.servedAtMs = nowMs
+    this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
+    for (const entry of entries) {
+      this.#waiting.out(entry)
+      if (ahead) this.#waiting.handedAhead(entry)
+      else this.#waitsNoMore(entry)
+    }
+    this.#buckets.place(bucket)
+    this.#expiries.clearUnless(this.#waiting.all > 0)
+    return { entries, reason: reason === 'idle' && this.#waiting.inBuckets > 0 ? 'bucket' : reason }
+  }
+
+  #expire(nowMs: number): void {
+    for (const entry of this.#expiries.takeDue(nowMs)) {
+      if (entry.deadlineAtMs !== null && entry.deadlineAtMs <= nowMs) this.cancel(entry, 'deadline')
+      else if (entry.level.policy.timeoutAction === 'REJECT') this.cancel(entry, 'timeout')
+      else this.#delay(entry)
+    }
+  }
+
+  /** Lets a request whose timeout ran out wait on, behind the others of its level. */
+  #delay(entry: E): void {
+    if (!entry.held && ((entry.ahead && !this.#owner.takeBack(entry)) || entry.line === null)) return
+    const bucket = entry.held ? null : this.#unlink(entry)
+    entry.timeoutAtMs = null
+    entry.delayed = true
+    this.#number(entry)
+    if (bucket === null) return this.#expiries.watch(entry)
+    this.#waitsOn(entry)
+    this.#put(entry, bucket, 'last')
+    this.#buckets.place(bucket) // another may be first now
+  }
+
+  #onAlarm(): void {
+    this.#expire(this.#clock.nowMs())
+    this.#expiries.setNext()
+    if (this.#waiting.all > 0) this.#owner.wake()
+  }
+}
