@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import { packageFolder } from '../src/base/own-files.ts'
+import { packageFolder } from '../src/base/own-package.ts'
 import { buildHash } from '../src/tune/build-hash.ts'
 
 /** Which zerohop is measured: its version, and the hash of what is built here. */

@@ -1,7 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { describe as suite, expect, it } from 'vitest'
-import { describe, listNames } from '../src/describe.ts'
-import { InferenceError, invalidArgument } from '../src/errors.ts'
+import { describe, InferenceError, invalidArgument, listNames } from '../src/errors.ts'
 
 const nested = (depth: number): unknown[] =>
   depth === 0 ? [1] : Array.from({ length: 8 }, () => nested(depth - 1))

@@ -1,6 +1,6 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { messageOf } from '../message-of.ts'
+import { messageOf } from './message-of.ts'
 import type { Pieces } from './slices.ts'
 import { putValue } from '../tensor/tensor.ts'
 

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
-import { ownFile } from './own-files.ts'
+import { ownFile } from './own-package.ts'
 
 const lastWordsKept = 500
 /** For the end of one that was killed it is not waited longer: the system may keep it for as long as a disk does not answer. */

@@ -1,4 +1,4 @@
-import { cut } from '../describe.ts'
+import { cut } from '../errors.ts'
 import { shownShape } from '../tensor/metadata.ts'
 import type { DeclaredValue } from '../onnx/value-info.ts'
 import { isElementType } from '../tensor/tensor.ts'

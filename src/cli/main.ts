@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander'
-import { libraryVersion } from '../base/library-version.ts'
+import { libraryVersion } from '../base/own-package.ts'
 import { outliveClosedPipes } from './closed-pipe.ts'
 import { failureOf, tell, usualExitCodes } from './failure.ts'
 import { printJson } from './print-json.ts'

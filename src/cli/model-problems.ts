@@ -1,4 +1,4 @@
-import { listNames } from '../describe.ts'
+import { listNames } from '../errors.ts'
 import type { OnnxFile } from '../onnx/onnx-file.ts'
 
 /** Domains of operators that ONNX Runtime brings along, beside ONNX's own. */

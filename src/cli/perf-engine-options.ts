@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from '../index.ts'
-import { readRegularTextSync } from '../base/regular-file.ts'
+import { readRegularTextSync } from '../base/files.ts'
 import { fileErrorText } from './failure.ts'
 import type { FoundPlugin } from './find-plugins.ts'
 import { addPlugin } from './plugin-option.ts'

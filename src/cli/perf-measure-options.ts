@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { measureDefaults } from '../perf/measure-settings.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
-import { readRegularTextSync } from '../base/regular-file.ts'
+import { readRegularTextSync } from '../base/files.ts'
 import { fileErrorText } from './failure.ts'
 import { above, goodput, mostCallers, range, whole } from './perf-values.ts'
 

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { libraryVersion } from '../base/library-version.ts'
+import { libraryVersion } from '../base/own-package.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { Model } from '../index.ts'
 import { isMadeUp } from '../perf/input/generated-data.ts'

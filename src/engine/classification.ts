@@ -1,6 +1,5 @@
 import { fromFloat16Bits } from '../tensor/float16.ts'
-import { listNames } from '../describe.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { elementCount, isTensorLike } from '../tensor/tensor.ts'
 

@@ -7,7 +7,7 @@ import type { OpenedSession } from '../run/executors/executor.ts'
 import type { SampleFailed } from '../run/warm-up.ts'
 import { otherFormat, tellingBytes } from '../onnx/other-formats.ts'
 import { readOnnxFile } from '../onnx/read-onnx-file.ts'
-import { beginningOf, NotReadable } from '../base/regular-file.ts'
+import { beginningOf, NotReadable } from '../base/files.ts'
 
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/

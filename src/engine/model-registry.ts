@@ -1,6 +1,5 @@
-import { listNames } from '../describe.ts'
+import { InferenceError, invalidArgument, listNames } from '../errors.ts'
 import type { EngineServices } from './engine-services.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
 import type { LoadLimits, ModelVersion, ServableConfig } from './model-version.ts'
 import { NamedModel, type NameOwner } from './named-model.ts'
 

@@ -1,5 +1,4 @@
-import { listNames } from '../describe.ts'
-import { InferenceError } from '../errors.ts'
+import { InferenceError, listNames } from '../errors.ts'
 import type { ModelVersionStatus } from './model-state.ts'
 
 /** One step's use of a model; `version` is `undefined` for whichever serves. */

@@ -1,6 +1,6 @@
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../options/resolve-pipeline-config.ts'
-import { describe } from '../describe.ts'
+import { describe } from '../errors.ts'
 import type { EngineServices } from './engine-services.ts'
 import { closedWhileLoading } from './load-failure.ts'
 import { LoadedModel } from './loaded-model.ts'

@@ -1,6 +1,5 @@
 import { InferenceError } from '../errors.ts'
-import { isMusl, otherRuntime } from '../base/platform.ts'
-import { isSince } from '../base/version-number.ts'
+import { isMusl, isSince, otherRuntime } from '../base/platform.ts'
 
 const oldestNode = [20, 19] as const
 

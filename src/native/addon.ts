@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { packageFolder } from '../base/own-files.ts'
+import { packageFolder } from '../base/own-package.ts'
 import { isMusl, otherRuntime, readHeader } from '../base/platform.ts'
 import type { NativeJpeg } from './native-jpeg.ts'
 import type { NativeKernels } from './native-kernels.ts'

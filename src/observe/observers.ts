@@ -1,5 +1,5 @@
 import { channelObserver, channelsAreHeard } from './channel-observer.ts'
-import { runScope } from '../base/run-scope.ts'
+import { runScope } from '../base/async-context.ts'
 import type {
   ObservedBatch,
   ObservedModel,

@@ -1,5 +1,5 @@
 import type { ModelProperties } from '../tensor/metadata.ts'
-import { withRegularFile } from '../base/regular-file.ts'
+import { withRegularFile } from '../base/files.ts'
 import { FileWindow } from './file-window.ts'
 import { WireReader, type Span } from './wire-reader.ts'
 

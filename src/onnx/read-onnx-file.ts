@@ -1,6 +1,6 @@
 import { basename, resolve } from 'node:path'
 import { InferenceError } from '../errors.ts'
-import { withRegularFile } from '../base/regular-file.ts'
+import { withRegularFile } from '../base/files.ts'
 import { findExternalFiles } from './external-data.ts'
 import { FileWindow } from './file-window.ts'
 import { GraphWalk, onnxDomain } from './graph-walk.ts'

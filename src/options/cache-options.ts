@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import { optionsOf } from './options-schema.ts'
 
 /** Settings of the cache of compiled models. */

@@ -1,5 +1,4 @@
-import { listNames } from '../describe.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, listNames } from '../errors.ts'
 import type { InferOptions } from './infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { maxPriorityLevel } from './batching.ts'

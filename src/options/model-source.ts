@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
 import { invalidArgument } from '../errors.ts'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import type { RawValueMetadata } from '../tensor/metadata.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
 import type { ModelFunction } from './function-module.ts'

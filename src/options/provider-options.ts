@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import { optionsOf, properties } from './options-schema.ts'
 
 /** The type of numbers that a provider computes in, whatever those of the model are. */

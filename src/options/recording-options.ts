@@ -1,5 +1,5 @@
 import { invalidArgument } from '../errors.ts'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import { readOptions } from './plain-options.ts'
 
 /** Options of `engine.recordArrivals()`. */

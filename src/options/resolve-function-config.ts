@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
 import { checkConfig } from './check-config.ts'

@@ -1,6 +1,5 @@
 import * as v from 'valibot'
-import { listNames } from '../describe.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import type { TensorType } from '../tensor/tensor.ts'
 import { checkConfig } from './check-config.ts'
 import type { PipelineOutput, PipelineStep } from './pipeline-config.ts'

@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import { isSince } from '../base/version-number.ts'
+import { isSince } from '../base/platform.ts'
 import type { InstanceKind } from './instance-group.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'

@@ -1,6 +1,5 @@
 import * as v from 'valibot'
-import { listNames } from '../describe.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
 import type { ImageInput } from './image-input.ts'

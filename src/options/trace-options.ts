@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { filePath } from '../base/file-path.ts'
+import { filePath } from '../base/files.ts'
 import { deepest, optionsOf, properties } from './options-schema.ts'
 import { typed } from './plain-options.ts'
 

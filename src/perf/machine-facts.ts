@@ -1,7 +1,7 @@
 import { availableParallelism, cpus } from 'node:os'
 import { availableMemory } from '../options/available-memory.ts'
 import type { Capabilities } from '../index.ts'
-import { libraryVersion } from '../base/library-version.ts'
+import { libraryVersion } from '../base/own-package.ts'
 import type { PerfResult } from './result.ts'
 
 /** What figures depend on beside the settings. */

@@ -1,6 +1,5 @@
 import { isPromise } from 'node:util/types'
-import { listNames } from '../describe.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, listNames } from '../errors.ts'
 import {
   isElementType,
   isTensorLike,

@@ -1,6 +1,5 @@
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { listNames } from '../describe.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
 import { isSmallFloat, significantBits } from '../tensor/small-floats.ts'
 import { isElementType, isFloatType, isPacked } from '../tensor/tensor.ts'

@@ -1,8 +1,7 @@
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
 import type { TensorConfig } from '../options/tensor-config.ts'
-import { listNames } from '../describe.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   checkBatchDimension,

@@ -1,4 +1,4 @@
-import { isSince } from '../base/version-number.ts'
+import { isSince } from '../base/platform.ts'
 
 /** From this version of ONNX Runtime on convolutions on arm64 give back what they take. */
 const mended = [1, 27] as const

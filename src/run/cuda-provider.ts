@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { requireFromPackage } from '../base/own-files.ts'
+import { requireFromPackage } from '../base/own-package.ts'
 
 /** Whether onnxruntime-node's CUDA provider library, a download of its own, lies beside its binding. */
 export function cudaProviderInstalled(): boolean {

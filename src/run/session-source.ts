@@ -1,7 +1,7 @@
 import type { ResolvedMemory } from '../options/memory-options.ts'
 import type { OpenOptions } from '../options/session-options.ts'
 import { ThreadEndedError, type Executor, type OpenedSession } from './executors/executor.ts'
-import type { FileStamp } from '../base/regular-file.ts'
+import type { FileStamp } from '../base/files.ts'
 import { fileOf, isSame, type SessionState } from './session-state.ts'
 
 /** What a session is opened from. */

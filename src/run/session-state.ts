@@ -1,4 +1,4 @@
-import { stampOf, type FileStamp } from '../base/regular-file.ts'
+import { stampOf, type FileStamp } from '../base/files.ts'
 
 /** What a session is of. */
 export interface SessionState {

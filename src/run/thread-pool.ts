@@ -8,7 +8,7 @@ import type {
   WorkerReady,
   WorkerSetup,
 } from './executors/thread-start.ts'
-import { ownFile, requireFromPackage } from '../base/own-files.ts'
+import { ownFile, requireFromPackage } from '../base/own-package.ts'
 import { StartFailure } from './start-error.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 

@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 import { InferenceError } from '../errors.ts'
-import { NotReadable, withRegularFile } from '../base/regular-file.ts'
+import { NotReadable, withRegularFile } from '../base/files.ts'
 import { JsonObjects, NoObjects } from './json-objects.ts'
 import type { Trace } from './trace.ts'
 import { addRecord, NoRecord, type PartialTrace } from './trace-record.ts'

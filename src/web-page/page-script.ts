@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
-import { ownFile, requireFromPackage } from '../base/own-files.ts'
+import { ownFile, requireFromPackage } from '../base/own-package.ts'
 
 /** What a page needs to draw, to be put into it with its license: a page asks nobody for anything. */
 export function plottingLibrary(): { script: string; style: string } {

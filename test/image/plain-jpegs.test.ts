@@ -253,7 +253,7 @@ const { jpegLibrary } = await vi.importActual<typeof import('../../src/features/
 
 describe('the decoder of plain JPEGs', () => {
   afterEach(() => {
-    vi.doUnmock('../../src/base/own-files.ts')
+    vi.doUnmock('../../src/base/own-package.ts')
     vi.unstubAllEnvs()
   })
 
@@ -271,7 +271,7 @@ describe('the decoder of plain JPEGs', () => {
 
   /** How other packages are found from then on. */
   const findsBy = (resolve: () => string) =>
-    vi.doMock('../../src/base/own-files.ts', async (original) => ({
+    vi.doMock('../../src/base/own-package.ts', async (original) => ({
       ...(await original<object>()),
       requireFromPackage: { resolve },
     }))

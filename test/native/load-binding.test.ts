@@ -39,7 +39,7 @@ beforeEach(() => {
     'package.json',
     '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }',
   )
-  for (const source of [loader, 'src/base/own-files.ts', 'src/base/platform.ts'])
+  for (const source of [loader, 'src/base/own-package.ts', 'src/base/platform.ts'])
     put(source, readFileSync(join(root, source), 'utf8'))
 })
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../message-of.ts'
+import { messageOf } from '../../base/message-of.ts'
 import { EventStream } from './event-stream.ts'
 import type { Frame } from './page/frame.ts'
 

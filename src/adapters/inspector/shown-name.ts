@@ -1,4 +1,4 @@
-import { cut } from '../../describe.ts'
+import { cut } from '../../errors.ts'
 
 /** In characters: names are anybody's, and come in every frame. */
 const longestName = 120

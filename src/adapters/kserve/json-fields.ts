@@ -1,6 +1,6 @@
 import { jsonPieces } from '../../base/bounded-json.ts'
 import { invalidArgument } from '../../errors.ts'
-import { parseExact } from '../../base/exact-json.ts'
+import { parseExact } from './exact-json.ts'
 import type { Pieces } from '../../base/slices.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 

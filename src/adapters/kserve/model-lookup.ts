@@ -1,6 +1,5 @@
-import { cut } from '../../describe.ts'
+import { cut, InferenceError } from '../../errors.ts'
 import type { InferenceEngine } from '../../engine.ts'
-import { InferenceError } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import { HttpFailure } from './http-failure.ts'
 

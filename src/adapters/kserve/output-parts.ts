@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { Classification } from '../../engine/classification.ts'
 import { invalidArgument, type InferenceError } from '../../errors.ts'
-import { numbersText } from '../../base/exact-json.ts'
+import { numbersText } from './exact-json.ts'
 import type { Pieces } from '../../base/slices.ts'
 import { toStorage, type ElementType, type TensorData } from '../../tensor/tensor.ts'
 import { textBytes } from './binary-elements.ts'

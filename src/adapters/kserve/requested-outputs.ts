@@ -1,5 +1,4 @@
-import { listNames } from '../../describe.ts'
-import { invalidArgument } from '../../errors.ts'
+import { invalidArgument, listNames } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import { isElementType } from '../../tensor/tensor.ts'
 import { countIn, fieldsOf, flagIn, given, listIn, parametersIn, textIn, type Fields } from './json-fields.ts'

@@ -1,5 +1,5 @@
 import type { InferenceEngine } from '../../engine.ts'
-import { libraryVersion } from '../../base/library-version.ts'
+import { libraryVersion } from '../../base/own-package.ts'
 
 /** Extensions of Triton's that are served. */
 const extensions = [

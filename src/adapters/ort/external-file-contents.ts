@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument } from '../../errors.ts'
-import { filePath } from '../../base/file-path.ts'
+import { filePath } from '../../base/files.ts'
 
 /** A file that a model refers to, as a model's `sessionOptions.externalData` has it. */
 interface ExternalFile {

@@ -3,7 +3,7 @@ import { fileStateOf } from '../../models/compiled-models/model-content.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import type { InferenceEngine } from '../../engine.ts'
-import { filePath } from '../../base/file-path.ts'
+import { filePath } from '../../base/files.ts'
 import type { Model } from '../../model.ts'
 
 /** A model in the hands of one session. */

@@ -1,6 +1,6 @@
 import { connect, Socket } from 'node:net'
 import { invalidArgument, unreadable } from '../../errors.ts'
-import { libraryVersion } from '../../base/library-version.ts'
+import { libraryVersion } from '../../base/own-package.ts'
 import type { NativeProcesses } from '../../native/native-processes.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import { rejectCaller } from '../../request/caller-stack.ts'

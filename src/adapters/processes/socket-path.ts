@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
-import { requireFromPackage } from '../../base/own-files.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
 
 /** Longer ones the system cuts off. */
 const longestBytes = process.platform === 'linux' ? 107 : 103

@@ -1,6 +1,6 @@
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../../errors.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
-import { messageOf } from '../../message-of.ts'
+import { messageOf } from '../../base/message-of.ts'
 import { toText } from './tagged-json.ts'
 
 /** What of an error is told to another process, in the order of {@link InferenceErrorDetails}. */

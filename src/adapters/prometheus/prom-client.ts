@@ -1,6 +1,6 @@
 import type { Metric, Registry } from 'prom-client'
 import { invalidArgument } from '../../errors.ts'
-import { requireFromPackage } from '../../base/own-files.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
 
 /** What metrics are registered with: a registry of prom-client. */
 export type MetricRegistry = Pick<Registry, 'getSingleMetric' | 'registerMetric' | 'removeSingleMetric'>

@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
-import { filePath } from '../../base/file-path.ts'
-import { requireFromPackage } from '../../base/own-files.ts'
+import { filePath } from '../../base/files.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
 
 /** Of which file a session was opened, and how. */
 export interface SessionOrigin {

@@ -1,16 +1,18 @@
 import { Tensor, type TypedTensor } from 'onnxruntime-common'
-import { describe } from '../../describe.ts'
-import { invalidArgument, type InferenceError } from '../../errors.ts'
+import { describe, invalidArgument, type InferenceError } from '../../errors.ts'
 import { inTurn } from './decode-queue.ts'
 import { readOptions, typed } from '../../options/plain-options.ts'
-import { dimsOf, resolveImageOptions } from '../../options/image-options.ts'
-import type { ImageDataType, ImageOptions, ResolvedImageOptions } from '../../options/image-options.ts'
-import { checkSource, overLimit } from './image-source.ts'
-import type { CheckedSource, ImageSource } from './image-source.ts'
+import {
+  dimsOf,
+  resolveImageOptions,
+  type ImageDataType,
+  type ImageOptions,
+  type ResolvedImageOptions,
+} from '../../options/image-options.ts'
+import { checkSource, overLimit, type CheckedSource, type ImageSource } from './image-source.ts'
 import { reusePixels } from './pixel-buffers.ts'
 import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
-import { ARRAY_OF, writePixels } from './pixels.ts'
-import type { PixelArray } from './pixels.ts'
+import { ARRAY_OF, writePixels, type PixelArray } from './pixels.ts'
 import { decodeRgb } from './rgb-pipeline.ts'
 
 /** Where {@link decodeImage} writes instead of making a tensor, for instance one row of a batch. */

@@ -1,10 +1,8 @@
 import { resolve } from 'node:path'
 import { types } from 'node:util'
-import { cut, describe } from '../../describe.ts'
-import { InferenceError, invalidArgument } from '../../errors.ts'
-import { filePath } from '../../base/file-path.ts'
+import { cut, describe, InferenceError, invalidArgument } from '../../errors.ts'
+import { filePath, NotReadable, readRegularFile } from '../../base/files.ts'
 import { typed } from '../../options/plain-options.ts'
-import { NotReadable, readRegularFile } from '../../base/regular-file.ts'
 import { formatOf, type ImageFormat } from '../../options/image-format.ts'
 import type { ResolvedImageLimits } from '../../options/image-limits.ts'
 

@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
 import { isCutShort, loadBinding, prebuildName } from '../../native/addon.ts'
 import type { NativeJpeg } from '../../native/native-jpeg.ts'
-import { requireFromPackage } from '../../base/own-files.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
 
 let found: NativeJpeg | null | undefined
 

@@ -3,8 +3,7 @@ import {
   type ResolvedPipeline,
   type ResolvedStep,
 } from '../../options/resolve-pipeline-config.ts'
-import { listNames } from '../../describe.ts'
-import type { InferenceError } from '../../errors.ts'
+import { listNames, type InferenceError } from '../../errors.ts'
 
 /** An input or output of a step's model, with the tensor of the pipeline that it is. */
 export interface StepPort {

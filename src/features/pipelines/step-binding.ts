@@ -1,6 +1,6 @@
 import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
 import { pipelineError } from '../../options/resolve-pipeline-config.ts'
-import { listNames } from '../../describe.ts'
+import { listNames } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'
 import { fannedInputs, shownFanned } from './fanned-values.ts'

@@ -5,8 +5,7 @@ import type {
   SequenceState,
 } from '../../options/sequence-config.ts'
 import type { SequenceId } from '../../options/sequence-options.ts'
-import { listNames } from '../../describe.ts'
-import { invalidArgument, type InferenceError } from '../../errors.ts'
+import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import { ownCopy } from '../../request/shared-inputs.ts'

@@ -5,8 +5,8 @@ import type { ModelOptions } from '../../options/model-config.ts'
 import { isPlainObject, readPlain } from '../../options/plain-options.ts'
 import type { RepositoryOutputConfig } from '../../options/repository-model-config.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import { requireFromPackage } from '../../base/own-files.ts'
-import { readRegularFile } from '../../base/regular-file.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
+import { readRegularFile } from '../../base/files.ts'
 import type { VersionPolicy } from './version-policy.ts'
 
 /** Names that a configuration in JavaScript, TypeScript or JSON may have. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { OutputConfig } from '../../options/tensor-config.ts'
-import { NotReadable, readRegularFile } from '../../base/regular-file.ts'
+import { NotReadable, readRegularFile } from '../../base/files.ts'
 
 const limitBytes = 2 ** 24
 

@@ -1,5 +1,4 @@
-import { cut } from '../../describe.ts'
-import { InferenceError, invalidArgument } from '../../errors.ts'
+import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import { isUnsupported } from './check-backend.ts'
 import type { RepositoryEntry, VersionConfig } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'

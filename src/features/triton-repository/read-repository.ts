@@ -1,7 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { listNames } from '../../describe.ts'
-import { InferenceError, invalidArgument } from '../../errors.ts'
+import { InferenceError, invalidArgument, listNames } from '../../errors.ts'
 import { isUnsupported } from './check-backend.ts'
 import { isFolder, readModelFolder, type RepositoryEntry } from './model-folder.ts'
 

@@ -1,6 +1,5 @@
 import { resolve } from 'node:path'
-import { listNames } from '../../describe.ts'
-import { invalidArgument } from '../../errors.ts'
+import { invalidArgument, listNames } from '../../errors.ts'
 import { loadEntry, type LoadModel } from './load-repository.ts'
 import { readModelFolder, type RepositoryEntry } from './model-folder.ts'
 import { modelNames } from './read-repository.ts'

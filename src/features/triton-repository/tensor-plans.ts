@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { FeedValue } from '../../options/model-signature.ts'
-import { NotReadable, readRegularFile } from '../../base/regular-file.ts'
+import { NotReadable, readRegularFile } from '../../base/files.ts'
 import { isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 import {
   byteLengthOf,

@@ -1,6 +1,6 @@
 import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
 import { InferenceError } from '../../errors.ts'
-import { libraryVersion } from '../../base/library-version.ts'
+import { libraryVersion } from '../../base/own-package.ts'
 import { inputsOfSequence } from '../../options/sequence-config.ts'
 import { batchAxisOf, notStackable, type ValueMetadata } from '../../tensor/metadata.ts'
 import { namedAxes, possibleAxes, type BatchAxes } from '../../request/batch-axes.ts'

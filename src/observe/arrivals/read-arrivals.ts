@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { invalidArgument } from '../../errors.ts'
-import { checkRegularFile } from '../../base/regular-file.ts'
+import { checkRegularFile } from '../../base/files.ts'
 import type { Arrival } from './arrival.ts'
 import { parseArrival } from './parse-arrival.ts'
 

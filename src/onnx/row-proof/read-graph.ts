@@ -1,5 +1,5 @@
 import { FileWindow } from '../file-window.ts'
-import { withRegularFileSync } from '../../base/regular-file.ts'
+import { withRegularFileSync } from '../../base/files.ts'
 import { checkScopes } from './check-scopes.ts'
 import { elementType, mostElements } from './followed-values.ts'
 import {

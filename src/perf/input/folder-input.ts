@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
-import { NotReadable, readRegularFile, readRegularText } from '../../base/regular-file.ts'
+import { NotReadable, readRegularFile, readRegularText } from '../../base/files.ts'
 import { elementCount, storageLength, type TensorData } from '../../tensor/tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
 import { mostGeneratedBytes } from './generated-data.ts'

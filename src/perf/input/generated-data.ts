@@ -1,6 +1,5 @@
 import { availableMemory } from '../../options/available-memory.ts'
-import { listNames } from '../../describe.ts'
-import { invalidArgument } from '../../errors.ts'
+import { invalidArgument, listNames } from '../../errors.ts'
 import { toFloat16Bits } from '../../tensor/float16.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
 import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor/tensor.ts'

@@ -1,5 +1,5 @@
 import { invalidArgument } from '../../errors.ts'
-import { NotReadable, readRegularText } from '../../base/regular-file.ts'
+import { NotReadable, readRegularText } from '../../base/files.ts'
 import type { InputShape } from './input-shapes.ts'
 import { readJsonTensor } from './json-tensor.ts'
 import type { RowTensor } from './row-tensors.ts'

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { ownFile } from '../../base/own-files.ts'
+import { ownFile } from '../../base/own-package.ts'
 import type { LoadClock } from './load-clock.ts'
 import { TurnPacer, type Pacer } from './pacer.ts'
 

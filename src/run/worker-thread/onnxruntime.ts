@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor, Env } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../tensor/metadata.ts'
-import { isSince } from '../../base/version-number.ts'
+import { isSince } from '../../base/platform.ts'
 
 /**
  * The only file that knows onnxruntime-node. Beside the public API it uses the package's inner binding where that has

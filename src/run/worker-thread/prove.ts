@@ -1,5 +1,5 @@
 import type { ProofAnswer, ProofTask } from '../executors/thread-start.ts'
-import { stampOf } from '../../base/regular-file.ts'
+import { stampOf } from '../../base/files.ts'
 import { answerQuestions } from '../../onnx/row-proof/prove-rows.ts'
 import type { OnnxModel } from '../../onnx/row-proof/onnx-model.ts'
 import { readGraph } from '../../onnx/row-proof/read-graph.ts'

@@ -1,4 +1,4 @@
-import { describe } from '../../../describe.ts'
+import { describe } from '../../../errors.ts'
 import { shownShape, type TensorMetadata } from '../../../tensor/metadata.ts'
 import { elementCount, storageOf, toStorage, type TensorData } from '../../../tensor/tensor.ts'
 import { lengthOf, plainView } from '../../../tensor/typed-array.ts'

@@ -6,7 +6,7 @@ import type {
   FunctionInstance,
   ModelFunction,
 } from '../../../options/function-module.ts'
-import { describe } from '../../../describe.ts'
+import { describe } from '../../../errors.ts'
 import type { TensorMetadata } from '../../../tensor/metadata.ts'
 import type { InputRows } from './input-rows.ts'
 import { RunContext } from './run-context.ts'

@@ -1,6 +1,6 @@
 import type { RowFailures, RunTimestamps, SlotLayout } from '../executor.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
-import { messageOf } from '../../../message-of.ts'
+import { messageOf } from '../../../base/message-of.ts'
 import type { OpenFunction } from './open-function.ts'
 import { slotInputs } from './read-inputs.ts'
 import type { RunContext } from './run-context.ts'

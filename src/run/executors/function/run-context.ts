@@ -1,6 +1,6 @@
 import type { FunctionContext, FunctionInstance } from '../../../options/function-module.ts'
 import type { RowFailures } from '../executor.ts'
-import { messageOf } from '../../../message-of.ts'
+import { messageOf } from '../../../base/message-of.ts'
 
 /** What a function is called with beside its batch. */
 export class RunContext implements FunctionContext {

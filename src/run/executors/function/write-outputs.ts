@@ -1,4 +1,4 @@
-import { describe, listNames } from '../../../describe.ts'
+import { describe, listNames } from '../../../errors.ts'
 import type { SlotLayout, TensorPlace } from '../executor.ts'
 import { shownShape, type TensorMetadata } from '../../../tensor/metadata.ts'
 import { elementCount, storageOf, type MailedTensor, type TensorData } from '../../../tensor/tensor.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { types } from 'node:util'
-import { describe } from './describe.ts'
-import { packageFolder } from './base/own-files.ts'
+import { describe } from '../errors.ts'
+import { packageFolder } from './own-package.ts'
 
 /** Errors that the language throws: of their messages alone nobody finds the line. */
 const ofLanguage = [TypeError, RangeError, ReferenceError, SyntaxError]

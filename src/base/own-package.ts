@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
 import module from 'node:module'
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -36,5 +36,17 @@ function installed(): string | undefined {
     return createRequire(place).resolve('zerohop/package.json')
   } catch {
     return undefined
+  }
+}
+
+/** The version of this package; `'unknown'` in a bundle that has left it, whatever package that is part of. */
+export const libraryVersion = version()
+
+function version(): string {
+  try {
+    const found = requireFromPackage('./package.json') as { name?: string; version: string }
+    return found.name === 'zerohop' ? found.version : 'unknown'
+  } catch {
+    return 'unknown'
   }
 }

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { checkRegularFile, readRegularFile } from '../src/base/regular-file.ts'
+import { checkRegularFile, readRegularFile } from '../src/base/files.ts'
 import { errorOf, temporaryFolder } from './triton-repository/temporary.ts'
 
 const bytes = (length: number) => Buffer.from(Array.from({ length }, (_, index) => index % 251))

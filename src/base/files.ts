@@ -1,5 +1,19 @@
+import { fileURLToPath } from 'node:url'
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
+
+/** The path that a path or a `file:` URL names, which may be text as well; `null` for what names no file, such as an address of the web. */
+export function filePath(given: unknown): string | null {
+  const isUrl =
+    given instanceof URL ||
+    (typeof given === 'string' && /^(?:file:\/\/|https?:\/\/|data:[a-z]+\/)/i.test(given))
+  if (!isUrl) return typeof given === 'string' && given !== '' ? given : null
+  try {
+    return fileURLToPath(given)
+  } catch {
+    return null // of another scheme, or with a host
+  }
+}
 
 /** By how much the room grows for a file that is longer than it says. */
 const leastGrowthBytes = 65_536
@@ -76,9 +90,9 @@ function withoutMark(text: string): string {
 
 /** A file as far as its system tells of changes. */
 export interface FileStamp {
-  /** Changes when it is written or replaced, unless whoever does it sets the time of that back; `''` for none. */
+  /** Changes when it is written or replaced, unless its modification time is set back; `''` for no file. */
   readonly content: string
-  /** Changes when anything of it does, its rights and links as well, and nobody can set it. */
+  /** Changes when anything of it does, its rights and links as well; it cannot be set back. */
   readonly anything: string
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
-import { libraryVersion } from '../src/base/library-version.ts'
+import { libraryVersion } from '../src/base/own-package.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -20,9 +20,8 @@ it.each(['{ "name": "service", "version": "9.9.9", "type": "module" }', '{ "type
     const folder = mkdtempSync(join(tmpdir(), 'zerohop-version-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
     writeFileSync(join(folder, 'package.json'), manifest)
-    for (const file of ['library-version.ts', 'own-files.ts'])
-      copyFileSync(`${root}src/${file}`, join(folder, file))
-    const code = `import { libraryVersion } from '${pathToFileURL(join(folder, 'library-version.ts')).href}'; console.log(libraryVersion)`
+    copyFileSync(`${root}src/base/own-package.ts`, join(folder, 'own-package.ts'))
+    const code = `import { libraryVersion } from '${pathToFileURL(join(folder, 'own-package.ts')).href}'; console.log(libraryVersion)`
     expect(
       execFileSync(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], {
         cwd: root,
