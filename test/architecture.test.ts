@@ -30,11 +30,6 @@ const floors: [floor: string, on: string[]][] = [
 /** Imports that lead up, of types and of values. They may only get fewer: take a line out with its import. */
 const stillUpwards: string[] = [
   'base/bounded-json.ts -> tensor/tensor.ts',
-  'request/ignored-options.ts -> schedule/priority-levels.ts',
-  'request/infer-request.ts -> schedule/priority-levels.ts',
-  'request/infer-request.ts -> schedule/waiting-request.ts',
-  'request/preparation.ts -> schedule/answer-estimate.ts',
-  'request/preparation.ts -> schedule/priority-levels.ts',
   'run/warm-up-rows.ts -> models/row-check/row-recipes.ts',
   'run/warm-up-rows.ts -> models/row-check/row-samples.ts',
   'run/warm-up-rows.ts -> models/row-check/trial-feeds.ts',

@@ -1,6 +1,6 @@
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest } from '../../src/schedule/waiting-request.ts'
-import { PriorityLevels } from '../../src/schedule/priority-levels.ts'
+import { WaitingRequest } from '../../src/request/infer-request.ts'
+import { PriorityLevels } from '../../src/request/priority-levels.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { FairShare } from '../../src/run/fair-share.ts'
 import { mulberry32 } from '../../test/models/random.ts'

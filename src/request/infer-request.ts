@@ -1,15 +1,88 @@
+import type { PriorityLevel } from './priority-levels.ts'
 import type { AnswerOptions } from '../options/check-infer-options.ts'
 import type { LeasedRows } from '../native/row-block.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
-import { WaitingRequest } from '../schedule/waiting-request.ts'
-import type { PriorityLevel } from '../schedule/priority-levels.ts'
 import type { TensorData, TensorLike } from '../tensor/tensor.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import type { Preparation } from './preparation.ts'
 import { unwatch, watch } from './abort-watch.ts'
-import { rejectCaller } from './caller-stack.ts'
 import type { ReportedOutputs } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
+import { InferenceError } from '../errors.ts'
+
+/**
+ * Why a request left the queue without reaching a batch: its timeout ran out, its deadline can no longer be met, its
+ * caller withdrew it, or the queue was closed.
+ */
+export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
+
+/** The requests that expire within one stretch of time, with holes where some have left. */
+export interface ExpirySlot {
+  entries: (WaitingRequest | null)[]
+  live: number
+}
+
+/** What a request costs, for a model whose batches are limited by that. */
+interface WaitingCost {
+  /** All of its rows together. */
+  readonly units: number
+  /** Requests that had come before it; kept by the queue. */
+  order: number
+}
+
+/** The line in which a request waits, as much of it as the request knows. */
+export interface LineOf<Owner> {
+  readonly owner: Owner
+}
+
+/**
+ * A request as the scheduler sees it: plain data plus its place in the queue it waits in, which it knows itself so that
+ * leaving the queue costs no search and no allocation.
+ */
+export class WaitingRequest {
+  /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
+  readonly rows: number
+  /** Where it waits; `null` before and after. */
+  line: LineOf<any> | null = null
+  /** Its place there; kept by the line. */
+  position = 0
+  /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
+  ahead = false
+  /** Whether it may not be sent yet, as another has to go before or it is not {@link unready ready}: it waits still, in no line. */
+  held = false
+  /** Whether some of its inputs are still being made, as encoded images are. */
+  unready = false
+  /** How many requests had come to its queue before it. */
+  came = 0
+  // Not Infinity: an object of its own would be made to hold that number, for each request.
+  /** When its answer is of no use any more; `null` for never. */
+  deadlineAtMs: number | null = null
+  readonly level: PriorityLevel
+  /** `null` where nothing is said of what requests cost. */
+  cost: WaitingCost | null = null
+  /** Where it is watched for its expiry; `null` when it is not. */
+  expirySlot: ExpirySlot | null = null
+  expiryIndex = 0
+  /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
+  delayed = false
+  enqueuedAtMs = 0
+  /** When its inputs were there; `null` for as soon as it came. */
+  readyAtMs: number | null = null
+  /** When the request gives up waiting; `null` for never. */
+  timeoutAtMs: number | null = null
+  /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */
+  bucketKey: string
+
+  constructor(rows: number, bucketKey: string, level: PriorityLevel) {
+    this.rows = rows
+    this.bucketKey = bucketKey
+    this.level = level
+  }
+}
+
+/** When the queue must look at a request again, whatever else happens; `Infinity` for never. */
+export function expiresAtMs({ timeoutAtMs, deadlineAtMs }: WaitingRequest): number {
+  return Math.min(timeoutAtMs ?? Infinity, deadlineAtMs ?? Infinity)
+}
 
 /** Checked inputs of one request, in the order of the model's inputs. */
 export interface ParsedFeeds {
@@ -44,7 +117,7 @@ function outputMask(outputs: readonly number[]): number {
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
 /** Who is told that a request is settled; once. */
-export interface RequestFollower {
+interface RequestFollower {
   /** @param reason of a failure that is not its caller's withdrawal. */
   ended(succeeded: boolean, reason: unknown, answer: Answer | null): void
 }
@@ -201,4 +274,75 @@ class BothFollowers implements RequestFollower {
     this.#first.ended(succeeded, reason, answer)
     this.#second.ended(succeeded, reason, answer)
   }
+}
+
+/** When the inputs of a request will be there, in milliseconds from now. */
+export interface ReadyEstimate {
+  readonly inMs: number
+  /** By how much one of 100 is later. */
+  readonly spreadMs: number
+  /** Whether nothing stands before it. */
+  readonly isNext: boolean
+}
+
+/** Notified of what becomes of a {@link Preparation}. */
+export interface Prepared {
+  /** It is about to begin, at its turn; `false` when the request is not worth it any more, and was settled. */
+  begins(): boolean
+  /**
+   * All inputs of the request are there.
+   *
+   * @param leased where they lie, if that is where they will be run.
+   */
+  ready(leased: LeasedRows | null): void
+  /** An input could not be made. */
+  failed(error: unknown): void
+}
+
+/** The request whose inputs are made, as much of it as that takes. */
+export interface UnreadyRequest {
+  readonly level: PriorityLevel
+  readonly settled: boolean
+  /** By input of the model; of those that are made, something of the right size stands there until they are. */
+  readonly data: readonly unknown[]
+}
+
+/** Inputs of a request that are made after it has its place in the queue: encoded images, which are decoded. */
+export interface Preparation {
+  /** By index of the input, what it is made of. */
+  readonly sources: ReadonlyMap<number, Uint8Array>
+  /** The same of a copy that nobody else can change. */
+  owned(): Preparation
+  /** When it would be ready if it came now at a level; `inMs` is 0 where nothing like it was made yet. */
+  estimate(level: PriorityLevel): ReadyEstimate
+  /** Takes its place in line: the most urgent level goes first, and what came first within it. */
+  begin(request: UnreadyRequest, prepared: Prepared): void
+  /** Nobody wants it any more: what has not begun never does, and nobody is notified. */
+  cancel(): void
+}
+
+/**
+ * Rejects the promise that a caller was given. One that has timed out is rejected from within the queue, where no frame is its
+ * caller's: its error gets the stack of the async functions that await the call, as far as V8 knows them. It costs some
+ * microseconds, and only those that time out.
+ *
+ * @param resolve of the same promise.
+ */
+export function rejectCaller(
+  reason: unknown,
+  resolve: (answer: never) => void,
+  reject: (reason: unknown) => void,
+): void {
+  if (reason instanceof InferenceError && reason.code === 'ERR_TIMEOUT')
+    resolve(thrownToCaller(reason) as never)
+  else reject(reason)
+}
+
+/** Rejects with an error as if it were thrown where the promise that this one resolves is awaited. */
+async function thrownToCaller(error: InferenceError): Promise<never> {
+  const turn = Promise.resolve()
+  await turn
+  await turn // only now that promise waits for this one, and V8 finds from here who waits for that
+  Error.captureStackTrace(error, thrownToCaller)
+  throw error
 }

@@ -1,3 +1,4 @@
+import type { ReadyEstimate } from '../request/infer-request.ts'
 import { deadlineMarginMs, type RunTimes } from './run-times.ts'
 
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
@@ -5,15 +6,6 @@ export const admissionMarginMs = deadlineMarginMs + 0.5
 
 /** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */
 const leastSpread = 0.05
-
-/** When the inputs of a request will be there, in milliseconds from now. */
-export interface ReadyEstimate {
-  readonly inMs: number
-  /** By how much one of 100 is later. */
-  readonly spreadMs: number
-  /** Whether nothing stands before it. */
-  readonly isNext: boolean
-}
 
 const isReady: ReadyEstimate = { inMs: 0, spreadMs: 0, isNext: true }
 

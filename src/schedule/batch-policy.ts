@@ -1,6 +1,6 @@
 import { fullBatchRows, type BatchLimits, type BatchReason } from '../options/batching.ts'
 import { deadlineMarginMs, type RunTimes, type SizeRunTimes } from './run-times.ts'
-import type { WaitingRequest } from './waiting-request.ts'
+import type { WaitingRequest } from '../request/infer-request.ts'
 
 /**
  * The batching policy: pure functions over plain data. They follow Triton's dynamic batcher (largest reachable

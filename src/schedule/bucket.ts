@@ -1,6 +1,6 @@
 import { fullBatchRows, type BatchLimits, type BatchReason } from '../options/batching.ts'
 import { chooseByCost, inServingOrder } from './choose-by-cost.ts'
-import { expiresAtMs, type WaitingRequest } from './waiting-request.ts'
+import { expiresAtMs, type WaitingRequest } from '../request/infer-request.ts'
 import type { HeapItem, IndexedHeap } from '../base/indexed-heap.ts'
 import { WaitingLine } from './waiting-line.ts'
 

@@ -1,7 +1,7 @@
 import { aloneKey, type BatchLimits } from '../options/batching.ts'
 import type { BatchSizer } from './batch-cap.ts'
 import { Bucket, isMoreUrgent } from './bucket.ts'
-import type { WaitingRequest } from './waiting-request.ts'
+import type { WaitingRequest } from '../request/infer-request.ts'
 import { IndexedHeap } from '../base/indexed-heap.ts'
 
 const longestPatienceMs = 1000

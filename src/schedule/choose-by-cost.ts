@@ -1,6 +1,6 @@
 import { costWindow, type BatchReason, type CostLimits } from '../options/batching.ts'
 import type { WaitingLine } from './waiting-line.ts'
-import type { WaitingRequest } from './waiting-request.ts'
+import type { WaitingRequest } from '../request/infer-request.ts'
 
 /** Of what a batch is best made. */
 export interface ChosenByCost<E> {

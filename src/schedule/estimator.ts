@@ -1,4 +1,5 @@
-import { estimatedAnswerMs, type ReadyEstimate } from './answer-estimate.ts'
+import type { ReadyEstimate } from '../request/infer-request.ts'
+import { estimatedAnswerMs } from './answer-estimate.ts'
 import { ArrivalRate } from './arrival-rate.ts'
 import { aloneKey, fullBatchRows, type BatchLimits } from '../options/batching.ts'
 import { BatchCap, type BatchSizer } from './batch-cap.ts'

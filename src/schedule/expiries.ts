@@ -1,5 +1,5 @@
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
-import { expiresAtMs, type ExpirySlot, type WaitingRequest } from './waiting-request.ts'
+import { expiresAtMs, type ExpirySlot, type WaitingRequest } from '../request/infer-request.ts'
 
 /** Requests that expire within one stretch of time. */
 class TimeSlot implements ExpirySlot, HeapItem {

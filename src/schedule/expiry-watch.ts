@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { Alarm } from './alarm.ts'
 import { Expiries } from './expiries.ts'
-import { expiresAtMs, type WaitingRequest } from './waiting-request.ts'
+import { expiresAtMs, type WaitingRequest } from '../request/infer-request.ts'
 
 /** The timeouts and deadlines of what waits in a queue, and the only timer that the queue has. */
 export class ExpiryWatch<E extends WaitingRequest> {

@@ -13,8 +13,7 @@ import type {
   RequestFacts,
   RequestObservation,
 } from '../observe/request-observer.ts'
-import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
-import type { Preparation } from '../request/preparation.ts'
+import type { InferRequest, ParsedFeeds, Preparation } from '../request/infer-request.ts'
 import type { Joining } from '../models/row-check/joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 

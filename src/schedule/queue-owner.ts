@@ -1,5 +1,5 @@
 import type { BatchLimits } from '../options/batching.ts'
-import type { QueueExit, WaitingRequest } from './waiting-request.ts'
+import type { QueueExit, WaitingRequest } from '../request/infer-request.ts'
 
 /** What a queue asks of its owner. */
 export interface QueueOwner<E extends WaitingRequest> {

@@ -5,7 +5,7 @@ import { Buckets } from './buckets.ts'
 import { ExpiryWatch } from './expiry-watch.ts'
 import type { QueueOptions, QueueOwner } from './queue-owner.ts'
 import { WaitingCounts } from './waiting-counts.ts'
-import type { QueueExit, WaitingRequest } from './waiting-request.ts'
+import type { QueueExit, WaitingRequest } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-cap.ts'
 import type { RunTimes } from './run-times.ts'
 

@@ -1,7 +1,7 @@
 import type { AnswerOptions } from '../options/check-infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
-import type { PriorityLevel } from './priority-levels.ts'
+import type { PriorityLevel } from '../request/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { joinRows, splitRows } from '../request/split.ts'
 import type { Outcome } from './answer-order.ts'

@@ -1,4 +1,4 @@
-import type { WaitingRequest } from './waiting-request.ts'
+import type { WaitingRequest } from '../request/infer-request.ts'
 
 /** How much waits in a queue, and at each of its levels. */
 export class WaitingCounts<E extends WaitingRequest> {

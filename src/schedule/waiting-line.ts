@@ -1,4 +1,4 @@
-import type { LineOf, WaitingRequest } from './waiting-request.ts'
+import type { LineOf, WaitingRequest } from '../request/infer-request.ts'
 
 const fewestPlaces = 8
 /** A ring of so many places is kept although few or none of them are taken. */

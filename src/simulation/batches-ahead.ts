@@ -1,4 +1,4 @@
-import { expiresAtMs } from '../schedule/waiting-request.ts'
+import { expiresAtMs } from '../request/infer-request.ts'
 import type { Run, SimulatedInstance } from './simulated-instance.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 

@@ -1,4 +1,4 @@
-import { PriorityLevels } from '../schedule/priority-levels.ts'
+import { PriorityLevels } from '../request/priority-levels.ts'
 import type { LevelOptions } from '../options/batching.ts'
 import type { Clock } from '../base/clock.ts'
 import { ApplicationThread } from './application-thread.ts'

@@ -1,5 +1,5 @@
-import { PriorityLevels } from '../schedule/priority-levels.ts'
-import { WaitingRequest } from '../schedule/waiting-request.ts'
+import { PriorityLevels } from '../request/priority-levels.ts'
+import { WaitingRequest } from '../request/infer-request.ts'
 import type { LevelOptions } from '../options/batching.ts'
 import type { Coming } from './traffic.ts'
 

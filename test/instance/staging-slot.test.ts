@@ -5,7 +5,7 @@ import { RowBlock } from '../../src/native/row-block.ts'
 import { RowBlocks } from '../../src/native/row-blocks.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import type { ModelMetadata } from '../../src/tensor/metadata.ts'
-import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
 import { FakeClock } from '../fake-clock.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { SafetyFactor } from '../../src/schedule/safety-factor.ts'
-import { WaitingRequest } from '../../src/schedule/waiting-request.ts'
-import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { WaitingRequest } from '../../src/request/infer-request.ts'
+import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { mulberry32 } from '../models/random.ts'
 import { noPolicy } from '../queue/recorder.ts'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Bucket } from '../../src/schedule/bucket.ts'
-import { WaitingRequest } from '../../src/schedule/waiting-request.ts'
-import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { WaitingRequest } from '../../src/request/infer-request.ts'
+import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noPolicy } from './recorder.ts'
 
 const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { WaitingRequest } from '../../src/schedule/waiting-request.ts'
+import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
-import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noPolicy } from './recorder.ts'
 
 const level = new PriorityLevel(0, noPolicy)

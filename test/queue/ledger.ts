@@ -1,6 +1,6 @@
 import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
-import { WaitingRequest, type QueueExit } from '../../src/schedule/waiting-request.ts'
-import type { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
+import type { PriorityLevel } from '../../src/request/priority-levels.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'

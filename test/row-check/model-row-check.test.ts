@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import type { ModelOptions } from '../../src/index.ts'
-import { PriorityLevel } from '../../src/schedule/priority-levels.ts'
+import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noOptions } from '../../src/options/check-infer-options.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'

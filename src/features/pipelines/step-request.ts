@@ -1,7 +1,7 @@
 import type { CheckedOptions } from '../../options/check-infer-options.ts'
 import { refusalOf } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
-import type { PriorityLevel } from '../../schedule/priority-levels.ts'
+import type { PriorityLevel } from '../../request/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { SplitRequest } from '../../schedule/split-request.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { Alarm } from '../../schedule/alarm.ts'
 import { Expiries } from '../../schedule/expiries.ts'
-import { expiresAtMs } from '../../schedule/waiting-request.ts'
+import { expiresAtMs } from '../../request/infer-request.ts'
 import type { Caller } from './shared-run.ts'
 
 /** Watches the timeouts and deadlines of callers that share a run, which the queue does not know. */
