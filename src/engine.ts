@@ -1,20 +1,17 @@
 import type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
 import { outsideContext } from './base/async-context.ts'
-import { closeWhenDropped, notDropped } from './engine/dropped-engines.ts'
-import { noteParts } from './engine/engine-parts.ts'
-import { EngineLoads } from './engine/engine-loads.ts'
-import { EngineResources } from './engine/engine-resources.ts'
-import { EngineTrace } from './engine/engine-trace.ts'
+import { noteParts, EngineResources } from './engine/engine-resources.ts'
 import { engineStatistics, type EngineStatistics } from './engine/engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './options/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './options/close-options.ts'
-import type { LoadOptions } from './options/load-options.ts'
+import { type LoadOptions, checkLoadOptions } from './options/load-options.ts'
 import type { RecordingOptions } from './options/recording-options.ts'
 import {
   checkUnloadOptions,
   takeVersion,
   type EngineInferOptions,
   type UnloadOptions,
+  readVersion,
 } from './options/version-options.ts'
 import type { LiteralConfig, SignatureOf } from './options/configured-signature.ts'
 import type { ModelConfig } from './options/model-config.ts'
@@ -22,9 +19,14 @@ import type { SequenceConfig } from './options/sequence-config.ts'
 import type { InputConfig, OutputConfig } from './options/tensor-config.ts'
 import type { ReportedOutputs } from './options/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './options/model-signature.ts'
-import type { Model } from './model.ts'
-import { ModelFacades } from './engine/model-facades.ts'
-import { engineClosed, type ModelRegistry } from './engine/model-registry.ts'
+import { Model } from './model.ts'
+import {
+  engineClosed,
+  type ModelRegistry,
+  type ServableConfig,
+  type ModelVersion,
+  NamedModel,
+} from './engine/model-registry.ts'
 import type { EngineEvents } from './observe/engine-events.ts'
 import type { FunctionConfig } from './options/function-config.ts'
 import type {
@@ -37,6 +39,13 @@ import type { FunctionInput, FunctionOutput, FunctionSignature } from './options
 import type { Capabilities } from './run/devices.ts'
 import { withReport } from './features/triton-repository/load-repository.ts'
 import type { RepositoryOptions, RepositoryReport } from './features/triton-repository/repository-options.ts'
+import { resolveFunctionConfig } from './options/resolve-function-config.ts'
+import { resolveConfig } from './options/resolve-model-config.ts'
+import { resolvePipelineConfig } from './options/resolve-pipeline-config.ts'
+import { invalidArgument } from './errors.ts'
+import type { ResolvedTraceSettings, TraceSettings } from './options/trace-options.ts'
+import type { TraceStatistics } from './observe/trace-account.ts'
+import type { Traces } from './observe/traces.ts'
 
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
@@ -314,5 +323,174 @@ export class InferenceEngine {
 
   #checkOpen(): void {
     if (this.#closed) throw engineClosed()
+  }
+}
+
+/** What is loaded under a name, of each kind. */
+class EngineLoads {
+  readonly #resources: EngineResources
+  readonly #facades: ModelFacades
+
+  constructor(resources: EngineResources, facades: ModelFacades) {
+    this.#resources = resources
+    this.#facades = facades
+  }
+
+  /** See {@link InferenceEngine.load}. */
+  async model(name: string, config: ModelConfig | undefined, options: LoadOptions): Promise<Model> {
+    const { signal } = checked(name, options)
+    const { pluginNames, repositories } = this.#resources
+    if (config === undefined && !repositories.isEmpty)
+      return this.#facades.of(await repositories.loadNamed(name, { signal }))
+    return this.#load(name, resolveConfig(name, config, pluginNames), signal)
+  }
+
+  /** See {@link InferenceEngine.loadFunction}. */
+  async function(name: string, config: FunctionConfig, options: LoadOptions): Promise<Model> {
+    const { signal } = checked(name, options)
+    return this.#load(name, resolveFunctionConfig(name, config, this.#resources.workers), signal)
+  }
+
+  /** See {@link InferenceEngine.loadPipeline}. */
+  async pipeline(name: string, config: PipelineConfig, options: LoadOptions): Promise<Model> {
+    const { signal } = checked(name, options)
+    return this.#load(name, resolvePipelineConfig(name, config), signal)
+  }
+
+  async #load(name: string, config: ServableConfig, signal: AbortSignal | undefined): Promise<Model> {
+    const { named, version } = await this.#resources.models.load(name, config, { signal })
+    return this.#facades.of(config.version === undefined ? named : version)
+  }
+}
+
+function checked(name: unknown, options: LoadOptions): LoadOptions {
+  if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
+  const { signal } = checkLoadOptions(options)
+  signal?.throwIfAborted()
+  return { ...(signal && { signal }) }
+}
+
+/** What callers hold of an engine's models. In the engine's hands only, see {@link EngineResources}. */
+class ModelFacades {
+  readonly #engine: object
+  readonly #resources: EngineResources
+  readonly #models = new WeakMap<NamedModel | ModelVersion, Model>()
+
+  constructor(engine: object, resources: EngineResources) {
+    this.#engine = engine
+    this.#resources = resources
+  }
+
+  /** That of a name, or of a version. */
+  of(target: NamedModel | ModelVersion): Model {
+    let model = this.#models.get(target)
+    if (model === undefined) {
+      model = new Model(target, () => this.#unload(target))
+      keepWith(model, this.#engine)
+      this.#models.set(target, model)
+    }
+    return model
+  }
+
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for what is no version. */
+  find(name: string, version?: number | string): Model {
+    const { models } = this.#resources
+    return this.of(
+      version === undefined
+        ? models.find(name)
+        : models.findVersion(name, readVersion(version, 'version', { model: name })),
+    )
+  }
+
+  async #unload(target: NamedModel | ModelVersion): Promise<void> {
+    const { uses } = this.#resources
+    const refusal =
+      target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
+    if (refusal !== null) throw refusal
+    await target.end(false)
+    this.#resources.staging?.trim()
+  }
+}
+
+const engineOf = new WeakMap<Model, object>()
+let warned = false
+
+const collected = new FinalizationRegistry<EngineResources>((resources) => {
+  // An engine that never served has nothing that would be missed.
+  if (resources.staging !== null && !warned) {
+    warned = true
+    const message =
+      'An InferenceEngine was dropped without being closed. Its threads and memory are given back now; until the garbage ' +
+      'collector found it they were held for nothing. Call engine.close(), or declare it with `await using`.'
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_ENGINE_DROPPED' })
+  }
+  // What was accepted is finished first. Nobody is left to be told of a failure.
+  resources.close(false).catch(() => {})
+})
+
+/** Has `resources` closed when neither the engine nor any of its models can be reached any more. */
+function closeWhenDropped(engine: object, resources: EngineResources): void {
+  collected.register(engine, resources, engine)
+}
+
+/** Ends {@link closeWhenDropped}: the engine is being closed. */
+function notDropped(engine: object): void {
+  collected.unregister(engine)
+}
+
+/** Who holds a model uses its engine. */
+function keepWith(model: Model, engine: object): void {
+  engineOf.set(model, engine)
+}
+
+/** The traces of an engine at run time: `engine.trace`. */
+export class EngineTrace {
+  readonly #traces: Traces
+  readonly #models: ModelRegistry
+
+  /** @internal */
+  constructor(traces: Traces, models: ModelRegistry) {
+    this.#traces = traces
+    this.#models = models
+  }
+
+  /**
+   * Changes settings, from the next request on. What is left out stays.
+   *
+   * @param model its name, for settings of its own instead of the engine's. Left out: those of the engine, for all models that have none.
+   * @returns the settings that hold now.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_FOUND` (no model has that name, nor settings of its own) or `ERR_CLOSED`; nothing has changed then.
+   */
+  update(settings: TraceSettings, model?: string): ResolvedTraceSettings {
+    if (this.#models.closed) throw engineClosed()
+    this.#traces.update(settings, this.#known(model))
+    return this.settings(model)
+  }
+
+  /**
+   * The settings that hold for a model, or with no name for all that have none of their own; `count` is what is left of it.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` or `ERR_MODEL_NOT_FOUND`.
+   */
+  settings(model?: string): ResolvedTraceSettings {
+    return this.#traces.settings(this.#known(model))
+  }
+
+  /** How many traces were begun, written and lost. */
+  stats(): TraceStatistics {
+    return this.#traces.statistics()
+  }
+
+  /** Resolves when what has been traced so far is in its file, or lost. {@link InferenceEngine.close} does so, too. */
+  flush(): Promise<void> {
+    return this.#traces.flush()
+  }
+
+  #known(model: string | undefined): string | null {
+    if (model === undefined) return null
+    if (typeof model !== 'string' || model === '')
+      throw invalidArgument('model', 'the name of a model', model)
+    if (!this.#traces.has(model)) this.#models.find(model)
+    return model
   }
 }

@@ -41,7 +41,7 @@ export type {
   PipelineStep,
   PipelineTensors,
 } from './options/pipeline-config.ts'
-export type { EngineTrace } from './engine/engine-trace.ts'
+export type { EngineTrace } from './engine.ts'
 export type {
   ResolvedTraceSettings,
   TraceLevel,
@@ -55,7 +55,7 @@ export { Model } from './model.ts'
 export type { InferManyOptions, InferManyResult } from './request/infer-many.ts'
 export type { ItemSource } from './request/item-source.ts'
 export type { ModelCapacity } from './observe/model-capacity.ts'
-export type { ModelState, ModelVersionStatus } from './engine/model-state.ts'
+export type { ModelState, ModelVersionStatus } from './engine/model-target.ts'
 export type { Classification } from './engine/classification.ts'
 export type { InputConfig, OutputConfig, TensorConfig } from './options/tensor-config.ts'
 export type {

@@ -18,12 +18,16 @@ import { Lease } from './features/leases/lease.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './tensor/metadata.ts'
-import { notReady, type ModelState, type ModelVersionStatus } from './engine/model-state.ts'
-import type { ModelTarget } from './engine/model-target.ts'
+import {
+  notReady,
+  type ModelState,
+  type ModelVersionStatus,
+  type ModelTarget,
+  statisticsOf,
+} from './engine/model-target.ts'
 import { capacityOfServing, roomOf } from './features/pipelines/pipeline-capacity.ts'
 import { metadataOf } from './features/pipelines/step-target.ts'
 import type { Answer } from './request/infer-request.ts'
-import { statisticsOf } from './engine/serving-statistics.ts'
 import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
 import { Submission } from './engine/submission.ts'
 

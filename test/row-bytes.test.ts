@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ValueMetadata } from '../src/tensor/metadata.ts'
-import { checkRowBytes } from '../src/engine/row-bytes.ts'
+import { checkRowBytes } from '../src/engine/load-failure.ts'
 import * as small from './models/small.ts'
 import { ownEngine } from './support/open.ts'
 

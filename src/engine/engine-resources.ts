@@ -1,15 +1,11 @@
-import { systemClock } from '../base/clock.ts'
+import { systemClock, type Clock } from '../base/clock.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
 import { asItIs } from '../models/compiled-models/prepared-model.ts'
 import { ModelPreparation } from '../models/compiled-models/model-preparation.ts'
-import { EngineRecordings } from './engine-recordings.ts'
 import { EngineRepositories } from './engine-repositories.ts'
-import type { EngineServices } from './engine-services.ts'
 import { StagingPool } from '../native/staging-pool.ts'
-import { ModelRegistry } from './model-registry.ts'
-import { ModelUses } from './model-uses.ts'
-import { EventHub } from '../observe/engine-events.ts'
-import { checkPlatform } from './platform-error.ts'
+import { ModelRegistry, ModelUses, type ServableConfig, engineClosed } from './model-registry.ts'
+import { EventHub, type ModelEvent, type SequenceEvent } from '../observe/engine-events.ts'
 import { EventLoopDelay } from '../observe/event-loop-delay.ts'
 import { Traces } from '../observe/traces.ts'
 import { Observers } from '../observe/observers.ts'
@@ -17,6 +13,18 @@ import { workerStatistics, type WorkerStatistics } from '../observe/worker-stati
 import { Devices, type Capabilities } from '../run/devices.ts'
 import { FunctionPools } from '../run/function-pools.ts'
 import { KeepAlive } from '../run/keep-alive.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { Placement } from '../options/session-options.ts'
+import type { ModelTarget } from './model-target.ts'
+import type { Preparing } from '../models/scaling/session-sources.ts'
+import type { EngineProviders } from '../run/engine-providers.ts'
+import type { Worker } from '../run/worker.ts'
+import { invalidArgument, InferenceError } from '../errors.ts'
+import { resolve } from 'node:path'
+import { ArrivalFile } from '../observe/arrivals/arrival-file.ts'
+import { ArrivalRecording } from '../observe/arrivals/arrival-recording.ts'
+import { checkRecording } from '../options/recording-options.ts'
+import { isMusl, isSince, otherRuntime } from '../base/platform.ts'
 
 /** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
 const workerExitLimitMs = 30_000
@@ -150,4 +158,193 @@ export class EngineResources {
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }
+}
+
+/** What the engine lends to the models it loads. */
+export interface EngineServices extends Preparing {
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  /** Who looks on at the requests and batches of all its models. */
+  readonly observers: Observers
+  /** Where the slots of a model lie. */
+  staging(config: ResolvedConfig): StagingPool
+  /** Gives staging memory that nothing holds back to the system. */
+  trim(): void
+  nextId(): number
+  /**
+   * A model for a step of a pipeline, and when what is being loaded of it is.
+   *
+   * @param asker the pipeline.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
+   */
+  find(
+    name: string,
+    version: number | undefined,
+    asker?: string,
+  ): ModelTarget & { loaded(): Promise<unknown> }
+  readonly uses: ModelUses
+  /** Which execution providers sessions have. */
+  readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
+  /** Asked when the model could serve; its load fails with what this rejects with. */
+  accept?(): Promise<void>
+  /** Told when a model has come to another state. */
+  changed(event: ModelEvent): void
+  /** Told when a sequence is over. */
+  sequenceOver(event: SequenceEvent): void
+  /**
+   * Chooses a worker for every instance and calls `place` for each; resolves when their threads have started.
+   *
+   * @param leaving the workers of sessions that are released once this model serves.
+   */
+  place(
+    model: string,
+    config: ResolvedConfig,
+    place: (worker: Worker, placement: Placement, group: number) => void,
+    leaving?: readonly Worker[],
+  ): Promise<void>
+  /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
+  placeMore(
+    beside: Worker,
+    count: number,
+    apartFrom: ReadonlySet<Worker>,
+    place: (worker: Worker) => void,
+    leaving?: readonly Worker[],
+  ): Promise<void>
+  /** A session on a worker has been closed. */
+  released(worker: Worker): Promise<void>
+}
+
+/** What the rooms above need of an engine that it shows to nobody else. */
+interface EngineParts {
+  readonly observers: Observers
+  readonly repositories: EngineRepositories
+  readonly models: ModelRegistry
+}
+
+const byEngine = new WeakMap<object, EngineParts>()
+
+export function noteParts(engine: object, parts: EngineParts): void {
+  byEngine.set(engine, parts)
+}
+
+/**
+ * Who looks on at an engine.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for anything else.
+ */
+export function observersOf(engine: unknown): Observers {
+  return partsOf(engine).observers
+}
+
+/**
+ * The repositories of an engine.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for anything else.
+ */
+export function repositoriesOf(engine: unknown): EngineRepositories {
+  return partsOf(engine).repositories
+}
+
+/** The configuration of a version of a model, with defaults. */
+export function configOf(engine: unknown, name: string, version: number): ServableConfig {
+  return partsOf(engine).models.findVersion(name, version).serving.config
+}
+
+function partsOf(engine: unknown): EngineParts {
+  const parts = typeof engine === 'object' && engine !== null ? byEngine.get(engine) : undefined
+  if (parts === undefined) throw invalidArgument('engine', 'an InferenceEngine', engine)
+  return parts
+}
+
+/** The recordings of an engine, which end with it. */
+class EngineRecordings {
+  readonly #observers: Observers
+  /** By their files; `null` while that is being opened. */
+  readonly #running = new Map<string, ArrivalRecording | null>()
+  #ended = false
+
+  constructor(observers: Observers) {
+    this.#observers = observers
+  }
+
+  async start(given: unknown, options: unknown): Promise<ArrivalRecording> {
+    const { path, models } = checkRecording(given, options)
+    const place = resolve(path)
+    if (this.#running.has(place))
+      throw invalidArgument('path', 'a file that no other recording is written to', path, {
+        hint: 'Stop that one first',
+      })
+    this.#running.set(place, null)
+    const ended = () => void this.#running.delete(place)
+    try {
+      const file = await ArrivalFile.create(path)
+      if (!this.#ended) {
+        const recording = new ArrivalRecording(file, models, this.#observers, systemClock, ended)
+        this.#running.set(place, recording)
+        return recording
+      }
+      await file.close()
+    } catch (error) {
+      ended()
+      throw error
+    }
+    throw engineClosed()
+  }
+
+  async stop(): Promise<void> {
+    this.#ended = true
+    await Promise.all([...this.#running.values()].map((recording) => recording?.stop()))
+  }
+}
+
+const oldestNode = [20, 19] as const
+
+/** What a process tells of where it runs. */
+export interface PlatformFacts {
+  readonly versions: Readonly<Record<string, string | undefined>>
+  /** Whether it is linked with the C library musl, as on Alpine. */
+  readonly musl: boolean
+}
+
+/** Why there can be no engine in this process, and what to do; `null` where there can be one. */
+export function platformError(facts: PlatformFacts): InferenceError | null {
+  const runtime = otherRuntime(facts.versions)
+  if (runtime !== null) {
+    return refusal(
+      'Node.js itself',
+      runtime,
+      'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
+    )
+  }
+  if (!isSince(facts.versions['node']!, oldestNode))
+    return refusal(
+      'Node.js 20.19 or newer',
+      `Node.js ${facts.versions['node']}`,
+      'Install a newer version of Node.js',
+    )
+  if (facts.musl) {
+    return refusal(
+      'Linux with glibc',
+      'Node.js for musl (as on Alpine)',
+      'onnxruntime-node has no binaries for musl: use an image such as node:22-slim instead of node:22-alpine',
+    )
+  }
+  return null
+}
+
+function refusal(expected: string, received: string, next: string): InferenceError {
+  return new InferenceError(
+    'ERR_PLATFORM',
+    `zerohop cannot run models here: expected ${expected}, received ${received}. ${next}.`,
+    { expected, received },
+  )
+}
+
+let facts: PlatformFacts | undefined
+
+/** @throws InferenceError `ERR_PLATFORM` where there can be no engine. */
+export function checkPlatform(): void {
+  facts ??= { versions: process.versions, musl: isMusl() }
+  const error = platformError(facts)
+  if (error !== null) throw error
 }

@@ -6,7 +6,7 @@ import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from '../options/scale-options.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
 import { defaultVersion } from '../options/version-options.ts'
-import type { EngineServices } from './engine-services.ts'
+import type { EngineServices } from './engine-resources.ts'
 import type { InferenceError } from '../errors.ts'
 import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
 import { SampleFailed, WarmUp } from '../run/warm-up.ts'
@@ -23,10 +23,10 @@ import {
   lostWhileLoading,
   noDecoder,
   unfitSample,
+  checkRowBytes,
 } from './load-failure.ts'
 import { servable, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
-import type { Loadable } from './model-target.ts'
-import type { ModelState } from './model-state.ts'
+import type { Loadable, ModelState } from './model-target.ts'
 import type { AutoTuneStatistics } from '../observe/auto-tune-stats.ts'
 import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
@@ -37,7 +37,6 @@ import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.t
 import type { Joining } from '../models/row-check/joining.ts'
 import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
 import { calibrateAtLoad } from '../schedule/load-calibration.ts'
-import { checkRowBytes } from './row-bytes.ts'
 import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'

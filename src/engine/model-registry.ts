@@ -1,7 +1,20 @@
-import { InferenceError, invalidArgument, listNames } from '../errors.ts'
-import type { EngineServices } from './engine-services.ts'
-import type { LoadLimits, ModelVersion, ServableConfig } from './model-version.ts'
-import { NamedModel, type NameOwner } from './named-model.ts'
+import { InferenceError, invalidArgument, listNames, describe } from '../errors.ts'
+import type { EngineServices } from './engine-resources.ts'
+import { defaultVersion } from '../options/version-options.ts'
+import {
+  type Loadable,
+  type ModelTarget,
+  type ModelState,
+  type ModelVersionStatus,
+  noteLoad,
+} from './model-target.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { isPipeline, type ResolvedPipeline } from '../options/resolve-pipeline-config.ts'
+import { closedWhileLoading } from './load-failure.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { LoadedPipeline } from './loaded-pipeline.ts'
+import type { ModelEvent } from '../observe/engine-events.ts'
+import { untilAborted } from '../request/abort-watch.ts'
 
 /** The models of an engine by name, and what still goes on of those that have none any more. */
 export class ModelRegistry implements NameOwner {
@@ -119,4 +132,433 @@ export class ModelRegistry implements NameOwner {
 /** The error of what is asked of an engine that is closed. */
 export function engineClosed(): InferenceError {
   return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
+}
+
+/** What a name needs of those that have it. */
+interface NameOwner {
+  /** Whether what is released keeps its name, to be looked at. */
+  readonly closed: boolean
+  /** No version of it is left. */
+  gone(model: NamedModel): void
+  /** Something is released that nobody waits for. */
+  leaving(released: Promise<void>): void
+}
+
+/** The versions of one name. Requests that name none go to the newest that is ready. */
+export class NamedModel implements ModelTarget, VersionOwner {
+  readonly name: string
+  /** What that is; where none is ready, the newest, and the last when there is none any more. */
+  serving!: Loadable
+  readonly #owner: NameOwner
+  readonly #services: EngineServices
+  readonly #versions = new Map<number, ModelVersion>()
+  /** Versions that are being released, and have others in their places. */
+  readonly #leaving = new Set<ModelVersion>()
+  /** What has to be released first: those that had the name. */
+  #after: Promise<unknown> | null
+  #end: Promise<unknown> | null = null
+
+  /** @param after what has to be released before anything is loaded; `null` for nothing. */
+  constructor(name: string, owner: NameOwner, services: EngineServices, after: Promise<unknown> | null) {
+    this.name = name
+    this.#after = after
+    void after?.then(() => (this.#after = null))
+    this.#owner = owner
+    this.#services = services
+  }
+
+  get versions(): ModelVersionStatus[] {
+    return this.all()
+      .map(({ status }) => status)
+      .reverse()
+  }
+
+  /** Its versions, the newest first. */
+  all(): ModelVersion[] {
+    return [...this.#versions.values()].sort((a, b) => b.version - a.version)
+  }
+
+  version(version: number): ModelVersion | undefined {
+    return this.#versions.get(version)
+  }
+
+  /** Resolves when all of it is released; `null` unless that is under way. */
+  get ending(): Promise<unknown> | null {
+    return this.#end
+  }
+
+  /** See {@link ModelVersion.load}; resolves with the version. */
+  async load(config: ServableConfig, limits: LoadLimits): Promise<ModelVersion> {
+    const number = config.version ?? defaultVersion
+    const present = this.#versions.get(number)
+    const isFree = present === undefined || present.ending !== null
+    const version = isFree ? this.#succeed(number, present) : present
+    await version.load(config, limits)
+    return version
+  }
+
+  /** @param ending what has that number, and is being released. */
+  #succeed(number: number, ending: ModelVersion | undefined): ModelVersion {
+    const version = new ModelVersion(number, this, this.#services, ending?.ending ?? this.#after)
+    if (ending !== undefined) this.#leaving.add(ending)
+    this.#versions.set(number, version)
+    return version
+  }
+
+  /** Resolves when nothing of it is being loaded, whatever has come of it. */
+  loaded(): Promise<unknown> {
+    return Promise.all(this.all().map((version) => version.loaded()))
+  }
+
+  /** Takes no requests of callers any more; pipelines of which it is a step go on. */
+  refuse(): void {
+    for (const { serving } of this.all()) serving.refuse()
+  }
+
+  /** Ends all its versions, as {@link ModelVersion.end} does. */
+  end(destroy: boolean): Promise<unknown> {
+    const ending = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
+    ending.push(this.serving.close(destroy))
+    return (this.#end ??= Promise.all(ending))
+  }
+
+  changed(): void {
+    const all = this.all()
+    const isIn = (state: ModelState) => all.find(({ serving }) => serving.state === state)
+    // While the engine closes, pipelines have what drains serve them to their end.
+    const newest = isIn('ready') ?? (this.#owner.closed ? isIn('draining') : undefined) ?? all[0]
+    if (newest !== undefined) this.serving = newest.serving
+  }
+
+  gone(version: ModelVersion): void {
+    this.#leaving.delete(version)
+    if (this.#owner.closed && !version.isVacant) return
+    if (this.#versions.get(version.version) === version) this.#versions.delete(version.version)
+    this.changed()
+    if (this.#versions.size === 0 && this.#leaving.size === 0) this.#owner.gone(this)
+  }
+
+  leaving(released: Promise<void>): void {
+    this.#owner.leaving(released)
+  }
+}
+
+/** What may keep a load from being served. */
+export interface LoadLimits {
+  readonly signal?: AbortSignal | undefined
+  /** Asked when it could serve; it does not when this rejects. */
+  accept?(): Promise<void>
+}
+
+/** What may be loaded under a name. */
+export type ServableConfig = ResolvedConfig | ResolvedPipeline
+
+/** What a version needs of its name. */
+interface VersionOwner {
+  readonly name: string
+  readonly versions: ModelVersionStatus[]
+  /** What serves a version, or its state, is another. */
+  changed(): void
+  /** Nothing is loaded as this version any more. */
+  gone(version: ModelVersion): void
+  /** Something is released that nobody waits for. */
+  leaving(released: Promise<void>): void
+}
+
+/**
+ * One version of a name. Loaded again, it is replaced while it serves: the new model is loaded beside the old one and takes
+ * the requests from when it is ready on, and the old one answers what it had accepted. One load after the other, so that two
+ * models are held at most.
+ */
+export class ModelVersion implements ModelTarget {
+  readonly version: number
+  /** Where its requests go. */
+  serving!: Loadable
+  readonly #owner: VersionOwner
+  readonly #services: EngineServices
+  /** What has to be released before anything is loaded. */
+  readonly #after: Promise<unknown> | null
+  /** What is to take the place of that, and is being loaded. */
+  #next: Loadable | null = null
+  /** What had the place, and answers what it had accepted. */
+  readonly #replaced = new Set<Loadable>()
+  /** Whether {@link serving} never served, or is released. */
+  #vacant = true
+  #loads = 0 // under way, or waiting for their turn
+  #lastLoad: Promise<unknown> = Promise.resolve()
+  #end: Promise<void> | null = null
+
+  /** @param after what has to be released before anything is loaded; `null` for nothing. */
+  constructor(
+    version: number,
+    owner: VersionOwner,
+    services: EngineServices,
+    after: Promise<unknown> | null,
+  ) {
+    this.version = version
+    this.#after = after
+    this.#owner = owner
+    this.#services = services
+  }
+
+  get name(): string {
+    return this.#owner.name
+  }
+
+  get versions(): ModelVersionStatus[] {
+    return this.#owner.versions
+  }
+
+  get status(): ModelVersionStatus {
+    const { state, failure, version } = this.serving
+    return { version, state, failure, replacing: this.#next !== null }
+  }
+
+  /** Whether nothing that was loaded as this version holds it. */
+  get isVacant(): boolean {
+    return this.#vacant
+  }
+
+  /** Resolves when all of it is released; `null` unless that is under way. */
+  get ending(): Promise<void> | null {
+    return this.#end
+  }
+
+  /**
+   * Loads a model as this version, behind the loads that were asked for before. When it fails, what serves stays.
+   *
+   * @throws what the load rejects with; the signal's reason; InferenceError `ERR_CLOSED` when the version is unloaded meanwhile.
+   */
+  load(config: ServableConfig, limits: LoadLimits): Promise<void> {
+    const loading =
+      this.#loads++ === 0 ? this.#load(config, limits) : this.#loadAfter(this.#lastLoad, config, limits)
+    const done = loading.finally(() => {
+      this.#loads--
+      this.#leaveIfEmpty()
+    })
+    this.#lastLoad = Promise.allSettled([this.#lastLoad, done]).then(() => {})
+    return done
+  }
+
+  /** Resolves when nothing is being loaded as this version, whatever has come of it. */
+  loaded(): Promise<unknown> {
+    return this.#lastLoad
+  }
+
+  /**
+   * Takes no more requests and loads nothing any more, finishes what was accepted (or rejects it and stops what runs), and
+   * releases everything. May be called more than once.
+   */
+  end(destroy: boolean): Promise<void> {
+    const held = [this.serving, ...this.#replaced, ...(this.#next === null ? [] : [this.#next])]
+    const released = Promise.all(held.map((model) => model.close(destroy)))
+    return (this.#end ??= released.then(() => this.#owner.gone(this)))
+  }
+
+  async #loadAfter(before: Promise<unknown>, config: ServableConfig, limits: LoadLimits): Promise<void> {
+    await untilAborted(before, limits.signal)
+    this.#checkNotEnded()
+    await this.#load(config, limits)
+  }
+
+  async #load(config: ServableConfig, { signal, accept }: LoadLimits): Promise<void> {
+    const room = this.#makeRoom(signal)
+    if (room !== null) await room // else it is begun at once, and can be seen
+    const old = this.#vacant ? null : this.serving
+    const services = this.#servicesFor(() => model, old, accept)
+    const model: Loadable = isPipeline(config)
+      ? new LoadedPipeline(this.name, config, services)
+      : new LoadedModel(this.name, config, services)
+    if (old === null) this.serving = model
+    else this.#next = model
+    this.#owner.changed()
+    const loading = this.#begin(model)
+    try {
+      await untilAborted(loading, signal)
+      if (old !== null && model.state !== 'ready') throw closedWhileLoading(this.name) // ended in the same moment
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) this.#abandon(model, loading, error)
+      if (this.#next === model) this.#next = null
+      throw error
+    }
+    this.#vacant = false
+    if (old !== null) this.#replace(old, model)
+  }
+
+  async #begin(model: Loadable): Promise<void> {
+    const startMs = this.#services.clock.nowMs()
+    if (this.#after !== null) await this.#after
+    if (model.state !== 'loading') throw closedWhileLoading(this.name)
+    await model.load()
+    noteLoad(model, this.#services.clock.nowMs() - startMs)
+  }
+
+  /** What was replaced before is released first, and so is what has failed. */
+  #makeRoom(signal: AbortSignal | undefined): Promise<void> | null {
+    const failed = !this.#vacant && this.serving.state === 'failed'
+    const inTheWay = failed ? [this.serving, ...this.#replaced] : [...this.#replaced]
+    return inTheWay.length === 0 ? null : this.#release(inTheWay, signal)
+  }
+
+  async #release(inTheWay: readonly Loadable[], signal: AbortSignal | undefined): Promise<void> {
+    const { serving } = this
+    const released = Promise.all(inTheWay.map((model) => model.close(false))).then(() => {
+      if (inTheWay.includes(serving) && serving === this.serving) this.#vacant = true
+      this.#leaveIfEmpty() // the load may have been aborted
+    })
+    await untilAborted(released, signal)
+    this.#checkNotEnded()
+  }
+
+  #leaveIfEmpty(): void {
+    if (this.#loads === 0 && this.#vacant && this.#end === null) this.#owner.gone(this)
+  }
+
+  #replace(old: Loadable, model: Loadable): void {
+    this.serving = model
+    this.#next = null
+    this.#replaced.add(old)
+    this.#owner.changed()
+    this.#services.changed({ type: 'ready', model: this.name, version: this.version })
+    void old.close(false, model).then(() => {
+      this.#replaced.delete(old)
+      this.#services.trim()
+    })
+  }
+
+  /** The engine's services, with what concerns the place that a model takes. */
+  #servicesFor(model: () => Loadable, old: Loadable | null, accept: LoadLimits['accept']): EngineServices {
+    const leaving = old?.workers ?? []
+    return {
+      ...this.#services,
+      changed: (event) => this.#changed(model(), event),
+      place: (name, config, place) => this.#services.place(name, config, place, leaving),
+      ...(accept === undefined ? {} : { accept }),
+    }
+  }
+
+  #changed(model: Loadable, event: ModelEvent): void {
+    const { type } = event
+    if (model === this.serving) {
+      this.#owner.changed()
+      this.#services.changed(event)
+    } else if (model === this.#next && type === 'failed')
+      this.#services.changed({ ...event, type: 'notReplaced' })
+    else if (this.#replaced.has(model) && type === 'closed')
+      this.#services.changed({ ...event, type: 'replaced' })
+  }
+
+  /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */
+  #abandon(model: Loadable, loading: Promise<void>, reason: unknown): void {
+    model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
+    const released = loading
+      .then(() => model.close(true)) // it was ready in the same moment
+      .catch(() => {}) // that it failed was to be expected
+    this.#owner.leaving(released)
+  }
+
+  #checkNotEnded(): void {
+    if (this.#end !== null) throw closedWhileLoading(this.name)
+  }
+}
+
+/** One step's use of a model; `version` is `undefined` for whichever serves. */
+interface Use {
+  readonly pipeline: string
+  readonly model: string
+  readonly version: number | undefined
+}
+
+/** A version of a model, and all that its name has. */
+interface UsedVersion {
+  readonly name: string
+  readonly version: number
+  readonly versions: readonly ModelVersionStatus[]
+}
+
+/** Which pipelines have which models as steps. What is used may be replaced, and not be unloaded. */
+export class ModelUses {
+  /** By what holds them; a pipeline that is replaced and its successor both do for a while. */
+  readonly #uses = new Map<object, readonly Use[]>()
+  readonly #onRelease: (() => void)[] = []
+
+  /** Notes what a pipeline uses, until {@link release}. */
+  hold(
+    holder: object,
+    pipeline: string,
+    steps: readonly { readonly model: string; readonly version: number | undefined }[],
+  ): void {
+    this.#uses.set(
+      holder,
+      steps.map(({ model, version }) => ({ pipeline, model, version })),
+    )
+  }
+
+  release(holder: object): void {
+    if (this.#uses.delete(holder)) for (const look of this.#onRelease.splice(0)) look()
+  }
+
+  /** How a pipeline is a step of itself, by names from it back to it; `null` where it is not. */
+  circle(pipeline: string): string[] | null {
+    const all = this.#all()
+    const seen = new Set<string>()
+    const visit = (name: string, path: readonly string[]): string[] | null => {
+      if (path.length > 0 && name === pipeline) return [...path, name]
+      if (seen.has(name)) return null
+      seen.add(name)
+      for (const use of all) {
+        const found = use.pipeline === name ? visit(use.model, [...path, name]) : null
+        if (found !== null) return found
+      }
+      return null
+    }
+    return visit(pipeline, [])
+  }
+
+  /** Names of the pipelines that have a model as a step. */
+  pipelinesOf(model: string): string[] {
+    return [...new Set(this.#all().flatMap((use) => (use.model === model ? [use.pipeline] : [])))]
+  }
+
+  /**
+   * Why a name, or one version of it, cannot be unloaded; `null` where it can.
+   *
+   * @param version that would be unloaded; `undefined` for all of them.
+   * @param isLast whether no other version would be left to serve.
+   */
+  refusal(model: string, version: number | undefined, isLast: boolean): InferenceError | null {
+    const touched = this.#all().filter(
+      (use) =>
+        use.model === model &&
+        (version === undefined || use.version === version || (use.version === undefined && isLast)),
+    )
+    if (touched.length === 0) return null
+    const pipelines = [...new Set(touched.map(({ pipeline }) => pipeline))]
+    const what = version === undefined ? `Model '${model}'` : `Version ${version} of model '${model}'`
+    const hint = 'Unload that first, or load another model in its place'
+    const message = `${what} cannot be unloaded: it is a step of ${pipelines.length === 1 ? 'pipeline' : 'the pipelines'} ${listNames(pipelines)}. ${hint}.`
+    return new InferenceError('ERR_MODEL_IN_USE', message, {
+      model,
+      expected: 'a model that is no step of a pipeline',
+      received: pipelines,
+    })
+  }
+
+  /** As {@link refusal}, of a version. */
+  refusalOf({ name, version, versions }: UsedVersion): InferenceError | null {
+    return this.refusal(
+      name,
+      version,
+      !versions.some((other) => other.version !== version && other.state === 'ready'),
+    )
+  }
+
+  /** Resolves when a version can be unloaded. */
+  async whenFree(used: UsedVersion): Promise<void> {
+    while (this.refusalOf(used) !== null) await new Promise<void>((resolve) => this.#onRelease.push(resolve))
+  }
+
+  #all(): Use[] {
+    return [...this.#uses.values()].flat()
+  }
 }

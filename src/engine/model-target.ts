@@ -3,7 +3,6 @@ import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import type { ResolvedPipeline } from '../options/resolve-pipeline-config.ts'
 import type { ImageDecoding } from '../features/leases/image-decoding.ts'
 import type { ModelLeases } from '../features/leases/model-leases.ts'
-import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { ModelOrigin } from '../options/cache-options.ts'
 import type { AutoTuneStatistics } from '../observe/auto-tune-stats.ts'
 import type { Pipeline } from '../features/pipelines/pipeline.ts'
@@ -12,6 +11,10 @@ import type { ResponseSharing } from '../features/response-cache/response-sharin
 import type { Scheduler } from '../schedule/scheduler.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 import type { Worker } from '../run/worker.ts'
+import { InferenceError } from '../errors.ts'
+import type { ModelStatistics } from '../observe/model-statistics.ts'
+import type { ModelStats } from '../observe/model-stats.ts'
+import { refusalOf } from '../observe/rejections.ts'
 
 /** What a `Model` stands for: a name, or one version of it. */
 export interface ModelTarget {
@@ -62,4 +65,84 @@ export interface Loadable extends ModelLifecycle {
   refuse(): void
   /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything; leases go on with a successor. */
   close(destroy: boolean, successor?: Loadable): Promise<void>
+}
+
+/**
+ * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
+ * `closed`; `failed` when it could not be loaded, its workers died three times in a row over its own runs, or no thread could be had
+ * any more.
+ */
+export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
+
+/** What becomes of one version of a name. */
+export interface ModelVersionStatus {
+  /** Its number. */
+  readonly version: number
+  /** How far it is. */
+  readonly state: ModelState
+  /** Why it failed; `null` unless its state is `failed`. */
+  readonly failure: string | null
+  /** Whether it is being loaded again, to take its place. */
+  readonly replacing: boolean
+}
+
+/** What a caller can do about a model that is not ready, if that is not to load it again. */
+const nextStep: Partial<Record<ModelState, string>> = {
+  loading: 'Wait for load().',
+  draining: 'It takes no more requests: it, or its engine, is being closed.',
+}
+
+/** The error of whoever wants something of a model that is not ready. */
+export function notReady(
+  model: string,
+  { state, failure }: { readonly state: ModelState; readonly failure: string | null },
+): InferenceError {
+  const closed = state === 'draining' || state === 'closed'
+  const why = failure === null ? '' : `: ${failure}`
+  const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`
+  return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
+    model,
+    expected: 'ready',
+    received: state,
+  })
+}
+
+type Serving = Pick<ModelLifecycle, 'scheduler' | 'pipeline' | 'responses' | 'leases' | 'autoTune'>
+
+/** What was counted so far; `null` before it has served. */
+export function statisticsOf({
+  scheduler,
+  pipeline,
+  responses,
+  leases,
+  autoTune,
+}: Serving): ModelStatistics | null {
+  if (pipeline !== null) return pipeline.stats()
+  if (scheduler === null) return null
+  const { instances, stats, waiting } = scheduler
+  return stats.snapshot(waiting, instances.arena, responses?.totals, {
+    instances: instances.statistics,
+    leases: leases.stats,
+    autoTune,
+  })
+}
+
+/**
+ * The answer of a call that comes to no request, which is counted; not before it has served.
+ *
+ * @param signal of the call.
+ */
+export function refused(serving: Serving, error: unknown, signal?: AbortSignal): Promise<never> {
+  countsOf(serving)?.refused(refusalOf(error, signal))
+  return Promise.reject(error)
+}
+
+/** It serves, after so long. */
+export function noteLoad(serving: Serving, loadMs: number): void {
+  const counts = countsOf(serving)
+  if (counts !== undefined) counts.loadMs = loadMs
+}
+
+function countsOf({ scheduler, pipeline }: Serving): ModelStats | undefined {
+  return pipeline?.counts.stats ?? scheduler?.stats
 }

@@ -4,8 +4,7 @@ import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '..
 import { readOptions } from '../options/plain-options.ts'
 import { isSequenceId, sequenceIdShown, type SequenceId } from '../options/sequence-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import type { ModelLifecycle, ModelTarget } from './model-target.ts'
-import { refused } from './serving-statistics.ts'
+import { type ModelLifecycle, type ModelTarget, refused } from './model-target.ts'
 import type { Answer } from '../request/infer-request.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 

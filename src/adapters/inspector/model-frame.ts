@@ -1,5 +1,5 @@
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
-import type { ModelVersionStatus } from '../../engine/model-state.ts'
+import type { ModelVersionStatus } from '../../engine/model-target.ts'
 import type { ModelCapacity } from '../../observe/model-capacity.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { StatisticsSpan } from '../../observe/statistics-difference.ts'

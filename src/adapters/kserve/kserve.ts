@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { InferenceEngine } from '../../engine.ts'
-import { configOf } from '../../engine/engine-parts.ts'
+import { configOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import { Exchange } from './exchange.ts'
 import { HeldBytes } from './held-bytes.ts'

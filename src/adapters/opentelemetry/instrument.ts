@@ -1,6 +1,6 @@
 import { metrics, trace, type Attributes, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
 import type { InferenceEngine } from '../../engine.ts'
-import { observersOf } from '../../engine/engine-parts.ts'
+import { observersOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import { contained } from './contained.ts'
 import { EngineMetrics } from './engine-metrics.ts'

@@ -22,7 +22,7 @@ import {
 } from '../../options/version-options.ts'
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import type { ModelState, ModelVersionStatus } from '../../engine/model-state.ts'
+import type { ModelState, ModelVersionStatus } from '../../engine/model-target.ts'
 import { untilAborted } from '../../request/abort-watch.ts'
 import type { Capabilities } from '../../run/devices.ts'
 import { checkConnectOptions, type ConnectOptions } from './connect-options.ts'
