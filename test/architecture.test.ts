@@ -315,7 +315,6 @@ describe('the two sides of a thread', () => {
         folderOf(to) !== folderOf(from),
     )
     expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
-      'run/executors/binding/bell.ts',
       'run/executors/binding/control-block.ts',
       'run/executors/binding/protocol.ts',
       'run/executors/executor.ts',

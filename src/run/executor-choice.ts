@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { ResolvedEngineOptions, StagingOptions } from '../options/engine-options.ts'
 import { InferenceError } from '../errors.ts'
-import { Bell } from './executors/binding/bell.ts'
+import { Bell } from './executors/binding/control-block.ts'
 import { BindingExecutor } from './executors/binding/binding-executor.ts'
 import { CompletionLoop, type CompletionSource } from './executors/binding/completion-loop.ts'
 import type { ExecutorEvents } from './executors/executor.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Bell } from '../../src/run/executors/binding/bell.ts'
+import { Bell } from '../../src/run/executors/binding/control-block.ts'
 import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/completion-loop.ts'
 import { until } from '../support/until.ts'
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Bell } from '../../src/run/executors/binding/bell.ts'
-import { ControlBlock } from '../../src/run/executors/binding/control-block.ts'
+import { Bell, ControlBlock } from '../../src/run/executors/binding/control-block.ts'
 
 const times = () => ({ startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 })
 

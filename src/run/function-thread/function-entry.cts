@@ -6,7 +6,7 @@ module.exports = async (
   task: import('../executors/thread-start.ts', { with: { 'resolution-mode': 'import' } }).StartTask,
 ) => {
   try {
-    const { serveFunction } = await import('./serve-function.ts')
+    const { serveFunction } = await import('./function-server.ts')
     serveFunction(task)
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException

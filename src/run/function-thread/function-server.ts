@@ -1,14 +1,38 @@
+import { Bell, ControlBlock, type Job } from '../executors/binding/control-block.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker } from '../executors/binding/protocol.ts'
+import type { StartAnswer, StartTask, WorkerSetup } from '../executors/thread-start.ts'
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Bell } from '../executors/binding/bell.ts'
-import type { ControlBlock, Job } from '../executors/binding/control-block.ts'
-import type { FromWorker, ToWorker } from '../executors/binding/protocol.ts'
 import type { RunTimestamps } from '../executors/executor.ts'
 import { messageOf } from '../../base/message-of.ts'
-import { OpenFunction } from '../executors/function/open-function.ts'
-import { runBatch, type BatchOutcome, type FunctionSlot } from '../executors/function/run-batch.ts'
-import type { RunContext } from '../executors/function/run-context.ts'
-import { callOnSample } from '../executors/function/run-sample.ts'
+import {
+  OpenFunction,
+  runBatch,
+  type BatchOutcome,
+  type FunctionSlot,
+  type RunContext,
+  callOnSample,
+} from '../executors/function/run-function.ts'
+
+/** Attaches the control block, says that it serves, and does. */
+export function serveFunction({ setup, answer }: StartTask): void {
+  const {
+    port,
+    control,
+    bell,
+    clockOffsetMs: offsetMs,
+    concurrency,
+  } = setup as Extract<WorkerSetup, { kind: 'function' }>
+  const server = new FunctionServer(
+    port,
+    new ControlBlock(control, concurrency),
+    new Bell(bell),
+    clockOffsetMs() - offsetMs,
+    concurrency,
+  )
+  answer.postMessage({ ready: { onnxruntimeVersion: '' } } satisfies StartAnswer)
+  void server.serve()
+}
 
 type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 

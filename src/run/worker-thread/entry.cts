@@ -10,7 +10,7 @@ import type { NativeBinding } from '../../native/addon.ts' with { 'resolution-mo
 module.exports = async (task: StartTask) => {
   try {
     if (task.setup.kind === 'native') return startLoop(task.setup, task)
-    const { default: start } = await import('./start.ts')
+    const { default: start } = await import('./serve.ts')
     start(task)
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException

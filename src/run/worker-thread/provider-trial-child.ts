@@ -1,7 +1,6 @@
 // A program: says which execution providers are built into ONNX Runtime, or tries the one that its argument names, and tells its
 // parent what came of it.
-import { Runtime } from './onnxruntime.ts'
-import { identityModel } from './shared-memory-probe.ts'
+import { Runtime, identityModel } from './onnxruntime.ts'
 
 const [provider] = process.argv.slice(2)
 process.once('disconnect', () => process.exit()) // nobody waits any more

@@ -1,18 +1,60 @@
+import type { StartAnswer, StartTask, WorkerSetup, WorkerReady } from '../executors/thread-start.ts'
+import { Bell, ControlBlock, type Job } from '../executors/binding/control-block.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker } from '../executors/binding/protocol.ts'
+import { Runtime, acceptsSharedMemory } from './onnxruntime.ts'
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Bell } from '../executors/binding/bell.ts'
-import type { ControlBlock, Job } from '../executors/binding/control-block.ts'
-import type { FromWorker, ToWorker } from '../executors/binding/protocol.ts'
 import type { RunTimestamps } from '../executors/executor.ts'
 import { bindingCarrier } from '../../tensor/carriers.ts'
 import { servable } from '../../tensor/metadata.ts'
 import type { MailedTensor } from '../../tensor/tensor.ts'
-import { collectGarbage } from './collect-garbage.ts'
-import { execute, withMailed, type MailedOutputs } from './execute.ts'
-import type { Runtime } from './onnxruntime.ts'
-import type { OpenModel } from './open-model.ts'
-import { runSample } from './sample-run.ts'
+import { execute, withMailed, type MailedOutputs, type OpenModel, runSample } from './execute.ts'
 import { WorkerSlot } from './worker-slot.ts'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+/**
+ * The init task of a pool worker with the binding. Returns at once and starts to serve afterwards: Piscina holds the process until a
+ * task has returned, and loading ONNX Runtime may take its time, or hang.
+ */
+export default function start({ setup, answer }: StartTask): void {
+  const say = (word: StartAnswer): void => answer.postMessage(word)
+  setImmediate(() => {
+    void serveBinding(setup as Extract<WorkerSetup, { kind: 'binding' }>, say)
+  })
+}
+
+/** Attaches the control block, loads onnxruntime-node, says how that went, and serves. */
+export async function serveBinding(
+  setup: Extract<WorkerSetup, { kind: 'binding' }>,
+  say: (word: StartAnswer) => void,
+): Promise<void> {
+  const control = new ControlBlock(setup.control)
+  let runtime: Runtime | null = null
+  try {
+    // Loading native code is not to be interrupted either.
+    if (!control.enter()) return // nobody waits for this thread any more
+    let ready: WorkerReady
+    try {
+      runtime = new Runtime()
+      ready = { onnxruntimeVersion: runtime.version, acceptsSharedMemory: await acceptsSharedMemory(runtime) }
+    } finally {
+      control.leave()
+    }
+    const server = new Server(
+      setup.port,
+      control,
+      new Bell(setup.bell),
+      runtime,
+      clockOffsetMs() - setup.clockOffsetMs,
+    )
+    say({ ready })
+    void server.serve()
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException
+    say({ failed: { message, code, onnxruntime: runtime === null } })
+  }
+}
 
 type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 
@@ -261,7 +303,29 @@ export class Server {
   }
 }
 
-/** What is sent of an exception. */
+/** The message of an exception, as it is sent. */
 function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason)
+}
+
+let collect: (() => void) | undefined
+
+/**
+ * Has this thread's garbage collected: a thread that waits for work makes none that would start a collection. V8 gives
+ * its collector away to new contexts only, and only under a flag, which is not left standing for others to find.
+ * (An inspector session would do it too, but keeps the process from ending.)
+ */
+export function collectGarbage(): void {
+  collect ??= findCollector()
+  collect()
+}
+
+function findCollector(): () => void {
+  setFlagsFromString('--expose-gc')
+  try {
+    const found: unknown = runInNewContext('globalThis.gc')
+    return typeof found === 'function' ? (found as () => void) : () => {}
+  } finally {
+    if (!process.execArgv.includes('--expose-gc')) setFlagsFromString('--no-expose-gc')
+  }
 }

@@ -13,12 +13,10 @@ import {
   type RunTimestamps,
   type SampleRun,
   type SlotLayout,
+  bytesId,
 } from '../executor.ts'
-import { bytesId } from '../bytes-id.ts'
-import type { Bell } from './bell.ts'
-import { ControlBlock } from './control-block.ts'
+import { type Bell, ControlBlock } from './control-block.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
-import { guardExit, unguardExit } from './exit-guard.ts'
 import { clockOffsetMs, type FromWorker, type ToWorker } from './protocol.ts'
 
 interface Question {
@@ -231,4 +229,30 @@ export class BindingExecutor implements ThreadExecutor {
     if (!this.leaving) this.died()
     this.bell.ring() // who listens for its batches has to look again: it will not ring itself any more
   }
+}
+
+/** Longest time a process is held at its exit for runs that are under way. */
+const limitMs = 60_000
+
+const blocks = new Set<ControlBlock>()
+
+/**
+ * Ending a thread inside ONNX Runtime aborts the whole process, and `process.exit()` or an uncaught exception ends all
+ * threads. So at exit no worker may enter ONNX Runtime any more, and those inside are waited for, synchronously.
+ */
+function stopWorkers(): void {
+  const deadlineMs = performance.now() + limitMs
+  for (const block of blocks) block.stop()
+  for (const block of blocks) block.waitUntilNotBusy(Math.max(0, deadlineMs - performance.now()))
+}
+
+/** Has the exit of this process (or worker thread) wait for `block`'s worker. */
+function guardExit(block: ControlBlock): void {
+  if (blocks.size === 0) process.on('exit', stopWorkers)
+  blocks.add(block)
+}
+
+/** Ends {@link guardExit}. */
+function unguardExit(block: ControlBlock): void {
+  if (blocks.delete(block) && blocks.size === 0) process.off('exit', stopWorkers)
 }

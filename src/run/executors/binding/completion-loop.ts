@@ -1,5 +1,5 @@
 import { outsideContext } from '../../../base/async-context.ts'
-import type { Bell } from './bell.ts'
+import type { Bell } from './control-block.ts'
 
 /** Who may have finished batches to report. */
 export interface CompletionSource {

@@ -2,10 +2,14 @@ import { outsideContext, runScope, type RunScope } from '../../../base/async-con
 import { functionCarrier } from '../../../tensor/carriers.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import { messageOf } from '../../../base/message-of.ts'
-import { OpenFunction } from './open-function.ts'
-import { runBatch, type BatchOutcome, type FunctionSlot } from './run-batch.ts'
-import type { RunContext } from './run-context.ts'
-import { callOnSample } from './run-sample.ts'
+import {
+  OpenFunction,
+  runBatch,
+  type BatchOutcome,
+  type FunctionSlot,
+  type RunContext,
+  callOnSample,
+} from './run-function.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import type {

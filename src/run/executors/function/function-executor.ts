@@ -1,9 +1,8 @@
 import { functionCarrier } from '../../../tensor/carriers.ts'
 import type { FunctionSource } from '../../../options/model-source.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
-import type { MailedOutputs, OpenedSession, RowFailures, RunTimestamps } from '../executor.ts'
-import type { ExecutorEvents } from '../executor.ts'
-import type { Bell } from '../binding/bell.ts'
+import type { MailedOutputs, OpenedSession, RowFailures, RunTimestamps, ExecutorEvents } from '../executor.ts'
+import type { Bell } from '../binding/control-block.ts'
 import { BindingExecutor } from '../binding/binding-executor.ts'
 import type { WorkerSetup } from '../thread-start.ts'
 

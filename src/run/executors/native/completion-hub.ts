@@ -1,6 +1,11 @@
 import type { NativeBinding } from '../../../native/addon.ts'
-import type { NativeCompletionDetails, NativeCompletionHub } from '../../../native/native-runs.ts'
+import type {
+  NativeCompletionDetails,
+  NativeCompletionHub,
+  NativeRunLoop,
+} from '../../../native/native-runs.ts'
 import type { RunTimestamps } from '../executor.ts'
+import { isMainThread } from 'node:worker_threads'
 
 /** Whoever has a loop, and is told of what it has done. */
 export interface LoopOwner {
@@ -129,4 +134,28 @@ export function completionHub(binding: NativeBinding): CompletionHub {
   let hub = hubs.get(binding)
   if (hub === undefined) hubs.set(binding, (hub = new CompletionHub(binding)))
   return hub
+}
+
+const loops = new Set<NativeRunLoop>()
+let addon: NativeBinding | null = null
+
+/**
+ * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
+ * process go with whatever is left.
+ */
+function stopLoops(): void {
+  for (const loop of loops) loop.stop()
+  if (isMainThread) addon?.noteExit()
+}
+
+/** Has the exit of this process (or worker thread) stop `loop`. */
+export function guardLoop(binding: NativeBinding, loop: NativeRunLoop): void {
+  addon = binding
+  if (loops.size === 0) process.on('exit', stopLoops)
+  loops.add(loop)
+}
+
+/** Ends {@link guardLoop}. */
+export function unguardLoop(loop: NativeRunLoop): void {
+  if (loops.delete(loop) && loops.size === 0) process.off('exit', stopLoops)
 }

@@ -4,7 +4,7 @@ import type { NativeBinding } from '../../../native/addon.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-runs.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import { libraryCarrier } from '../../../tensor/carriers.ts'
-import type { RawValueMetadata } from '../../../tensor/metadata.ts'
+import { type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
 import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import {
@@ -17,13 +17,17 @@ import {
   type RunTimestamps,
   type SampleRun,
   type SlotLayout,
+  bytesId,
 } from '../executor.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
-import { bytesId } from '../bytes-id.ts'
-import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
-import { guardLoop, unguardLoop } from './loop-guard.ts'
+import {
+  completionHub,
+  type CompletionHub,
+  type LoopOwner,
+  guardLoop,
+  unguardLoop,
+} from './completion-hub.ts'
 import type { NativeOrt } from './native-ort.ts'
-import { servedPlaces } from './served-places.ts'
 import { openAhead } from './session-opener.ts'
 import { sessionSettings, sharable } from './session-settings.ts'
 
@@ -349,5 +353,15 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     if (!this.#leaving) this.#events.died()
     // Of a thread that was never started nobody tells the end.
     else if (this.#loop.end()) this.threadEnded()
+  }
+}
+
+/** Places of the outputs that are served, among all. */
+function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
+  try {
+    const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
+    return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
+  } catch {
+    return [] // the engine finds the same and closes it
   }
 }

@@ -1,9 +1,13 @@
 import type { NativeBinding } from '../../../native/addon.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-runs.ts'
-import type { OpeningAhead } from '../executor.ts'
-import { bytesId } from '../bytes-id.ts'
-import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
-import { guardLoop, unguardLoop } from './loop-guard.ts'
+import { type OpeningAhead, bytesId } from '../executor.ts'
+import {
+  completionHub,
+  type CompletionHub,
+  type LoopOwner,
+  guardLoop,
+  unguardLoop,
+} from './completion-hub.ts'
 import type { SessionSetting } from './session-settings.ts'
 
 /** Threads of an isolate that open at once; more openings wait behind those. */

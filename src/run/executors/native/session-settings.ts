@@ -1,6 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { OpenOptions } from '../../../options/session-options.ts'
-import { bytesId } from '../bytes-id.ts'
+import { bytesId } from '../executor.ts'
 import { PluginProvider } from '../../../options/provider-options.ts'
 
 /** One setting of a session as the addon takes it. */
