@@ -15,8 +15,12 @@ import type { ScaleOptions } from './options/scale-options.ts'
 import { checkInferOptions } from './options/check-infer-options.ts'
 import type { LeaseOptions } from './options/lease-options.ts'
 import { Lease } from './features/leases/lease.ts'
-import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
-import type { ItemSource } from './request/item-source.ts'
+import {
+  inferMany,
+  type InferManyOptions,
+  type InferManyResult,
+  type ItemSource,
+} from './request/infer-many.ts'
 import type { ModelMetadata } from './tensor/metadata.ts'
 import {
   notReady,

@@ -1,6 +1,6 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import type { InputConfig } from '../options/tensor-config.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   notStackable,

@@ -1,29 +1,44 @@
+import { createHash } from 'node:crypto'
 import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument, listNames } from '../errors.ts'
-import {
-  isElementType,
-  isTensorLike,
-  type ElementType,
-  type TensorData,
-  type TensorLike,
-} from '../tensor/tensor.ts'
+import { mostLength } from '../onnx/row-proof/dims.ts'
+import { aloneKey } from '../options/batching.ts'
 import {
   batchAxisOf,
   type ModelMetadata,
   type TensorMetadata,
   type ValueMetadata,
 } from '../tensor/metadata.ts'
-import type { FeedOptions } from './feed-options.ts'
+import {
+  isElementType,
+  isTensorLike,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+  isPacked,
+} from '../tensor/tensor.ts'
+import { plainView } from '../tensor/typed-array.ts'
 import type { Filled, ParsedFeeds } from './infer-request.ts'
-import { InputReader } from './input-reader.ts'
-import { MadeTensors } from './made-tensors.ts'
-import { StructuredReader } from './structured-reader.ts'
+import { InputReader, StructuredReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'
-import { mostLength } from '../onnx/row-proof/dims.ts'
-import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
-import { wholeKey, wholeRequest } from './whole-request.ts'
+
+/** What a model's configuration says of its feeds. */
+interface FeedOptions {
+  readonly optionalInputs?: readonly string[]
+  readonly padding?: Padding | null
+  /** Refuse NaN and infinity. */
+  readonly finiteOnly?: boolean
+  /** Whether strings may have NUL characters. Default `true`. */
+  readonly carriesNul?: boolean
+  /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
+  readonly limited?: boolean
+  /** Names of inputs that a sequence fills. */
+  readonly bySequence?: readonly string[]
+  /** Inputs as requests have them, where that is not as the model has them. */
+  readonly shaped?: Pick<ShapedTensors, 'inputs' | 'shown'>
+}
 
 /**
  * Checks the feeds of one model, so that nothing invalid ever reaches a batch. The caller's objects are read once, and
@@ -357,4 +372,103 @@ export class FeedParser {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'What was thrown is the cause'
+}
+
+/** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
+export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
+  return `${aloneKey}${dims.map((own) => own?.join() ?? '-').join(';')}`
+}
+
+/**
+ * A request that runs alone as it is.
+ *
+ * @param dims of each input; `null` where all but the first dimension is fixed.
+ * @param firstDims the dimension of each input that would count its rows.
+ */
+function wholeRequest(
+  inputs: readonly ValueMetadata[],
+  data: ParsedFeeds['data'],
+  dims: ParsedFeeds['dims'],
+  firstDims: (index: number) => number,
+): ParsedFeeds {
+  const own = data.map((values, index): readonly number[] | null =>
+    values === null ? null : (dims?.[index] ?? dimsOf(inputs[index]!, firstDims(index))),
+  )
+  return { rows: 1, bucketKey: wholeKey(own), whole: true, data, dims: own.map((given) => given ?? []) }
+}
+
+/** Of an input in whose shape nothing but the rows is variable. */
+function dimsOf(input: ValueMetadata, rows: number): number[] {
+  const axis = batchAxisOf(input)
+  return input.shape.map((dim, at) => (at === axis ? rows : (dim as number)))
+}
+
+/** Values of so many bytes stand for themselves in a key. */
+const shortBytes = 64
+
+/** What stands in a bucket's key for the value of an input that all rows of a batch share. */
+export function sharedKey(values: TensorData | readonly string[]): string {
+  if (!ArrayBuffer.isView(values)) return `=${JSON.stringify(values)};`
+  const { buffer, byteOffset, byteLength } = plainView(values)
+  const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
+  return `=${byteLength <= shortBytes ? bytes.toString('hex') : createHash('sha256').update(bytes).digest('hex')};`
+}
+
+/** A value that is the same for others too is to be what its key says, whatever its caller does with the data. */
+export function ownCopy(values: ParsedFeeds['data'][number]): ParsedFeeds['data'][number] {
+  return ArrayBuffer.isView(values) ? (plainView(values as TensorData).slice() as TensorData) : values
+}
+
+/**
+ * Takes tensors for a model's inputs that have been read already, or made by another model: of the right types, with as many
+ * elements as their dims say. All that is left to look at is whether they are of the model's shapes, and one row each of as many.
+ */
+export class MadeTensors {
+  readonly #shapes: readonly (readonly (number | string)[])[]
+  readonly #maxBatchSize: number
+
+  private constructor({ inputs, maxBatchSize }: ModelMetadata) {
+    this.#shapes = inputs.map(({ shape }) => shape)
+    this.#maxBatchSize = maxBatchSize
+  }
+
+  /** `null` for a model of whose inputs more is to be looked at: shapes that are not fixed, say, or float16, which newer Node shows as numbers. */
+  static of(metadata: ModelMetadata): MadeTensors | null {
+    const batched = metadata.maxBatchSize > 0
+    const isPlain = metadata.inputs.every((input) => {
+      const { type, shape, ragged } = input
+      if (
+        !isElementType(type) ||
+        type === 'string' ||
+        type === 'float16' ||
+        isPacked(type) ||
+        ragged === true ||
+        shape.length === 0
+      )
+        return false
+      return (
+        (!batched || batchAxisOf(input) === 0) &&
+        shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
+      )
+    })
+    return isPlain && metadata.inputs.length > 0 ? new MadeTensors(metadata) : null
+  }
+
+  /**
+   * A request of the tensors for all inputs, in their order, in an array that is not used otherwise; `null` where they do not fit as they are, so that it has to be told why.
+   */
+  take(tensors: TensorLike[]): ParsedFeeds | null {
+    const first = this.#maxBatchSize > 0 ? 1 : 0
+    const rows = first === 1 ? tensors[0]!.dims[0]! : 1
+    if (rows === 0 || (first === 1 && rows > this.#maxBatchSize)) return null
+    const data = tensors as unknown[] as TensorData[] // one by one, in place of the tensors
+    for (let index = 0; index < tensors.length; index++) {
+      const { dims, data: own } = tensors[index]!
+      const shape = this.#shapes[index]!
+      if (dims.length !== shape.length || (first === 1 && dims[0] !== rows)) return null
+      for (let axis = first; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return null
+      data[index] = own as TensorData
+    }
+    return { rows, bucketKey: '', whole: false, data, dims: null }
+  }
 }

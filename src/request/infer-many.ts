@@ -1,11 +1,10 @@
+import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import type { InferOptions } from '../options/infer-options.ts'
-import type { SequenceInferOptions } from '../options/sequence-options.ts'
 import { sharedOptionNames } from '../options/check-infer-options.ts'
-import { readPlain } from '../options/plain-options.ts'
-import { unwatch, watch } from './abort-watch.ts'
-import { FullQueueWait } from './full-queue-wait.ts'
-import { awaited, checkSource, checkedItem, ignored, iterate, type ItemSource } from './item-source.ts'
+import type { InferOptions } from '../options/infer-options.ts'
+import { readPlain, typed } from '../options/plain-options.ts'
+import type { SequenceInferOptions } from '../options/sequence-options.ts'
+import { unwatch, watch, untilAborted } from './abort-watch.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<
@@ -211,4 +210,124 @@ async function run<I, O>(
 function asError(reason: unknown): Error {
   return (reason ||
     new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })) as Error
+}
+
+/** Where the items of a stream come from. One that is a promise is awaited; if that rejects, its item has the error. */
+export type ItemSource<I> = Iterable<I | Promise<I>> | AsyncIterable<I>
+
+/** @throws InferenceError `ERR_INVALID_INPUT` for what cannot be iterated. */
+export function checkSource(model: string, source: unknown): asserts source is ItemSource<unknown> {
+  let iterable: boolean
+  try {
+    iterable = isObject(source) && (Symbol.asyncIterator in source || Symbol.iterator in source)
+  } catch (error) {
+    throw typed('source', error, { model })
+  }
+  if (!iterable) throw notIterable(model, source)
+}
+
+/** As `for await` does it: by the asynchronous iterator if there is one. */
+export function iterate<I>(
+  model: string,
+  source: ItemSource<I>,
+): Iterator<I | Promise<I>> | AsyncIterator<I> {
+  // What was made ahead may reject before it is read, which ends the process unless somebody listens.
+  if (Array.isArray(source) || source instanceof Set) for (const item of source) ignored(item)
+  const { [Symbol.asyncIterator]: asynchronous } = source as Partial<AsyncIterable<I>>
+  const start: unknown = asynchronous ?? (source as Iterable<I>)[Symbol.iterator]
+  if (typeof start !== 'function') throw notIterable(model, source)
+  const iterator: unknown = start.call(source)
+  if (isObject(iterator) && 'next' in iterator && typeof iterator.next === 'function')
+    return iterator as unknown as Iterator<I>
+  throw notIterable(model, source)
+}
+
+/** What an iterator gave, which is an object unless it is none of the language's. */
+export function checkedItem<T>(model: string, item: T): T {
+  if (isObject(item)) return item
+  throw invalidArgument('source', 'an iterator whose next() gives objects', item, { model })
+}
+
+/** The item, which may be a promise; an `Error` when that rejects, or `signal` fires first. */
+export async function awaited<I>(item: I | Promise<I>, signal: AbortSignal): Promise<I> {
+  if (!isPromise(item)) return item
+  try {
+    return (await untilAborted(item, signal)) as I
+  } catch (reason) {
+    if (reason) throw reason
+    throw signal.aborted
+      ? new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })
+      : new Error(`The item was rejected with ${String(reason)}`, { cause: reason })
+  }
+}
+
+/** That it rejects is nobody's business. */
+export function ignored(item: unknown): void {
+  if (isPromise(item)) item.catch(() => {})
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
+function notIterable(model: string, source: unknown): InferenceError {
+  return invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+}
+
+/** How long to wait when a full queue does not say it. */
+const retryMs = 5
+
+interface Waiting {
+  readonly index: number
+  readonly go: () => void
+}
+
+/**
+ * Where the items of one stream wait while the queue is full: all for one timer, however many they are, and then in their
+ * order as many as there is room for.
+ */
+export class FullQueueWait {
+  readonly #room: () => number
+  readonly #waiting: Waiting[] = [] // by index
+  #timer: NodeJS.Timeout | null = null
+  #left = false
+
+  /** @param room tells how many requests would be accepted now. */
+  constructor(room: () => number) {
+    this.#room = room
+  }
+
+  /** Resolves when an item may be tried for the first time; `null` for at once, as no others wait before it. */
+  turn(index: number): Promise<void> | null {
+    return this.#waiting.length === 0 ? null : this.#wait(index)
+  }
+
+  /** An item was refused: resolves when it may be tried again. */
+  async refused(index: number, retryAfterMs = retryMs): Promise<void> {
+    if (this.#left) return
+    // A timer that holds the process: whoever waits for the stream waits for the queue.
+    this.#timer ??= setTimeout(() => this.#retry(retryAfterMs), retryAfterMs)
+    await this.#wait(index)
+  }
+
+  /** Lets all go: the stream is left, and nothing more of it is to be tried. */
+  leave(): void {
+    this.#left = true
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    for (const { go } of this.#waiting.splice(0)) go()
+  }
+
+  #wait(index: number): Promise<void> {
+    const after = this.#waiting.findIndex((other) => other.index > index)
+    return new Promise((go) =>
+      this.#waiting.splice(after === -1 ? this.#waiting.length : after, 0, { index, go }),
+    )
+  }
+
+  #retry(afterMs: number): void {
+    const going = this.#waiting.splice(0, this.#room())
+    this.#timer = this.#waiting.length === 0 ? null : setTimeout(() => this.#retry(afterMs), afterMs)
+    for (const { go } of going) go()
+  }
 }

@@ -1,13 +1,13 @@
-import type { PriorityLevel } from './priority-levels.ts'
-import type { AnswerOptions } from '../options/check-infer-options.ts'
+import { InferenceError } from '../errors.ts'
 import type { LeasedRows } from '../native/row-block.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
+import type { AnswerOptions } from '../options/check-infer-options.ts'
+import type { ReportedOutputs } from '../options/infer-options.ts'
+import type { AnyOutputs } from '../options/model-signature.ts'
 import type { TensorData, TensorLike } from '../tensor/tensor.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import { unwatch, watch } from './abort-watch.ts'
-import type { ReportedOutputs } from '../options/infer-options.ts'
-import type { AnyOutputs } from '../options/model-signature.ts'
-import { InferenceError } from '../errors.ts'
+import type { PriorityLevel } from './priority-levels.ts'
 
 /**
  * Why a request left the queue without reaching a batch: its timeout ran out, its deadline can no longer be met, its

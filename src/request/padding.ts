@@ -1,6 +1,6 @@
+import { isSharedArrayBuffer } from 'node:util/types'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
-import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
+import { loadBinding } from '../native/addon.ts'
 import type { PaddingConfig } from '../options/model-config.ts'
 import {
   shownShape,
@@ -8,8 +8,9 @@ import {
   type TensorMetadata,
   type ValueMetadata,
 } from '../tensor/metadata.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
+import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'
-import { resizeNatively } from './native-rows.ts'
 
 /** One padded input. */
 export interface PaddedInput {
@@ -22,7 +23,7 @@ export interface PaddedInput {
 }
 
 /** An output that is cut back to the length of a padded input. */
-export interface CutOutput {
+interface CutOutput {
   readonly axis: number
   /** Index into {@link Padding.inputs}. */
   readonly by: number
@@ -197,4 +198,48 @@ export function copyResized(
     ;(target as Float32Array).set((source as Float32Array).subarray(start, start + kept), end)
     if (to > from) (target as Float32Array).fill(fill as number, end + kept, end + to * inner)
   }
+}
+
+/** From so many rows on a call of the addon takes less than a loop over typed arrays; measured. */
+const nativeFromRows = 32
+
+/** Rows that lie one after the other in an array. All in elements. */
+interface Rows {
+  readonly data: TensorData
+  /** The first element. */
+  readonly at: number
+  /** From the beginning of one row to that of the next. */
+  readonly length: number
+}
+
+/** Has the addon copy the beginnings of rows, and fill the rest where they become longer; false where it is left to JavaScript. */
+function resizeNatively(from: Rows, to: Rows, count: number, fill: number | bigint): boolean {
+  if (count < nativeFromRows || isSharedArrayBuffer(from.data.buffer) || isSharedArrayBuffer(to.data.buffer))
+    return false
+  const { binding } = loadBinding()
+  if (binding === null) return false
+  const bytes = to.data.BYTES_PER_ELEMENT
+  const kept = Math.min(from.length, to.length)
+  binding.copyRows(
+    from.data,
+    from.at * bytes,
+    from.length * bytes,
+    to.data,
+    to.at * bytes,
+    to.length * bytes,
+    kept * bytes,
+    count,
+  )
+  if (to.length === kept) return true
+  const element = new (to.data.constructor as new (length: number) => TensorData)(1)
+  ;(element as Float32Array)[0] = fill as number
+  binding.fillRows(
+    to.data,
+    (to.at + kept) * bytes,
+    to.length * bytes,
+    (to.length - kept) * bytes,
+    count,
+    element,
+  )
+  return true
 }

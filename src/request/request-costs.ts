@@ -1,6 +1,6 @@
-import type { CostedRequest, ResolvedCost } from '../options/batch-cost.ts'
-import { invalidArgument, InferenceError } from '../errors.ts'
 import { messageOf } from '../base/message-of.ts'
+import { invalidArgument, InferenceError } from '../errors.ts'
+import type { CostedRequest, ResolvedCost } from '../options/batch-cost.ts'
 import { batchAxisOf, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
 import type { TensorData } from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'

@@ -1,7 +1,7 @@
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { inputsOfSequence } from '../options/sequence-config.ts'
-import type { TensorConfig } from '../options/tensor-config.ts'
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { inputsOfSequence, type ResolvedSequence } from '../options/sequence-config.ts'
+import type { TensorConfig } from '../options/tensor-config.ts'
 import {
   batchAxisOf,
   checkBatchDimension,
@@ -13,8 +13,6 @@ import {
 import { isElementType } from '../tensor/tensor.ts'
 import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
 import { withOutputRows } from './output-rows.ts'
-import { Reshape } from './reshape.ts'
-import { withStateShapes } from './state-shapes.ts'
 
 type Tensors = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
@@ -305,4 +303,53 @@ function wrong(
     model,
     ...(hint === undefined ? {} : { hint }),
   })
+}
+
+/** What becomes the state of a sequence has the lengths of the input that takes it, where the model itself does not say. */
+function withStateShapes<T extends Tensors>(sequence: ResolvedSequence | null, served: T): T {
+  if (sequence === null) return served
+  const known = new Set(served.inputs.flatMap(({ shape }) => shape.filter((dim) => dim !== ''))) // without a name it is none that an input has
+  const outputs = served.outputs.map((output): ValueMetadata => {
+    const state = sequence.state.find((each) => each.output === output.name)
+    const input = served.inputs.find(({ name }) => name === state?.input)
+    if (input === undefined || input.type !== output.type || input.shape.length !== output.shape.length)
+      return output
+    const shape = output.shape.map((dim, axis) =>
+      typeof dim === 'string' && !known.has(dim) ? input.shape[axis]! : dim,
+    )
+    return { ...output, shape }
+  })
+  return { ...served, outputs }
+}
+
+/** Gives the dims of a tensor another form, for the same elements: each variable one goes to the next variable one. */
+export class Reshape {
+  /** -1 for a variable dimension, the batch dimension included. */
+  readonly #from: readonly number[]
+  readonly #to: readonly number[]
+
+  constructor(from: readonly number[], to: readonly number[]) {
+    this.#from = from
+    this.#to = to
+  }
+
+  /** Whether dims are of the form that is taken. */
+  takes(dims: readonly number[]): boolean {
+    return (
+      dims.length === this.#from.length &&
+      this.#from.every((expected, axis) => expected === -1 || expected === dims[axis])
+    )
+  }
+
+  /** Of dims that are {@link takes taken}. */
+  of(dims: readonly number[]): number[] {
+    const lengths = dims.filter((_, axis) => this.#from[axis] === -1)
+    let next = 0
+    return this.#to.map((dim) => (dim === -1 ? lengths[next++]! : dim))
+  }
+
+  /** For an error. */
+  get taken(): string {
+    return `[${this.#from.map((dim) => (dim === -1 ? '?' : dim)).join(', ')}]`
+  }
 }

@@ -1,5 +1,9 @@
 import { InferenceError } from '../errors.ts'
+import type { AnswerOptions } from '../options/check-infer-options.ts'
+import type { BatchReport } from '../options/infer-options.ts'
+import type { AnyOutputs } from '../options/model-signature.ts'
 import { copyBlocks, cutElements, joinElements, type Elements } from '../tensor/elements.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
 import {
   elementCount,
   isPacked,
@@ -13,13 +17,9 @@ import {
   type TensorLike,
 } from '../tensor/tensor.ts'
 import { kindOf, plainView, viewAs } from '../tensor/typed-array.ts'
-import type { ValueMetadata } from '../tensor/metadata.ts'
 import type { OutputValue } from '../tensor/values.ts'
-import type { BatchReport } from '../options/infer-options.ts'
-import type { AnyOutputs } from '../options/model-signature.ts'
-import { indexColumn, shiftRows } from './divided-entries.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
-import type { AnswerOptions } from '../options/check-infer-options.ts'
+import { indexColumn, shiftRows } from './output-rows.ts'
 
 /** Most parts of one request: more would hold up the application's thread and everybody else's requests. */
 export const maxParts = 10_000
@@ -67,7 +67,7 @@ export function splitRows(
 }
 
 /** A request that was split, for its answer. */
-export interface SplitFacts extends Pick<AnswerOptions, 'report' | 'requestId'> {
+interface SplitFacts extends Pick<AnswerOptions, 'report' | 'requestId'> {
   readonly model: string
   /** Of the model. */
   readonly outputs: readonly ValueMetadata[]

@@ -28,10 +28,9 @@ import {
   shiftRows,
   type Division,
   type Entries,
-} from '../request/divided-entries.ts'
+} from '../request/output-rows.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
-import type { Reshape } from '../request/reshape.ts'
-import type { ShapedTensors } from '../request/shaped-tensors.ts'
+import type { Reshape, ShapedTensors } from '../request/shaped-tensors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { ViewedLayout } from './viewed-layout.ts'
 

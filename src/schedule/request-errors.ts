@@ -1,5 +1,5 @@
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
-import type { UndividedOutput } from '../request/divided-entries.ts'
+import type { UndividedOutput } from '../request/output-rows.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** The errors a request of `model` may be rejected with, in one place. */

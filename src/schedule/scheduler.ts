@@ -17,7 +17,7 @@ import { PriorityLevels, type PriorityLevel } from '../request/priority-levels.t
 import { RequestQueue } from './request-queue.ts'
 import type { QueueOwner } from './queue-owner.ts'
 import type { QueueExit, InferRequest, Preparation } from '../request/infer-request.ts'
-import type { UndividedOutput } from '../request/divided-entries.ts'
+import type { UndividedOutput } from '../request/output-rows.ts'
 import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'

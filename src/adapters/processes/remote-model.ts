@@ -11,8 +11,7 @@ import type {
 import type { UnloadOptions } from '../../options/version-options.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
-import type { InferManyOptions, InferManyResult } from '../../request/infer-many.ts'
-import type { ItemSource } from '../../request/item-source.ts'
+import type { InferManyOptions, InferManyResult, ItemSource } from '../../request/infer-many.ts'
 
 /** What a {@link RemoteModel} needs of its engine. */
 export interface RemoteModelOwner {

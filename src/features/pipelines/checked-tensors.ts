@@ -10,7 +10,7 @@ import {
   type ModelMetadata,
   type ValueMetadata,
 } from '../../tensor/metadata.ts'
-import { indexColumn } from '../../request/divided-entries.ts'
+import { indexColumn } from '../../request/output-rows.ts'
 import { isElementType } from '../../tensor/tensor.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'

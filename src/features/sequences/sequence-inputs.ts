@@ -7,8 +7,7 @@ import type {
 import type { SequenceId } from '../../options/sequence-options.ts'
 import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
-import type { FeedParser } from '../../request/feeds.ts'
-import { ownCopy } from '../../request/shared-inputs.ts'
+import { type FeedParser, ownCopy } from '../../request/feeds.ts'
 import {
   elementCount,
   isElementType,

@@ -1,7 +1,7 @@
 import type { SampleRun } from '../../run/executors/executor.ts'
 import { mailedElements } from '../../tensor/elements.ts'
 import type { ValueMetadata } from '../../tensor/metadata.ts'
-import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/divided-entries.ts'
+import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'
 import type { MailedTensor } from '../../tensor/tensor.ts'
 import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
 import type { Comparison } from './compare-rows.ts'

@@ -6,7 +6,7 @@ import {
   indexColumn,
   shiftRows,
   type Entries,
-} from '../../src/request/divided-entries.ts'
+} from '../../src/request/output-rows.ts'
 import { joinTensors } from '../../src/request/split.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { storageOf, type ElementType } from '../../src/tensor/tensor.ts'
