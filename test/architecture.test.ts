@@ -242,7 +242,7 @@ describe('packages', () => {
 
   it('onnxruntime-node is known to the worker alone', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
-      'adapters/transformers/session-origins.ts', // looks for the class of its sessions
+      'adapters/transformers/accelerate.ts', // looks for the class of its sessions
       'cli/signature-module.ts', // in the text that it writes
       'run/cuda-provider.ts', // looks for a file of it
       'run/executors/native/native-ort.ts', // looks for its library
@@ -261,7 +261,7 @@ describe('packages', () => {
   })
 
   it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {
-    expect(naming('prom-client')).toEqual(['adapters/prometheus/prom-client.ts'])
+    expect(naming('prom-client')).toEqual(['adapters/prometheus/prometheus-metrics.ts'])
     expect(
       imports.filter(
         ({ from, to }) => to.startsWith('adapters/prometheus/') && !from.startsWith('adapters/prometheus/'),

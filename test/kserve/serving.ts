@@ -3,7 +3,7 @@ import { connect, type AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
-import { kserve, type KserveOptions } from '../../src/adapters/kserve/kserve-exports.ts'
+import { kserve, type KserveOptions } from '../../src/adapters/kserve/kserve.ts'
 
 export interface Answer {
   readonly status: number

@@ -21,7 +21,7 @@ import {
   type RequestMessage,
 } from '../../src/index.ts'
 import { instrument } from '../../src/adapters/opentelemetry/instrument.ts'
-import { prometheusMetrics } from '../../src/adapters/prometheus/prometheus-exports.ts'
+import { prometheusMetrics } from '../../src/adapters/prometheus/prometheus-metrics.ts'
 import { fixture } from '../functions/load-function.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'

@@ -3,11 +3,11 @@ import Module from 'node:module'
 import { AggregatorRegistry, Counter, Registry } from 'prom-client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { EngineStatistics, InferenceEngine, Model } from '../../src/index.ts'
-import { batchSizeSamples } from '../../src/adapters/prometheus/histogram-samples.ts'
+import { batchSizeSamples } from '../../src/adapters/prometheus/metric-family.ts'
 import {
   prometheusMetrics,
   type PrometheusOptions,
-} from '../../src/adapters/prometheus/prometheus-exports.ts'
+} from '../../src/adapters/prometheus/prometheus-metrics.ts'
 import { fixture } from '../functions/load-function.ts'
 import * as small from '../models/small.ts'
 import { loadNumber, one, step } from '../pipelines/arithmetic.ts'

@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Pieces, slices } from '../../base/slices.ts'
 import { followConnection } from '../http/connection-end.ts'
-import { slices, type Pieces } from '../../base/slices.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
-import { send, sendLast, type Reply } from './reply.ts'
+import { type Reply, send, sendLast } from './reply.ts'
 import { readBody } from './request-body.ts'
 
 /** One request, and what goes for it until it is answered or its client has gone. */
@@ -88,5 +87,30 @@ export class Exchange {
     clearTimeout(this.#timer)
     this.#leave()
     this.#held.giveBack(this.#heldBytes)
+  }
+}
+
+/** Bytes of the bodies of all requests, of which there may be so many at once. */
+export class HeldBytes {
+  readonly #most: number
+  #held = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** @throws HttpFailure of status 503 where there is no room. */
+  take(bytes: number): void {
+    if (this.#held + bytes > this.#most)
+      throw new HttpFailure(
+        503,
+        `The requests that are under way hold ${this.#held} of ${this.#most} bytes (maxHeldBytes). Try again when some are answered.`,
+        { 'retry-after': '1', connection: 'close' },
+      )
+    this.#held += bytes
+  }
+
+  giveBack(bytes: number): void {
+    this.#held -= bytes
   }
 }

@@ -1,13 +1,25 @@
-import type { InferOptions } from '../../options/infer-options.ts'
-import type { Feeds } from '../../options/model-signature.ts'
-import { invalidArgument } from '../../errors.ts'
-import type { ModelMetadata } from '../../tensor/metadata.ts'
+import { Buffer, isUtf8 } from 'node:buffer'
 import type { Pieces } from '../../base/slices.ts'
-import { fieldsPieces, parametersIn, textIn } from './json-fields.ts'
+import { listNames, invalidArgument } from '../../errors.ts'
+import type { InferOptions } from '../../options/infer-options.ts'
+import type { Feeds, FeedValue } from '../../options/model-signature.ts'
+import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
+import { byteLengthOf, elementCount, type ElementType, isElementType, putValue } from '../../tensor/tensor.ts'
+import { HttpFailure } from './http-failure.ts'
+import {
+  countIn,
+  fieldOf,
+  type Fields,
+  fieldsOf,
+  fieldsPieces,
+  flagIn,
+  given,
+  listIn,
+  parametersIn,
+  textIn,
+} from './json-fields.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
-import { readInputs, type TensorLimits } from './request-inputs.ts'
-import { readParameters } from './request-parameters.ts'
-import { readOutputs, type RequestedOutput } from './requested-outputs.ts'
+import { binaryElements, datatypes, jsonElements, onlyElement, typeOfDatatype } from './tensor-elements.ts'
 
 /** What a client asks of a model. */
 export interface InferCall {
@@ -57,4 +69,295 @@ export function* readInferCall(
     },
     outputs: readOutputs(request, parameters, metadata, limits),
   }
+}
+
+/** More dimensions no tensor has. */
+const mostDims = 32
+
+/** What may be said of inputs and outputs. */
+type TensorLimits = Pick<
+  ResolvedKserveOptions,
+  'maxTensors' | 'maxNameLength' | 'maxJsonBytes' | 'maxJsonValues'
+>
+
+/**
+ * The inputs of a request as feeds, in pieces.
+ *
+ * @param binary what is behind the JSON: the tensors that are not in it, in their order.
+ * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
+ */
+function* readInputs(
+  request: Fields,
+  binary: Uint8Array,
+  metadata: ModelMetadata,
+  limits: TensorLimits,
+): Pieces<Record<string, FeedValue>> {
+  const { maxTensors, maxNameLength, maxJsonBytes } = limits
+  const inputs = given(listIn(request, 'inputs', '', maxTensors), 'inputs', 'an array of tensors')
+  const feeds: Record<string, FeedValue> = {}
+  let at = 0
+  for (const [index, each] of inputs.entries()) {
+    const where = `inputs[${index}]`
+    const input = fieldsOf(where, each)
+    const name = given(
+      textIn(input, 'name', `${where}.`, maxNameLength),
+      `${where}.name`,
+      'the name of an input',
+    )
+    if (Object.hasOwn(feeds, name)) throw invalidArgument(`${where}.name`, 'each name once', name)
+    const { type, shape } = readType(input, where)
+    const what = `input '${name}'`
+    const size = binarySize(input, where)
+    const data = fieldOf(input, 'data')
+    if ((size === undefined) === (data === undefined))
+      throw invalidArgument(
+        what,
+        "either 'data' or 'binary_data_size' in 'parameters'",
+        data === undefined ? 'neither' : 'both',
+      )
+    if (size === undefined) {
+      putValue(feeds, name, tensorOf(type, shape, yield* jsonElements(what, type, shape, data)))
+      continue
+    }
+    if (size > binary.byteLength - at)
+      throw invalidArgument(
+        `${what}.parameters.binary_data_size`,
+        `${binary.byteLength - at} at most, as so many bytes are left of the body`,
+        size,
+      )
+    const bytes = binary.subarray(at, (at += size))
+    const isImage =
+      type === 'string' && metadata.inputs.some((known) => known.name === name && known.type !== 'string')
+    if (type === 'string' && !isImage && size > maxJsonBytes)
+      throw invalidArgument(
+        `${what}.parameters.binary_data_size`,
+        `${maxJsonBytes} at most for text (maxJsonBytes)`,
+        size,
+      )
+    putValue(
+      feeds,
+      name,
+      isImage
+        ? encodedImage(what, shape, bytes)
+        : tensorOf(type, shape, yield* binaryElements(what, type, shape, bytes, limits)),
+    )
+  }
+  if (at < binary.byteLength)
+    throw invalidArgument(
+      'The body',
+      `${at} bytes after its JSON, as the inputs have in all`,
+      binary.byteLength,
+    )
+  return feeds
+}
+
+/** Read by the engine as any tensor is, whichever copy of onnxruntime-common made it. */
+function tensorOf(type: ElementType, dims: readonly number[], data: unknown): FeedValue {
+  return { type, dims, data } as unknown as FeedValue
+}
+
+function readType(
+  input: Fields,
+  where: string,
+): { readonly type: ElementType; readonly shape: readonly number[] } {
+  const datatype = given(
+    textIn(input, 'datatype', `${where}.`, mostDims),
+    `${where}.datatype`,
+    `one of ${datatypes.join(', ')}`,
+  )
+  const type = typeOfDatatype(datatype)
+  if (type === undefined)
+    throw invalidArgument(`${where}.datatype`, `one of ${datatypes.join(', ')}`, datatype)
+  const shape = given(
+    listIn(input, 'shape', `${where}.`, mostDims),
+    `${where}.shape`,
+    'an array of dimensions',
+  )
+  if (!shape.every((dim) => Number.isSafeInteger(dim) && (dim as number) >= 0))
+    throw invalidArgument(`${where}.shape`, 'whole numbers, 0 or more', shape)
+  return { type, shape: shape as readonly number[] }
+}
+
+/** `undefined` for an input whose data is JSON. */
+function binarySize(input: Fields, where: string): number | undefined {
+  const parameters = parametersIn(input, `${where}.`)
+  refuseSharedMemory(parameters, where)
+  return countIn(parameters, 'binary_data_size', `${where}.parameters.`)
+}
+
+/** @throws HttpFailure 501 for a tensor that lies in shared memory. */
+function refuseSharedMemory(parameters: Fields, where: string): void {
+  if (fieldOf(parameters, 'shared_memory_region') === undefined) return
+  throw new HttpFailure(
+    501,
+    `${where}.parameters.shared_memory_region: shared memory is not served. Send and ask for the tensor as binary data.`,
+  )
+}
+
+/** One element of BYTES for an input of numbers is an encoded image, which the engine decodes where the model's configuration says how. */
+function encodedImage(what: string, shape: readonly number[], bytes: Uint8Array): Uint8Array {
+  if (elementCount(shape) !== 1)
+    throw invalidArgument(what, 'one encoded image, of shape [1]', `shape [${shape.join(', ')}]`)
+  return given(onlyElement(what, bytes), what, 'one encoded image')
+}
+
+const where = 'parameters.'
+
+/**
+ * The options that a request's parameters stand for, as Triton has them: `priority`, `timeout` (in microseconds), `sequence_id`,
+ * `sequence_start`, `sequence_end`. Others are parameters of a backend's own, and change nothing.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+function readParameters(parameters: Fields, maxNameLength: number): InferOptions {
+  for (const name of Object.keys(parameters)) {
+    if (name.startsWith('triton_'))
+      throw invalidArgument(
+        where + name.slice(0, maxNameLength),
+        "a name that does not begin with 'triton_', as those that Triton has for itself do",
+        name,
+      )
+    const value = parameters[name]
+    if (typeof value === 'object' && value !== null)
+      throw invalidArgument(where + name.slice(0, maxNameLength), 'a string, a number, true or false', value)
+  }
+  const timeoutUs = countIn(parameters, 'timeout', where)
+  const priority = countIn(parameters, 'priority', where)
+  const id = sequenceId(fieldOf(parameters, 'sequence_id'), maxNameLength)
+  const start = flagIn(parameters, 'sequence_start', where)
+  const end = flagIn(parameters, 'sequence_end', where)
+  return {
+    ...(timeoutUs ? { timeoutMs: timeoutUs / 1000 } : {}),
+    ...(priority === undefined ? {} : { priority }),
+    ...(id === undefined ? {} : { sequenceId: id }),
+    ...(start === true ? { sequenceStart: true } : {}),
+    ...(end === true ? { sequenceEnd: true } : {}),
+  }
+}
+
+/** `undefined` for none, which 0 and '' mean as well. */
+function sequenceId(value: unknown, maxNameLength: number): string | number | undefined {
+  if (value === undefined || value === 0 || value === '') return undefined
+  if (typeof value === 'string' && value.length <= maxNameLength) return value
+  // Two that are larger could be one to JSON.parse().
+  if (Number.isSafeInteger(value) && (value as number) > 0) return value as number
+  throw invalidArgument(
+    'parameters.sequence_id',
+    `a whole number, 0 or more and less than 2^53, or a string of ${maxNameLength} characters at most`,
+    value,
+  )
+}
+
+/** An output that a request is to be answered with, and how. */
+export interface RequestedOutput {
+  readonly name: string
+  readonly binary: boolean
+  /** How many classes, with the highest scores, are told instead of the tensor; 0 for the tensor. */
+  readonly classes: number
+}
+
+/**
+ * The outputs that a request asks for; all that are tensors where it names none.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
+ */
+function readOutputs(
+  request: Fields,
+  parameters: Fields,
+  metadata: ModelMetadata,
+  { maxTensors, maxNameLength }: TensorLimits,
+): readonly RequestedOutput[] {
+  const binary = flagIn(parameters, 'binary_data_output', 'parameters.') ?? false
+  const outputs = listIn(request, 'outputs', '', maxTensors) ?? []
+  const names = metadata.outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
+  if (outputs.length === 0) return allOutputs(metadata, names, binary)
+  return outputs.map((each, index) => {
+    const where = `outputs[${index}]`
+    const output = fieldsOf(where, each)
+    const own = parametersIn(output, `${where}.`)
+    refuseSharedMemory(own, where)
+    const name = given(
+      textIn(output, 'name', `${where}.`, maxNameLength),
+      `${where}.name`,
+      'the name of an output',
+    )
+    if (!names.includes(name))
+      throw invalidArgument(`${where}.name`, `a tensor out of ${listNames(names)}`, name, {
+        model: metadata.name,
+      })
+    return {
+      name,
+      binary: flagIn(own, 'binary_data', `${where}.parameters.`) ?? binary,
+      classes: countIn(own, 'classification', `${where}.parameters.`) ?? 0,
+    }
+  })
+}
+
+/** All tensors of a model; what is none, as a classifier's maps, the protocol cannot tell of. */
+function allOutputs(
+  metadata: ModelMetadata,
+  names: readonly string[],
+  binary: boolean,
+): readonly RequestedOutput[] {
+  if (names.length > 0) return names.map((name) => ({ name, binary, classes: 0 }))
+  throw invalidArgument(
+    'outputs',
+    'a model with an output that is a tensor',
+    metadata.outputs.map(({ type }) => type),
+    { model: metadata.name },
+  )
+}
+
+/**
+ * Reads a body without JSON: one row of a model's only input, which is answered with all outputs as binary data.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function* readRawCall(
+  body: Uint8Array,
+  metadata: ModelMetadata,
+  limits: TensorLimits,
+): Pieces<InferCall> {
+  const { inputs, maxBatchSize, name: model } = metadata
+  const [input] = inputs
+  const wrong = (expected: string, received: unknown) =>
+    invalidArgument('A body without JSON (Inference-Header-Content-Length: 0)', expected, received, { model })
+  if (input === undefined || inputs.length > 1 || !isElementType(input.type))
+    throw wrong('a model whose only input is a tensor', `one with ${inputs.length} inputs`)
+  const { name, type, shape } = input
+  const row = shape.map((dim, axis) =>
+    typeof dim === 'number' ? dim : maxBatchSize > 0 && axis === batchAxisOf(input) ? 1 : null,
+  )
+  if (row.filter((dim) => dim === null).length > 1)
+    throw wrong('a model with one open dimension at most', shownShape(shape))
+  const dims = row.map((dim) => dim ?? openDim(type, row, body.byteLength))
+  if (type !== 'string')
+    return callOf(metadata, input, dims, yield* binaryElements(`input '${name}'`, type, dims, body, limits))
+  // The text is all of it: there is no length before.
+  if (elementCount(dims) !== 1 || !isUtf8(body))
+    throw wrong(
+      'one text in UTF-8, for an input of one',
+      `${body.byteLength} bytes for shape ${shownShape(shape)}`,
+    )
+  return callOf(metadata, input, dims, [
+    Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(),
+  ])
+}
+
+/** As long as there are bytes for; what is over is found by who counts them. */
+function openDim(type: ElementType, row: readonly (number | null)[], bytes: number): number {
+  return type === 'string'
+    ? 1
+    : Math.floor(bytes / Math.max(1, byteLengthOf(type, elementCount(row.map((dim) => dim ?? 1)))))
+}
+
+function callOf(
+  metadata: ModelMetadata,
+  { name, type }: ValueMetadata,
+  dims: readonly number[],
+  data: unknown,
+): InferCall {
+  const names = metadata.outputs.filter((output) => isElementType(output.type)).map((output) => output.name)
+  const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
+  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, names, true) }
 }

@@ -1,13 +1,14 @@
 import { Buffer } from 'node:buffer'
-import { invalidArgument } from '../../errors.ts'
-import type { Model } from '../../model.ts'
+import { numbersText } from './exact-json.ts'
 import type { Pieces } from '../../base/slices.ts'
+import type { Classification } from '../../engine/classification.ts'
+import { type InferenceError, invalidArgument } from '../../errors.ts'
+import type { Model } from '../../model.ts'
+import { type ElementType, type TensorData, toStorage } from '../../tensor/tensor.ts'
 import type { Exchange } from './exchange.ts'
-import { readInferCall, type InferCall } from './infer-call.ts'
-import { classesPart, outputPart, type AnsweredTensor, type OutputPart } from './output-parts.ts'
-import { readRawCall } from './raw-call.ts'
+import { type InferCall, readInferCall, readRawCall, type RequestedOutput } from './infer-call.ts'
 import type { Reply } from './reply.ts'
-import type { RequestedOutput } from './requested-outputs.ts'
+import { datatypeOf, isBinaryOnly, textBytes } from './tensor-elements.ts'
 
 const headerLength = 'inference-header-content-length'
 
@@ -88,4 +89,94 @@ function* replyOf(
     },
     parts: [...json, ...bytes],
   }
+}
+
+/** Elements that are written in one piece at most. */
+const pieceElements = 2 ** 12
+/** A part of JSON has about so many characters. */
+const partLength = 2 ** 15
+
+/** One output of an answer: what its JSON says of it, and its bytes where they are not in that. */
+interface OutputPart {
+  /** JSON, in parts. */
+  readonly json: readonly Uint8Array[]
+  readonly bytes: Uint8Array | null
+}
+
+/** A tensor as the engine answers with it. */
+interface AnsweredTensor {
+  readonly type: ElementType
+  readonly dims: readonly number[]
+  readonly data: unknown
+}
+
+/**
+ * Writes a tensor, in pieces. Its bytes are those of the answer itself.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for what JSON cannot have.
+ */
+function* outputPart(
+  name: string,
+  { type, dims, data }: AnsweredTensor,
+  binary: boolean,
+): Pieces<OutputPart> {
+  const about = { name, datatype: datatypeOf(type), shape: dims }
+  if (!binary)
+    return { json: yield* dataJson(JSON.stringify(about).slice(0, -1), name, type, data), bytes: null }
+  const bytes = type === 'string' ? textBytes(data as string[]) : bytesOf(toStorage(type, data)!)
+  return {
+    json: [Buffer.from(JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } }))],
+    bytes,
+  }
+}
+
+/** The classes of each row, as `value:index` and, where it has one, `:label`. */
+function classesPart(
+  name: string,
+  rows: readonly (readonly Classification[])[],
+  isBatched: boolean,
+  binary: boolean,
+): Pieces<OutputPart> {
+  const texts = rows.map((row) =>
+    row.map(({ value, index, label }) => `${value}:${index}${label === undefined ? '' : `:${label}`}`),
+  )
+  const count = texts[0]?.length ?? 0
+  return outputPart(
+    name,
+    { type: 'string', dims: isBatched ? [rows.length, count] : [count], data: texts.flat() },
+    binary,
+  )
+}
+
+function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<Uint8Array[]> {
+  if (isBinaryOnly(type))
+    throw refusal(name, 'to be asked for as binary data', `JSON, which has no numbers of ${datatypeOf(type)}`)
+  const elements = data as TensorData | string[]
+  const parts: Uint8Array[] = []
+  let text = `${about},"data":[`
+  for (let at = 0; at < elements.length; at += pieceElements) {
+    if (at > 0) text += ','
+    text += elementsText(type, elements.slice(at, at + pieceElements))
+    if (text.length < partLength) continue
+    parts.push(Buffer.from(text))
+    text = ''
+    yield
+  }
+  return [...parts, Buffer.from(`${text}]}`)]
+}
+
+function elementsText(type: ElementType, elements: TensorData | string[]): string {
+  if (type === 'string') return JSON.stringify(elements).slice(1, -1)
+  if (type === 'bool') return Array.from(elements as Uint8Array, (element) => element !== 0).join()
+  return numbersText(elements as TensorData)
+}
+
+function refusal(name: string, expected: string, received: string): InferenceError {
+  return invalidArgument(`outputs '${name}'`, expected, received, {
+    hint: 'Ask for it with parameters { binary_data: true }',
+  })
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Buffer {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
 }

@@ -1,20 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { configOf } from '../../engine/engine-resources.ts'
-import { invalidArgument } from '../../errors.ts'
-import { Exchange } from './exchange.ts'
-import { HeldBytes } from './held-bytes.ts'
+import type { Model } from '../../model.ts'
+import { Exchange, HeldBytes } from './exchange.ts'
 import { failureOf, HttpFailure } from './http-failure.ts'
 import { infer } from './infer.ts'
 import { checkKserveOptions, type KserveOptions, type ResolvedKserveOptions } from './kserve-options.ts'
-import { modelConfigJson } from './model-config-json.ts'
-import { modelMetadata } from './model-descriptions.ts'
-import { findModel } from './model-lookup.ts'
-import { statisticsJson } from './model-statistics-json.ts'
+import { modelConfigJson, modelMetadata, serverMetadata, statisticsJson } from './model-descriptions.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
 import { controlModel, repositoryIndex } from './repository.ts'
-import { routeOf, type Route } from './routes.ts'
-import { isReady, serverMetadata } from './server-descriptions.ts'
+import { routeOf, type ModelName, type Route } from './routes.ts'
+
+export type { KserveOptions } from './kserve-options.ts'
 
 /**
  * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
@@ -75,7 +73,7 @@ function answer(
     case 'live':
       return emptyReply
     case 'ready':
-      if (isReady(engine)) return emptyReply
+      if (engine.models().every(({ state }) => state === 'ready')) return emptyReply
       throw new HttpFailure(503, 'Not every model is ready')
     case 'server':
       return jsonReply(serverMetadata(serverName))
@@ -111,5 +109,18 @@ function answerOfModel(
       )
     case 'model':
       return jsonReply(modelMetadata(model, configOf(engine, model.name, model.version)))
+  }
+}
+
+/** @throws HttpFailure 404, in the words by which clients of Triton know it. */
+function findModel(engine: InferenceEngine, { name, version }: ModelName): Model {
+  try {
+    return engine.model(name, version)
+  } catch (error) {
+    if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_NOT_FOUND') throw error
+    throw new HttpFailure(
+      404,
+      `Request for unknown model: '${cut(name, 200)}'${version === undefined ? '' : ` version ${version}`} is not found`,
+    )
   }
 }

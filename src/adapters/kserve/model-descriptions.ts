@@ -1,8 +1,18 @@
+import { libraryVersion } from '../../base/own-package.ts'
+import type { EngineStatistics, VersionStatistics } from '../../engine/engine-statistics.ts'
+import type { Model } from '../../model.ts'
+import type { LevelPolicy } from '../../options/batching.ts'
+import type { InstanceGroup } from '../../options/instance-group.ts'
 import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../../options/resolve-pipeline-config.ts'
-import type { ValueMetadata } from '../../tensor/metadata.ts'
-import type { Model } from '../../model.ts'
-import { datatypeOf } from './datatypes.ts'
+import type { ResolvedControl, ResolvedSequence } from '../../options/sequence-config.ts'
+import {
+  batchAxisOf,
+  type ModelMetadata,
+  type ModelProperties,
+  type ValueMetadata,
+} from '../../tensor/metadata.ts'
+import { datatypeOf } from './tensor-elements.ts'
 
 /** A model's metadata in the protocol's words. */
 export function modelMetadata(model: Model, config: ResolvedConfig | ResolvedPipeline): object {
@@ -23,11 +33,259 @@ export function modelMetadata(model: Model, config: ResolvedConfig | ResolvedPip
 }
 
 /** Triton's name of what serves a model. */
-export function platformOf(config: ResolvedConfig | ResolvedPipeline): string {
+function platformOf(config: ResolvedConfig | ResolvedPipeline): string {
   return isPipeline(config) ? 'ensemble' : 'onnxruntime_onnx'
 }
 
 /** Dimensions that are not fixed are -1. */
-export function dimsOf(shape: ValueMetadata['shape']): number[] {
+function dimsOf(shape: ValueMetadata['shape']): number[] {
   return shape.map((dim) => (typeof dim === 'number' ? dim : -1))
+}
+
+/** What is in effect of a model, in the fields of Triton's `ModelConfig`; what that has none for is left out. */
+export function modelConfigJson(
+  { name, inputs, outputs, maxBatchSize, joining, properties }: ModelMetadata,
+  config: ResolvedConfig | ResolvedPipeline,
+): object {
+  const row = (value: ValueMetadata) =>
+    dimsOf(maxBatchSize > 0 ? value.shape.filter((_, axis) => axis !== batchAxisOf(value)) : value.shape)
+  const described = (value: ValueMetadata) => ({
+    name: value.name,
+    data_type: dataType(value.type),
+    dims: row(value),
+  })
+  const optional = isPipeline(config)
+    ? config.inputs.flatMap((input) => (input.optional ? input.name : []))
+    : config.optionalInputs
+  return {
+    name,
+    platform: platformOf(config),
+    backend: isPipeline(config) ? '' : 'onnxruntime',
+    max_batch_size: maxBatchSize,
+    input: inputs.map((value) => ({
+      ...described(value),
+      optional: optional.includes(value.name),
+      allow_ragged_batch: value.ragged === true,
+    })),
+    output: outputs.map(described),
+    ...(isPipeline(config)
+      ? ensembleOf(config)
+      : modelOf(config, maxBatchSize > 0 && (joining.rows === 'independent' || joining.rows === 'declared'))),
+    parameters: parametersOf(properties, config.parameters),
+    model_transaction_policy: { decoupled: false },
+  }
+}
+
+/**
+ * What the model's file says of itself, and what its configuration has clients told, which goes before that. Entries of the file are called as
+ * they are there; what else it says has names that begin with `onnx.`.
+ */
+function parametersOf(
+  properties: ModelProperties | null,
+  configured: Readonly<Record<string, string>>,
+): object {
+  const said = properties === null ? {} : {
+    'onnx.producer_name': properties.producer.name, 'onnx.producer_version': properties.producer.version, 'onnx.domain': properties.domain,
+    'onnx.model_version': properties.version === 0 ? '' : String(properties.version), 'onnx.description': properties.description,
+    'onnx.graph_name': properties.graph.name, 'onnx.graph_description': properties.graph.description,
+  } // prettier-ignore
+  const own = Object.entries(said).filter(([, value]) => value !== '')
+  const all = [...own, ...Object.entries(properties?.custom ?? {}), ...Object.entries(configured)]
+  return Object.fromEntries(all.map(([key, value]) => [key, { string_value: value }]))
+}
+
+function ensembleOf({ steps }: ResolvedPipeline): object {
+  const step = steps.map(({ model, version, inputs, outputs }) => ({
+    model_name: model, model_version: version ?? -1, input_map: Object.fromEntries(inputs), output_map: Object.fromEntries(outputs),
+  })) // prettier-ignore
+  return { ensemble_scheduling: { step } }
+}
+
+function modelOf(config: ResolvedConfig, joins: boolean): object {
+  const scheduling =
+    config.sequence !== null
+      ? { sequence_batching: sequenceOf(config.sequence, config) }
+      : joins
+        ? { dynamic_batching: dynamicOf(config) }
+        : {}
+  return {
+    ...scheduling,
+    instance_group: config.instanceGroup.map(groupOf),
+    response_cache: { enable: config.responses !== null },
+  }
+}
+
+function batchesOf({ preferredBatchSizes, maxQueueDelayMs, preserveOrdering }: ResolvedConfig): object {
+  return {
+    preferred_batch_size: preferredBatchSizes,
+    max_queue_delay_microseconds: microseconds(maxQueueDelayMs),
+    preserve_ordering: preserveOrdering,
+  }
+}
+
+function dynamicOf(config: ResolvedConfig): object {
+  const { priorityLevels, defaultPriorityLevel, defaultPolicy, policies } = config.levels
+  return {
+    ...batchesOf(config),
+    priority_levels: priorityLevels,
+    default_priority_level: defaultPriorityLevel,
+    default_queue_policy: policyOf(defaultPolicy),
+    priority_queue_policy: Object.fromEntries(
+      [...policies].map(([level, policy]) => [level, policyOf(policy)]),
+    ),
+  }
+}
+
+function policyOf({
+  timeoutAction,
+  defaultTimeoutMs,
+  allowTimeoutOverride,
+  maxQueueSize,
+}: LevelPolicy): object {
+  return {
+    timeout_action: timeoutAction,
+    default_timeout_microseconds: microseconds(defaultTimeoutMs),
+    allow_timeout_override: allowTimeoutOverride,
+    max_queue_size: maxQueueSize,
+  }
+}
+
+const controlKinds = {
+  start: 'CONTROL_SEQUENCE_START',
+  end: 'CONTROL_SEQUENCE_END',
+  ready: 'CONTROL_SEQUENCE_READY',
+  correlationId: 'CONTROL_SEQUENCE_CORRID',
+} as const
+
+function sequenceOf(
+  { maxSequenceIdleMs, controls, state, direct, oldest }: ResolvedSequence,
+  config: ResolvedConfig,
+): object {
+  const strategy =
+    direct === undefined
+      ? { oldest: { max_candidate_sequences: oldest?.maxCandidateSequences ?? 0, ...batchesOf(config) } }
+      : {
+          direct: {
+            max_queue_delay_microseconds: microseconds(direct.maxQueueDelayMs),
+            minimum_slot_utilization: direct.minimumSlotUtilization,
+          },
+        }
+  return {
+    max_sequence_idle_microseconds: microseconds(maxSequenceIdleMs),
+    control_input: controls.map((control) => ({ name: control.input, control: [controlOf(control)] })),
+    state: state.map(({ input, output, type, dims }) => ({
+      input_name: input,
+      output_name: output,
+      ...(type === undefined ? {} : { data_type: dataType(type) }),
+      ...(dims === undefined ? {} : { dims }),
+    })),
+    ...strategy,
+  }
+}
+
+/** Where nothing is said of its type, that is the model's, and values of none are told. */
+function controlOf({ kind, type, values }: ResolvedControl): object {
+  if (kind === 'correlationId')
+    return { kind: controlKinds[kind], ...(type === undefined ? {} : { data_type: dataType(type) }) }
+  const field = { int32: 'int32_false_true', float32: 'fp32_false_true', bool: 'bool_false_true' }[
+    type as string
+  ]
+  return {
+    kind: controlKinds[kind],
+    ...(field === undefined ? {} : { [field]: type === 'bool' ? values.map(Boolean) : values }),
+  }
+}
+
+/** Kinds that Triton has not are those of its CPU. */
+function groupOf({ kind, count, gpus }: Required<InstanceGroup>): object {
+  const known: Readonly<Record<string, string>> = { auto: 'KIND_AUTO', cuda: 'KIND_GPU' }
+  return { kind: known[kind] ?? 'KIND_CPU', count, gpus: kind === 'cuda' && gpus !== 'all' ? gpus : [] }
+}
+
+function dataType(type: string): string {
+  return type === 'string' ? 'TYPE_STRING' : `TYPE_${datatypeOf(type)}`
+}
+
+function microseconds(ms: number): number {
+  return Math.round(1000 * ms)
+}
+
+type Sums = VersionStatistics['inferenceStats']
+
+/** Statistics of models in the shape of Triton's extension; those of one name, or of one version of it, where that is given. */
+export function statisticsJson(
+  { models }: Pick<EngineStatistics, 'models'>,
+  name?: string,
+  version?: number,
+): object {
+  const named = Object.entries(models).filter(([each]) => name === undefined || each === name)
+  const all = named.flatMap(([each, { versions }]) =>
+    Object.entries(versions).map(([number, statistics]) => ({
+      name: each,
+      version: Number(number),
+      statistics,
+    })),
+  )
+  const wanted = all.filter(
+    (each) => each.statistics.state !== 'closed' && (version === undefined || each.version === version),
+  )
+  return {
+    model_stats: wanted.map((each) => ({
+      name: each.name,
+      version: String(each.version),
+      ...modelStatistics(each.statistics),
+    })),
+  }
+}
+
+function modelStatistics({
+  lastInferenceMs,
+  inferenceCount,
+  executionCount,
+  inferenceStats,
+  batchStats,
+  arena,
+}: VersionStatistics): object {
+  return {
+    last_inference: Math.round(lastInferenceMs),
+    inference_count: inferenceCount,
+    execution_count: executionCount,
+    inference_stats: sums(inferenceStats),
+    response_stats: {},
+    batch_stats: batchStats.map(({ batchSize, computeInput, computeInfer, computeOutput }) => ({
+      batch_size: batchSize, compute_input: computeInput, compute_infer: computeInfer, compute_output: computeOutput,
+    })), // prettier-ignore
+    memory_usage: arena === null ? [] : [{ type: 'CPU', id: 0, byte_size: arena.totalBytes }],
+  }
+}
+
+function sums({
+  success,
+  fail,
+  queue,
+  computeInput,
+  computeInfer,
+  computeOutput,
+  cacheHit,
+  cacheMiss,
+}: Sums): object {
+  return {
+    success,
+    fail,
+    queue,
+    compute_input: computeInput,
+    compute_infer: computeInfer,
+    compute_output: computeOutput,
+    cache_hit: cacheHit,
+    cache_miss: cacheMiss,
+  }
+}
+
+/** Extensions of Triton's that are served. */
+const extensions = [
+  'classification', 'sequence', 'sequence(string_id)', 'model_repository', 'schedule_policy', 'model_configuration', 'binary_tensor_data', 'parameters', 'statistics',
+] // prettier-ignore
+
+export function serverMetadata(name: string): object {
+  return { name, version: libraryVersion, extensions }
 }

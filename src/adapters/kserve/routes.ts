@@ -1,5 +1,10 @@
 import { HttpFailure } from './http-failure.ts'
-import type { ModelName } from './model-lookup.ts'
+
+/** A model that a path names, or a version of it. */
+export interface ModelName {
+  readonly name: string
+  readonly version: string | undefined
+}
 
 /** What is asked for. */
 export type Route =

@@ -1,14 +1,13 @@
 import {
+  type Attributes,
   context,
+  type Context,
+  type Span,
   SpanKind,
   SpanStatusCode,
   trace,
-  type Attributes,
-  type Context,
-  type Span,
   type Tracer,
 } from '@opentelemetry/api'
-import { epochOriginMs } from './epoch.ts'
 import type {
   ObservedBatch,
   ObservedModel,
@@ -156,4 +155,24 @@ class RequestSpan implements RequestObservation {
 /** What names a model. */
 export function modelAttributes({ name, version }: Pick<ObservedModel, 'name' | 'version'>): Attributes {
   return { 'zerohop.model.name': name, 'zerohop.model.version': version }
+}
+
+/** By more than this the two clocks differ only where one was set, or stood still. */
+const toleranceMs = 10
+
+let originMs = performance.timeOrigin
+
+/**
+ * When `performance.now()` was 0, by the clock that the spans of callers go by: that is set now and then, and goes on while the machine
+ * sleeps. The same for all that is told of one span.
+ */
+function epochOriginMs(): number {
+  for (let tries = 0; tries < 5; tries++) {
+    const beforeMs = performance.now()
+    const seenMs = Date.now() + 0.5 - beforeMs // of which it has whole ones
+    if (performance.now() - beforeMs > 1) continue // somebody else had the processor between the two
+    if (Math.abs(seenMs - originMs) > toleranceMs) originMs = seenMs
+    break
+  }
+  return originMs
 }

@@ -1,8 +1,15 @@
-import { metrics, trace, type Attributes, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
+import {
+  type Attributes,
+  diag,
+  type MeterProvider,
+  metrics,
+  trace,
+  type TracerProvider,
+} from '@opentelemetry/api'
 import type { InferenceEngine } from '../../engine.ts'
 import { observersOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
-import { contained } from './contained.ts'
+import type { RequestObservation, RequestObserver } from '../../observe/request-observer.ts'
 import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'
 
@@ -14,7 +21,7 @@ const optionNames: readonly string[] = [
 ] satisfies (keyof InstrumentOptions)[]
 
 /** What an engine is told to report, and to whom. */
-export interface InstrumentOptions {
+interface InstrumentOptions {
   /** Default: the one that is registered with `@opentelemetry/api`; `false`: no spans. */
   tracerProvider?: TracerProvider | false
   /** Default: the one that is registered; `false`: no metrics. */
@@ -24,7 +31,7 @@ export interface InstrumentOptions {
 }
 
 /** An engine that reports to OpenTelemetry. */
-export interface Instrumentation {
+interface Instrumentation {
   /** Has it report no more. May be called twice. */
   disable(): void
 }
@@ -85,4 +92,60 @@ function checkOptions(options: InstrumentOptions): void {
     )
   if (typeof attributes !== 'object' || attributes === null || Array.isArray(attributes))
     throw invalidArgument('options.attributes', 'an object', attributes)
+}
+
+/** Keeps from the engine what samplers, processors and readers throw that are not ours: `diag` is told of it, as of all that fails in OpenTelemetry. */
+function contained(observer: RequestObserver): RequestObserver {
+  return {
+    begun: (model, facts) => observationOf(() => observer.begun(model, facts)),
+    batchBegan: (batch) => tried(() => observer.batchBegan(batch)),
+    batchEnded: (batch) => tried(() => observer.batchEnded(batch)),
+  }
+}
+
+/** An observation whose request is settled whatever it does. */
+class Contained implements RequestObservation {
+  readonly #of: RequestObservation
+
+  constructor(of: RequestObservation) {
+    this.#of = of
+  }
+
+  child(...of: Parameters<RequestObservation['child']>): RequestObservation | null {
+    return observationOf(() => this.#of.child(...of))
+  }
+
+  ran(...of: Parameters<RequestObservation['ran']>): void {
+    tried(() => this.#of.ran(...of))
+  }
+
+  shared(...of: Parameters<RequestObservation['shared']>): void {
+    tried(() => this.#of.shared(...of))
+  }
+
+  passed(...of: Parameters<RequestObservation['passed']>): void {
+    tried(() => this.#of.passed(...of))
+  }
+
+  ended(...of: Parameters<RequestObservation['ended']>): void {
+    tried(() => this.#of.ended(...of))
+  }
+}
+
+function observationOf(begin: () => RequestObservation | null): RequestObservation | null {
+  const observation = tried(begin) ?? null
+  return observation === null ? null : new Contained(observation)
+}
+
+function tried<T>(tell: () => T): T | undefined {
+  try {
+    return tell()
+  } catch (error) {
+    try {
+      diag.error('zerohop: what was told to OpenTelemetry has thrown', error)
+    } catch {
+      // Neither does a logger of theirs.
+    }
+    return undefined
+  }
 }

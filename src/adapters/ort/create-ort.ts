@@ -1,12 +1,18 @@
-import { env, Tensor, type Env, type InferenceSessionFactory } from 'onnxruntime-common'
+import {
+  env,
+  type Env,
+  InferenceSession,
+  type InferenceSessionFactory,
+  type InferenceSessionHandler,
+  Tensor,
+} from 'onnxruntime-common'
+import { InferenceEngine } from '../../engine.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { readPlain } from '../../options/plain-options.ts'
-import { InferenceEngine } from '../../engine.ts'
-import { invalidArgument } from '../../errors.ts'
 import { EngineSession } from './engine-session.ts'
-import { modelSettings } from './model-settings.ts'
-import { sessionClass } from './session-class.ts'
 import { SessionModels } from './session-models.ts'
+import { checkSessionOptions, modelSettings } from './ort-session-options.ts'
 
 /** The API of onnxruntime-node, served by an engine. */
 export interface Ort {
@@ -66,4 +72,95 @@ export async function openSession(
     await held.release()
     throw error
   }
+}
+
+let engine: InferenceEngine | null = null
+
+/** The engine of all who bring none of their own; made when it is first used. Idle, it does not keep the process alive. */
+export function defaultEngine(): InferenceEngine {
+  return (engine ??= new InferenceEngine())
+}
+
+/**
+ * The class of sessions in any copy of onnxruntime-common, as it is made by all of its backends: with a handler, which does the work. It checks the
+ * arguments of `run()`, with all their overloads, and answers with tensors of its own copy.
+ */
+export type SessionClass = new (handler: InferenceSessionHandler) => InferenceSession
+
+const CommonSession = InferenceSession as unknown as SessionClass
+
+/** A class of sessions that are opened by `open`. */
+function sessionClass(
+  open: (created: CreateArguments) => Promise<InferenceSessionHandler>,
+): InferenceSessionFactory {
+  class EngineInferenceSession extends CommonSession {
+    static async create(...given: unknown[]): Promise<InferenceSession> {
+      const created = readCreateArguments(given)
+      checkSessionOptions(created.options)
+      if (created.source.length === 0)
+        throw notOpened(
+          new InferenceError(
+            'ERR_MODEL_LOAD',
+            'Model data pointer is null: No graph was found in the protobuf, as it has no bytes.',
+            { name: 'buffer' },
+          ),
+        )
+      try {
+        return new EngineInferenceSession(await open(created))
+      } catch (error) {
+        throw notOpened(error)
+      }
+    }
+  }
+  Object.defineProperty(EngineInferenceSession, 'name', { value: 'InferenceSession' })
+  return EngineInferenceSession
+}
+
+/** An error of what cannot be opened, as code that is written for onnxruntime-node looks for it: an `Error` by name, that says that it failed. */
+function notOpened(error: unknown): unknown {
+  if (!(error instanceof InferenceError)) return error
+  const own = error as { name: string; message: string }
+  own.name = 'Error'
+  if (error.code === 'ERR_MODEL_NOT_FOUND') own.message = `Load model failed: ${error.message}`
+  return error
+}
+
+/** What `InferenceSession.create()` was called with. */
+interface CreateArguments {
+  /** A path, or the bytes of a model. */
+  readonly source: string | Uint8Array
+  readonly options: InferenceSession.SessionOptions
+}
+
+/**
+ * Reads the arguments of `create(path | bytes, options?)` and `create(buffer, byteOffset, byteLength?, options?)`.
+ *
+ * @throws TypeError, RangeError with the messages of onnxruntime-common, as code written for it may look for them.
+ */
+function readCreateArguments([first, ...rest]: readonly unknown[]): CreateArguments {
+  if (typeof first === 'string' || first instanceof Uint8Array)
+    return { source: first, options: readOptions(rest[0]) }
+  if (!isBuffer(first)) throw new TypeError("Unexpected argument[0]: must be 'path' or 'buffer'.")
+  if (typeof rest[0] !== 'number') return { source: new Uint8Array(first), options: readOptions(rest[0]) }
+  const [byteOffset, byteLength, options] = rest
+  if (!Number.isSafeInteger(byteOffset)) throw new RangeError("'byteOffset' must be an integer.")
+  if (byteOffset < 0 || byteOffset >= first.byteLength)
+    throw new RangeError(`'byteOffset' is out of range [0, ${first.byteLength}).`)
+  const most = first.byteLength - byteOffset
+  if (byteLength === undefined)
+    return { source: new Uint8Array(first, byteOffset), options: readOptions(options) }
+  if (typeof byteLength !== 'number') throw new TypeError("'byteLength' must be a number.")
+  if (!Number.isSafeInteger(byteLength)) throw new RangeError("'byteLength' must be an integer.")
+  if (byteLength <= 0 || byteLength > most) throw new RangeError(`'byteLength' is out of range (0, ${most}].`)
+  return { source: new Uint8Array(first, byteOffset, byteLength), options: readOptions(options) }
+}
+
+function isBuffer(value: unknown): value is ArrayBufferLike {
+  return value instanceof ArrayBuffer || value instanceof SharedArrayBuffer
+}
+
+function readOptions(options: unknown): InferenceSession.SessionOptions {
+  if (options === undefined) return {}
+  if (typeof options !== 'object' || options === null) throw new TypeError("'options' must be an object.")
+  return options
 }

@@ -1,11 +1,16 @@
-import type { InferenceSession, InferenceSessionHandler, OnnxValue, SessionHandler } from 'onnxruntime-common'
-import { InferenceError } from '../../errors.ts'
+import type {
+  InferenceSession,
+  InferenceSessionHandler,
+  OnnxValue,
+  SessionHandler,
+  Tensor,
+} from 'onnxruntime-common'
+import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { FeedValue } from '../../options/model-signature.ts'
-import { checkRunOptions } from './check-options.ts'
-import { intoGiven } from './given-outputs.ts'
-import { warnIgnored } from './ignored.ts'
-import { sessionMetadata } from './session-metadata.ts'
+import type { ValueMetadata } from '../../tensor/metadata.ts'
+import { isElementType, isPacked, isRawType } from '../../tensor/tensor.ts'
 import type { HeldModel } from './session-models.ts'
+import { checkRunOptions, warnIgnored } from './ort-session-options.ts'
 
 /** Sessions that were dropped without `release()`. */
 const dropped = new FinalizationRegistry<HeldModel>((held) => {
@@ -98,4 +103,52 @@ function warnOfIgnored(options: InferenceSession.RunOptions): void {
         'requests share runs. Options of all runs of a model are its runOptions (createOrt).',
       )
   }
+}
+
+/**
+ * Inputs or outputs of a model as a session describes them.
+ *
+ * @throws InferenceError `ERR_MODEL_LOAD` for elements that no tensor of onnxruntime-common has.
+ */
+function sessionMetadata(model: string, values: readonly ValueMetadata[]): InferenceSession.ValueMetadata[] {
+  return values.map(({ name, type, shape }) => {
+    if (!isElementType(type)) return { name, isTensor: false }
+    if (isRawType(type) && !isPacked(type)) {
+      const hint = 'Load the model by InferenceEngine.load(), whose tensors have it'
+      throw invalidArgument(`'${name}'`, 'elements of a type that a Tensor can have', type, {
+        code: 'ERR_MODEL_LOAD',
+        model,
+        hint,
+      })
+    }
+    return { name, isTensor: true, type: type as Tensor.Type, shape: [...shape] }
+  })
+}
+
+/**
+ * Puts answers into the tensors that a caller has made for them (`run(feeds, { y: tensor })`), and answers with those; outputs for
+ * which none was made stay as they are.
+ *
+ * @param fetches by output: the tensor, or `null` for none.
+ * @throws InferenceError `ERR_INVALID_ARG` for a tensor of another type or shape.
+ */
+function intoGiven(
+  model: string,
+  answers: Readonly<Record<string, OnnxValue>>,
+  fetches: SessionHandler.FetchesType,
+): SessionHandler.ReturnType {
+  return Object.fromEntries(
+    Object.entries(answers).map(([name, answer]) => [name, fill(model, name, answer, fetches[name] ?? null)]),
+  )
+}
+
+function fill(model: string, name: string, answer: Tensor, given: OnnxValue | null): Tensor {
+  if (given === null) return answer
+  const shown = ({ type, dims }: Tensor) => `${type}[${dims.join(', ')}]`
+  if (shown(given) !== shown(answer))
+    throw invalidArgument(`fetches.${name}`, `a tensor ${shown(answer)}`, shown(given), { model })
+  const { data } = given
+  if (Array.isArray(data)) for (const [index, text] of (answer.data as string[]).entries()) data[index] = text
+  else (data as Float32Array).set(answer.data as Float32Array)
+  return given
 }

@@ -1,6 +1,5 @@
 import type { InferenceSession as CommonSession, InferenceSessionFactory } from 'onnxruntime-common'
-import { ortOf, type Ort } from './create-ort.ts'
-import { defaultEngine } from './default-engine.ts'
+import { defaultEngine, type Ort, ortOf } from './create-ort.ts'
 
 export { env, Tensor } from 'onnxruntime-common'
 export type { OnnxValue, TypedTensor } from 'onnxruntime-common'

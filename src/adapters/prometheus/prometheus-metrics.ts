@@ -1,6 +1,10 @@
+import type { Metric, Registry } from 'prom-client'
+import { requireFromPackage } from '../../base/own-package.ts'
+import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import { invalidArgument } from '../../errors.ts'
-import { isRegistry, processRegistry, type MetricRegistry } from './prom-client.ts'
-import { RegisteredEngines, type MeasuredEngine } from './registered-engines.ts'
+import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
+import { tritonFamilies } from './triton-families.ts'
+import { engineFamilies, modelFamilies } from './zerohop-families.ts'
 
 /** How the metrics of an engine are shown. */
 export interface PrometheusOptions {
@@ -104,4 +108,205 @@ function checkBuckets(name: string, bounds: unknown): void {
     bounds.length > 0 &&
     bounds.every((bound, at) => Number.isFinite(bound) && bound > (at === 0 ? 0 : bounds[at - 1]))
   if (!isGood) throw invalidArgument(`options.${name}`, 'ascending numbers above 0', bounds)
+}
+
+const families = [...tritonFamilies, ...modelFamilies, ...engineFamilies]
+
+/** An engine, of this process or another. */
+export interface MeasuredEngine {
+  /** Asked once for each scrape. */
+  stats(): EngineStatistics | Promise<EngineStatistics>
+}
+
+/** An engine whose metrics are in a registry, and how they are shown there. */
+interface RegisteredEngine extends Pick<Scraped, 'labels' | 'durationBuckets' | 'batchSizeBuckets'> {
+  readonly engine: MeasuredEngine
+}
+
+/** For how long an engine of another process may think about it: a scrape has 10 s by default, and others are to be told of in time. */
+const answerLimitMs = 5000
+
+/** The engines of one registry: their metrics have the same names, so that each is there once for all of them. */
+class RegisteredEngines {
+  static readonly #of = new WeakMap<MetricRegistry, RegisteredEngines>()
+  readonly #registry: MetricRegistry
+  readonly #engines = new Set<RegisteredEngine>()
+  readonly #metrics: readonly RegisteredMetric[]
+  readonly #names = families.map(({ name }) => name)
+  /** What engines were asked for and have not said yet: they are not asked again meanwhile. */
+  readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
+  /** What one scrape reads, whichever metric asks first. */
+  #scraped: Promise<readonly Scraped[]> | null = null
+
+  private constructor(registry: MetricRegistry) {
+    this.#registry = registry
+    this.#metrics = families.map((family) => new RegisteredMetric(family, () => this.#scrape()))
+  }
+
+  static in(registry: MetricRegistry): RegisteredEngines {
+    let engines = this.#of.get(registry)
+    if (engines === undefined) this.#of.set(registry, (engines = new RegisteredEngines(registry)))
+    return engines
+  }
+
+  /** @throws InferenceError `ERR_INVALID_ARG` for labels with which nobody could tell it from another, and where others have registered metrics of these names. */
+  add(added: RegisteredEngine): void {
+    for (const { labels } of this.#engines) checkDistinct(labels, added.labels)
+    // A registry that was cleared meanwhile has none of them.
+    const missing = this.#metrics.filter((metric, index) => this.#registered(index) !== metric)
+    const taken = missing.find((metric) => this.#registered(this.#metrics.indexOf(metric)) !== undefined)
+    if (taken !== undefined)
+      throw invalidArgument(
+        'options.register',
+        `a registry without a metric '${taken.name}' of others`,
+        'one with it',
+      )
+    for (const metric of missing) this.#registry.registerMetric(metric as unknown as PromMetric)
+    this.#engines.add(added)
+  }
+
+  remove(removed: RegisteredEngine): void {
+    if (!this.#engines.delete(removed) || this.#engines.size > 0) return
+    for (const [index, name] of this.#names.entries())
+      if (this.#registered(index) === this.#metrics[index]) this.#registry.removeSingleMetric(name)
+  }
+
+  #registered(index: number): unknown {
+    return this.#registry.getSingleMetric(this.#names[index]!)
+  }
+
+  #scrape(): Promise<readonly Scraped[]> {
+    if (this.#scraped === null) {
+      this.#scraped = Promise.all([...this.#engines].map((engine) => this.#ask(engine))).then((all) =>
+        all.filter((each) => each !== null),
+      )
+      queueMicrotask(() => (this.#scraped = null)) // a registry asks all metrics at once
+    }
+    return this.#scraped
+  }
+
+  async #ask(engine: RegisteredEngine): Promise<Scraped | null> {
+    let answer = this.#asked.get(engine)
+    if (answer === undefined)
+      this.#asked.set(engine, (answer = scrapedOf(engine).finally(() => this.#asked.delete(engine))))
+    let timer: NodeJS.Timeout
+    const limit = new Promise<null>((resolve) => (timer = setTimeout(resolve, answerLimitMs, null)))
+    return Promise.race([answer, limit]).finally(() => clearTimeout(timer))
+  }
+}
+
+/** What an engine says; `null` for one that is closed or has loaded nothing yet, and for one of another process that cannot be reached. It never rejects. */
+async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scraped | null> {
+  try {
+    const statistics = await engine.stats()
+    if (statistics.workers.length === 0) return null
+    const versions = Object.entries(statistics.models).flatMap(([model, named]) =>
+      Object.entries(named.versions).map(([version, of]) => ({
+        labels: { model, version, ...shown.labels },
+        statistics: of,
+        state: of.state,
+      })),
+    )
+    return { ...shown, statistics, versions: versions.filter(({ state }) => state !== 'closed') }
+  } catch {
+    return null
+  }
+}
+
+/** Series of two engines have to differ, and to be of the same labels, so that they can be summed up. */
+function checkDistinct(one: Labels, other: Labels): void {
+  const names = Object.keys(one)
+  const same = (a: readonly string[], b: readonly string[]) =>
+    a.length === b.length && a.every((name) => b.includes(name))
+  const shown = JSON.stringify(one)
+  const hint = `Another engine is in this registry with the labels ${shown}`
+  if (!same(names, Object.keys(other)))
+    throw invalidArgument('options.labels', `labels of the names ${JSON.stringify(names)}`, other, { hint })
+  if (names.every((name) => one[name] === other[name]))
+    throw invalidArgument(
+      'options.labels',
+      "labels that no other engine of this registry has, such as { engine: 'second' }",
+      other,
+      { hint },
+    )
+}
+
+/** What a registry asks for its text. */
+interface MetricObject extends Pick<MetricFamily, 'name' | 'help' | 'type'> {
+  readonly aggregator: string
+  readonly values: Sample[]
+}
+
+/** A metric as prom-client has it, without values of its own: they are read whenever it is asked for them, and it takes no others. */
+class RegisteredMetric {
+  /** A registry of OpenMetrics gives it another. */
+  name: string
+  readonly help: string
+  readonly type: MetricFamily['type']
+  readonly aggregator: string
+  readonly #family: MetricFamily
+  readonly #scrape: () => Promise<readonly Scraped[]>
+
+  constructor(family: MetricFamily, scrape: () => Promise<readonly Scraped[]>) {
+    const { name, help, type, aggregator = 'sum' } = family
+    this.name = name
+    this.help = help
+    this.type = type
+    this.aggregator = aggregator
+    this.#family = family
+    this.#scrape = scrape
+  }
+
+  async get(): Promise<MetricObject> {
+    const { name, help, type, aggregator } = this
+    const values = (await this.#scrape()).flatMap((scraped) => samplesOf(this.#family, scraped))
+    return { name, help, type, aggregator, values }
+  }
+
+  /** As of a registry's `resetMetrics()`: what is counted is the engine's, and goes on. */
+  reset(): void {}
+}
+
+/** None of an engine that does not have what is asked for: another process may have another version of this library. */
+function samplesOf(family: MetricFamily, scraped: Scraped): Sample[] {
+  try {
+    return family.samples(scraped)
+  } catch {
+    return []
+  }
+}
+
+/** What metrics are registered with: a registry of prom-client. */
+type MetricRegistry = Pick<Registry, 'getSingleMetric' | 'registerMetric' | 'removeSingleMetric'>
+
+type PromMetric = Metric
+
+/**
+ * The registry that prom-client has for the process. It is loaded here and nowhere else, when nobody has given a registry of theirs.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` where it is not installed.
+ */
+function processRegistry(): MetricRegistry {
+  try {
+    return (requireFromPackage('prom-client') as { readonly register: MetricRegistry }).register
+  } catch (cause) {
+    throw invalidArgument('options.register', 'a Registry of prom-client', undefined, {
+      hint: 'prom-client is not installed, which has one for the process. Install it: npm install prom-client',
+      cause,
+    })
+  }
+}
+
+/** Whether something is a registry of prom-client, of whichever version. */
+function isRegistry(value: unknown): value is MetricRegistry {
+  const methods: readonly (keyof MetricRegistry)[] = [
+    'getSingleMetric',
+    'registerMetric',
+    'removeSingleMetric',
+  ]
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    methods.every((method) => typeof (value as Record<string, unknown>)[method] === 'function')
+  )
 }

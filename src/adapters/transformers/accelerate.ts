@@ -1,15 +1,15 @@
+import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { InferenceSession } from 'onnxruntime-common'
-import type { ModelOptions, PaddingConfig } from '../../options/model-config.ts'
-import { readOptions, readPlain } from '../../options/plain-options.ts'
+import { filePath } from '../../base/files.ts'
+import { requireFromPackage } from '../../base/own-package.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { invalidArgument } from '../../errors.ts'
-import { checkEngine, openSession } from '../ort/create-ort.ts'
-import { defaultEngine } from '../ort/default-engine.ts'
-import { modelSettings } from '../ort/model-settings.ts'
-import type { SessionClass } from '../ort/session-class.ts'
-import { loadedModel, type LoadedModel, type LoadedSession } from './loaded-sessions.ts'
-import { originOf, type SessionOrigin } from './session-origins.ts'
+import type { ModelOptions, PaddingConfig } from '../../options/model-config.ts'
+import { readOptions, readPlain } from '../../options/plain-options.ts'
+import { checkEngine, defaultEngine, openSession, type SessionClass } from '../ort/create-ort.ts'
+import { modelSettings } from '../ort/ort-session-options.ts'
 import { findTextPadding, type TextTokens } from './text-padding.ts'
 
 /** What is said of the model behind one session. */
@@ -163,4 +163,105 @@ function keepsState(name: string, session: LoadedSession): boolean {
   const message = `Session '${name}' of a pipeline is not accelerated: it takes ${state.split('.')[0]}, which would be copied for each token. It runs as before.`
   process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_ACCELERATED' })
   return true
+}
+
+/** A session of transformers.js, which notes on it with which `dtype` and `device` it was opened. */
+type LoadedSession = InferenceSession & { config?: unknown }
+
+/** What is loaded: a model of transformers.js, and what is known of its texts. */
+interface LoadedModel {
+  /** Its sessions by name, as it will look them up for the next call. */
+  readonly sessions: Record<string, LoadedSession>
+  readonly tokens: TextTokens
+}
+
+interface PipelineParts {
+  readonly model?: ModelParts | null
+  readonly tokenizer?: { readonly pad_token_id?: unknown; readonly model_max_length?: unknown } | null
+}
+
+interface ModelParts {
+  readonly sessions?: unknown
+  readonly config?: Readonly<Record<string, unknown>> | null
+}
+
+/**
+ * Finds the sessions of a pipeline, or of a model alone.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for what is neither.
+ */
+function loadedModel(given: unknown): LoadedModel {
+  const { model = given as ModelParts | null, tokenizer } = (given ?? {}) as PipelineParts
+  const { sessions, config } = model ?? {}
+  if (!isSessions(sessions))
+    throw invalidArgument(
+      'pipeline',
+      'a loaded pipeline of @huggingface/transformers, or a model of it',
+      given,
+    )
+  const { pad_token_id: ofModel, vocab_size: ofVocabulary, max_position_embeddings: positions } = config ?? {}
+  const padId = wholeNumber(tokenizer?.pad_token_id) ?? wholeNumber(ofModel) ?? 0
+  const longestText = Math.min(
+    wholeNumber(tokenizer?.model_max_length) ?? Infinity,
+    wholeNumber(positions) ?? Infinity,
+  )
+  return { sessions, tokens: { padId, vocabularySize: wholeNumber(ofVocabulary) ?? 2, longestText } }
+}
+
+function isSessions(sessions: unknown): sessions is Record<string, LoadedSession> {
+  if (typeof sessions !== 'object' || sessions === null) return false
+  const all = Object.values(sessions) as Partial<LoadedSession>[]
+  return (
+    all.length > 0 &&
+    all.every((session) => typeof session?.run === 'function' && Array.isArray(session.inputNames))
+  )
+}
+
+function wholeNumber(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) ? (value as number) : undefined
+}
+
+/** Of which file a session was opened, and how. */
+interface SessionOrigin {
+  /** Absolute. */
+  readonly path: string
+  readonly options: InferenceSession.SessionOptions
+}
+
+interface SessionFactory {
+  create(...given: unknown[]): Promise<InferenceSession>
+}
+
+const origins = new WeakMap<object, SessionOrigin>()
+
+/** What is known of a session; `undefined` for one that was opened before {@link noteOrigins}, of bytes, or by another copy of onnxruntime-node. */
+function originOf(session: object): SessionOrigin | undefined {
+  return origins.get(session)
+}
+
+/**
+ * From now on it is noted of which file onnxruntime-node opens each session, as sessions do not tell. Nothing else about them changes, and neither
+ * it nor its native part is loaded: sessions are made by the class of the onnxruntime-common that it requires.
+ */
+export function noteOrigins(): void {
+  const factory = factoryOfNode()
+  if (factory === null) return
+  const { create } = factory
+  factory.create = async (...given) => {
+    const session = await create.apply(factory, given)
+    const path = typeof given[0] === 'string' ? filePath(given[0]) : null
+    if (path !== null) origins.set(session, { path: resolve(path), options: given[1] ?? {} })
+    return session
+  }
+}
+
+/** `null` where onnxruntime-node is not installed. */
+function factoryOfNode(): SessionFactory | null {
+  try {
+    const node = requireFromPackage.resolve('onnxruntime-node')
+    const common = createRequire(node)('onnxruntime-common') as { InferenceSession: SessionFactory }
+    return common.InferenceSession
+  } catch {
+    return null
+  }
 }

@@ -1,4 +1,4 @@
-import { noteOrigins } from './session-origins.ts'
+import { noteOrigins } from './accelerate.ts'
 
 export { accelerate } from './accelerate.ts'
 export type { AcceleratedModelOptions, AccelerateOptions } from './accelerate.ts'

@@ -1,0 +1,290 @@
+import { Buffer, isUtf8 } from 'node:buffer'
+import type { Pieces } from '../../base/slices.ts'
+import { type InferenceError, invalidArgument } from '../../errors.ts'
+import { elementTypes, tritonType } from '../../features/triton-repository/data-types.ts'
+import {
+  byteLengthOf,
+  elementCount,
+  type ElementType,
+  storageLength,
+  storageOf,
+  type TensorData,
+} from '../../tensor/tensor.ts'
+import type { ResolvedKserveOptions } from './kserve-options.ts'
+
+/** Arrays within arrays, of which a tensor's data may be made up. */
+const deepest = 32
+/** Elements that are read in one piece. */
+const pieceElements = 2 ** 13
+
+const ranges: Partial<Record<ElementType, readonly [least: number, most: number]>> = {
+  int8: [-(2 ** 7), 2 ** 7 - 1],
+  int16: [-(2 ** 15), 2 ** 15 - 1],
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint8: [0, 2 ** 8 - 1],
+  uint16: [0, 2 ** 16 - 1],
+  uint32: [0, 2 ** 32 - 1],
+}
+const bigRanges: Partial<Record<ElementType, readonly [least: bigint, most: bigint]>> = {
+  int64: [-(2n ** 63n), 2n ** 63n - 1n],
+  uint64: [0n, 2n ** 64n - 1n],
+}
+/** What floats may be that JSON has no numbers for. */
+const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'])
+
+/**
+ * The elements of a tensor whose data is JSON: flat, or nested as it may be. Every one is checked: none becomes another number.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function* jsonElements(
+  what: string,
+  type: ElementType,
+  shape: readonly number[],
+  data: unknown,
+): Pieces<TensorData | string[]> {
+  if (!Array.isArray(data)) throw invalidArgument(`${what}.data`, 'an array', data)
+  if (isBinaryOnly(type))
+    throw invalidArgument(
+      `${what}.data`,
+      `${datatypeOf(type)} as binary data (binary_data_size)`,
+      'JSON, which has no such numbers',
+    )
+  const items = data.some(Array.isArray) ? yield* flat(what, data, 1, []) : (data as readonly unknown[])
+  const count = elementCount(shape)
+  if (items.length !== count)
+    throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
+  const expected = expectedOf(type)
+  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index])
+  if (type === 'string') {
+    const at = items.findIndex((item) => typeof item !== 'string')
+    if (at !== -1) throw wrong(at)
+    return items as string[]
+  }
+  const isRight = checkOf(type)
+  const elements = new (storageOf(type))(count) as Float32Array
+  const isBig = elements instanceof BigInt64Array || elements instanceof BigUint64Array
+  for (let index = 0; index < count; index++) {
+    const item = items[index]
+    if (!isRight(item)) throw wrong(index)
+    elements[index] = (isBig ? BigInt(item as number) : Number(item)) as number
+    if (index % pieceElements === pieceElements - 1) yield
+  }
+  return elements
+}
+
+function* flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): Pieces<unknown[]> {
+  if (depth > deepest)
+    throw invalidArgument(`${what}.data`, `arrays within ${deepest} arrays at most`, 'deeper ones')
+  for (const item of items) {
+    if (Array.isArray(item)) {
+      yield* flat(what, item, depth + 1, into)
+    } else {
+      into.push(item)
+      if (into.length % pieceElements === 0) yield
+    }
+  }
+  return into
+}
+
+function checkOf(type: ElementType): (item: unknown) => boolean {
+  const range = ranges[type]
+  if (range !== undefined)
+    return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
+  const big = bigRanges[type]
+  // What is no bigint and beyond 2^53 was written with an exponent or a fraction, and may have been another number.
+  if (big !== undefined)
+    return (item) =>
+      (typeof item === 'bigint' || Number.isSafeInteger(item)) &&
+      (item as bigint) >= big[0] &&
+      (item as bigint) <= big[1]
+  if (type === 'bool') return (item) => typeof item === 'boolean'
+  // 1e999 is infinite as it is parsed, 1e39 as a float32: neither was written as such.
+  const isFinite =
+    type === 'float32'
+      ? (item: unknown) => Number.isFinite(Math.fround(Number(item)))
+      : (item: unknown) => Number.isFinite(Number(item))
+  return (item) =>
+    ((typeof item === 'number' || typeof item === 'bigint') && isFinite(item)) || nonFinite.has(item)
+}
+
+function expectedOf(type: ElementType): string {
+  const range = ranges[type] ?? bigRanges[type]
+  if (range !== undefined) return `a whole number from ${range[0]} to ${range[1]}`
+  return type === 'bool'
+    ? 'true or false'
+    : type === 'string'
+      ? 'a string'
+      : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
+}
+
+/** Bytes of the length that is before each element of BYTES. */
+const prefixBytes = 4
+/** Bytes, and elements of text, that are read in one piece. */
+const pieceBytes = 2 ** 18
+const pieceTexts = 2 ** 12
+
+/**
+ * The elements of a tensor whose data are bytes: where they lie, unless that is a place where elements of their size cannot be.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function* binaryElements(
+  what: string,
+  type: ElementType,
+  shape: readonly number[],
+  bytes: Uint8Array,
+  { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
+): Pieces<TensorData | string[]> {
+  const count = elementCount(shape)
+  if (type === 'string' && count > maxJsonValues)
+    throw invalidArgument(what, `${maxJsonValues} elements of text at most (maxJsonValues)`, count)
+  if (type === 'string') return yield* readTexts(what, count, shape, bytes)
+  const expected = byteLengthOf(type, count)
+  if (bytes.byteLength !== expected) {
+    throw invalidArgument(
+      `${what}.parameters.binary_data_size`,
+      `${expected}, as ${datatypeOf(type)} of shape [${shape.join(', ')}] has`,
+      bytes.byteLength,
+    )
+  }
+  // What else a byte may be ONNX Runtime makes of it as it likes.
+  if (type === 'bool') yield* checkFlags(what, bytes)
+  const Storage = storageOf(type)
+  const { buffer, byteOffset } =
+    bytes.byteOffset % Storage.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes)
+  return new Storage(buffer, byteOffset, storageLength(type, count))
+}
+
+function* checkFlags(what: string, bytes: Uint8Array): Pieces<void> {
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at]! > 1) throw invalidArgument(`${what}'s binary data`, 'bytes 0 and 1, for BOOL', 'others')
+    if (at % pieceBytes === pieceBytes - 1) yield
+  }
+}
+
+function* readTexts(
+  what: string,
+  count: number,
+  shape: readonly number[],
+  bytes: Uint8Array,
+): Pieces<string[]> {
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const texts: string[] = []
+  let readTo = 0
+  for (let at = 0; at < all.length;) {
+    const length = elementLength(what, all, at, texts.length, count)
+    const from = at + prefixBytes
+    at = from + length
+    const text =
+      length > pieceBytes
+        ? yield* longText(all, from, at)
+        : length === 0
+          ? ''
+          : all.toString('utf8', from, at)
+    // What is no UTF-8 becomes this character, which may have been there as well.
+    if (text.includes('\ufffd') && !isUtf8(all.subarray(from, at)))
+      throw invalidArgument(
+        `${what}'s element ${texts.length}`,
+        'text in UTF-8, as strings of models are',
+        'bytes that are none',
+      )
+    texts.push(text)
+    if (at - readTo < pieceBytes && texts.length % pieceTexts !== 0) continue
+    readTo = at
+    yield
+  }
+  if (texts.length !== count)
+    throw invalidArgument(
+      `${what}'s binary data`,
+      `${count} elements for shape [${shape.join(', ')}]`,
+      texts.length,
+    )
+  return texts
+}
+
+function* longText(all: Buffer, from: number, to: number): Pieces<string> {
+  let text = ''
+  for (let at = from; at < to;) {
+    let end = Math.min(to, at + pieceBytes)
+    for (let back = 0; back < 3 && end < to && (all[end]! & 0xc0) === 0x80; back++) end-- // not within a character
+    text += all.toString('utf8', at, end)
+    at = end
+    yield
+  }
+  return text
+}
+
+/** The only element of BYTES, where it lies. */
+export function onlyElement(what: string, bytes: Uint8Array): Uint8Array | undefined {
+  if (bytes.byteLength === 0) return undefined
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const end = prefixBytes + elementLength(what, all, 0, 0, 1)
+  if (end < all.length) throw tooMany(what, 1)
+  return all.subarray(prefixBytes, end)
+}
+
+/** Of the element of BYTES that begins there. */
+function elementLength(what: string, all: Buffer, at: number, before: number, most: number): number {
+  if (before === most) throw tooMany(what, most)
+  const left = all.length - at - prefixBytes
+  const length = left < 0 ? Infinity : all.readUInt32LE(at)
+  if (length <= left) return length
+  throw invalidArgument(
+    `${what}'s binary data`,
+    'elements of BYTES, each after its length in 4 bytes',
+    `one that ends ${left < 0 ? 'within that' : `${length - left} bytes after them`}`,
+  )
+}
+
+function tooMany(what: string, most: number): InferenceError {
+  return invalidArgument(`${what}'s binary data`, `${most} elements of BYTES`, 'more')
+}
+
+/** Strings as elements of BYTES. */
+export function textBytes(texts: readonly string[]): Buffer {
+  const lengths = texts.map((text) => Buffer.byteLength(text))
+  const bytes = Buffer.allocUnsafeSlow(lengths.reduce((sum, length) => sum + prefixBytes + length, 0))
+  let at = 0
+  for (const [index, text] of texts.entries()) {
+    at = bytes.writeUInt32LE(lengths[index]!, at)
+    at += bytes.write(text, at)
+  }
+  return bytes
+}
+
+/**
+ * The protocol's name of a type of elements. Those that it has none for, floats of 8 bits and integers of 4, have their own in
+ * capitals: `FLOAT8E4M3FN`, `INT4`.
+ */
+export function datatypeOf(type: string): string {
+  if (type === 'string') return 'BYTES'
+  return tritonType(type)?.slice('TYPE_'.length) ?? type.toUpperCase()
+}
+
+const own: readonly ElementType[] = [
+  'float8e4m3fn',
+  'float8e4m3fnuz',
+  'float8e5m2',
+  'float8e5m2fnuz',
+  'int4',
+  'uint4',
+]
+const types = new Map<string, ElementType>(
+  [...Object.values(elementTypes), ...own].map((type) => [datatypeOf(type), type]),
+)
+
+/** The reverse; `undefined` for what is none. */
+export function typeOfDatatype(datatype: string): ElementType | undefined {
+  return types.get(datatype)
+}
+
+/** All of them, for a message. */
+export const datatypes: readonly string[] = [...types.keys()]
+
+const binaryOnly: ReadonlySet<ElementType> = new Set<ElementType>(['float16', 'bfloat16', ...own])
+
+/** Whether its elements travel as bytes only: JSON has no such numbers. */
+export function isBinaryOnly(type: ElementType): boolean {
+  return binaryOnly.has(type)
+}

@@ -1,0 +1,237 @@
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import type { InferenceSession } from 'onnxruntime-common'
+import { filePath } from '../../base/files.ts'
+import { type InferenceErrorCode, invalidArgument } from '../../errors.ts'
+import type { ModelOptions, SessionOptions } from '../../options/model-config.ts'
+
+/** Session options that a model takes as they are. */
+const handedOn = new Set([
+  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'freeDimensionOverridesByDenotation', 'graphOptimizationLevel', 'enableCpuMemArena',
+  'enableMemPattern', 'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel', 'extra',
+]) // prettier-ignore
+
+/** Level of `logSeverityLevel` by which errors are printed. */
+const printErrors = 3
+
+/** Those read here. */
+const readHere = new Set(['executionProviders', 'externalData', 'preferredOutputLocation'])
+
+/**
+ * The options of a model by those of a session: what has no effect here is left out with a warning, everything else is checked by the load.
+ * `null` is as good as left out, where onnxruntime-node takes it at all.
+ *
+ * Without `executionProviders` a session runs on the CPU, as one of onnxruntime-node does, unless `defaults` say where.
+ *
+ * @param defaults for every session; what a session says itself goes before them.
+ */
+export async function modelSettings(
+  options: InferenceSession.SessionOptions,
+  defaults: ModelOptions,
+): Promise<ModelOptions> {
+  const given = Object.entries(options).filter(([name, value]) => isGiven(value) && !isNoise(name, value))
+  for (const [name] of given)
+    if (!handedOn.has(name) && !readHere.has(name))
+      warnIgnored(`The session option '${name}'`, 'zerohop has none of that name.')
+  checkOutputLocation(options.preferredOutputLocation)
+  const sessionOptions: Record<string, unknown> = {
+    ...defaults.sessionOptions,
+    ...Object.fromEntries(given.filter(([name]) => handedOn.has(name))),
+  }
+  if (isGiven(options.externalData))
+    sessionOptions['externalData'] = await externalFiles(options.externalData)
+  return {
+    ...defaults,
+    ...providers(options, defaults),
+    ...(Object.keys(sessionOptions).length > 0 && { sessionOptions: sessionOptions as SessionOptions }),
+  }
+}
+
+/** Errors come as exceptions; printed would be those as well of made-up rows that a load tries, of which some are meant to fail. */
+function isNoise(name: string, value: unknown): boolean {
+  return name === 'logSeverityLevel' && value === printErrors
+}
+
+function isGiven<T>(value: T): value is NonNullable<T> {
+  return value !== undefined && value !== null
+}
+
+function providers(
+  { executionProviders }: InferenceSession.SessionOptions,
+  defaults: ModelOptions,
+): Pick<ModelOptions, 'executionProviders'> {
+  if (isGiven(executionProviders) && executionProviders.length > 0) return { executionProviders }
+  return defaults.executionProviders === undefined && defaults.instanceGroup === undefined
+    ? { executionProviders: ['cpu'] }
+    : {}
+}
+
+function checkOutputLocation(location: InferenceSession.SessionOptions['preferredOutputLocation']): void {
+  if (!isGiven(location)) return
+  const wanted = typeof location === 'string' ? [location] : Object.values(location)
+  if (wanted.some((each) => each !== 'cpu'))
+    warnIgnored(
+      "The session option 'preferredOutputLocation'",
+      'answers are always in memory of the caller (cpu).',
+    )
+}
+
+/** A file that a model refers to, as a model's `sessionOptions.externalData` has it. */
+interface ExternalFile {
+  /** The name by which the model refers to it. */
+  readonly path: string
+  readonly data: Uint8Array
+}
+
+/**
+ * Files of external data in whichever of the ways that onnxruntime-common knows: bytes, a `Blob`, or where the file is.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`, or what reading a file threw.
+ */
+async function externalFiles(
+  files: NonNullable<InferenceSession.SessionOptions['externalData']>,
+): Promise<ExternalFile[]> {
+  if (!Array.isArray(files)) throw invalidArgument('externalData', 'an array of files', files)
+  return Promise.all(
+    files.map(async (file) =>
+      typeof file === 'string'
+        ? { path: basename(file), data: await contentOf(file) }
+        : { path: file.path, data: await contentOf(file.data) },
+    ),
+  )
+}
+
+async function contentOf(data: unknown): Promise<Uint8Array> {
+  if (data instanceof Uint8Array) return data
+  if (data instanceof ArrayBuffer || data instanceof SharedArrayBuffer) return new Uint8Array(data)
+  if (data instanceof Blob) return new Uint8Array(await data.arrayBuffer())
+  const path = filePath(data)
+  if (path === null) throw invalidArgument('externalData', 'bytes, a Blob or the path of a file', data)
+  return readFile(path)
+}
+
+/** What onnxruntime-node says of a value of an option: fine, of another kind (`TypeError`), or of the right one and wrong (`RangeError`). */
+type Verdict = 'fine' | 'kind' | 'range'
+
+interface Rule {
+  readonly expected: string
+  readonly judge: (value: unknown) => Verdict
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const ofKind = (expected: string, isRight: (value: unknown) => boolean): Rule => ({
+  expected,
+  judge: (value) => (isRight(value) ? 'fine' : 'kind'),
+})
+const oneOf = (...names: readonly string[]): Rule =>
+  ofKind(`one of ${names.join(', ')}`, (value) => names.includes(value as string))
+const whole = (expected: string, most: number): Rule => ({
+  expected,
+  judge: (value) =>
+    typeof value !== 'number'
+      ? 'kind'
+      : Number.isInteger(value) && value >= 0 && value <= most
+        ? 'fine'
+        : 'range',
+})
+const text = ofKind('a string', (value) => typeof value === 'string')
+const flag = ofKind('true or false', (value) => typeof value === 'boolean')
+const threads = whole('a whole number, 0 or more', Infinity)
+const severity = whole('0, 1, 2, 3 or 4', 4)
+
+/** Of some options `null` is as good as nothing to onnxruntime-node. */
+function orNull({ expected, judge }: Rule): Rule {
+  return { expected, judge: (value) => (value === null ? 'fine' : judge(value)) }
+}
+
+function areEntries(value: unknown): boolean {
+  return (
+    isObject(value) && Object.values(value).every((entry) => typeof entry === 'string' || areEntries(entry))
+  )
+}
+
+const sessionRules: Readonly<Record<string, Rule>> = {
+  executionProviders: orNull(ofKind('an array of execution providers', Array.isArray)),
+  intraOpNumThreads: threads,
+  interOpNumThreads: threads,
+  graphOptimizationLevel: oneOf('disabled', 'basic', 'extended', 'layout', 'all'),
+  executionMode: oneOf('sequential', 'parallel'),
+  enableCpuMemArena: flag,
+  enableMemPattern: flag,
+  enableProfiling: flag,
+  profileFilePrefix: text,
+  optimizedModelFilePath: text,
+  logId: text,
+  logSeverityLevel: severity,
+  extra: ofKind('an object of strings, or of such objects', areEntries),
+  externalData: orNull(
+    ofKind(
+      'an array of files',
+      (value) =>
+        Array.isArray(value) &&
+        value.every((file) => typeof file === 'string' || (typeof file === 'object' && file !== null)),
+    ),
+  ),
+  preferredOutputLocation: orNull(
+    ofKind(
+      'a location of data, or one for each output',
+      (value) =>
+        isObject(value) ||
+        ['none', 'cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(value as string),
+    ),
+  ),
+}
+
+const runRules: Readonly<Record<string, Rule>> = { logSeverityLevel: severity, tag: text }
+
+/**
+ * Checks the options of a session as onnxruntime-node does, for code that looks for its errors; whether a right one can be served, the load finds out.
+ *
+ * @throws TypeError, RangeError with the fields of an InferenceError: `code`, `argument`, `expected`, `received`.
+ */
+export function checkSessionOptions(options: InferenceSession.SessionOptions): void {
+  check('sessionOptions', sessionRules, options)
+}
+
+/** The same of the options of a run. */
+export function checkRunOptions(options: InferenceSession.RunOptions): void {
+  check('runOptions', runRules, options)
+}
+
+function check(where: string, rules: Readonly<Record<string, Rule>>, options: object): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(rules, name) || value === undefined) continue
+    const { expected, judge } = rules[name]!
+    const verdict = judge(value)
+    if (verdict === 'fine') continue
+    const isOwn = name === 'externalData' || where === 'runOptions' // which are read here
+    throw wrongOption(
+      verdict === 'kind' ? TypeError : RangeError,
+      isOwn ? name : `${where}.${name}`,
+      expected,
+      value,
+      isOwn ? 'ERR_INVALID_ARG' : 'ERR_MODEL_CONFIG',
+    )
+  }
+}
+
+function wrongOption(
+  Kind: TypeErrorConstructor | RangeErrorConstructor,
+  option: string,
+  expected: string,
+  received: unknown,
+  code: InferenceErrorCode,
+): Error {
+  const { message, argument, received: shown } = invalidArgument(option, expected, received, { code })
+  return Object.assign(new Kind(message), { code, argument, expected, received: shown })
+}
+
+const told = new Set<string>()
+
+/** Warns, once in a process for each option or call, of what has no effect here. */
+export function warnIgnored(what: string, why: string): void {
+  if (told.has(what)) return
+  told.add(what)
+  process.emitWarning(`${what} is ignored: ${why}`, { type: 'ZerohopWarning', code: 'ZEROHOP_ORT_IGNORED' })
+}

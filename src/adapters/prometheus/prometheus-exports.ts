@@ -1,2 +1,0 @@
-export { prometheusMetrics, type PrometheusOptions } from './prometheus-metrics.ts'
-export type { MeasuredEngine } from './registered-engines.ts'
