@@ -132,7 +132,7 @@ export type { StatisticDuration } from './observe/statistic-duration.ts'
 export type { StepStatistics } from './observe/step-statistics.ts'
 export type { ResponseCacheStatistics } from './observe/response-stats.ts'
 export type { WorkerOptions } from './options/engine-options.ts'
-export type { ProviderCapability, ProviderDevice } from './run/provider-capabilities.ts'
+export type { ProviderCapability, ProviderDevice } from './run/engine-providers.ts'
 export type { ComputePrecision, ProviderPlugin } from './options/provider-options.ts'
 export type { Capabilities } from './run/devices.ts'
 export type {

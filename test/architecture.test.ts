@@ -244,7 +244,7 @@ describe('packages', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
       'adapters/transformers/accelerate.ts', // looks for the class of its sessions
       'cli/signature-module.ts', // in the text that it writes
-      'run/cuda-provider.ts', // looks for a file of it
+      'run/built-in-providers.ts', // looks for a file of it
       'run/executors/native/native-ort.ts', // looks for its library
       'run/worker-thread/onnxruntime.ts',
     ])

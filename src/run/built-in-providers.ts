@@ -1,6 +1,8 @@
 import { trialLimitMs, tryInProcess } from './executors/native/trial-process.ts'
 import type { NativeOrt } from './executors/native/native-ort.ts'
-import { cudaProviderInstalled } from './cuda-provider.ts'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { requireFromPackage } from '../base/own-package.ts'
 
 /** What is known of an execution provider that is built into ONNX Runtime. */
 export interface BuiltIn {
@@ -106,11 +108,23 @@ function plain(said: string): string {
 }
 
 /** As `executionProviders` have it. */
-export function providerName(ortName: string): string {
+function providerName(ortName: string): string {
   return ortName.replace(/ExecutionProvider$/, '').toLowerCase()
 }
 
 async function listNames(): Promise<readonly string[] | null> {
   const result = await tryInProcess<{ names: readonly string[] }>(program, [], trialLimitMs, false)
   return 'reason' in result ? null : result.names
+}
+
+/** Whether onnxruntime-node's CUDA provider library, a download of its own, lies beside its binding. */
+export function cudaProviderInstalled(): boolean {
+  try {
+    const root = dirname(requireFromPackage.resolve('onnxruntime-node/package.json'))
+    const library =
+      process.platform === 'win32' ? 'onnxruntime_providers_cuda.dll' : 'libonnxruntime_providers_cuda.so'
+    return existsSync(join(root, 'bin', 'napi-v6', process.platform, process.arch, library))
+  } catch {
+    return false
+  }
 }

@@ -7,18 +7,22 @@ import { ThreadEndedError } from './executors/executor.ts'
 import { installedVersion } from './executors/native/native-ort.ts'
 import { loadBinding, type CudaProbe } from '../native/addon.ts'
 import type { StagingMemory, StagingStats } from '../native/staging-pool.ts'
-import { warnOfConvolutionLeak } from './convolution-leak.ts'
 import type { WorkerReady } from './executors/thread-start.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
-import { refuseForBinding } from './binding-limits.ts'
-import { allGpus, EngineProviders } from './engine-providers.ts'
-import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
+import {
+  allGpus,
+  EngineProviders,
+  providerCapabilities,
+  type ProviderCapability,
+} from './engine-providers.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { startAll } from './start-all.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
+import { invalidArgument } from '../errors.ts'
+import { isSince } from '../base/platform.ts'
 
 /** What an engine has found and uses. */
 export interface Capabilities {
@@ -49,7 +53,7 @@ export interface Capabilities {
 }
 
 /** What the devices need of the engine's options. */
-export interface DeviceOptions extends ExecutorOptions {
+interface DeviceOptions extends ExecutorOptions {
   readonly providers: ResolvedEngineOptions['providers']
   readonly cores: number
   readonly cpuWorkers: number
@@ -251,4 +255,52 @@ export class Devices {
     await Promise.all([...this.#pools.values()].map((pool) => pool.close(timeoutMs)))
     this.#pools.clear()
   }
+}
+
+/** Providers of which onnxruntime-node passes nothing on but `deviceId`. */
+const deviceOnly = new Set(['cuda', 'tensorrt'])
+
+/**
+ * Refuses what onnxruntime-node would leave out without a word.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+function refuseForBinding(
+  model: string,
+  { sessionOptions, runEntries, executionProviders = [] }: ResolvedConfig,
+): void {
+  const refuse = (option: string, received: unknown): void => {
+    const hint = "Take executor: 'native', which carries it"
+    throw invalidArgument(option, "to be left out with executor: 'binding', which ignores it", received, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint,
+    })
+  }
+  for (const option of ['freeDimensionOverrides', 'freeDimensionOverridesByDenotation'] as const) {
+    if (sessionOptions[option] !== undefined) refuse(`sessionOptions.${option}`, sessionOptions[option])
+  }
+  if (Object.keys(runEntries).length > 0) refuse('runOptions.extra', runEntries)
+  for (const [index, provider] of executionProviders.entries()) {
+    if (typeof provider === 'string' || !deviceOnly.has(provider.name)) continue
+    const dropped = Object.keys(provider).find((option) => !['name', 'deviceId', 'required'].includes(option))
+    if (dropped !== undefined)
+      refuse(
+        `executionProviders[${index}].${dropped}`,
+        (provider as unknown as Record<string, unknown>)[dropped],
+      )
+  }
+}
+
+/** From this version of ONNX Runtime on convolutions on arm64 give back what they take. */
+const mended = [1, 27] as const
+
+let warned = false
+
+/** Warns, once for the process, where ONNX Runtime is known to leak memory in convolutions: on arm64 before 1.27. */
+export function warnOfConvolutionLeak(version: string, arch: string = process.arch): void {
+  if (warned || arch !== 'arm64' || isSince(version, mended)) return
+  warned = true
+  const message = `ONNX Runtime ${version} leaks memory in convolutions on arm64: take onnxruntime-node 1.27 or newer for models that have any.`
+  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_ARM64_LEAK' })
 }

@@ -1,17 +1,21 @@
-import type { SlotLayout, TensorPlace } from './executors/executor.ts'
+import type { TensorPlace, SlotLayout } from './executors/executor.ts'
+import type { RowPlaces } from '../native/row-block.ts'
+import type { SlotMemory } from '../native/staging-pool.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import {
-  byteLengthOf,
   elementCount,
+  isPacked,
+  type ElementType,
+  type TensorData,
+  byteLengthOf,
   isElementType,
   storageLength,
   storageOf,
-  type ElementType,
-  type TensorData,
 } from '../tensor/tensor.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
+import type { InPlaceBatch } from './in-place.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
-export interface BatchLayout extends SlotLayout {
+interface BatchLayout extends SlotLayout {
   readonly byteLength: number
   /** Dims of every input, those that travel by message included; `null` for one that is not given. */
   readonly inputDims: readonly (readonly number[] | null)[]
@@ -82,7 +86,7 @@ export function layOut(
 }
 
 /** Whether output `index` is wanted; -1 wants all. Outputs past the 31st are always computed. */
-export function wants(outputMask: number, index: number): boolean {
+function wants(outputMask: number, index: number): boolean {
   return index > 30 || (outputMask & (1 << index)) !== 0
 }
 
@@ -129,6 +133,127 @@ function alignUp(offset: number, byteLength: number): number {
 }
 
 /** This thread's view of a tensor. */
-export function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
+function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
   return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
+}
+
+/** A layout with this thread's views of its tensors. */
+export interface ViewedLayout extends BatchLayout {
+  readonly index: number
+  readonly inputViews: readonly (TensorData | null | undefined)[]
+  readonly outputViews: readonly (TensorData | null | undefined)[]
+  /** Elements of one row of each input. */
+  readonly inputRowElements: readonly number[]
+  /** Elements of one row of each output; for a request that runs as it is, of the whole. */
+  readonly outputRowElements: readonly number[]
+  /** How often a row of each input begins anew: once where rows lie one behind the other; 0 for what all rows share. */
+  readonly inputBlocks: readonly number[]
+  readonly outputBlocks: readonly number[]
+  /** Which dimension of each output counts rows. */
+  readonly outputAxes: readonly number[]
+  /** Whether elements of some input or output share bytes. */
+  readonly packs: boolean
+  /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
+  readonly lengths: readonly number[] | null
+  /** By input, the dims of each row where rows have their own; `null` where none have. */
+  readonly rowDims: readonly (Int32Array | null)[] | null
+  /** Where it lies if not in the slot's own memory; else `null`. */
+  readonly memory: SlotMemory | null
+  /** When the worker was told of it; kept by the slot. 0 for never. */
+  toldIn: number
+}
+
+/**
+ * A layout with its views in the slot's own memory.
+ *
+ * @param batched whether dimensions of its tensors count rows.
+ */
+export function viewLayout(
+  { inputs, outputs }: ModelMetadata,
+  layout: BatchLayout,
+  bytes: ArrayBufferLike,
+  index: number,
+  lengths: readonly number[] | null,
+  batched: boolean,
+): ViewedLayout {
+  const view = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
+    place && viewOf(value.type as ElementType, bytes, place)
+  const rowElements = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
+    place
+      ? elementCount(batched ? place.dims.filter((_, axis) => axis !== batchAxisOf(value)) : place.dims)
+      : -1
+  const blocks = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
+    !batched
+      ? 1
+      : batchAxisOf(value) === -1
+        ? 0
+        : !place
+          ? 1
+          : elementCount(place.dims.slice(0, batchAxisOf(value)))
+  const rowDims = layout.inputs.map((place, input) =>
+    place?.rowDims
+      ? new Int32Array(
+          bytes,
+          place.rowDims.offset,
+          place.rowDims.rows * (layout.inputDims[input]!.length - 1),
+        )
+      : null,
+  )
+  return {
+    ...layout,
+    index,
+    inputViews: layout.inputs.map((place, input) => view(inputs[input]!, place)),
+    outputViews: layout.outputs.map((place, output) => view(outputs[output]!, place)),
+    inputRowElements: layout.inputs.map((place, input) => rowElements(inputs[input]!, place)),
+    outputRowElements: layout.outputs.map((place, output) => rowElements(outputs[output]!, place)),
+    inputBlocks: layout.inputs.map((place, input) => blocks(inputs[input]!, place)),
+    outputAxes: outputs.map(batchAxisOf),
+    outputBlocks: layout.outputs.map((place, output) => blocks(outputs[output]!, place)),
+    packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
+    rowDims: rowDims.some((dims) => dims !== null) ? rowDims : null,
+    lengths,
+    memory: null,
+    toldIn: 0,
+  }
+}
+
+/** The layout of a batch that is run in a block: each input and output where the block has it, from the batch's first row on. */
+export function layOutInPlace(
+  metadata: ModelMetadata,
+  { block, first, rows, requests }: InPlaceBatch,
+  outputMask: number,
+  unpredictable: ReadonlySet<number>,
+): ViewedLayout {
+  const { layout, buffer } = block
+  const packed = layOut(metadata, rows, requests[0]!.data, null, outputMask, unpredictable)
+  const inBlock = (
+    place: TensorPlace | null | undefined,
+    rowsOf: RowPlaces | null,
+  ): TensorPlace | null | undefined =>
+    place && rowsOf ? { offset: rowsOf.offset + first * rowsOf.rowBytes, dims: place.dims } : place && null
+  const inputs = packed.inputs.map((place, index) => inBlock(place, layout.inputs[index]!))
+  const outputs = packed.outputs.map((place, index) => inBlock(place, layout.outputs[index]!))
+  const rowElements = (place: TensorPlace | null | undefined) =>
+    place ? elementCount(place.dims.slice(1)) : -1
+  return {
+    inputs,
+    outputs,
+    byteLength: layout.byteLength,
+    inputDims: packed.inputDims,
+    index: 0,
+    inputViews: [], // its rows are there
+    outputViews: outputs.map(
+      (place, index) => place && viewOf(metadata.outputs[index]!.type as ElementType, buffer.bytes, place),
+    ),
+    inputRowElements: inputs.map(rowElements),
+    outputRowElements: outputs.map(rowElements),
+    inputBlocks: inputs.map(() => 1), // a block has rows one behind the other
+    outputBlocks: outputs.map(() => 1),
+    outputAxes: outputs.map(() => 0),
+    packs: false,
+    lengths: null,
+    rowDims: null,
+    memory: buffer.memory,
+    toldIn: 0,
+  }
 }

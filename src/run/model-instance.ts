@@ -4,11 +4,10 @@ import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { WorkerSession } from './worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { BatchOwner } from './batch-owner.ts'
-import { InstanceUse } from './instance-use.ts'
-import { LargeSlots } from './large-slots.ts'
-import { inSlots } from './sequence-slots.ts'
-import { slotsFor } from './slots-ahead.ts'
-import { StagingSlot, type SlotSource } from './staging-slot.ts'
+import { slotsFor, StagingSlot, type SlotSource } from './staging-slot.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Clock } from '../base/clock.ts'
+import type { InstanceStatistics } from '../observe/instance-statistics.ts'
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements BatchSource {
@@ -296,5 +295,117 @@ export class ModelInstance implements BatchSource {
 
   #tellDrained(): void {
     if (this.batches.length === 0) this.#onDrained?.()
+  }
+}
+
+/** The requests of a batch, each in the slot of its sequence and what stands for an empty one in the others; as they are where sequences have none. */
+function inSlots(requests: readonly InferRequest[]): readonly InferRequest[] {
+  const { turn } = requests[0]!
+  if (turn!.slot === -1) return requests
+  const last = requests.reduce((slot, request) => Math.max(slot, request.turn!.slot), 0)
+  const batch: InferRequest[] = Array.from({ length: Math.max(last + 1, turn!.slots) })
+  for (const request of requests) batch[request.turn!.slot] = request
+  for (let slot = 0; slot < batch.length; slot++) batch[slot] ??= turn!.emptyRow()
+  return batch
+}
+
+/** How long memory is kept that no batch needs, in milliseconds. Taking it again costs tens of them at most. */
+const keptMs = 2000
+
+/**
+ * The slots of an instance that have grown large. What one big request needed goes back when no other has needed it for
+ * a while, whether small ones keep coming or not; a slot in steady use is left alone. Without large slots there is no timer.
+ */
+export class LargeSlots {
+  readonly #clock: Clock
+  readonly #giveBack: (slot: StagingSlot) => void
+  readonly #neededAtMs = new Map<StagingSlot, number>()
+  #timer: unknown = null
+
+  constructor(clock: Clock, giveBack: (slot: StagingSlot) => void) {
+    this.#clock = clock
+    this.#giveBack = giveBack
+  }
+
+  /** A batch, still in `slot`, is done with it. */
+  returned(slot: StagingSlot): void {
+    if (!slot.large) return
+    if (slot.neededLarge || !this.#neededAtMs.has(slot)) this.#neededAtMs.set(slot, this.#clock.nowMs())
+    this.#timer ??= this.#clock.setTimer(this.#look, keptMs)
+  }
+
+  /** A slot is of no use any more. */
+  forget(slot: StagingSlot): void {
+    this.#neededAtMs.delete(slot)
+  }
+
+  /** Looks no more. */
+  close(): void {
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
+    this.#timer = null
+    this.#neededAtMs.clear()
+  }
+
+  readonly #look = (): void => {
+    this.#timer = null
+    const nowMs = this.#clock.nowMs()
+    let nextMs = Infinity
+    for (const [slot, neededAtMs] of this.#neededAtMs) {
+      const leftMs = neededAtMs + keptMs - nowMs
+      if (slot.batch === null && leftMs <= 0) this.#giveBack(slot)
+      if (!slot.large) this.#neededAtMs.delete(slot)
+      // A slot in use is looked at again after a whole while: it has been needed, or small batches come and go.
+      else nextMs = Math.min(nextMs, leftMs > 0 ? leftMs : keptMs)
+    }
+    if (nextMs !== Infinity) this.#timer = this.#clock.setTimer(this.#look, nextMs)
+  }
+}
+
+/** What an instance has been used for, since it began to serve. */
+export class InstanceUse {
+  readonly #clock: Clock
+  readonly #sinceMs: number
+  #ranMs = 0
+  #runs = 0
+  #rows = 0
+  /** When it was last given something, or was done with it. */
+  usedAtMs: number
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#sinceMs = this.usedAtMs = clock.nowMs()
+  }
+
+  /** A run has ended, with results for so many rows. */
+  ran(startMs: number, endMs: number, rows: number): void {
+    this.usedAtMs = endMs
+    this.#ranMs += endMs - startMs
+    this.#runs++
+    this.#rows += rows
+  }
+
+  /** A run has ended without results. */
+  failed(tookMs: number): void {
+    this.#ranMs += tookMs
+    this.#runs++
+  }
+
+  /** For how long it has been busy so far, in milliseconds; `busy` while it has something to do. */
+  busyMs(busy: boolean): number {
+    return this.#ranMs + (busy ? this.#clock.nowMs() - this.usedAtMs : 0)
+  }
+
+  statistics(name: string, worker: string): InstanceStatistics {
+    const busyMs = this.#ranMs
+    const servingMs = this.#clock.nowMs() - this.#sinceMs
+    return {
+      name,
+      worker,
+      runs: this.#runs,
+      rows: this.#rows,
+      busyMs,
+      servingMs,
+      busyShare: Math.min(1, busyMs / Math.max(servingMs, 1e-3)),
+    }
   }
 }

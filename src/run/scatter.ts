@@ -32,7 +32,7 @@ import {
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape, ShapedTensors } from '../request/shaped-tensors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { ViewedLayout } from './viewed-layout.ts'
+import type { ViewedLayout } from './layout.ts'
 
 /** Part of an output with its dims. */
 interface Piece {

@@ -1,16 +1,15 @@
 import type { Executor } from './executors/executor.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
+import type { SlotMemory, StagingBuffer, StagingPool } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
-import { gatherBatch, gatherMoved } from './gather-batch.ts'
+import { gatherBatch, gatherMoved, hasRaggedInputs, roomForRows } from './gather.ts'
 import { leasedRows, placeInBlock, type InPlaceBatch } from './in-place.ts'
-import { layOut, withDivisors } from './layout.ts'
-import { hasRaggedInputs, roomForRows } from './ragged-rows.ts'
-import { layOutInPlace, viewLayout, type ViewedLayout } from './viewed-layout.ts'
+import { layOut, withDivisors, layOutInPlace, viewLayout, type ViewedLayout } from './layout.ts'
 import type { Batch } from './batch.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
+import { cudaDevice, type Placement } from '../options/session-options.ts'
 
 /** What slots are made of. */
 export interface SlotSource {
@@ -259,5 +258,65 @@ export class StagingSlot {
     const [oldestKey, oldest] = this.#byKey.entries().next().value!
     this.#byKey.delete(oldestKey)
     return oldest.index
+  }
+}
+
+/** Slots for batches that run, and one that is gathered meanwhile. */
+export const slotsFor = (concurrency: number): number => concurrency + 1
+
+/** What a slot needs for the largest batch, in bytes; the least a slot has where shapes vary from request to request. */
+export function largestSlotBytes(metadata: ModelMetadata): number {
+  const batched = metadata.maxBatchSize > 0
+  const varies = metadata.inputs.some(({ shape }) =>
+    shape.some((dim, axis) => typeof dim !== 'number' && !(batched && axis === 0)),
+  )
+  if (varies) return roomFor(0)
+  const given = metadata.inputs.map(() => true)
+  return roomFor(layOut(metadata, metadata.maxBatchSize, given, null, -1, new Set()).byteLength)
+}
+
+/**
+ * Memory for the slots of instances on CUDA devices, page-locked while the model is being loaded: at the first batch it
+ * would keep the application's thread for up to hundreds of milliseconds, the making of the device's context included.
+ */
+export class SlotsAhead {
+  /** By instance, then by slot; empty for an instance that runs elsewhere. */
+  readonly byInstance: readonly (readonly StagingBuffer[])[]
+
+  private constructor(byInstance: readonly (readonly StagingBuffer[])[]) {
+    this.byInstance = byInstance
+  }
+
+  /**
+   * Rejects as soon as memory cannot be had, with none kept.
+   *
+   * @param instances where each of them runs.
+   */
+  static async acquire(
+    pool: Pick<StagingPool, 'acquireAhead'>,
+    metadata: ModelMetadata,
+    instances: readonly { readonly placement: Placement }[],
+    slotsPerInstance: number,
+  ): Promise<SlotsAhead> {
+    const byInstance: StagingBuffer[][] = instances.map(() => [])
+    const ahead = new SlotsAhead(byInstance)
+    try {
+      for (const [index, { placement }] of instances.entries()) {
+        const device = cudaDevice(placement)
+        for (let slot = 0; slot < slotsPerInstance && device !== null; slot++) {
+          const buffer = await pool.acquireAhead(largestSlotBytes(metadata), device)
+          if (buffer !== null) byInstance[index]!.push(buffer)
+        }
+      }
+    } catch (error) {
+      ahead.release()
+      throw error
+    }
+    return ahead
+  }
+
+  /** Gives everything back: the model will not be served. */
+  release(): void {
+    for (const buffer of this.byInstance.flat()) buffer.release()
   }
 }

@@ -9,16 +9,15 @@ import {
 } from './executors/executor.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
-import { within } from './sample-limit.ts'
-import { checkSame, openFrom, type SessionSource } from './session-source.ts'
-import { fileOf, type SessionState } from './session-state.ts'
 import type { WorkerResident } from './worker-resident.ts'
 import type { Worker } from './worker.ts'
+import type { ResolvedMemory } from '../options/memory-options.ts'
+import type { OpenOptions } from '../options/session-options.ts'
+import { type FileStamp, stampOf } from '../base/files.ts'
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
-export interface SessionEvents {
+interface SessionEvents {
   /** It is open on a new thread: what it needs to serve again, such as warming. Rejects when it cannot serve. */
   reopened(): Promise<void>
   /** It will not be open again. */
@@ -302,3 +301,231 @@ export class WorkerSession implements WorkerResident {
 }
 
 const unproved = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })
+
+/** What a session is opened from. */
+export interface SessionSource {
+  /** A path, or bytes. */
+  readonly model: string | SharedArrayBuffer
+  readonly options: OpenOptions
+  readonly memory: ResolvedMemory
+  /** Longest time of a run of a sample; 0 for none. */
+  readonly maxRunMs: number
+  /** What is known of it beforehand. */
+  readonly notes?: Readonly<Record<string, string>>
+  /**
+   * What it was made from, to be opened where the model cannot be, or is not what was checked by the time it is open (`isStillMade`); told
+   * when it was.
+   */
+  readonly original?:
+    | (Pick<SessionSource, 'model' | 'options'> & { isStillMade(): boolean; used(reason: string): void })
+    | undefined
+}
+
+/**
+ * Opens a session from a source, or else from what that was made from.
+ *
+ * @param isWanted whether it is not to be closed meanwhile.
+ */
+export async function openFrom(
+  executor: Executor,
+  id: number,
+  { model, options, original }: SessionSource,
+  isWanted: () => boolean,
+): Promise<[OpenedSession, SessionState]> {
+  const file = fileOf((original ?? { model }).model)
+  let isOriginal = original === undefined
+  const openOriginal = (reason: string): Promise<OpenedSession> => {
+    original!.used(reason)
+    isOriginal = true
+    return executor.open(id, original!.model, original!.options)
+  }
+  let opened = await executor.open(id, model, options).catch((error: Error) => {
+    if (original === undefined || error instanceof ThreadEndedError || !isWanted()) throw error
+    return openOriginal(error.message)
+  })
+  if (!isOriginal && !original!.isStillMade()) {
+    await executor.close(id)
+    if (!isWanted()) throw new ThreadEndedError()
+    opened = await openOriginal('it was changed while it was opened')
+  }
+  return [
+    opened,
+    {
+      values: JSON.stringify([opened.inputs, opened.outputs]),
+      file,
+      shared: opened.shared ?? null,
+      isOriginal,
+    },
+  ]
+}
+
+/**
+ * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
+ *
+ * @param first state of the session that was opened first.
+ * @param by where the session was open before, its file's rights may be others by now.
+ */
+function checkSame(
+  first: SessionState,
+  state: SessionState,
+  { model, original }: SessionSource,
+  by: keyof FileStamp,
+): void {
+  const now = state.isOriginal ? fileOf((original ?? { model }).model) : state.file
+  if (state.file?.anything !== now?.anything)
+    throw new Error('its file has changed while it was opened; load it again')
+  if (!isSame(first, state, by)) throw new Error('its file has changed since it was loaded; load it again')
+}
+
+/** What a session is of. */
+export interface SessionState {
+  /** Its inputs and outputs, as text. */
+  readonly values: string
+  /** Of the model as it is; `null` for bytes. */
+  readonly file: FileStamp | null
+  /** See {@link OpenedSession.shared}; `null` for one that is not, or is of another device. */
+  readonly shared: number | null
+  /** Whether it was opened from that, and not from what was made from it. */
+  readonly isOriginal: boolean
+}
+
+/** The file that a session is opened from, as it is now; `null` for bytes. */
+function fileOf(model: string | SharedArrayBuffer): FileStamp | null {
+  return typeof model === 'string' ? stampOf(model) : null
+}
+
+/** Whether two sessions are of one model. */
+export function isSame(one: SessionState, other: SessionState, by: keyof FileStamp): boolean {
+  const isShared =
+    by === 'content' ||
+    one.isOriginal !== other.isOriginal ||
+    one.shared === null ||
+    other.shared === null ||
+    one.shared === other.shared
+  const ofFile = one.isOriginal || other.isOriginal // else whatever that holds by now
+  return isShared && one.values === other.values && (!ofFile || one.file?.[by] === other.file?.[by])
+}
+
+/**
+ * Runs a sample, and has it stopped when it takes too long: what it was to be warmed by may never end, and others wait for the
+ * worker.
+ *
+ * @param maxRunMs 0 for no limit.
+ * @returns the run; one that was stopped says so as its error.
+ */
+async function within(
+  maxRunMs: number,
+  clock: Clock,
+  run: () => Promise<SampleRun>,
+  stop: () => void,
+): Promise<SampleRun> {
+  if (maxRunMs === 0) return run()
+  let isLate = false
+  const timer = clock.setTimer(() => {
+    isLate = true
+    stop()
+  }, maxRunMs)
+  try {
+    const done = await run()
+    return isLate && done.error !== null
+      ? { ...done, error: `it took longer than maxRunMs, ${maxRunMs} ms` }
+      : done
+  } finally {
+    clock.clearTimer(timer)
+  }
+}
+
+/** After how long without a run an arena is idle, in milliseconds. */
+const idleMs = 2000
+
+/** The arena's first piece, which it keeps, in bytes. */
+const firstPieceBytes = 2 ** 20
+
+const warned = new Set<string>()
+
+/** Has the arena of a session give back what its runs have left there, as its model asks for. */
+class ArenaKeeper {
+  readonly #sessionId: number
+  readonly #memory: ResolvedMemory
+  readonly #clock: Clock
+  readonly #shrink: () => Promise<void>
+  #timer: unknown = null
+  #lastRunMs = 0
+  #asked = false
+  #closed = false
+
+  private constructor(sessionId: number, memory: ResolvedMemory, clock: Clock, shrink: () => Promise<void>) {
+    this.#sessionId = sessionId
+    this.#memory = memory
+    this.#clock = clock
+    this.#shrink = shrink
+  }
+
+  /**
+   * `null` for a model that asks for nothing of the kind.
+   *
+   * @param shrink has the arena give back what is not in use.
+   */
+  static of(
+    sessionId: number,
+    memory: ResolvedMemory,
+    clock: Clock,
+    shrink: () => Promise<void>,
+  ): ArenaKeeper | null {
+    return memory.shrink === undefined && memory.limitBytes === Infinity
+      ? null
+      : new ArenaKeeper(sessionId, memory, clock, shrink)
+  }
+
+  /** A run is done on a thread. */
+  ran(executor: Executor): void {
+    if (this.#closed) return
+    if (executor.shrinkArena === undefined) return warnOnce("take the native executor (executor: 'native')")
+    const { shrink, limitBytes } = this.#memory
+    if (
+      shrink === 'run' ||
+      (limitBytes < Infinity && this.#keptBytes(executor) > Math.max(limitBytes, firstPieceBytes))
+    )
+      return this.#ask()
+    if (shrink !== 'idle') return
+    this.#lastRunMs = this.#clock.nowMs()
+    this.#timer ??= this.#clock.setTimer(this.#look, idleMs)
+  }
+
+  close(): void {
+    this.#closed = true
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
+    this.#timer = null
+  }
+
+  /** What it has and nothing uses. */
+  #keptBytes(executor: Executor): number {
+    const arena = executor.arena!(this.#sessionId)
+    return arena === null ? 0 : arena.totalBytes - arena.inUseBytes
+  }
+
+  #ask(): void {
+    if (this.#asked) return
+    this.#asked = true
+    this.#shrink()
+      .catch((error: Error) => {
+        // What is asked of a session that is closed is stopped.
+        if (!this.#closed && !(error instanceof ThreadEndedError))
+          warnOnce(`could not be done for a model: ${error.message}`)
+      })
+      .finally(() => (this.#asked = false))
+  }
+
+  readonly #look = (): void => {
+    const leftMs = this.#lastRunMs + idleMs - this.#clock.nowMs()
+    this.#timer = leftMs > 0 ? this.#clock.setTimer(this.#look, leftMs) : null
+    if (this.#timer === null) this.#ask()
+  }
+}
+
+function warnOnce(why: string): void {
+  if (warned.has(why)) return
+  warned.add(why)
+  const message = `memory.shrink and memory.limitBytes ${why}; nothing is given back before the model is unloaded.`
+  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_MEMORY_IGNORED' })
+}

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ModelPreparation } from '../../src/models/compiled-models/model-preparation.ts'
 import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { holdsLater } from '../../src/run/warm-up.ts'
-import { cudaProviderInstalled } from '../../src/run/cuda-provider.ts'
+import { cudaProviderInstalled } from '../../src/run/built-in-providers.ts'
 import { EngineProviders } from '../../src/run/engine-providers.ts'
 import { WorkerSession } from '../../src/run/worker-session.ts'
 import {

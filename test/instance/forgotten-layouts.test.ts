@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Executor } from '../../src/run/executors/executor.ts'
 import { StagingSlot } from '../../src/run/staging-slot.ts'
-import type { ViewedLayout } from '../../src/run/viewed-layout.ts'
+import type { ViewedLayout } from '../../src/run/layout.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 import type { InferRequest } from '../../src/request/infer-request.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LargeSlots } from '../../src/run/large-slots.ts'
+import { LargeSlots } from '../../src/run/model-instance.ts'
 import type { StagingSlot } from '../../src/run/staging-slot.ts'
 import { FakeClock } from '../fake-clock.ts'
 

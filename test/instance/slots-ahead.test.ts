@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { largestSlotBytes, SlotsAhead } from '../../src/run/slots-ahead.ts'
-import { roomFor } from '../../src/run/staging-slot.ts'
+import { largestSlotBytes, SlotsAhead, roomFor } from '../../src/run/staging-slot.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 

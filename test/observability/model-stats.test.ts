@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
-import { InstanceUse } from '../../src/run/instance-use.ts'
+import { InstanceUse } from '../../src/run/model-instance.ts'
 import { LatencyHistogram } from '../../src/observe/latency-histogram.ts'
 import { ModelStats, within } from '../../src/observe/model-stats.ts'
 import { refusalOf, rejectionOf } from '../../src/observe/rejections.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chooseDevice, deviceNames, knownProvider } from '../../src/run/executors/native/plugin-entries.ts'
+import { chooseDevice, deviceNames, knownProvider } from '../../src/run/provider-plugins.ts'
 import type { NativeProviderDevice } from '../../src/native/native-providers.ts'
 
 const device = (provider: string, kind: 'cpu' | 'gpu' | 'npu', metadata = {}): NativeProviderDevice => ({

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { warnOfConvolutionLeak } from '../../src/run/convolution-leak.ts'
+import { warnOfConvolutionLeak } from '../../src/run/devices.ts'
 
 it('is warned of once, on arm64 before ONNX Runtime 1.27', () => {
   const emit = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})

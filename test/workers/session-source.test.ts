@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import type { Executor } from '../../src/run/executors/executor.ts'
-import { openFrom, type SessionSource } from '../../src/run/session-source.ts'
+import { openFrom, type SessionSource } from '../../src/run/worker-session.ts'
 
 function opening(isStillMade: boolean, failing: string[] = []) {
   const done: string[] = []

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
-import { StartFailure, startError } from '../../src/run/start-error.ts'
+import { StartFailure, startError } from '../../src/run/thread-pool.ts'
 
 const ort = '/app/node_modules/onnxruntime-node'
 const linux = `${ort}/bin/napi-v6/linux/x64`

@@ -3,8 +3,7 @@ import { ThreadEndedError, type OpenedSession } from '../../run/executors/execut
 import type { WarmUp } from '../../run/warm-up.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
-import { isSame, type SessionState } from '../../run/session-state.ts'
-import type { WorkerSession } from '../../run/worker-session.ts'
+import { isSame, type SessionState, type WorkerSession } from '../../run/worker-session.ts'
 import type { Worker } from '../../run/worker.ts'
 import { InstanceLife, type InstanceParts, type Seat } from './instance-life.ts'
 

@@ -3,7 +3,7 @@ import type { ModelOrigin } from '../../options/cache-options.ts'
 import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
 import { sessionOptions, type Placement, type SessionRuntime } from '../../options/session-options.ts'
 import { holdsLater } from '../../run/warm-up.ts'
-import type { SessionSource } from '../../run/session-source.ts'
+import type { SessionSource } from '../../run/worker-session.ts'
 
 /** What prepares models. */
 export interface Preparing {

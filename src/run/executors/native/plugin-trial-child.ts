@@ -1,6 +1,6 @@
 // A program: tries the plugin that its arguments name, and tells its parent what came of it.
 import { openNativeOrt } from './native-ort.ts'
-import type { TrialResult } from './plugin-trial.ts'
+import type { TrialResult } from './trial-process.ts'
 
 const [name, library] = process.argv.slice(2) as [string, string]
 process.once('disconnect', () => process.exit()) // nobody waits any more

@@ -1,7 +1,8 @@
 import { OwnProgram, type ProgramEnd } from '../../../base/own-program.ts'
+import type { NativeProviderDevice } from '../../../native/native-providers.ts'
 
 /** Why something cannot be used, in words. */
-export interface TrialFailure {
+interface TrialFailure {
   readonly reason: string
 }
 
@@ -70,3 +71,11 @@ export function tryInProcess<Answer extends object>(
 const notStarted = (reason: string): TrialFailure => ({
   reason: `a process to try it in could not be started: ${reason}`,
 })
+
+/** What a child found of a plugin: its devices, or why it cannot be used. */
+export type TrialResult = { readonly devices: readonly NativeProviderDevice[] } | TrialFailure
+
+/** Loads a plugin in a process of its own and runs a model of one operator with it. Ending that process is part of the trial. */
+export function tryInChild(name: string, library: string, limitMs = trialLimitMs): Promise<TrialResult> {
+  return tryInProcess('run/executors/native/plugin-trial-child.js', [name, library], limitMs, true)
+}
