@@ -121,7 +121,7 @@ export type {
   ValueMetadata,
 } from './tensor/metadata.ts'
 export type { MapEntry, MapValue, OutputValue } from './tensor/values.ts'
-export type { StructuredType } from './tensor/value-type.ts'
+export type { StructuredType } from './tensor/values.ts'
 export type { EventLoopDelayStatistics } from './observe/event-loop-delay.ts'
 export type { InstanceStatistics } from './observe/instance-statistics.ts'
 export type { LatencyBucket, LatencyDistribution, LatencyPercentiles } from './observe/latency-histogram.ts'

@@ -8,7 +8,7 @@ import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { decodeImage, imageConcurrency, imageDims } from '../src/features/image/exports.ts'
 import type { ImageOptions, ImageSource, ImageTarget } from '../src/features/image/exports.ts'
-import { toFloat16Bits } from '../src/tensor/float16.ts'
+import { toFloat16Bits } from '../src/tensor/small-floats.ts'
 import { inTurn } from '../src/features/image/decode-queue.ts'
 
 const SIZE = { width: 3, height: 2 }

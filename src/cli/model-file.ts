@@ -1,7 +1,6 @@
 import { basename, resolve } from 'node:path'
-import { libraryCarrier } from '../tensor/carriers.ts'
+import { libraryCarrier, servable, type RawValueMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { checkModelFile } from '../engine/load-failure.ts'
-import { servable, type RawValueMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { untold } from '../onnx/element-types.ts'
 import type { OnnxFile } from '../onnx/onnx-file.ts'
 import { readOnnxFile } from '../onnx/read-onnx-file.ts'

@@ -1,4 +1,4 @@
-import { fromFloat16Bits } from '../tensor/float16.ts'
+import { fromFloat16Bits } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { elementCount, isTensorLike } from '../tensor/tensor.ts'

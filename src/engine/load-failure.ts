@@ -1,4 +1,4 @@
-import { bindingCarrier } from '../tensor/carriers.ts'
+import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelSource } from '../options/model-source.ts'
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
@@ -8,7 +8,6 @@ import type { SampleFailed } from '../run/warm-up.ts'
 import { otherFormat, tellingBytes } from '../onnx/other-formats.ts'
 import { readOnnxFile } from '../onnx/read-onnx-file.ts'
 import { beginningOf, NotReadable } from '../base/files.ts'
-import { shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
 
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */

@@ -1,4 +1,4 @@
-import type { Carrier } from '../tensor/carriers.ts'
+import { type Carrier, servable, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { warnOfLabels } from './classification.ts'
 import { availableMemory } from '../options/available-memory.ts'
 import type { ModelOrigin } from '../options/cache-options.ts'
@@ -25,7 +25,6 @@ import {
   unfitSample,
   checkRowBytes,
 } from './load-failure.ts'
-import { servable, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import type { Loadable, ModelState } from './model-target.ts'
 import type { AutoTuneStatistics } from '../observe/auto-tune-stats.ts'
 import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'

@@ -1,6 +1,5 @@
-import { unpacked } from '../tensor/elements.ts'
+import { unpacked, elementCount, isElementType, isPacked, type ElementType } from '../tensor/tensor.ts'
 import { fromSmallFloat, isSmallFloat } from '../tensor/small-floats.ts'
-import { elementCount, isElementType, isPacked, type ElementType } from '../tensor/tensor.ts'
 
 /** Triton's names of types of elements; others are the type's own in capitals. */
 const names: Partial<Record<ElementType, string>> = {

@@ -16,8 +16,8 @@ import {
   type TensorData,
   type TensorLike,
   isPacked,
+  plainView,
 } from '../tensor/tensor.ts'
-import { plainView } from '../tensor/typed-array.ts'
 import type { Filled, ParsedFeeds } from './infer-request.ts'
 import { InputReader, StructuredReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'

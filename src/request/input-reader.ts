@@ -18,10 +18,12 @@ import {
   type ElementType,
   type MailedTensor,
   storageLength,
+  isEmptied,
+  kindOf,
+  lengthOf,
+  plainView,
 } from '../tensor/tensor.ts'
-import { isEmptied, kindOf, lengthOf, plainView } from '../tensor/typed-array.ts'
-import { valueTypeOf, type ValueType } from '../tensor/value-type.ts'
-import type { MailedMap, MailedValue } from '../tensor/values.ts'
+import { valueTypeOf, type ValueType, type MailedMap, type MailedValue } from '../tensor/values.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** What was given for an input, each property read once: what is asked again could answer otherwise. */

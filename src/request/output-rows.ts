@@ -1,9 +1,9 @@
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
-import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
-import { isSmallFloat, significantBits, fromSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
 import {
+  copyPacked,
+  cutElements,
+  type Elements,
   isElementType,
   isFloatType,
   isPacked,
@@ -13,6 +13,8 @@ import {
   type ElementType,
   type TensorData,
 } from '../tensor/tensor.ts'
+import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
+import { isSmallFloat, significantBits, fromSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
 
 type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'outputs' | 'sequence'>
 

@@ -2,9 +2,11 @@ import { InferenceError } from '../errors.ts'
 import type { AnswerOptions } from '../options/check-infer-options.ts'
 import type { BatchReport } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
-import { copyBlocks, cutElements, joinElements, type Elements } from '../tensor/elements.ts'
-import type { ValueMetadata } from '../tensor/metadata.ts'
 import {
+  copyBlocks,
+  cutElements,
+  joinElements,
+  type Elements,
   elementCount,
   isPacked,
   makeTensor,
@@ -15,8 +17,11 @@ import {
   type Tensor,
   type TensorData,
   type TensorLike,
+  kindOf,
+  plainView,
+  viewAs,
 } from '../tensor/tensor.ts'
-import { kindOf, plainView, viewAs } from '../tensor/typed-array.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
 import type { OutputValue } from '../tensor/values.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import { indexColumn, shiftRows } from './output-rows.ts'

@@ -8,12 +8,14 @@ import {
   type TensorData,
   elementCount,
   type MailedTensor,
+  copyBlocks,
+  copyPacked,
+  lengthOf,
+  plainView,
 } from '../tensor/tensor.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { InPlaceBatch } from './in-place.ts'
 import type { ViewedLayout } from './layout.ts'
-import { copyBlocks, copyPacked } from '../tensor/elements.ts'
-import { lengthOf, plainView } from '../tensor/typed-array.ts'
 
 /** Copies the rows of `batch` to where `layout` has them; what cannot lie there is returned to go by message. */
 export function gatherBatch(

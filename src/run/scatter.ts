@@ -1,6 +1,9 @@
-import type { MailedTensor, TensorLike } from '../tensor/tensor.ts'
-import { copyBlocks, cutElements, mailedElements } from '../tensor/elements.ts'
 import {
+  type MailedTensor,
+  type TensorLike,
+  copyBlocks,
+  cutElements,
+  mailedElements,
   copyOf,
   elementCount,
   isElementType,

@@ -1,13 +1,13 @@
-import { joinTensors } from '../tensor/elements.ts'
-import type { ModelMetadata, TensorMetadata } from '../tensor/metadata.ts'
-import type { PaddedInput } from '../request/padding.ts'
 import {
+  joinTensors,
   byteLengthOf,
   elementCount,
   isElementType,
   isFloatType,
   type MailedTensor,
 } from '../tensor/tensor.ts'
+import type { ModelMetadata, TensorMetadata } from '../tensor/metadata.ts'
+import type { PaddedInput } from '../request/padding.ts'
 import { rowRecipes, type RowRecipe } from '../models/row-check/row-recipes.ts'
 import { sampleRow } from '../models/row-check/row-samples.ts'
 import type { TrialFeeds } from '../models/row-check/trial-feeds.ts'

@@ -1,17 +1,21 @@
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { joinTensors } from '../tensor/elements.ts'
+import {
+  joinTensors,
+  type MailedTensor,
+  isElementType,
+  type TensorData,
+  plainView,
+} from '../tensor/tensor.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
 import { type ModelMetadata, batchAxisOf } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { Padding } from '../request/padding.ts'
-import { type MailedTensor, isElementType, type TensorData } from '../tensor/tensor.ts'
 import type { WorkerSession } from './worker-session.ts'
 import { RowForm } from '../models/row-check/row-form.ts'
 import { singleRows, type TrialFeeds } from '../models/row-check/trial-feeds.ts'
 import { madeUpRows } from './warm-up-rows.ts'
 import { InferenceError } from '../errors.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { plainView } from '../tensor/typed-array.ts'
 import type { WarmupSample } from '../options/model-config.ts'
 import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'

@@ -1,6 +1,5 @@
 import type { RunTimes } from './run-times.ts'
-import { joinTensors } from '../tensor/elements.ts'
-import type { MailedTensor } from '../tensor/tensor.ts'
+import { joinTensors, type MailedTensor } from '../tensor/tensor.ts'
 import { cutRows, tensorsIn, type MailedValue } from '../tensor/values.ts'
 
 /** Runs of each size; the first, which sets up memory, is not counted. */

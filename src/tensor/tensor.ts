@@ -1,6 +1,7 @@
 import { Tensor } from 'onnxruntime-common'
 import { isNonFinite, isSmallFloat } from './small-floats.ts'
-import { kindOf, viewAs } from './typed-array.ts'
+
+export { Tensor }
 
 /** Element types that a `Tensor` may have; ONNX Runtime's own names. */
 export type TensorType =
@@ -217,4 +218,183 @@ export function putValue<T>(values: Record<string, T>, name: string, value: T): 
   else Object.defineProperty(values, name, { value, writable: true, enumerable: true, configurable: true })
 }
 
-export { Tensor }
+/** Elements of a tensor as they are stored. */
+export type Elements = TensorData | readonly string[]
+
+/** An own copy of elements `[start, end)`. */
+export function cutElements(
+  type: ElementType,
+  data: Elements,
+  start: number,
+  end: number,
+): TensorData | string[] {
+  if (!ArrayBuffer.isView(data)) return data.slice(start, end)
+  if (!isPacked(type)) return copyOf(data, start, end)
+  const cut = new Uint8Array(storageLength(type, end - start))
+  copyPacked(data as Uint8Array, start, cut, 0, end - start)
+  return cut
+}
+
+/** Parts one behind the other, each with how many elements it has. */
+export function joinElements(
+  type: ElementType,
+  parts: readonly { readonly data: Elements; readonly count: number }[],
+): TensorData | string[] {
+  if (type === 'string') return parts.flatMap(({ data }) => data as readonly string[])
+  const joined = new (storageOf(type))(
+    storageLength(
+      type,
+      parts.reduce((sum, { count }) => sum + count, 0),
+    ),
+  )
+  const packs = isPacked(type)
+  let at = 0
+  for (const { data, count } of parts) {
+    if (packs) copyPacked(data as Uint8Array, 0, joined as Uint8Array, at, count)
+    else (joined as Float32Array).set(data as Float32Array, at)
+    at += count
+  }
+  return joined
+}
+
+/**
+ * Copies elements of 4 bits, two of which share a byte. A row need not begin a byte of its own, so they are moved one by one
+ * where the places do not agree. What else is in the bytes of the target stays.
+ */
+export function copyPacked(
+  source: Uint8Array,
+  sourceAt: number,
+  target: Uint8Array,
+  targetAt: number,
+  count: number,
+): void {
+  let done = 0
+  if (sourceAt % 2 === 0 && targetAt % 2 === 0) {
+    target.set(source.subarray(sourceAt / 2, (sourceAt + count) >> 1), targetAt / 2)
+    done = count & ~1
+  }
+  for (; done < count; done++) {
+    const to = targetAt + done
+    const element = packedAt(source, sourceAt + done)
+    target[to >> 1] =
+      to % 2 === 0 ? (target[to >> 1]! & 0xf0) | element : (target[to >> 1]! & 0x0f) | (element << 4)
+  }
+}
+
+const packedAt = (data: Uint8Array, at: number): number =>
+  at % 2 === 0 ? data[at >> 1]! & 0x0f : data[at >> 1]! >> 4
+
+/** Each element of a packed tensor as a number. */
+export function unpacked(type: ElementType, data: Uint8Array, count: number): Int8Array {
+  return Int8Array.from({ length: count }, (_, at) => {
+    const element = packedAt(data, at)
+    return type === 'int4' && element > 7 ? element - 16 : element
+  })
+}
+
+/** The reverse of {@link unpacked}. */
+export function packed(values: ArrayLike<number>): Uint8Array {
+  const data = new Uint8Array(Math.ceil(values.length / 2))
+  for (let at = 0; at < values.length; at++) data[at >> 1]! |= (values[at]! & 0x0f) << (at % 2 === 0 ? 0 : 4)
+  return data
+}
+
+/** The elements of a tensor that travelled by message. */
+export function mailedElements({ type, data }: MailedTensor): TensorData | string[] {
+  return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+}
+
+/**
+ * Copies rows of tensors in which they lie along another dimension than the first.
+ *
+ * @param sourceRows rows that the source has, of which those from `sourceRow` on are copied; the same for the target.
+ * @param blocks how many there are before that dimension.
+ * @param inner elements after it.
+ */
+export function copyBlocks(
+  source: TensorData,
+  sourceRows: number,
+  sourceRow: number,
+  target: TensorData,
+  targetRows: number,
+  targetRow: number,
+  rows: number,
+  blocks: number,
+  inner: number,
+): void {
+  for (let block = 0; block < blocks; block++) {
+    const from = (block * sourceRows + sourceRow) * inner
+    ;(target as Float32Array).set(
+      (source as Float32Array).subarray(from, from + rows * inner),
+      (block * targetRows + targetRow) * inner,
+    )
+  }
+}
+
+/** Tensors of equal row shapes one behind the other. */
+export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
+  const { type, dims } = tensors[0]!
+  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
+  const joined = joinElements(
+    type,
+    tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })),
+  )
+  return {
+    type,
+    dims: joinedDims,
+    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
+  }
+}
+
+// What a typed array is, whatever its object says. A subclass, a property of its own or a changed prototype may say anything,
+// and that would decide whose bytes a request is answered with. An array of another realm counts as well.
+
+type TypedArrayConstructor<T> = new (
+  buffer: ArrayBufferLike | number,
+  byteOffset?: number,
+  length?: number,
+) => T
+
+const constructors = new Map(
+  [
+    Float32Array, Float64Array, Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, BigInt64Array, BigUint64Array,
+  ].map((Storage) => [Storage.name, Storage] as const), // prettier-ignore
+)
+
+const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype) as object
+const intrinsic = <T>(name: string | symbol) =>
+  Object.getOwnPropertyDescriptor(typedArrayPrototype, name)!.get as (this: unknown) => T
+
+const readKind = intrinsic<string | undefined>(Symbol.toStringTag)
+const readLength = intrinsic<number>('length')
+const readByteOffset = intrinsic<number>('byteOffset')
+const readBuffer = intrinsic<ArrayBufferLike>('buffer')
+
+/** The name of the constructor whose elements it has, such as `'Float32Array'`; `undefined` for what is no typed array. */
+export function kindOf(value: unknown): string | undefined {
+  return readKind.call(value)
+}
+
+/** Elements there are now: 0 when the buffer was detached, or is too short by now. */
+export function lengthOf(data: ArrayBufferView): number {
+  return readLength.call(data)
+}
+
+/** Whether the buffer has no byte, as one has that was detached. */
+export function isEmptied(data: ArrayBufferView): boolean {
+  return lengthOf(data) === 0 && readBuffer.call(data).byteLength === 0
+}
+
+/** A view of the same elements as they are now, with nothing about it that is the caller's own. */
+export function plainView<T extends ArrayBufferView>(data: T): T {
+  return viewAs(constructors.get(kindOf(data)!)! as unknown as TypedArrayConstructor<T>, data)
+}
+
+/** The same with elements of another kind, of the same size. */
+export function viewAs<T>(Storage: TypedArrayConstructor<T>, data: ArrayBufferView): T {
+  const elements = lengthOf(data)
+  // Over a detached buffer not even an empty view can be made.
+  return elements === 0
+    ? new Storage(0)
+    : new Storage(readBuffer.call(data), readByteOffset.call(data), elements)
+}

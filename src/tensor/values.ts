@@ -1,5 +1,7 @@
-import { cutElements, joinTensors, mailedElements } from './elements.ts'
 import {
+  cutElements,
+  joinTensors,
+  mailedElements,
   elementCount,
   isPacked,
   makeTensor,
@@ -7,6 +9,8 @@ import {
   type MailedTensor,
   type RawTensor,
   type Tensor,
+  isElementType,
+  type ElementType,
 } from './tensor.ts'
 
 /** A value of a map. */
@@ -21,7 +25,7 @@ export type OutputValue = Tensor | RawTensor | MapValue | null | OutputValue[]
 /** A value that travels by message: a tensor, or made up of such. */
 export type MailedValue = MailedTensor | MailedSequence | MailedMap | MailedMaps | MailedAbsence | MailedRows
 
-export interface MailedSequence {
+interface MailedSequence {
   readonly items: readonly MailedValue[]
 }
 
@@ -42,7 +46,7 @@ export interface MailedRows {
 }
 
 /** An optional value that is not there. */
-export interface MailedAbsence {
+interface MailedAbsence {
   readonly absent: true
 }
 
@@ -137,4 +141,30 @@ function sum(counts: readonly number[], start: number, end: number): number {
   let total = 0
   for (let at = start; at < end; at++) total += counts[at]!
   return total
+}
+
+/** Types of what is no tensor, as `'seq(map(int64, float32))'`, made up of the names of element types. */
+export type StructuredType = `seq(${string})` | `map(${string})` | `optional(${string})`
+
+/** Keys of maps: of strings, or of integers. */
+type KeyType = 'string' | 'int64'
+
+/** What a type is made up of. */
+export type ValueType =
+  | { readonly kind: 'tensor'; readonly element: ElementType }
+  | { readonly kind: 'seq'; readonly item: ValueType }
+  | { readonly kind: 'optional'; readonly item: ValueType }
+  /** Its values are numbers or strings. */
+  | { readonly kind: 'map'; readonly key: KeyType; readonly value: ElementType }
+
+/** Reads the name of a type; `null` for what cannot be carried. */
+export function valueTypeOf(name: string): ValueType | null {
+  if (isElementType(name)) return { kind: 'tensor', element: name }
+  const [, kind, inner] = /^(seq|optional)\((.+)\)$/.exec(name) ?? []
+  if (inner !== undefined) {
+    const item = valueTypeOf(inner)
+    return item && { kind: kind as 'seq' | 'optional', item }
+  }
+  const [, key, value] = /^map\((string|int64), (\w+)\)$/.exec(name) ?? []
+  return isElementType(value) ? { kind: 'map', key: key as KeyType, value } : null
 }

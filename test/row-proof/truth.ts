@@ -1,5 +1,5 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node'
-import { fromFloat16Bits, toFloat16Bits } from '../../src/tensor/float16.ts'
+import { fromFloat16Bits, toFloat16Bits } from '../../src/tensor/small-floats.ts'
 import { mulberry32, type Random } from '../models/random.ts'
 import { batchAxisOf, type GraphInput, type GraphOutput, type GraphText } from './graph-text.ts'
 

@@ -1,5 +1,5 @@
 import type { TensorData, TensorType } from '../../src/index.ts'
-import { toFloat16Bits } from '../../src/tensor/float16.ts'
+import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
 import { storageOf } from '../../src/tensor/tensor.ts'
 import type { RowGraph } from '../models/dependent-rows.ts'
 import { mulberry32 } from '../models/random.ts'

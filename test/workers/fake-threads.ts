@@ -10,7 +10,7 @@ import {
 import type { SlotMemory } from '../../src/native/staging-pool.ts'
 import type { ThreadSource } from '../../src/run/thread-source.ts'
 import { deferred } from '../support/deferred.ts'
-import { libraryCarrier } from '../../src/tensor/carriers.ts'
+import { libraryCarrier } from '../../src/tensor/metadata.ts'
 
 /** A batch that was handed over. */
 interface Cell {

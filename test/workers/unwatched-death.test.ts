@@ -5,7 +5,7 @@ import { LoadedModel } from '../../src/engine/loaded-model.ts'
 import { ModelUses } from '../../src/engine/model-registry.ts'
 import { Observers } from '../../src/observe/observers.ts'
 import { House, settled } from './serving.ts'
-import { libraryCarrier } from '../../src/tensor/carriers.ts'
+import { libraryCarrier } from '../../src/tensor/metadata.ts'
 
 const x = { name: 'x', isTensor: true, type: 'float32', shape: ['N', 4] } as const
 

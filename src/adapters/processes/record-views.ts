@@ -1,5 +1,4 @@
-import { storageOf, type ElementType, type TensorData } from '../../tensor/tensor.ts'
-import { viewAs } from '../../tensor/typed-array.ts'
+import { storageOf, type ElementType, type TensorData, viewAs } from '../../tensor/tensor.ts'
 
 /** Typed arrays by the numbers that they have in records. Never changed, only added to. */
 const kinds = [

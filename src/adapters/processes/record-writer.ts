@@ -1,5 +1,4 @@
-import { lengthOf, plainView } from '../../tensor/typed-array.ts'
-import type { TensorData } from '../../tensor/tensor.ts'
+import { lengthOf, plainView, type TensorData } from '../../tensor/tensor.ts'
 import { aligned, arrayNumber, storedView, type RecordViews } from './record-views.ts'
 
 /** Records are shorter than this, in bytes. */

@@ -2,8 +2,7 @@ import { isAnyArrayBuffer } from 'node:util/types'
 import { Tensor } from 'onnxruntime-common'
 import { jsonPieces } from '../../base/bounded-json.ts'
 import type { Pieces } from '../../base/slices.ts'
-import { putValue, storageOf, type ElementType } from '../../tensor/tensor.ts'
-import { kindOf, plainView } from '../../tensor/typed-array.ts'
+import { putValue, storageOf, type ElementType, kindOf, plainView } from '../../tensor/tensor.ts'
 import { aligned, storedView } from './record-views.ts'
 
 /**

@@ -8,8 +8,8 @@ import {
   type ElementType,
   type TensorData,
   type TensorLike,
+  kindOf,
 } from '../../tensor/tensor.ts'
-import { kindOf } from '../../tensor/typed-array.ts'
 import type { MapEntry } from '../../tensor/values.ts'
 import { arrayNumber } from './record-views.ts'
 import { BadRecord, mostItems, type RecordReader } from './record-reader.ts'

@@ -1,4 +1,4 @@
-import { toFloat16Bits } from '../../tensor/float16.ts'
+import { toFloat16Bits } from '../../tensor/small-floats.ts'
 import { writePlanesNatively } from './native-pixels.ts'
 import type { ImageDataType, ResolvedImageOptions } from '../../options/image-options.ts'
 

@@ -17,8 +17,13 @@ import type { ModelStats } from '../../observe/model-stats.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import type { Preparation, Prepared, UnreadyRequest } from '../../request/infer-request.ts'
-import { isTensorLike, type ElementType, type TensorData, type TensorLike } from '../../tensor/tensor.ts'
-import { kindOf } from '../../tensor/typed-array.ts'
+import {
+  isTensorLike,
+  type ElementType,
+  type TensorData,
+  type TensorLike,
+  kindOf,
+} from '../../tensor/tensor.ts'
 import type { HeldRows } from './held-rows.ts'
 import type { DecodedImage, Leases } from './leases.ts'
 

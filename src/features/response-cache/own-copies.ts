@@ -9,8 +9,8 @@ import {
   type ElementType,
   type TensorData,
   type TensorLike,
+  plainView,
 } from '../../tensor/tensor.ts'
-import { plainView } from '../../tensor/typed-array.ts'
 import type { MapEntry, OutputValue } from '../../tensor/values.ts'
 
 /** What JavaScript takes for an answer that is kept, its data aside. Measured, and rounded up. */

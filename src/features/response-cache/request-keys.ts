@@ -1,7 +1,7 @@
 import crypto, { createCipheriv, randomBytes, type CipherGCM } from 'node:crypto'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { ParsedFeeds } from '../../request/infer-request.ts'
-import { lengthOf, plainView } from '../../tensor/typed-array.ts'
+import { lengthOf, plainView } from '../../tensor/tensor.ts'
 import type { MailedRows, MailedValue } from '../../tensor/values.ts'
 
 type Value = ParsedFeeds['data'][number]

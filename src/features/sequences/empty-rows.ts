@@ -1,7 +1,6 @@
 import { batchAxisOf, type ModelMetadata } from '../../tensor/metadata.ts'
 import { InferRequest } from '../../request/infer-request.ts'
-import type { TensorData } from '../../tensor/tensor.ts'
-import { plainView } from '../../tensor/typed-array.ts'
+import { type TensorData, plainView } from '../../tensor/tensor.ts'
 import type { SequenceInputs } from './sequence-inputs.ts'
 
 /** Kept for other batches. */

@@ -1,5 +1,4 @@
-import { storageOf, type ElementType, type TensorData } from '../../tensor/tensor.ts'
-import { plainView } from '../../tensor/typed-array.ts'
+import { storageOf, type ElementType, type TensorData, plainView } from '../../tensor/tensor.ts'
 import type { Region, StateMemory } from './state-memory.ts'
 
 /** A tensor that is handed on. */

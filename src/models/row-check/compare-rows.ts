@@ -1,14 +1,15 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { PluginProvider, type ComputePrecision } from '../../options/provider-options.ts'
-import { mailedElements, unpacked } from '../../tensor/elements.ts'
-import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 import {
+  mailedElements,
+  unpacked,
   elementCount,
   isFloatType,
   isPacked,
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
+import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 
 /**
  * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value

@@ -7,8 +7,8 @@ import {
   type ElementType,
   type MailedTensor,
   type TensorData,
+  plainView,
 } from '../../tensor/tensor.ts'
-import { plainView } from '../../tensor/typed-array.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
 /** Different requests of equal row shapes that are tried together. */

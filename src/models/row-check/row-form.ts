@@ -1,7 +1,13 @@
-import { copyBlocks, joinElements, mailedElements } from '../../tensor/elements.ts'
+import {
+  copyBlocks,
+  joinElements,
+  mailedElements,
+  elementCount,
+  type MailedTensor,
+  type TensorData,
+} from '../../tensor/tensor.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
-import { elementCount, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
 import { isMailedTensor, type MailedValue } from '../../tensor/values.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 

@@ -1,7 +1,6 @@
-import { mailedElements, packed } from '../../tensor/elements.ts'
-import { mulberry32 } from '../../base/seeded-random.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 import {
+  mailedElements,
+  packed,
   elementCount,
   isFloatType,
   isPacked,
@@ -9,6 +8,8 @@ import {
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
+import { mulberry32 } from '../../base/seeded-random.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 import { batchAxisOf, type TensorMetadata } from '../../tensor/metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 

@@ -1,5 +1,10 @@
-import { cutElements, joinTensors, mailedElements } from '../../tensor/elements.ts'
-import { elementCount, type MailedTensor } from '../../tensor/tensor.ts'
+import {
+  cutElements,
+  joinTensors,
+  mailedElements,
+  elementCount,
+  type MailedTensor,
+} from '../../tensor/tensor.ts'
 
 /** One request as a trial run takes it, in the order of the model's inputs; `null` for an optional input left out. */
 export type TrialFeeds = readonly (MailedTensor | null)[]

@@ -1,6 +1,6 @@
 import { availableMemory } from '../../options/available-memory.ts'
 import { invalidArgument, listNames } from '../../errors.ts'
-import { toFloat16Bits } from '../../tensor/float16.ts'
+import { toFloat16Bits } from '../../tensor/small-floats.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
 import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor/tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'

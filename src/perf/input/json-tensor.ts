@@ -1,5 +1,5 @@
 import { invalidArgument } from '../../errors.ts'
-import { toFloat16Bits } from '../../tensor/float16.ts'
+import { toFloat16Bits } from '../../tensor/small-floats.ts'
 import type { ElementType, TensorData } from '../../index.ts'
 import {
   byteLengthOf,

@@ -1,7 +1,6 @@
 import type { OpenOptions } from '../../options/session-options.ts'
 import type { SlotMemory } from '../../native/staging-pool.ts'
-import type { Carrier } from '../../tensor/carriers.ts'
-import type { RawValueMetadata } from '../../tensor/metadata.ts'
+import type { Carrier, RawValueMetadata } from '../../tensor/metadata.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 

@@ -1,5 +1,5 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
-import { bindingCarrier } from '../../../tensor/carriers.ts'
+import { bindingCarrier } from '../../../tensor/metadata.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'

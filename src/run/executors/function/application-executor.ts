@@ -1,5 +1,5 @@
 import { outsideContext, runScope, type RunScope } from '../../../base/async-context.ts'
-import { functionCarrier } from '../../../tensor/carriers.ts'
+import { functionCarrier } from '../../../tensor/metadata.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import { messageOf } from '../../../base/message-of.ts'
 import {

@@ -1,4 +1,4 @@
-import { functionCarrier } from '../../../tensor/carriers.ts'
+import { functionCarrier } from '../../../tensor/metadata.ts'
 import type { FunctionSource } from '../../../options/model-source.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { MailedOutputs, OpenedSession, RowFailures, RunTimestamps, ExecutorEvents } from '../executor.ts'

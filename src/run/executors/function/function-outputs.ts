@@ -7,10 +7,11 @@ import {
   type MailedTensor,
   type TensorData,
   toStorage,
+  lengthOf,
+  plainView,
 } from '../../../tensor/tensor.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import { viewOf } from './function-inputs.ts'
-import { lengthOf, plainView } from '../../../tensor/typed-array.ts'
 
 /** Elements with their dims. */
 interface Piece {
