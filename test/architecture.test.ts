@@ -30,11 +30,6 @@ const floors: [floor: string, on: string[]][] = [
 /** Imports that lead up, of types and of values. They may only get fewer: take a line out with its import. */
 const stillUpwards: string[] = [
   'base/bounded-json.ts -> tensor/tensor.ts',
-  'run/warm-up-rows.ts -> models/row-check/row-recipes.ts',
-  'run/warm-up-rows.ts -> models/row-check/row-samples.ts',
-  'run/warm-up-rows.ts -> models/row-check/trial-feeds.ts',
-  'run/warm-up.ts -> models/row-check/row-form.ts',
-  'run/warm-up.ts -> models/row-check/trial-feeds.ts',
   'schedule/answers.ts -> models/row-check/joining.ts',
   'schedule/answers.ts -> run/failed-rows.ts',
   'schedule/answers.ts -> run/finished-batch.ts',

@@ -4,21 +4,23 @@ import {
   type MailedTensor,
   isElementType,
   type TensorData,
+  byteLengthOf,
+  elementCount,
+  isFloatType,
   plainView,
 } from '../tensor/tensor.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
-import { type ModelMetadata, batchAxisOf } from '../tensor/metadata.ts'
+import { type ModelMetadata, batchAxisOf, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
-import type { Padding } from '../request/padding.ts'
+import type { Padding, PaddedInput } from '../request/padding.ts'
 import type { WorkerSession } from './worker-session.ts'
-import { RowForm } from '../models/row-check/row-form.ts'
-import { singleRows, type TrialFeeds } from '../models/row-check/trial-feeds.ts'
-import { madeUpRows } from './warm-up-rows.ts'
+import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { WarmupSample } from '../options/model-config.ts'
 import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
+import { rowRecipes, type RowRecipe, sampleRow } from './made-up-rows.ts'
 
 /** Most bytes that the inputs of a run are given. */
 const maxBytes = 2 ** 27
@@ -169,7 +171,7 @@ export class WarmUp {
     )
     for (const size of sizes) {
       if (size > largest || (size > 1 && size * rowBytes > maxBytes)) continue
-      yield size === 1 ? row : row.map((feed) => feed && repeated(feed, size))
+      yield size === 1 ? row : joinFeeds(Array.from({ length: size }, () => row))
     }
   }
 }
@@ -177,10 +179,6 @@ export class WarmUp {
 /** Whether what is noted of a session holds in later processes: what a user wants to be run beforehand is run in each. */
 export function holdsLater(note: string): boolean {
   return !note.startsWith('warm ') || note.startsWith('warm ["harmless"')
-}
-
-function repeated(row: MailedTensor, rows: number): MailedTensor {
-  return joinTensors(Array.from({ length: rows }, () => row))
 }
 
 /** A sample ready to be sent to a worker. */
@@ -242,4 +240,110 @@ function bytesOf(data: TensorData): ArrayBuffer {
   const bytes = new Uint8Array(byteLength)
   bytes.set(new Uint8Array(buffer, byteOffset, byteLength))
   return bytes.buffer
+}
+
+/** Which made-up values: zeros where they can do no harm, zeros, or random ones. */
+type MadeUp = 'harmless' | 'zeros' | 'random'
+
+/** Combinations of the sizes of several paddings that are made up. */
+const maxShapes = 64
+
+/** The padded inputs of a model, as far as it matters here. */
+type Padded = { readonly inputs: readonly PaddedInput[] }
+
+/**
+ * What a model can be warmed up with that nobody gave: for each of its shapes, one for each size that inputs are padded to,
+ * rows of which the model may take some, the likeliest first.
+ *
+ * @param optional indices of inputs that may be left out.
+ */
+function madeUpRows(
+  metadata: ModelMetadata,
+  padding: Padded | null,
+  optional: ReadonlySet<number>,
+  kind: MadeUp,
+): (() => TrialFeeds)[][] {
+  if (!metadata.inputs.every(({ type }) => isElementType(type))) return []
+  const inputs = metadata.inputs as readonly TensorMetadata[]
+  if (kind === 'harmless' && !inputs.every(({ type }) => isFloatType(type))) return []
+  return paddedShapes(inputs, padding).flatMap((shape) => {
+    if (kind === 'harmless' && !isKnown(metadata, shape)) return []
+    const recipes = rowRecipes(inputs, null, shape, optional)
+    const chosen =
+      kind === 'random' ? recipes : kind === 'zeros' ? ofOtherShapes(recipes) : recipes.slice(0, 1)
+    const row = (recipe: RowRecipe) =>
+      kind === 'random' ? sampleRow(inputs, recipe.rowDims, recipe.draws, 0) : zeroRow(inputs, recipe)
+    return [
+      chosen.map((recipe) => () => (metadata.maxBatchSize > 0 ? row(recipe) : asItIs(inputs, row(recipe)))),
+    ]
+  })
+}
+
+/** Each size of each padding, together those of dimensions with one name, which have one length. */
+function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null): (Padded | null)[] {
+  if (padding === null) return [null]
+  const names = padding.inputs.map(({ index, axis }, entry) => inputs[index]!.shape[axis] || `${entry}`)
+  const sizesOf = new Map<number | string, readonly number[]>()
+  for (const [entry, { sizes }] of padding.inputs.entries())
+    if (sizes !== 'longest' && !sizesOf.has(names[entry]!)) sizesOf.set(names[entry]!, sizes)
+  let shapes = [new Map<number | string, number>()]
+  for (const [name, sizes] of sizesOf)
+    shapes = shapes
+      .flatMap((shape) => sizes.map((size) => new Map([...shape, [name, size]])))
+      .slice(0, maxShapes)
+  return shapes.map((lengths) => ({
+    inputs: padding.inputs.map((input, entry) => {
+      const length = lengths.get(names[entry]!)
+      return length === undefined ? input : { ...input, sizes: [length] }
+    }),
+  }))
+}
+
+/** Whether all dimensions of a row have a length. */
+function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null): boolean {
+  const firstAxis = maxBatchSize > 0 ? 1 : 0
+  return inputs.every(({ shape }, index) =>
+    shape.every((dim, at) => {
+      const padded = padding?.inputs.some(
+        (input) => input.index === index && input.axis === at && input.sizes !== 'longest',
+      )
+      return at < firstAxis || typeof dim === 'number' || padded === true
+    }),
+  )
+}
+
+/** Without those that differ from an earlier one in their values alone. */
+function ofOtherShapes(recipes: readonly RowRecipe[]): RowRecipe[] {
+  const shapes = recipes.map(({ rowDims, draws }) =>
+    JSON.stringify([rowDims, draws.map((draw) => draw === 'absent')]),
+  )
+  return recipes.filter((_, index) => shapes.indexOf(shapes[index]!) === index)
+}
+
+function zeroRow(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe): TrialFeeds {
+  return inputs.map(({ type }, index): MailedTensor | null => {
+    if (draws[index] === 'absent') return null
+    const dims = [1, ...rowDims[index]!]
+    const count = elementCount(dims)
+    return {
+      type,
+      dims,
+      data:
+        type === 'string'
+          ? Array.from({ length: count }, () => '')
+          : new ArrayBuffer(byteLengthOf(type, count)),
+    }
+  })
+}
+
+/** A row as a request to a model without a batch dimension, whose first dimension is one like the others. */
+function asItIs(inputs: readonly TensorMetadata[], row: TrialFeeds): TrialFeeds {
+  return row.map((tensor, index) => {
+    if (tensor === null) return null
+    const [first] = inputs[index]!.shape
+    if (first === undefined) return { ...tensor, dims: [] }
+    return typeof first === 'number' && first > 0
+      ? joinTensors(Array.from({ length: first }, () => tensor))
+      : tensor
+  })
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { floatTolerance } from '../../src/models/row-check/compare-rows.ts'
 import { checkRows, type RowCheckSetup } from '../../src/models/row-check/row-check.ts'
-import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
+import type { TrialFeeds } from '../../src/run/trial-feeds.ts'
 import type { TensorMetadata } from '../../src/index.ts'
 
 const tensor = (name: string): TensorMetadata => ({ name, type: 'float32', shape: ['N', 4] })

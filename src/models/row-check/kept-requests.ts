@@ -9,7 +9,7 @@ import {
   type TensorData,
   plainView,
 } from '../../tensor/tensor.ts'
-import type { TrialFeeds } from './trial-feeds.ts'
+import type { TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** Different requests of equal row shapes that are tried together. */
 const wanted = 3

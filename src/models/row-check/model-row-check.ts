@@ -23,8 +23,7 @@ import { maxBuckets, type Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
 import { checkRequests, checkRows, type RowVerdict } from './row-check.ts'
-import { RowForm } from './row-form.ts'
-import { singleRows, type TrialFeeds } from './trial-feeds.ts'
+import { RowForm, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** A session on which trials are run. */
 export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>

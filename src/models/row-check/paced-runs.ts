@@ -1,5 +1,5 @@
 import type { SampleRun } from '../../run/executors/executor.ts'
-import type { TrialFeeds } from './trial-feeds.ts'
+import type { TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** How long trials hold up a load, in milliseconds; what is left goes on beside serving. */
 const budgetMs = 40

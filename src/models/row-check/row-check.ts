@@ -2,10 +2,22 @@ import type { ModelMetadata, RowJoining, TensorMetadata } from '../../tensor/met
 import type { Padding } from '../../request/padding.ts'
 import { elementCount, isFloatType } from '../../tensor/tensor.ts'
 import { batchAxisOf } from '../../tensor/metadata.ts'
-import { constantInput, extreme, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
-import { extremeRows, filledWith, rescaled, sampleRow, type Draw } from './row-samples.ts'
+import {
+  constantInput,
+  extreme,
+  other,
+  rowRecipes,
+  widened,
+  without,
+  type RowRecipe,
+  extremeRows,
+  filledWith,
+  rescaled,
+  sampleRow,
+  type Draw,
+} from '../../run/made-up-rows.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
-import { alike, sameInput, singleRows, type TrialFeeds } from './trial-feeds.ts'
+import { alike, sameInput, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** What a check found; a `declared` model is checked like any other. */
 export interface RowVerdict extends Pick<RowJoining, 'largestDifference' | 'reason'> {

@@ -5,7 +5,7 @@ import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/
 import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
 import type { Comparison } from './compare-rows.ts'
 import { compareEntry, compareValue, valuesTellApart } from './compare-values.ts'
-import { joinFeeds, rowsIn, type TrialFeeds } from './trial-feeds.ts'
+import { joinFeeds, rowsIn, type TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** Runs a request by itself on an instance. */
 export type RunTrial = (feeds: TrialFeeds) => Promise<SampleRun>
