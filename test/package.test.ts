@@ -24,7 +24,7 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     'dist/adapters/kserve/kserve.js',
     'dist/adapters/ort/ort-exports.js',
     'dist/adapters/transformers/transformers-exports.js',
-    'dist/adapters/processes/public.js',
+    'dist/adapters/processes/processes.js',
     'dist/adapters/prometheus/prometheus-metrics.js',
     'dist/adapters/processes/serving-process.js',
     'dist/cli/main.js',

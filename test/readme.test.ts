@@ -10,7 +10,7 @@ import { defaultInline } from '../src/options/engine-options.ts'
 import { resolveImageLimits } from '../src/options/image-limits.ts'
 import { defaultLimitBytes } from '../src/native/staging-pool.ts'
 import { defaultMaxBatchSize } from '../src/tensor/metadata.ts'
-import { defaultMaxBytes, defaultMaxRequests } from '../src/adapters/processes/serve-options.ts'
+import { defaultMaxBytes, defaultMaxRequests } from '../src/adapters/processes/process-options.ts'
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -13,8 +13,13 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { loadBinding } from '../../src/native/addon.ts'
-import { frameKinds, frameOf, textFrame } from '../../src/adapters/processes/frames.ts'
-import { messageText, protocolVersion } from '../../src/adapters/processes/messages.ts'
+import {
+  frameKinds,
+  frameOf,
+  messageText,
+  protocolVersion,
+  textFrame,
+} from '../../src/adapters/processes/messages.ts'
 import { greetNatively } from '../../src/adapters/processes/native-greeting.ts'
 import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import type { SpawnOptions } from '../../src/adapters/processes/connect-options.ts'
+import type { SpawnOptions } from '../../src/adapters/processes/process-options.ts'
 
 /** Endings of each kind that are tried. */
 export const endings = Number(process.env.ENDINGS ?? 5)

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -14,10 +15,21 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
 
   const packages = files.flatMap((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [])
   expect([...new Set(packages)]).toEqual(['onnxruntime-common'])
-  const rooms = files.flatMap(
-    (url) => /\/dist\/([^/]+)\/[^/]+$/.exec(url.replace(/.*\/node_modules\/.*/, ''))?.[1] ?? [],
+  const own = files.flatMap(
+    (url) => /.*\/dist\/(.+)\/[^/]+$/.exec(url.replace(/.*\/node_modules\/.*/, ''))?.[1] ?? [],
   )
-  expect([...new Set(rooms)].sort()).toEqual(['config', 'memory', 'processes', 'request'])
+  expect([...new Set(own)].sort()).toEqual([
+    'adapters/processes',
+    'base',
+    'engine', // how classes are read from outputs
+    'native',
+    'options',
+    'request',
+    'tensor',
+  ])
+  expect(files.filter((url) => url.includes('/dist/engine/')).map((url) => basename(url))).toEqual([
+    'classification.js',
+  ])
   expect(
     files.filter((url) => /engine-server|served-client|spawn-server|infer-many|-schema/.test(url)),
   ).toEqual([])

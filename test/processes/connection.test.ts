@@ -3,11 +3,9 @@ import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import type { NativeProcesses } from '../../src/native/native-processes.ts'
 import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
-import { frameKinds, frameOf } from '../../src/adapters/processes/frames.ts'
-import { areaBytes, RingReader, RingWriter } from '../../src/adapters/processes/record-ring.ts'
-import { RecordViews } from '../../src/adapters/processes/record-views.ts'
-import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
-import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import { frameKinds, frameOf } from '../../src/adapters/processes/messages.ts'
+import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
 
 const ringBytes = 2 ** 20
 

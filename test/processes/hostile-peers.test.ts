@@ -13,14 +13,18 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadBinding } from '../../src/native/addon.ts'
 import { InferenceEngine, Tensor } from '../../src/index.ts'
-import { connect } from '../../src/adapters/processes/connect.ts'
-import { serve } from '../../src/adapters/processes/serve-engine.ts'
-import { frameKinds, frameOf, textFrame } from '../../src/adapters/processes/frames.ts'
-import { callFrameOf, messageText, protocolVersion } from '../../src/adapters/processes/messages.ts'
+import { connect, serve } from '../../src/adapters/processes/processes.ts'
+import {
+  callFrameOf,
+  frameKinds,
+  frameOf,
+  messageText,
+  protocolVersion,
+  textFrame,
+} from '../../src/adapters/processes/messages.ts'
 import { greetNatively } from '../../src/adapters/processes/native-greeting.ts'
 import { writeRequest } from '../../src/adapters/processes/inference-records.ts'
-import { RecordViews } from '../../src/adapters/processes/record-views.ts'
-import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
+import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
 import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'

@@ -1,9 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BadRecord, RecordReader } from '../../src/adapters/processes/record-reader.ts'
-import { areaBytes, RingReader, RingWriter } from '../../src/adapters/processes/record-ring.ts'
-import { RecordViews } from '../../src/adapters/processes/record-views.ts'
-import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
+import { BadRecord, RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { areaBytes, RingReader, RingWriter } from '../../src/adapters/processes/shared-rings.ts'
 
 const ringBytes = 2 ** 20
 

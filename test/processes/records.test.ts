@@ -2,7 +2,15 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import { doAll } from '../../src/base/slices.ts'
-import { BadFrame, frameKinds, FrameReader, frameOf, textFrame } from '../../src/adapters/processes/frames.ts'
+import {
+  BadFrame,
+  callFrameOf,
+  callPieces,
+  frameKinds,
+  frameOf,
+  FrameReader,
+  textFrame,
+} from '../../src/adapters/processes/messages.ts'
 import {
   answeredNumber,
   readAnswer,
@@ -12,10 +20,13 @@ import {
   writeRejection,
   writeRequest,
 } from '../../src/adapters/processes/inference-records.ts'
-import { callFrameOf, callPieces } from '../../src/adapters/processes/messages.ts'
-import { BadRecord, RecordReader } from '../../src/adapters/processes/record-reader.ts'
-import { aligned, RecordViews } from '../../src/adapters/processes/record-views.ts'
-import { RecordWriter } from '../../src/adapters/processes/record-writer.ts'
+import {
+  aligned,
+  BadRecord,
+  RecordReader,
+  RecordViews,
+  RecordWriter,
+} from '../../src/adapters/processes/records.ts'
 import { fromText, toText } from '../../src/adapters/processes/tagged-json.ts'
 import { collectGarbage } from '../support/garbage.ts'
 

@@ -4,12 +4,10 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
 import { loadBinding } from '../../src/native/addon.ts'
-import { connect } from '../../src/adapters/processes/connect.ts'
-import type { ConnectOptions } from '../../src/adapters/processes/connect-options.ts'
+import { connect, serve } from '../../src/adapters/processes/processes.ts'
+import type { ConnectOptions, ServeOptions } from '../../src/adapters/processes/process-options.ts'
 import type { EngineServer } from '../../src/adapters/processes/engine-server.ts'
 import type { RemoteEngine } from '../../src/adapters/processes/remote-engine.ts'
-import { serve } from '../../src/adapters/processes/serve-engine.ts'
-import type { ServeOptions } from '../../src/adapters/processes/serve-options.ts'
 
 /** Ways of requests and answers: those that there are here. */
 export const ways = [

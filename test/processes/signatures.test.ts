@@ -9,7 +9,7 @@ import type {
   ReportedOutputs,
   Tensor,
 } from '../../src/index.ts'
-import type { connect, RemoteEngine, RemoteModel, serve } from '../../src/adapters/processes/public.ts'
+import type { connect, RemoteEngine, RemoteModel, serve } from '../../src/adapters/processes/processes.ts'
 
 /** As the generator writes them. */
 interface Classifier extends ModelSignature {

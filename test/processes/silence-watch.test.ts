@@ -2,10 +2,15 @@ import { createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { rejectionOf } from '../abuse/refusal.ts'
 import { loadBinding } from '../../src/native/addon.ts'
-import { connect } from '../../src/adapters/processes/connect.ts'
-import { frameKinds, FrameReader, textFrame } from '../../src/adapters/processes/frames.ts'
-import { messageText, protocolVersion } from '../../src/adapters/processes/messages.ts'
-import { SilenceWatch } from '../../src/adapters/processes/silence-watch.ts'
+import { connect } from '../../src/adapters/processes/processes.ts'
+import {
+  frameKinds,
+  FrameReader,
+  messageText,
+  protocolVersion,
+  textFrame,
+} from '../../src/adapters/processes/messages.ts'
+import { SilenceWatch } from '../../src/adapters/processes/client-connection.ts'
 import { ownPath } from './served.ts'
 
 describe('a limit of a request', () => {

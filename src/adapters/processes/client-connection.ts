@@ -1,30 +1,31 @@
 import { connect, Socket } from 'node:net'
-import { invalidArgument, unreadable } from '../../errors.ts'
 import { libraryVersion } from '../../base/own-package.ts'
+import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-processes.ts'
+import { isAbortSignal } from '../../options/abort-signal.ts'
+import { isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import { rejectCaller } from '../../request/infer-request.ts'
-import { disconnected, notAnswering, tooMany, tooSilent } from './client-errors.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
-import { frameKinds, frameOf } from './frames.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
-import { greetNatively, readWelcome } from './native-greeting.ts'
-import { callFrame, noOptions, readCallOptions } from './call-options.ts'
 import {
+  type Call,
+  callFrameOf,
+  type CallResult,
+  frameKinds,
+  frameOf,
+  type Hello,
   messageText,
   mostCalls,
   protocolVersion,
   readMessage,
-  type CallResult,
-  type Hello,
   type Welcome,
 } from './messages.ts'
-import { BadRecord, type RecordReader } from './record-reader.ts'
-import { RecordWriter } from './record-writer.ts'
-import { checkServer } from './server-check.ts'
+import { greetNatively, notAnswering, readWelcome } from './native-greeting.ts'
+import { BadRecord, type RecordReader, RecordWriter } from './records.ts'
 import { SharedRings } from './shared-rings.ts'
-import { SilenceWatch } from './silence-watch.ts'
-import { errorFrom } from './travelling-errors.ts'
+import { checkServer } from './socket-path.ts'
+import { errorFrom } from './tagged-json.ts'
 
 interface Pending {
   readonly resolve: (answer: never) => void
@@ -315,5 +316,137 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection.hold(false)
     this.#onDrained?.()
     this.#onDrained = this.#drained = null
+  }
+}
+
+/** Options of a call: what stays here, and what travels. */
+interface CallOptions {
+  readonly signal: AbortSignal | undefined
+  readonly options: object | undefined
+  /** What is kept here, too, where nothing is heard of the serving process; `null` for none. */
+  readonly limit: CallLimit | null
+}
+
+/** The shorter of the limits of a call. */
+interface CallLimit {
+  readonly name: 'timeoutMs' | 'deadlineMs'
+  readonly ms: number
+}
+
+export const noOptions: CallOptions = { signal: undefined, options: undefined, limit: null }
+const longestTimerMs = 2 ** 31 - 1
+
+/** Each is read once. @throws InferenceError `ERR_INVALID_ARG` */
+export function readCallOptions(given: unknown, model: string): CallOptions {
+  if (!isPlainObject(given)) throw invalidArgument('options', 'a plain object', given, { model })
+  const { signal, ...options } = given
+  if (signal !== undefined && !isAbortSignal(signal))
+    throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
+  return { signal, options, limit: limitOf(options) }
+}
+
+/** What is none is refused by the serving process. */
+function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: unknown }): CallLimit | null {
+  const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) =>
+    typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity,
+  ) as [number, number]
+  if (timeout === Infinity && deadline === Infinity) return null
+  return timeout <= deadline ? { name: 'timeoutMs', ms: timeout } : { name: 'deadlineMs', ms: deadline }
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG` for arguments that cannot be read, or have more bytes than the serving process takes. */
+function callFrame(call: Call, maxBytes: number): Buffer {
+  let frame: Buffer
+  try {
+    frame = callFrameOf(call)
+  } catch (error) {
+    if (error instanceof InferenceError) throw error
+    throw unreadable(`arguments of ${call.method}()`, error)
+  }
+  if (frame.length <= maxBytes) return frame
+  throw invalidArgument(
+    `arguments of ${call.method}()`,
+    `at most ${maxBytes} bytes (maxBytes of serve)`,
+    frame.length,
+    { hint: 'Give the path of a model, and not its bytes' },
+  )
+}
+
+/** The error of what was in flight when the serving process went, or was asked when it had gone. */
+function disconnected(path: string, reason: string): InferenceError {
+  const message = `The process that serves at ${path} has gone: ${reason}. Whether it has run the request is not known; the next call connects again.`
+  return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: path })
+}
+
+/** The error of a request too many or, without a model, of another call. */
+function tooMany(model: string | null, most: number, path: string): InferenceError {
+  const [what, limit] =
+    model === null ? [`${most} calls`, ''] : [`Model '${model}': ${most} requests`, ' (maxRequests of serve)']
+  const message = `${what} of this process are in flight at ${path}, which are all that it may have${limit}.`
+  return new InferenceError('ERR_QUEUE_FULL', message, {
+    ...(model !== null && { model }),
+    expected: `fewer than ${most} in flight`,
+    received: most,
+  })
+}
+
+/** The error of a request whose limit has passed while nothing is heard of the serving process. */
+export function tooSilent(model: string, { name, ms }: CallLimit, path: string): InferenceError {
+  const message = `Model '${model}': nothing was heard of the process that serves at ${path} within ${ms} ms (${name}). It may be stopped or held up; the request is withdrawn.`
+  return new InferenceError(name === 'timeoutMs' ? 'ERR_TIMEOUT' : 'ERR_DEADLINE', message, {
+    model,
+    expected: `an answer within ${ms} ms`,
+  })
+}
+
+/** How long before a limit it is asked whether the server is there: at the earliest. */
+const askedBeforeMs = 250
+/** What a server that is busy may take to say something. */
+const patienceMs = 50
+/** How often a server is asked again that is late with an answer, and says something. */
+const againMs = 1000
+
+/**
+ * Looks whether a serving process says anything while requests with limits wait for it. One that is stopped, or that is held up, does not
+ * keep them: what it would have rejected is rejected here. As long as it says something the limits are its own.
+ */
+export class SilenceWatch {
+  readonly #ask: () => void
+  /** How often something was heard. */
+  #heard = 0
+  #heardWhenAsked = -1
+
+  /** @param ask has the server say something. */
+  constructor(ask: () => void) {
+    this.#ask = ask
+  }
+
+  /** The server has said something. */
+  heard(): void {
+    this.#heard++
+  }
+
+  /**
+   * Calls `onSilence` when the limit has passed and nothing is heard of the server.
+   *
+   * @returns ends that.
+   */
+  watch(limitMs: number, onSilence: () => void): () => void {
+    const endMs = performance.now() + limitMs
+    let timer: NodeJS.Timeout
+    const ask = () => {
+      const heard = this.#heard
+      if (this.#heardWhenAsked !== heard) {
+        this.#heardWhenAsked = heard
+        this.#ask()
+      }
+      const look = () => {
+        if (this.#heard === heard) onSilence()
+        else timer = setTimeout(ask, againMs)
+      }
+      timer = setTimeout(look, Math.max(patienceMs, endMs - performance.now()))
+    }
+    timer = setTimeout(ask, Math.max(limitMs / 2, limitMs - askedBeforeMs))
+    return () => clearTimeout(timer)
   }
 }

@@ -1,9 +1,7 @@
 import type { Socket } from 'node:net'
 import { slices, type Pieces } from '../../base/slices.ts'
-import { FrameReader, frameKinds, frameOf, textFrame } from './frames.ts'
-import { BadRecord, RecordReader } from './record-reader.ts'
-import { RecordViews } from './record-views.ts'
-import { longestRecord, type RecordWriter } from './record-writer.ts'
+import { FrameReader, frameKinds, frameOf, textFrame } from './messages.ts'
+import { BadRecord, longestRecord, RecordReader, RecordViews, type RecordWriter } from './records.ts'
 import type { SharedRings } from './shared-rings.ts'
 
 /** Who has an end of a connection. */

@@ -4,12 +4,11 @@ import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import { loadBinding } from '../../native/addon.ts'
 import type { NativeProcesses } from '../../native/native-processes.ts'
-import { checkServeOptions, type ServeOptions } from './serve-options.ts'
+import { checkServeOptions, type ServeOptions } from './process-options.ts'
 import { ServedClient, type Serving } from './served-client.ts'
 import { ServedMethods } from './served-methods.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
-import { descriptorOf } from './socket-descriptor.ts'
-import { addressOf, checkFolder } from './socket-path.ts'
+import { addressOf, checkFolder, descriptorOf } from './socket-path.ts'
 
 /** Who has a server started has to come to it, however soon it is to end without clients. */
 const firstClientMs = 10_000

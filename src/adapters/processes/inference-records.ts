@@ -2,10 +2,8 @@ import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import { doAll, type Pieces } from '../../base/slices.ts'
 import { putValue } from '../../tensor/tensor.ts'
-import { bytesPieces, fromText, toText } from './tagged-json.ts'
-import { errorFrom, errorText } from './travelling-errors.ts'
-import { BadRecord, type RecordReader } from './record-reader.ts'
-import type { RecordWriter } from './record-writer.ts'
+import { errorFrom, errorText, readText, textPieces, toText } from './tagged-json.ts'
+import { BadRecord, type RecordReader, type RecordWriter } from './records.ts'
 import { answeredTensor, givenTensor, isPieces, NoValue, readValue, writeValue } from './value-records.ts'
 
 /** Numbers of requests, of one connection. */
@@ -107,24 +105,6 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
     if (left % pieceInputs === 0) yield
   }
   return { number, model, hasSignal, options, feeds }
-}
-
-/** Reads long text in pieces, with the bytes that belong to it. @throws BadRecord */
-export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
-  try {
-    return yield* bytesPieces(text, bytes)
-  } catch (error) {
-    throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is no JSON')
-  }
-}
-
-/** @throws BadRecord */
-export function readText(text: string): unknown {
-  try {
-    return fromText(text)
-  } catch {
-    throw new BadRecord('text that is no JSON')
-  }
 }
 
 /** Makes up the record of an answer; `reported` when it is one with a report beside. */

@@ -1,10 +1,15 @@
 import type { NativeProcesses } from '../../native/native-processes.ts'
-import { notAnswering } from './client-errors.ts'
-import { frameKinds, textFrame, FrameReader } from './frames.ts'
-import { messageText, readMessage, type Hello, type Welcome } from './messages.ts'
-import { BadRecord } from './record-reader.ts'
-import { errorFrom } from './travelling-errors.ts'
-import { readText } from './inference-records.ts'
+import {
+  frameKinds,
+  FrameReader,
+  type Hello,
+  messageText,
+  readMessage,
+  textFrame,
+  type Welcome,
+} from './messages.ts'
+import { BadRecord } from './records.ts'
+import { errorFrom, readText } from './tagged-json.ts'
 import type { Descriptors } from './shared-rings.ts'
 
 /** A serving process has answered. */
@@ -103,4 +108,11 @@ function readable(
     bell.ref()
     const timer = setTimeout(() => end(() => reject(late)), Math.max(0, timeoutMs))
   })
+}
+
+/** Of a serving process that takes too long to greet. */
+export function notAnswering(timeoutMs: number): Error {
+  return new Error(
+    `it does not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy, and have more time by timeoutMs`,
+  )
 }

@@ -1,33 +1,31 @@
 import type { Socket } from 'node:net'
-import type { InferenceEngine } from '../../engine.ts'
-import type { NativeProcesses } from '../../native/native-processes.ts'
-import { InferenceError } from '../../errors.ts'
-import { libraryVersion } from '../../base/own-package.ts'
 import { messageOf } from '../../base/message-of.ts'
-import { slices, type Pieces } from '../../base/slices.ts'
-import { ClientWatch } from './client-watch.ts'
+import { libraryVersion } from '../../base/own-package.ts'
+import { type Pieces, slices } from '../../base/slices.ts'
+import type { InferenceEngine } from '../../engine.ts'
+import { InferenceError } from '../../errors.ts'
+import type { NativeProcesses } from '../../native/native-processes.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
-import { frameKinds, textFrame } from './frames.ts'
-import { requestPieces, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
+import { requestPieces, type TravellingRequest, writeAnswer, writeRejection } from './inference-records.ts'
 import {
   callPieces,
+  frameKinds,
+  type Hello,
   messageText,
   mostCalls,
   protocolVersion,
   readMessage,
-  type Hello,
+  textFrame,
   type Welcome,
 } from './messages.ts'
-import { BadRecord, type RecordReader } from './record-reader.ts'
-import { RecordWriter } from './record-writer.ts'
+import { BadRecord, type RecordReader, RecordWriter } from './records.ts'
 import type { ServedMethods } from './served-methods.ts'
 import { SharedRings } from './shared-rings.ts'
-import { descriptorOf } from './socket-descriptor.ts'
-import { errorText } from './travelling-errors.ts'
-import { fromText } from './tagged-json.ts'
+import { descriptorOf } from './socket-path.ts'
+import { errorText, fromText } from './tagged-json.ts'
 
 /** What one client may hold of a serving process. */
-export interface ClientLimits {
+interface ClientLimits {
   readonly maxRequests: number
   readonly maxBytes: number
 }
@@ -335,5 +333,49 @@ export class ServedClient implements ConnectionOwner {
     this.#callBytes -= byteLength
     this.#connection.read() // frames may have waited for that
     this.#settled()
+  }
+}
+
+const pulseMs = 1000
+/** So many looks at a client that takes nothing of what waits for it. */
+const mostIdleLooks = 10
+
+/**
+ * Looks after a client from which nothing is read, or which does not read: that such a one has gone is seen only when it is written to, and
+ * one that is suspended would have its answers pile up for ever.
+ */
+class ClientWatch {
+  readonly #connection: Connection
+  readonly #mostUnsentBytes: number
+  readonly #isBlocked: () => boolean
+  #timer: NodeJS.Timeout | undefined
+  #sentBytes = 0
+  #idleLooks = 0
+
+  /** @param isBlocked whether nothing is read from it now. */
+  constructor(connection: Connection, mostUnsentBytes: number, isBlocked: () => boolean) {
+    this.#connection = connection
+    this.#mostUnsentBytes = mostUnsentBytes
+    this.#isBlocked = isBlocked
+  }
+
+  /** Begins to look, until nothing is the matter any more. */
+  begin(): void {
+    this.#timer ??= setInterval(() => this.#look(), pulseMs).unref()
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  #look(): void {
+    const { sentBytes, unsentBytes } = this.#connection
+    const isIdle = unsentBytes >= this.#mostUnsentBytes && sentBytes === this.#sentBytes
+    this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0
+    this.#sentBytes = sentBytes
+    if (this.#idleLooks >= mostIdleLooks) this.#connection.close('it does not take its answers')
+    else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, messageText({ id: 0 })) // of no call: it is skipped
+    else if (unsentBytes < this.#mostUnsentBytes) this.end()
   }
 }

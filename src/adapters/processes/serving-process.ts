@@ -3,8 +3,7 @@ import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import { EngineServer, freePath, reserve } from './engine-server.ts'
 import type { ServingTask, StartReport } from './spawn-server.ts'
-import { fromText } from './tagged-json.ts'
-import { errorText } from './travelling-errors.ts'
+import { errorText, fromText } from './tagged-json.ts'
 
 /** Who has started it is told, if still there, and is not needed any more. */
 function report(told: StartReport): Promise<void> {

@@ -1,7 +1,9 @@
-import { mkdirSync, statSync } from 'node:fs'
+import { lstatSync, mkdirSync, statSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
-import { invalidArgument } from '../../errors.ts'
 import { requireFromPackage } from '../../base/own-package.ts'
+import { invalidArgument } from '../../errors.ts'
+import type { NativeProcesses } from '../../native/native-processes.ts'
 
 /** Longer ones the system cuts off. */
 const longestBytes = process.platform === 'linux' ? 107 : 103
@@ -52,4 +54,27 @@ function unsafe(folder: string, received: string) {
   return invalidArgument('path', `a folder that is this user's alone (mode 700)`, received, {
     hint: `Others could put a server of theirs at ${folder}: choose a folder of its own, which is made where it is not there`,
   })
+}
+
+/**
+ * Sees to it that who was reached is this user's: between the look at a folder and the connection another user may have changed where a
+ * link leads. Without the addon the folder and the socket are looked at once more.
+ *
+ * @throws Error where it is another's.
+ */
+export function checkServer(path: string, processes: NativeProcesses | null, socket: Socket): void {
+  if (process.platform === 'win32') return
+  const descriptor = descriptorOf(socket)
+  if (processes !== null && descriptor !== undefined) {
+    if (processes.peer(descriptor).user !== process.getuid!()) throw new Error('another user serves there')
+    return
+  }
+  checkFolder(path, false)
+  if (lstatSync(addressOf(path)).uid !== process.getuid!()) throw new Error('another user serves there')
+}
+
+/** By which the system knows a socket; Node shows it on what is beneath, where there is one. */
+export function descriptorOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as unknown as { _handle?: { fd?: number } | null }
+  return typeof handle?.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined
 }

@@ -1,11 +1,11 @@
 import { fork } from 'node:child_process'
 import { InferenceError } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-processes.ts'
-import type { CheckedConnectOptions } from './connect-options.ts'
+import type { CheckedConnectOptions } from './process-options.ts'
 import { ownFile } from '../../base/own-package.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
 import { checkFolder } from './socket-path.ts'
-import { errorFrom } from './travelling-errors.ts'
+import { errorFrom } from './tagged-json.ts'
 
 /** What a process that was started says once: that it serves, or why it cannot. */
 export interface StartReport {

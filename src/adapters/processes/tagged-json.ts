@@ -1,9 +1,12 @@
 import { isAnyArrayBuffer } from 'node:util/types'
 import { Tensor } from 'onnxruntime-common'
 import { jsonPieces } from '../../base/bounded-json.ts'
+import { messageOf } from '../../base/message-of.ts'
 import type { Pieces } from '../../base/slices.ts'
-import { putValue, storageOf, type ElementType, kindOf, plainView } from '../../tensor/tensor.ts'
-import { aligned, storedView } from './record-views.ts'
+import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../../errors.ts'
+import { isPlainObject } from '../../options/plain-options.ts'
+import { type ElementType, putValue, storageOf, kindOf, plainView } from '../../tensor/tensor.ts'
+import { aligned, BadRecord, storedView } from './records.ts'
 
 /**
  * JSON of what options, configurations, statistics and errors are made of: besides what JSON has, numbers that are not finite, bigints,
@@ -56,9 +59,27 @@ const pieceValues = 512
  * @param bytes those that {@link toTextAndBytes} has put beside it; what is read of them lies in the same memory.
  * @throws InferenceError `ERR_INVALID_ARG` as well.
  */
-export function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
+function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   const value = yield* jsonPieces(text, 'JSON', { mostValues })
   return yield* revived(value, bytes, { left: pieceValues })
+}
+
+/** Reads long text in pieces, with the bytes that belong to it. @throws BadRecord */
+export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
+  try {
+    return yield* bytesPieces(text, bytes)
+  } catch (error) {
+    throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is no JSON')
+  }
+}
+
+/** @throws BadRecord */
+export function readText(text: string): unknown {
+  try {
+    return fromText(text)
+  } catch {
+    throw new BadRecord('text that is no JSON')
+  }
 }
 
 /** What JSON.parse() does with a reviver. */
@@ -152,4 +173,54 @@ function bytesBeside(bytes: Uint8Array | undefined, kind: string, at: number, by
 function bytesOf(base64: unknown): ArrayBuffer {
   const bytes = Buffer.from(base64 as string, 'base64')
   return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer
+}
+
+/** What of an error is told to another process, in the order of {@link InferenceErrorDetails}. */
+const fields = [
+  'model',
+  'argument',
+  'expected',
+  'received',
+  'retryAfterMs',
+  'estimatedMs',
+  'requestId',
+  'step',
+] as const
+const mostCauses = 8
+
+/** An error as text. */
+export function errorText(error: unknown): string {
+  return toText(plain(error, 0))
+}
+
+/** The same error in another process: an `InferenceError` with all its fields, anything else an `Error` with its name and code. */
+export function errorFrom(value: unknown): Error {
+  if (!isPlainObject(value)) return new Error(String(value))
+  const { code, message, name, cause } = value
+  const causes = cause === undefined ? {} : { cause: errorFrom(cause) }
+  const text = typeof message === 'string' ? message : ''
+  if (name !== 'InferenceError')
+    return Object.assign(
+      new Error(text, causes),
+      typeof name === 'string' ? { name } : {},
+      code === undefined ? {} : { code },
+    )
+  const details: Record<string, unknown> = { ...causes }
+  for (const field of fields) {
+    if (value[field] !== undefined) details[field === 'argument' ? 'name' : field] = value[field]
+  }
+  return new InferenceError(code as InferenceErrorCode, text, details as InferenceErrorDetails)
+}
+
+function plain(error: unknown, depth: number): unknown {
+  if (!(error instanceof Error)) return { name: 'Error', message: messageOf(error) }
+  const of = error as Error & Record<string, unknown>
+  const told: Record<string, unknown> = {
+    name: error.name,
+    message: error instanceof InferenceError ? error.message : messageOf(error),
+  }
+  if (typeof of['code'] === 'string') told['code'] = of['code']
+  if (error instanceof InferenceError) for (const field of fields) told[field] = of[field]
+  if (error.cause !== undefined && depth < mostCauses) told['cause'] = plain(error.cause, depth + 1)
+  return told
 }

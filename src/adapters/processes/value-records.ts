@@ -11,9 +11,7 @@ import {
   kindOf,
 } from '../../tensor/tensor.ts'
 import type { MapEntry } from '../../tensor/values.ts'
-import { arrayNumber } from './record-views.ts'
-import { BadRecord, mostItems, type RecordReader } from './record-reader.ts'
-import type { RecordWriter } from './record-writer.ts'
+import { arrayNumber, BadRecord, mostItems, type RecordReader, type RecordWriter } from './records.ts'
 
 /** What a value is, in records. */
 const kinds = { nothing: 0, tensor: 1, strings: 2, array: 3, texts: 4, list: 5, object: 6, map: 7 } as const

@@ -1,7 +1,13 @@
 import { outsideContext } from '../../base/async-context.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import type { EngineServer } from './engine-server.ts'
-import type { ServeOptions } from './serve-options.ts'
+import type { ConnectOptions, ServeOptions } from './process-options.ts'
+import { RemoteEngine } from './remote-engine.ts'
+
+export type { EngineServer, ServerStatistics } from './engine-server.ts'
+export type { ConnectOptions, ServeOptions, SpawnOptions } from './process-options.ts'
+export type { RemoteEngine, RemoteModelStatus, ServerInfo } from './remote-engine.ts'
+export type { RemoteModel } from './remote-model.ts'
 
 /**
  * Serves an engine to other processes of this user, and to threads of this one, which have it by {@link connect}. Requests and answers
@@ -14,4 +20,13 @@ export async function serve(engine: InferenceEngine, options: ServeOptions): Pro
     const { EngineServer } = await import('./engine-server.ts') // clients do not take the memory of what it needs
     return EngineServer.start(engine, options)
   })
+}
+
+/**
+ * Connects to the engine that another process, or another thread of this one, serves at a path. The same in a worker thread.
+ *
+ * @throws InferenceError `ERR_DISCONNECTED` when none can be reached in time, or be started; `ERR_INVALID_ARG`.
+ */
+export function connect(path: string, options: ConnectOptions = {}): Promise<RemoteEngine> {
+  return RemoteEngine.connect(path, options)
 }

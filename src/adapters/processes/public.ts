@@ -1,7 +1,0 @@
-export { connect } from './connect.ts'
-export type { ConnectOptions, SpawnOptions } from './connect-options.ts'
-export { serve } from './serve-engine.ts'
-export type { EngineServer, ServerStatistics } from './engine-server.ts'
-export type { ServeOptions } from './serve-options.ts'
-export type { RemoteEngine, RemoteModelStatus, ServerInfo } from './remote-engine.ts'
-export type { RemoteModel } from './remote-model.ts'
