@@ -1,6 +1,7 @@
 import type { Pieces } from '../../base/slices.ts'
 import {
   copyOf,
+  lengthOf,
   type ElementType,
   storageOf,
   type TensorData,
