@@ -1,8 +1,23 @@
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
+const source = (file: string) => fileURLToPath(new URL(`src/${file}`, import.meta.url))
+/** What packages import by name is tested from its source, as all else is: there must be one of each class. */
+const sources: Readonly<Record<string, string>> = {
+  zerohop: source('index.ts'),
+  'zerohop/internals': source('internals.ts'),
+}
+
 export default defineConfig({
+  plugins: [
+    {
+      name: 'zerohop-from-source',
+      enforce: 'pre',
+      resolveId: (id, importer) => (importer?.includes('/packages/') ? sources[id] : undefined),
+    },
+  ],
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
     pool: 'forks',
     maxWorkers: 2,
     // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.

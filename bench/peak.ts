@@ -3,11 +3,11 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { InferenceEngine } from '../src/index.ts'
-import { loadClock } from '../src/perf/load/load-clock.ts'
-import { Metronome } from '../src/perf/load/metronome.ts'
-import { findPeak } from '../src/perf/scenarios/find-peak.ts'
-import { resolveScenario } from '../src/perf/scenarios/scenario-settings.ts'
-import { peakOfFixedService } from '../test/perf/scenarios/known-service.ts'
+import { loadClock } from '../packages/perf/src/perf/load/load-clock.ts'
+import { Metronome } from '../packages/perf/src/perf/load/metronome.ts'
+import { findPeak } from '../packages/perf/src/perf/scenarios/find-peak.ts'
+import { resolveScenario } from '../packages/perf/src/perf/scenarios/scenario-settings.ts'
+import { peakOfFixedService } from '../packages/perf/test/perf/scenarios/known-service.ts'
 
 const { quick, times: given } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, times: { type: 'string', default: '1' } },

@@ -22,9 +22,9 @@ const floors: [floor: string, on: string[]][] = [
   ['models', ['models/']],
   ['features', ['features/']],
   ['engine', ['engine/', 'engine.ts', 'model.ts']],
-  ['adapters', ['adapters/', 'web-page/']],
+  ['adapters', ['adapters/']],
   ['index', ['index.ts']],
-  ['tools', ['perf/', 'tune/', 'simulation/', 'trace-files/', 'cli/']],
+  ['tools', ['cli/', 'internals.ts']],
 ]
 
 /** Imports that lead up, of types and of values. They may only get fewer: take a line out with its import. */
@@ -168,9 +168,7 @@ describe('the files of src/', () => {
     const adapters = imports.filter(
       ({ from, to }) => to.startsWith('adapters/') && !from.startsWith('adapters/'),
     )
-    expect(adapters.map(({ from }) => from).filter((file) => !/^(cli|perf|tune|index)/.test(file))).toEqual(
-      [],
-    )
+    expect(adapters.map(({ from }) => from).filter((file) => file !== 'internals.ts')).toEqual([])
   })
 
   it('have a name of their own', () => {
@@ -221,12 +219,53 @@ describe("a request's way in docs/architecture.md", () => {
   })
 })
 
-describe('the files of bench/ and test/', () => {
-  it.each(['bench/', 'test/'])('of %s do not import each other in circles', (folder) => {
-    const edges = importsIn(textsIn(top + folder))
-    expect(edges.length).toBeGreaterThan(50)
-    expect(circle(edges)).toBeNull()
+describe('packages/perf', () => {
+  const tools = textsIn(`${top}packages/perf/src/`)
+  const own = importsIn(tools)
+
+  it('imports nothing of the engine but `zerohop` and `zerohop/internals`', () => {
+    const ofEngine = [...tools.values()].flatMap((text) =>
+      [...text.matchAll(/(?:from|import\()\s*'(zerohop[^']*)'/g)].map(([, name]) => name!),
+    )
+    expect([...new Set(ofEngine)].sort()).toEqual(['zerohop', 'zerohop/internals'])
+    expect(own.filter(({ to }) => !tools.has(to))).toEqual([])
   })
+
+  it('has every name of `zerohop/internals` to itself, and needs each', () => {
+    const used = new Set(
+      [...tools.values()].flatMap((text) =>
+        [...text.matchAll(/import (?:type )?\{([^}]*)\} from 'zerohop\/internals'/g)].flatMap(([, names]) =>
+          names!.split(',').map((name) => name.trim().replace('type ', '')),
+        ),
+      ),
+    )
+    const exported = [...texts.get('internals.ts')!.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(
+      ([, names]) => names!.split(',').map((name) => name.trim()),
+    )
+    expect(exported.filter((name) => name !== '').sort()).toEqual(
+      [...used].filter((name) => name !== '').sort(),
+    )
+  })
+
+  it('has no circles of values', () => {
+    expect(circle(own.filter(({ isType }) => !isType))).toBeNull()
+  })
+
+  it('gives each file a name of its own', () => {
+    const names = [...tools.keys()].map((file) => posix.basename(file))
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  })
+})
+
+describe('the files of bench/ and test/', () => {
+  it.each(['bench/', 'test/', 'packages/perf/test/'])(
+    'of %s do not import each other in circles',
+    (folder) => {
+      const edges = importsIn(textsIn(top + folder))
+      expect(edges.length).toBeGreaterThan(50)
+      expect(circle(edges)).toBeNull()
+    },
+  )
 })
 
 describe('packages', () => {
@@ -264,8 +303,8 @@ describe('packages', () => {
     ).toEqual([])
   })
 
-  it('protobufjs is known to those who have a schema, one for each format', () => {
-    expect(naming('protobufjs').sort()).toEqual(['onnx/onnx-schema.ts', 'trace-files/perfetto-schema.ts'])
+  it('protobufjs is known to the file that has the schema', () => {
+    expect(naming('protobufjs')).toEqual(['onnx/onnx-schema.ts'])
   })
 
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
@@ -274,15 +313,12 @@ describe('packages', () => {
       Record<string, unknown>
     >
     expect(Object.keys(manifest['dependencies']!).sort()).toEqual([
-      'cli-progress',
-      'cli-table3',
       'commander',
       'lossless-json',
       'lru-cache',
       'onnxruntime-common',
       'piscina',
       'protobufjs',
-      'uplot',
       'valibot',
     ])
     const optional = ['@julusian/jpeg-turbo', '@opentelemetry/api', 'prom-client', 'sharp']

@@ -19,7 +19,9 @@ const { Application, TSConfigReader } = await import('typedoc')
 
 const { name, exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
 const entries = Object.entries(exports).flatMap(([entry, conditions]) =>
-  conditions.default?.types === undefined ? [] : [[entry, conditions.default.types]],
+  entry === './internals' || conditions.default?.types === undefined
+    ? []
+    : [[entry, conditions.default.types]],
 )
 /** Names of import, by those that TypeDoc makes of paths. */
 const names = new Map(

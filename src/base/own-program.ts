@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
+import { basename, isAbsolute } from 'node:path'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { ownFile } from './own-package.ts'
@@ -48,7 +49,7 @@ export class OwnProgram<Word> {
   #lastWords = ''
 
   /**
-   * @param path of the program in `dist/`.
+   * @param path of the program in `dist/`, or an absolute one.
    * @throws Error that says why there can be no such process.
    */
   constructor(
@@ -58,7 +59,11 @@ export class OwnProgram<Word> {
   ) {
     const child = fork(programFile(path), [...args], {
       execArgv: [],
-      env: { ...environment(), ...env, [begunPrograms]: notBegunBy(path) },
+      env: {
+        ...environment(),
+        ...env,
+        [begunPrograms]: notBegunBy(isAbsolute(path) ? basename(path) : path),
+      },
       stdio: [hasInput ? 'pipe' : 'ignore', 'ignore', 'pipe', 'ipc'],
       serialization: 'advanced',
     })
@@ -153,5 +158,5 @@ function programFile(path: string): string {
   const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined
   if (sea?.isSea() === true)
     throw new Error('this is a single executable, which is no Node.js for other programs')
-  return ownFile(path)
+  return isAbsolute(path) ? path : ownFile(path)
 }

@@ -1,7 +1,7 @@
 import { availableCores, type AvailableCores } from '../options/available-cores.ts'
 import { availableMemory, type AvailableMemory } from '../options/available-memory.ts'
 import { InferenceEngine, type Capabilities } from '../index.ts'
-import { failureOf, type Failure } from './failure.ts'
+import { failureOf, type Failure } from './command-line.ts'
 
 /** What `zerohop devices` finds: what an engine has in use once it serves a model, and what trying the execution providers shows. */
 export interface DeviceReport extends Omit<Capabilities, 'cpu'> {

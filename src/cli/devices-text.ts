@@ -1,6 +1,6 @@
 import type { ProviderCapability } from '../index.ts'
 import type { DeviceReport } from './device-report.ts'
-import { oneLine } from './one-line.ts'
+import { oneLine } from './command-line.ts'
 
 /** A report for people. */
 export function devicesText(report: DeviceReport): string {

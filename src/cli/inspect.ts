@@ -1,8 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander'
-import { tell } from './failure.ts'
+import { tell, printJson } from './command-line.ts'
 import { inspectModel } from './inspection.ts'
 import { inspectionText } from './inspection-text.ts'
-import { printJson } from './print-json.ts'
 import { openingLimitMs } from './open-in-child.ts'
 
 interface InspectOptions {

@@ -5,7 +5,7 @@ import { isElementType } from '../tensor/tensor.ts'
 import type { ExternalFile } from '../onnx/external-data.ts'
 import type { TensorTotals } from '../onnx/onnx-file.ts'
 import type { Batching, Inspection, Serving } from './inspection.ts'
-import { oneLine } from './one-line.ts'
+import { oneLine } from './command-line.ts'
 
 /** Operators that are named. */
 const operatorsShown = 8

@@ -10,7 +10,7 @@ import { joiningAtLoad } from '../models/row-check/joining-at-load.ts'
 import { floatTolerance } from '../models/row-check/compare-rows.ts'
 import { answerQuestions } from '../onnx/row-proof/prove-rows.ts'
 import { readGraph } from '../onnx/row-proof/read-graph.ts'
-import { failureOf, type Failure } from './failure.ts'
+import { failureOf, type Failure } from './command-line.ts'
 import {
   completed,
   leavesOutShapes,

@@ -1,8 +1,7 @@
 import { Command } from 'commander'
 import { lookAround } from './device-report.ts'
 import { devicesText } from './devices-text.ts'
-import { tell } from './failure.ts'
-import { printJson } from './print-json.ts'
+import { tell, printJson } from './command-line.ts'
 
 /** `zerohop devices`: what models would run on, and why. */
 export const devices = new Command('devices')

@@ -1,4 +1,5 @@
-import { Command, Option } from 'commander'
+import { resolve } from 'node:path'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { openNativeOrt, type NativeOrt } from '../run/executors/native/native-ort.ts'
 import { openPlugin } from '../run/provider-plugins.ts'
 import { InferenceError, type ProviderCapability } from '../index.ts'
@@ -6,7 +7,6 @@ import { BuiltInProviders } from '../run/built-in-providers.ts'
 import { builtInCapability, describeDevice } from '../run/engine-providers.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
 import { findPlugins, type FoundPlugin } from './find-plugins.ts'
-import { addPlugin } from './plugin-option.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
@@ -75,4 +75,12 @@ function usage(plugins: readonly ProviderCapability[]): string {
   if (usable.length === 0) return '\nNone of the plugins that are installed can be used here.\n'
   const entries = usable.map(({ name, library }) => `${name}: { library: ${JSON.stringify(library)} }`)
   return `\nTo use them: new InferenceEngine({ providers: { ${entries.join(', ')} } })\n`
+}
+
+/** Reads `name=library`, and adds it to those before. */
+function addPlugin(value: string, before: readonly FoundPlugin[]): FoundPlugin[] {
+  const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
+  if (name === undefined || library === undefined)
+    throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
+  return [...before, { name, library: resolve(library) }]
 }

@@ -2,7 +2,7 @@ import type { ElementType, ValueMetadata } from '../index.ts'
 import { bindingCarrier, notStackable, shownShape } from '../tensor/metadata.ts'
 import { isElementType, isRawType } from '../tensor/tensor.ts'
 import { valueTypeOf, type ValueType } from '../tensor/values.ts'
-import { escaped, oneLine } from './one-line.ts'
+import { escaped, oneLine } from './command-line.ts'
 
 /** What a caller may give in place of a tensor of each type. */
 const bareData: Readonly<Record<ElementType, string>> = {

@@ -5,9 +5,8 @@ import { InferenceError, invalidArgument, listNames } from '../errors.ts'
 import type { ValueMetadata } from '../index.ts'
 import { isElementType } from '../tensor/tensor.ts'
 import { isFolder } from '../features/triton-repository/model-folder.ts'
-import { failureOf, tell, tellLine } from './failure.ts'
+import { failureOf, tell, tellLine } from './command-line.ts'
 import { readValues } from './model-file.ts'
-import { collect } from './perf-values.ts'
 import { repositoryTypes } from './repository-types.ts'
 import { signatureName, signatureSource } from './signature-module.ts'
 import { isSameFile } from './same-file.ts'
@@ -31,7 +30,7 @@ export const types = new Command('types')
       '-i, --image <input>',
       'an input that is loaded with `image`, and takes encoded images as bytes; may be given several times',
     )
-      .argParser(collect(String))
+      .argParser((name: string, before: readonly string[]) => [...before, name])
       .default([], 'none'),
   )
   .option('-o, --out <file>', 'file to write (default: standard output)')

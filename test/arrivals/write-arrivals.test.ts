@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
 import { ArrivalFile } from '../../src/observe/arrivals/arrival-file.ts'
 import { ArrivalOrder } from '../../src/observe/arrivals/arrival-order.ts'
-import { loadArrivals } from '../../src/observe/arrivals/read-arrivals.ts'
+import { loadArrivals } from '../../packages/perf/src/recordings/read-arrivals.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))
 afterAll(() => rmSync(folder, { recursive: true }))

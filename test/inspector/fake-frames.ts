@@ -1,4 +1,4 @@
-import type { Frame, Load, ModelFrame, WindowFigures } from '../../src/adapters/inspector/page/frame.ts'
+import type { Frame, Load, ModelFrame, WindowFigures } from '../../src/adapters/inspector/frame.ts'
 
 export const idle: Load = { waiting: 0, running: 0, window: null }
 

@@ -1,7 +1,7 @@
 import { createServer, get, type IncomingMessage, type RequestListener, type RequestOptions } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { Frame } from '../../src/adapters/inspector/page/frame.ts'
+import type { Frame } from '../../src/adapters/inspector/frame.ts'
 
 /** The address of a server with this listener, for the rest of the test. */
 export async function listening(listener: RequestListener): Promise<string> {

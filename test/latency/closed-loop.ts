@@ -3,7 +3,7 @@ import { LoadDivision } from '../../src/schedule/load-division.ts'
 import { PriorityLevels } from '../../src/request/priority-levels.ts'
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest } from '../../src/request/infer-request.ts'
-import { VirtualClock } from '../../src/simulation/virtual-clock.ts'
+import { VirtualClock } from '../../packages/perf/src/simulation/virtual-clock.ts'
 import { noPolicy } from '../queue/recorder.ts'
 
 interface Handed {

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readTraceFile } from '../../src/trace-files/read-trace-file.ts'
+import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { limitMs, runFixture } from './child.ts'
 

@@ -1,4 +1,4 @@
-import { VirtualClock } from '../../src/simulation/virtual-clock.ts'
+import { VirtualClock } from '../../packages/perf/src/simulation/virtual-clock.ts'
 import type { AutoscaleLimits } from '../../src/models/scaling/autoscale-policy.ts'
 import { Autoscaler, type Autoscaled } from '../../src/models/scaling/autoscaler.ts'
 

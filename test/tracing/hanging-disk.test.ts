@@ -1,6 +1,6 @@
 import type * as FileSystem from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { readTraceFile } from '../../src/trace-files/read-trace-file.ts'
+import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'
 import { loadNumber, one } from '../pipelines/arithmetic.ts'
 import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'

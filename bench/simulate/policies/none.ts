@@ -1,6 +1,6 @@
-import { Fifo } from '../../../src/simulation/fifo.ts'
-import { SimulatedQueue } from '../../../src/simulation/simulated-queue.ts'
-import type { SimulatedRequest } from '../../../src/simulation/simulated-request.ts'
+import { Fifo } from '../../../packages/perf/src/simulation/fifo.ts'
+import { SimulatedQueue } from '../../../packages/perf/src/simulation/simulated-queue.ts'
+import type { SimulatedRequest } from '../../../packages/perf/src/simulation/simulated-request.ts'
 
 /** Every request is a run of its own. */
 export class UnbatchedQueue extends SimulatedQueue {

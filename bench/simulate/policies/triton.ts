@@ -1,6 +1,6 @@
-import { Fifo } from '../../../src/simulation/fifo.ts'
-import { SimulatedQueue, type QueueContext } from '../../../src/simulation/simulated-queue.ts'
-import { rowsOf, type SimulatedRequest } from '../../../src/simulation/simulated-request.ts'
+import { Fifo } from '../../../packages/perf/src/simulation/fifo.ts'
+import { SimulatedQueue, type QueueContext } from '../../../packages/perf/src/simulation/simulated-queue.ts'
+import { rowsOf, type SimulatedRequest } from '../../../packages/perf/src/simulation/simulated-request.ts'
 
 /** A batch on its way to an instance; until one takes it, more may be added. */
 class Payload {

@@ -1,5 +1,5 @@
 import type { ObservedBatch, ObservedModel, RequestObserver } from '../../observe/request-observer.ts'
-import type { EndedBatch, RunningBatch } from './page/frame.ts'
+import type { EndedBatch, RunningBatch } from './frame.ts'
 import { shownName } from './shown-name.ts'
 
 /** As many are told of a window, and of those that run. */

@@ -5,7 +5,7 @@ import type { Observers } from '../../observe/observers.ts'
 import { BatchWatch } from './batch-watch.ts'
 import { latencyWindow } from './latency-window.ts'
 import { busiestFirst, modelLooks, modelFrame, spanOfLook, type ModelLook } from './model-frame.ts'
-import type { Frame, StagingFrame } from './page/frame.ts'
+import type { Frame, StagingFrame } from './frame.ts'
 import { shownName } from './shown-name.ts'
 import { windowFigures } from './window-figures.ts'
 

@@ -1,5 +1,5 @@
 import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
-import type { LatencyWindow } from './page/frame.ts'
+import type { LatencyWindow } from './frame.ts'
 
 /** The same distribution at two moments. */
 export interface DistributionSpan {

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/message-of.ts'
 import { EventStream } from './event-stream.ts'
-import type { Frame } from './page/frame.ts'
+import type { Frame } from './frame.ts'
 
 /** What is told. */
 export interface Frames {

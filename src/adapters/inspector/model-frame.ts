@@ -3,7 +3,7 @@ import type { ModelVersionStatus } from '../../engine/model-target.ts'
 import type { ModelCapacity } from '../../observe/model-capacity.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { StatisticsSpan } from '../../observe/statistics-difference.ts'
-import type { ModelFrame } from './page/frame.ts'
+import type { ModelFrame } from './frame.ts'
 import { shownName } from './shown-name.ts'
 import { failuresOf, windowFigures } from './window-figures.ts'
 

@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import type { SelfContainedPage } from '../../web-page/self-contained-page.ts'
+import type { SelfContainedPage } from './inspector-page.ts'
 
 /** Of every answer: nobody keeps it, guesses its type, puts it into a page of theirs, or is told where a link came from. */
 const always: OutgoingHttpHeaders = {

@@ -7,7 +7,7 @@ import {
   type StatisticsSpan,
 } from '../../observe/statistics-difference.ts'
 import { latencyWindow } from './latency-window.ts'
-import type { WindowFigures } from './page/frame.ts'
+import type { WindowFigures } from './frame.ts'
 
 /** What models did between two looks at their statistics, together. */
 export function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {

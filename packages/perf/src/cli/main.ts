@@ -1,0 +1,24 @@
+import { Command } from 'commander'
+import { libraryVersion, runProgram, usualExitCodes } from 'zerohop/internals'
+import { perfExitCodes } from './perf-exit-codes.ts'
+import { withReason } from './perf-left-out.ts'
+
+/** The commands that `zerohop` hands over. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  perf: async () => (await import('./perf.ts')).perf,
+  'perf-report': async () => (await import('./perf-report.ts')).perfReport,
+  tune: async () => (await import('./tune.ts')).tune,
+  simulate: async () => (await import('./simulate-command.ts')).simulate,
+  'trace-summary': async () => (await import('./trace-summary.ts')).traceSummary,
+  'trace-export': async () => (await import('./trace-export.ts')).traceExport,
+}
+
+const program = new Command('zerohop')
+  .version(libraryVersion)
+  .exitOverride()
+  .configureOutput({ outputError: () => {} }) // told in one line
+const [, , first = '', second = ''] = process.argv
+const word = first === 'help' ? second : first
+program.addCommand((await commands[word]!()).copyInheritedSettings(program)) // only what is run is imported
+if (word === 'perf') await runProgram(program, perfExitCodes, withReason)
+else await runProgram(program, usualExitCodes)

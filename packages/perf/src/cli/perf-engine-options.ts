@@ -1,0 +1,157 @@
+import { resolve } from 'node:path'
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from 'zerohop'
+import { readRegularTextSync, fileErrorText } from 'zerohop/internals'
+import { addPlugin, type NamedPlugin } from './plugin-option.ts'
+import { above, list, whole } from './perf-values.ts'
+
+/** Options of the engine and of the model in it, as commander has them. */
+export interface EngineCommandOptions {
+  readonly instances?: number
+  readonly provider?: string
+  readonly maxBatchSize?: number
+  readonly preferredBatchSizes?: number[]
+  readonly maxQueueDelayUs?: number
+  readonly maxQueueSize?: number
+  readonly preserveOrdering?: true
+  readonly dynamicBatching: boolean
+  readonly latencyTargetMs?: number
+  readonly responseCache?: true
+  readonly rowCheck: boolean
+  readonly cpuWorkers?: number
+  readonly intraOpThreads?: number
+  readonly executor?: ExecutorChoice
+  readonly inline: boolean
+  readonly plugin: readonly NamedPlugin[]
+  readonly modelConfig?: ModelOptions
+  readonly engineOptions?: EngineOptions
+}
+
+/** Adds them. */
+export function addEngineOptions(command: Command): Command {
+  return command
+    .optionsGroup("Engine and model, before what the model's folder says:")
+    .option('--instances <count>', 'instances of the model', whole(1, 1024))
+    .option('--provider <kind>', 'where they run: cpu, cuda, webgpu, or the name of a --plugin')
+    .option('--max-batch-size <rows>', 'most rows in one run; 0: each request is its own', whole(0))
+    .option('--preferred-batch-sizes <list>', 'batch sizes worth closing early for, as 4,8', list(1))
+    .option(
+      '--max-queue-delay-us <us>',
+      'how long an idle instance waits for a batch to grow',
+      above(0, true),
+    )
+    .option('--max-queue-size <count>', 'requests that may wait; one more is refused', whole(0))
+    .option('--preserve-ordering', 'answer in the order of the requests')
+    .option('--no-dynamic-batching', 'join no requests')
+    .option('--latency-target-ms <ms>', 'the latency that 99 of 100 requests should keep', above(0))
+    .option('--response-cache', 'keep answers, and give them to equal requests')
+    .option('--no-row-check', 'do not find out at the load whether rows are independent')
+    .option('--cpu-workers <count>', 'most threads that run models on the CPU', whole(1, 1024))
+    .option('--intra-op-threads <count>', 'threads of one run', whole(0))
+    .addOption(
+      new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']),
+    )
+    .option('--no-inline', 'run nothing on the thread of the application')
+    .addOption(
+      new Option('--plugin <name=library>', 'a provider plugin; may be given several times')
+        .argParser(addPlugin)
+        .default([], 'none'),
+    )
+    .option(
+      '--model-config <json>',
+      'any options of engine.load(), as JSON or in a file of it; those above go before them',
+      json,
+    )
+    .option('--engine-options <json>', 'any options of an engine, likewise', json)
+}
+
+/** What they mean for the engine. */
+export function engineOptionsOf({
+  engineOptions = {},
+  cpuWorkers,
+  executor,
+  inline,
+  plugin,
+}: EngineCommandOptions): EngineOptions {
+  const given: EngineOptions = {
+    ...(cpuWorkers === undefined ? {} : { cpuWorkers }),
+    ...(executor === undefined ? {} : { executor }),
+    ...(inline ? {} : { inline: false as const }),
+    ...(plugin.length === 0
+      ? {}
+      : { providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }),
+  }
+  return { ...engineOptions, ...given }
+}
+
+/** What they mean for the model; `before` is what is said of it elsewhere, and stays where they say nothing. */
+export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptions): ModelOptions {
+  const {
+    modelConfig = {},
+    instances,
+    provider,
+    maxBatchSize,
+    dynamicBatching,
+    latencyTargetMs,
+    responseCache,
+    rowCheck,
+    intraOpThreads,
+  } = options
+  const model = { ...before, ...modelConfig }
+  const batching = batchingOf(options)
+  return {
+    ...modelConfig,
+    ...(instances === undefined && provider === undefined
+      ? {}
+      : {
+          instanceGroup: [
+            {
+              ...model.instanceGroup?.[0],
+              ...(provider === undefined ? {} : { kind: provider }),
+              ...(instances === undefined ? {} : { count: instances }),
+            },
+          ],
+        }),
+    ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    ...(dynamicBatching ? {} : { dynamicBatching: false as const }),
+    ...(dynamicBatching && Object.keys(batching).length > 0
+      ? {
+          dynamicBatching: { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching },
+        }
+      : {}),
+    ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }),
+    ...(responseCache === undefined ? {} : { responseCache }),
+    ...(rowCheck ? {} : { checkRows: false }),
+    ...(intraOpThreads === undefined
+      ? {}
+      : { sessionOptions: { ...model.sessionOptions, intraOpNumThreads: intraOpThreads } }),
+  }
+}
+
+function batchingOf({
+  preferredBatchSizes,
+  maxQueueDelayUs,
+  maxQueueSize,
+  preserveOrdering,
+}: EngineCommandOptions): DynamicBatchingConfig {
+  return {
+    ...(preferredBatchSizes === undefined ? {} : { preferredBatchSize: preferredBatchSizes }),
+    ...(maxQueueDelayUs === undefined ? {} : { maxQueueDelayMs: maxQueueDelayUs / 1000 }),
+    ...(maxQueueSize === undefined ? {} : { defaultQueuePolicy: { maxQueueSize } }),
+    ...(preserveOrdering === undefined ? {} : { preserveOrdering }),
+  }
+}
+
+/** An object, in the text itself or in the file that it names. */
+export function json(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readRegularTextSync(resolve(text)))
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>
+  } catch (error) {
+    throw new InvalidArgumentError(
+      `It has to be an object of JSON, or the path of a file with one: ${fileErrorText(error)}.`,
+    )
+  }
+  throw new InvalidArgumentError('It has to be an object of JSON, or the path of a file with one.')
+}

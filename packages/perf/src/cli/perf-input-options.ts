@@ -1,0 +1,213 @@
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { invalidArgument } from 'zerohop/internals'
+import type { InferOptions } from 'zerohop'
+import { inputDefaults, type InputSettings } from '../perf/input/sample-source.ts'
+import type { OpenedModel } from '../perf/open-target.ts'
+import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
+import { above, collect, mostCallers, whole } from './perf-values.ts'
+
+/** As many fit in a string of V8's. */
+const mostCharacters = 500_000_000
+
+/** Options of what is asked, as commander has them. */
+export interface InputOptions {
+  readonly batchSize: number
+  readonly shape: readonly [name: string, dims: number[]][]
+  readonly inputData: readonly string[]
+  readonly stringLength: number
+  readonly stringData?: string
+  readonly uniqueInputs: number
+  readonly requestParameter: readonly InferOptions[]
+  readonly numOfSequences: number
+  readonly sequenceLength: number
+  readonly sequenceLengthVariation: number
+  readonly sequenceIdRange: { readonly start: number; readonly end: number }
+  readonly serialSequences: boolean
+}
+
+/** Adds them. */
+export function addInputOptions(command: Command): Command {
+  return command
+    .optionsGroup('Requests:')
+    .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
+    .addOption(
+      several(
+        '--shape <name:dims>',
+        'dims of an input that has variable ones, as IDS:1,128, without the batch dimension',
+        shape,
+      ),
+    )
+    .addOption(
+      several(
+        '--input-data <random|zero|path>',
+        'what requests hold: made up, also of one input as NAME:zero, a folder with a file for each input, or a file of JSON',
+        String,
+        'random',
+      ),
+    )
+    .option(
+      '--string-length <characters>',
+      'of made-up strings',
+      whole(1, mostCharacters),
+      inputDefaults.stringLength,
+    )
+    .option('--string-data <text>', 'what each made-up string is instead')
+    .option(
+      '--unique-inputs <count>',
+      'different requests that are made up, before they come again',
+      whole(1),
+      inputDefaults.uniqueInputs,
+    )
+    .addOption(
+      several(
+        '--request-parameter <name:value:type>',
+        `an option of each request: ${Object.keys(parameters).join(', ')}`,
+        parameter,
+      ),
+    )
+    .optionsGroup('Sequences, of a model that has them:')
+    .option(
+      '--num-of-sequences <count>',
+      'sequences at once, where requests are sent by a rate or by intervals',
+      whole(1, mostCallers),
+      4,
+    )
+    .option(
+      '--sequence-length <count>',
+      'requests of a sequence, where no file of JSON has sequences',
+      whole(1),
+      20,
+    )
+    .option('--sequence-length-variation <percent>', 'by how much that varies', above(0, true), 20)
+    .addOption(
+      new Option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end')
+        .argParser(sequenceIds)
+        .default({ start: 1, end: 2 ** 32 }, 'from 1 on'),
+    )
+    .option(
+      '--serial-sequences',
+      'send the next request of a sequence only after the answer to the one before',
+      false,
+    )
+}
+
+/** An option that may be given several times. */
+function several(
+  flags: string,
+  description: string,
+  read: (text: string) => unknown,
+  shownDefault = 'none',
+): Option {
+  return new Option(flags, `${description}; may be given several times`)
+    .argParser(collect(read))
+    .default([], shownDefault)
+}
+
+/**
+ * What the options say of sequences, for the load; `null` for a model without.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for fewer ids than there are sequences at once.
+ */
+export function sequencesOf(
+  { numOfSequences, serialSequences, sequenceIdRange: { start, end } }: InputOptions,
+  { hasSequences }: OpenedModel,
+  load: LoadSettings,
+): PerfSettings['sequences'] {
+  if (!hasSequences) return null
+  const callers =
+    load.mode === 'concurrency'
+      ? Math.max(load.range.start, load.range.end)
+      : load.mode === 'periodic-concurrency'
+        ? load.steps.end
+        : numOfSequences
+  if (end - start + 1 < callers)
+    throw invalidArgument(
+      '--sequence-id-range',
+      `at least ${callers} ids, as so many sequences are under way at once`,
+      `${start}:${end}`,
+    )
+  return { count: numOfSequences, serial: serialSequences }
+}
+
+/** What the options say of the requests to a model. */
+export function inputSettings(
+  options: InputOptions,
+  { hasSequences, config }: OpenedModel,
+  seed: number,
+): InputSettings {
+  const {
+    batchSize,
+    shape: shapes,
+    inputData,
+    stringLength,
+    stringData = null,
+    uniqueInputs,
+    requestParameter,
+    sequenceLength,
+    sequenceLengthVariation,
+    sequenceIdRange,
+  } = options
+  const { controls = [], state = [] } = ('sequence' in config ? config.sequence : undefined) ?? {}
+  return {
+    batchSize,
+    stringLength,
+    stringData,
+    uniqueInputs,
+    seed,
+    shapes: new Map(shapes),
+    inputData: inputData.length === 0 ? inputDefaults.inputData : inputData,
+    options:
+      requestParameter.length === 0 ? undefined : (Object.assign({}, ...requestParameter) as InferOptions),
+    sequences: hasSequences
+      ? {
+          length: sequenceLength,
+          variation: sequenceLengthVariation / 100,
+          firstId: sequenceIdRange.start,
+          lastId: sequenceIdRange.end,
+        }
+      : null,
+    filledInputs: [...controls, ...state].map(({ input }) => input),
+    optionalInputs: 'optionalInputs' in config ? config.optionalInputs : [],
+  }
+}
+
+/** The first and the last of them. */
+function sequenceIds(text: string): { start: number; end: number } {
+  const [start = NaN, end = start + 2 ** 32, ...more] = text.split(':').map(whole(1))
+  if (more.length > 0 || end < start)
+    throw new InvalidArgumentError(
+      'It has to be start:end, of which the end may be left out, and is not below the start.',
+    )
+  return { start, end }
+}
+
+/** The name of an input, and dims of it. */
+export function shape(text: string): [string, number[]] {
+  const at = text.lastIndexOf(':')
+  if (at <= 0) throw new InvalidArgumentError('It has to be the name of an input and its dims, as IDS:1,128.')
+  const dims = text.slice(at + 1)
+  return [text.slice(0, at), dims === '' ? [] : dims.split(',').map(whole(1))]
+}
+
+/** Parameters that mean something here: Triton's two, with its unit, and options of `infer()`. */
+const parameters: Readonly<Record<string, (value: number) => InferOptions>> = {
+  priority: (priority) => ({ priority }),
+  timeout: (us) => ({ timeoutMs: us / 1000 }),
+  timeoutMs: (timeoutMs) => ({ timeoutMs }),
+  deadlineMs: (deadlineMs) => ({ deadlineMs }),
+  maxRunMs: (maxRunMs) => ({ maxRunMs }),
+}
+
+function parameter(text: string): InferOptions {
+  const [name = '', value = '', ...type] = text.split(':')
+  if (value === '' || type.length > 1)
+    throw new InvalidArgumentError(
+      'It has to be name:value:type, of which the type may be left out, as priority:1:int.',
+    )
+  const read = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+  if (read === undefined)
+    throw new InvalidArgumentError(
+      `It has to be one of ${Object.keys(parameters).join(', ')}: models here get nothing but their inputs.`,
+    )
+  return read(above(0, true)(value))
+}

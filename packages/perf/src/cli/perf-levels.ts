@@ -1,0 +1,70 @@
+import { runLevels } from '../perf/perf-run.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
+import { levelText, settingsText, summaryText, windowText } from '../perf/report/console-report.ts'
+import { throughputOf } from '../perf/stability.ts'
+import { levelNames, shownLevel } from '../perf/report/level-names.ts'
+import type { LevelResult, PerfResult } from '../perf/result.ts'
+import { tellLine } from 'zerohop/internals'
+import type { PerfContext } from './perf-extension.ts'
+import { perfExitCodes } from './perf-exit-codes.ts'
+import { PerfProgress } from './perf-progress.ts'
+
+/** Options of what is told, as commander has them. */
+export interface ReportOptions {
+  readonly batchSize: number
+  readonly verbose: boolean
+}
+
+/** Measures the levels that the settings say, and tells of them as they come. */
+export async function measureLevels(
+  { target, settings, shown, signal, print, profile, options: { json } }: PerfContext,
+  options: ReportOptions,
+): Promise<{ result: PerfResult; exitCode: number }> {
+  const { load } = settings
+  const progress = new PerfProgress(json === true)
+  const distribution = load.mode === 'request-rate' ? load.distribution : null
+  print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
+  const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {
+    progress.end()
+    print(levelText(load.mode, level))
+    if (!meetsThreshold)
+      print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
+    else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    else if (!level.stable)
+      tellLine(
+        level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level),
+      )
+  }
+  try {
+    const result = await runLevels(target, settings, shown, {
+      signal,
+      onLevel: (level) => ({
+        ...(profile === null ? {} : { log: profile.begin(load.mode, level) }),
+        onStart: (recorder) =>
+          progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder),
+      }),
+      onWindow: (window, trial) => {
+        profile?.window(window)
+        progress.window(trial)
+        if (options.verbose)
+          progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
+      },
+      onResult: tellLevel,
+    })
+    print(summaryText(load.mode, result.levels))
+    // As perf_analyzer: one that was reached by way of others ends the search, and those before are worth something.
+    const failed = result.levels.length === 1 && !result.levels[0]!.stable && !signal.aborted
+    return { result, exitCode: failed ? perfExitCodes.unstable : 0 }
+  } finally {
+    progress.end()
+  }
+}
+
+export function nothingAnswered(mode: PerfResult['mode'], level: number): string {
+  return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
+}
+
+function unstable({ maxTrials, measurementMode, load: { mode } }: PerfSettings, level: number): string {
+  const option = measurementMode === 'time_windows' ? '--measurement-interval' : '--measurement-request-count'
+  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or, where answers become later, a lower rate'}.`
+}

@@ -1,0 +1,106 @@
+import type { Command } from 'commander'
+import { loadArrivals } from '../recordings/read-arrivals.ts'
+import { invalidArgument, mulberry32, tellLine } from 'zerohop/internals'
+import type { OpenedModel } from '../perf/open-target.ts'
+import { probe } from '../perf/probe.ts'
+import { arrivalsOf, replay } from '../perf/replay/replay.ts'
+import { ReplaySource } from '../perf/replay/replay-source.ts'
+import { levelText, settingsText, summaryText } from '../perf/report/console-report.ts'
+import type { PerfResult } from '../perf/result.ts'
+import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
+import { inputSettings, type InputOptions } from './perf-input-options.ts'
+import { levelOptionsBut } from './perf-instead.ts'
+import { perfExitCodes } from './perf-exit-codes.ts'
+import { nothingAnswered, type ReportOptions } from './perf-levels.ts'
+import { PerfProgress } from './perf-progress.ts'
+import { above } from './perf-values.ts'
+import { madeUpKinds } from '../perf/input/generated-data.ts'
+
+interface ReplayOptions extends InputOptions, ReportOptions {
+  readonly replay: string
+  readonly replayModel?: string
+  readonly speed: number
+}
+
+/** `zerohop perf --replay FILE --speed X`: the requests of a recording once more. */
+export const perfReplay: PerfExtension = {
+  addOptions(command: Command): void {
+    command
+      .optionsGroup('Replay:')
+      .option(
+        '--replay <file>',
+        'send the requests of a recording (engine.recordArrivals) as they came, with their rows, dims, options and sequences, and made-up data',
+      )
+      .option('--replay-model <name>', 'whose requests of a recording of several models')
+      .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
+  },
+  leader: 'replay',
+  unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
+  measures: ({ replay: file }) => file !== undefined,
+  source: (options, opened, { seed }) =>
+    replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
+  measure: measureReplay,
+}
+
+async function replaySource(
+  options: ReplayOptions & PerfOptions,
+  opened: OpenedModel,
+  seed: number,
+): Promise<ReplaySource> {
+  const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
+  const { inputData, ...input } = inputSettings(options, opened, seed)
+  const kinds = madeUpKinds(inputData, opened.model.metadata.inputs)
+  if (kinds === null) throw invalidArgument('--input-data', 'random or zero, beside --replay', [...inputData])
+  return new ReplaySource(
+    arrivals,
+    opened.model.metadata,
+    { ...input, ...kinds },
+    input.shapes,
+    mulberry32(seed),
+  )
+}
+
+async function measureReplay(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
+  const options = context.options as unknown as ReplayOptions
+  const { settings, shown, signal, print, profile } = context
+  const target = { ...context.target, source: context.target.source as ReplaySource }
+  const { arrivals } = target.source
+  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
+  const progress = new PerfProgress(context.options['json'] === true)
+  print(
+    settingsText({
+      ...settings,
+      requestCount: arrivals.length,
+      batchSize: arrivals[0]!.rows,
+      mode: 'request-intervals',
+      distribution: null,
+    }),
+  )
+  try {
+    const level = await replay(target, options.speed, settings, {
+      signal,
+      ...(profile === null ? {} : { log: profile.begin('replay', options.speed) }),
+      onStart: (recorder) => progress.begin('replay', options.speed, 1, recorder),
+      onWindow: (window) => profile?.window(window),
+    })
+    progress.end()
+    const { name, version } = target.model
+    const result: PerfResult = {
+      model: name,
+      version,
+      settings: shown,
+      machine: target.machine ?? {},
+      date: new Date().toISOString(),
+      mode: 'replay',
+      levels: [level],
+    }
+    print(levelText('replay', level))
+    const isInVain = level.requestCount === 0 && !signal.aborted
+    if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    else if (isInVain) tellLine(nothingAnswered('replay', level.level))
+    print(summaryText('replay', result.levels))
+    return { result, exitCode: isInVain ? perfExitCodes.unstable : 0 }
+  } finally {
+    progress.end()
+  }
+}

@@ -1,0 +1,199 @@
+import { Command } from 'commander'
+import { libraryVersion, invalidArgument, failureOf, tell, tellLine } from 'zerohop/internals'
+import { InferenceError, type Model } from 'zerohop'
+import { isMadeUp } from '../perf/input/generated-data.ts'
+import { sampleSource } from '../perf/input/sample-source.ts'
+import { openTarget } from '../perf/open-target.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
+import { probe } from '../perf/probe.ts'
+import type { PerfResult } from '../perf/result.ts'
+import { interruptedExitCode, interruptSignal } from './interrupt.ts'
+import {
+  addEngineOptions,
+  engineOptionsOf,
+  modelOptionsOf,
+  type EngineCommandOptions,
+} from './perf-engine-options.ts'
+import { inputComparisons } from './perf-inputs.ts'
+import { rowChecks } from './perf-check-rows.ts'
+import { scenarios } from './perf-scenario.ts'
+import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
+import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
+import { refuseUnheard } from './perf-instead.ts'
+import { levelTable, requestExport } from './perf-level-files.ts'
+import { refuseSharedFiles } from './output-files.ts'
+import { ProfileExport } from './perf-files.ts'
+import { leftOutText } from './perf-left-out.ts'
+import { measureLevels, type ReportOptions } from './perf-levels.ts'
+import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
+import { perfReplay } from './perf-replay.ts'
+import { reportPage } from './perf-report-page.ts'
+import { settingsShown } from './perf-settings-shown.ts'
+
+/** What is added from files of their own. */
+const extensions: readonly PerfExtension[] = [
+  scenarios,
+  perfReplay,
+  rowChecks,
+  inputComparisons,
+  levelTable,
+  requestExport,
+  reportPage,
+]
+
+interface ModelCommandOptions {
+  readonly modelName: string
+  readonly modelVersion?: string
+  readonly modelRepository?: string
+}
+
+type CommandLine = ModelCommandOptions &
+  MeasureOptions &
+  InputOptions &
+  EngineCommandOptions &
+  ReportOptions &
+  PerfOptions
+
+/** The options of each of them. */
+const ownOptions = new Map<PerfExtension, readonly string[]>()
+
+/** `zerohop perf -m model.onnx`: what a model gives under load. */
+export const perf = build()
+
+function build(): Command {
+  const command = new Command('perf')
+    .description(
+      'measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer',
+    )
+    .argument('[model]', 'the model, in place of --model-name')
+    .optionsGroup('Model:')
+    .option(
+      '-m, --model-name <path>',
+      "a model file, the folder of a repository's model, or its name beside --model-repository",
+    )
+    .option(
+      '-x, --model-version <version>',
+      "a version of a repository's model (default: the newest that it serves)",
+    )
+    .option('--model-repository <folder>', 'the repository that the model is of')
+  addInputOptions(command)
+  addMeasureOptions(command)
+  addEngineOptions(command)
+  command.optionsGroup('Output:').option('-v, --verbose', 'tell of each window', false)
+  for (const extension of extensions) {
+    const before = command.options.length
+    extension.addOptions(command)
+    ownOptions.set(
+      extension,
+      command.options.slice(before).map((option) => option.attributeName()),
+    )
+  }
+  command.optionsGroup('Others:').version(libraryVersion, '--version')
+  command.addHelpText(
+    'after',
+    `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 the windows of the first level did not agree, or a scenario is not valid; 3 the command line is not as it has to be; 99 anything else; 130 interrupted before anything was measured.\n\n${leftOutText()}`,
+  )
+  return command.action((model: string | undefined, { modelName }: { modelName?: string }) => {
+    if (model === undefined && modelName === undefined)
+      command.error(
+        "error: the model is not named, as in `zerohop perf model.onnx` or with option '-m, --model-name <path>'",
+      )
+    if (model !== undefined && modelName !== undefined)
+      command.error(
+        "error: the model is named twice: as an argument, and by option '-m, --model-name <path>'",
+      )
+    if (model !== undefined) command.setOptionValueWithSource('modelName', model, 'cli')
+    return run(command.opts<CommandLine>(), command)
+  })
+}
+
+async function run(options: CommandLine, command: Command): Promise<void> {
+  const settings = measureSettings(options, null, command)
+  if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1)
+    command.error(
+      'error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario',
+    )
+  refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
+  refuseSharedFiles(options, command)
+  const { signal, release } = interruptSignal()
+  try {
+    await measureModel(options, settings, signal, command)
+  } catch (error) {
+    if (error !== signal.reason || !signal.aborted) throw withHint(error, options.inputData)
+    tellLine('interrupted before anything was measured')
+    process.exitCode = interruptedExitCode
+  } finally {
+    release()
+  }
+}
+
+/** What was measured on the CPU is not what was asked for. */
+function checkProvider(provider: string | undefined, { metadata: { executionProviders } }: Model): void {
+  const asked = executionProviders.find(({ name }) => name === provider)
+  if (asked?.used === false)
+    throw invalidArgument('--provider', 'one that the model can be run by', provider, {
+      hint: `${provider} is not used: ${asked.reason}`,
+    })
+}
+
+/** Not every model takes what is made up: indices may be too large, texts no numbers. */
+function withHint(error: unknown, inputData: readonly string[]): unknown {
+  if (inputData.every(isMadeUp) && error instanceof InferenceError && error.code === 'ERR_EXECUTION')
+    error.message +=
+      ' What requests hold is made up: give what the model takes by --input-data, or --string-data.'
+  return error
+}
+
+/** Writes all that was asked for: what has no room for one file may have it for another. @throws the first failure, after telling of the others. */
+async function reportAll(result: PerfResult, context: PerfContext): Promise<void> {
+  const failures: unknown[] = []
+  for (const extension of extensions)
+    await extension.report?.(result, context).catch((error: unknown) => failures.push(error))
+  for (const failure of failures.slice(1)) tell(failureOf(failure))
+  if (failures.length > 0) throw failures[0]
+}
+
+async function measureModel(
+  options: CommandLine,
+  measured: PerfSettings,
+  signal: AbortSignal,
+  command: Command,
+): Promise<void> {
+  const opened = await openTarget({
+    model: options.modelName,
+    repository: options.modelRepository,
+    version: options.modelVersion,
+    engine: engineOptionsOf(options),
+    config: (before) => modelOptionsOf(options, before),
+    signal,
+  })
+  const { model, machine, composingModels } = opened
+  try {
+    signal.throwIfAborted()
+    checkProvider(options['provider'] as string | undefined, model)
+    const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
+    const measuring = extensions.find((extension) => extension.measures?.(options) === true)
+    const source =
+      (await measuring?.source?.(options, opened, settings)) ??
+      (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
+    const target = { model, source, machine, composingModels }
+    const { settings: shown, given } = settingsShown(command)
+    const context: PerfContext = {
+      options,
+      opened,
+      target,
+      settings,
+      shown,
+      signal,
+      profile: options['profileExportFile'] === undefined ? null : new ProfileExport(),
+      print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text),
+    }
+    if (measuring === undefined) await probe(target, signal)
+    const { result, exitCode = 0 } =
+      measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
+    process.exitCode ??= exitCode // unless the output has failed
+    await reportAll({ ...result, given }, context)
+  } finally {
+    await opened.engine.destroy()
+  }
+}

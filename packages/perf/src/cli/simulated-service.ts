@@ -1,0 +1,152 @@
+import { type Arrival, invalidArgument, mulberry32 } from 'zerohop/internals'
+import { generatedFeed } from '../perf/input/generated-data.ts'
+import { hasRows, inputShapes } from '../perf/input/input-shapes.ts'
+import { openTarget } from '../perf/open-target.ts'
+import { calibrateService } from '../perf/service-calibration.ts'
+import { configIn, inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
+import { bucketOf } from '../simulation/recorded-traffic.ts'
+import type { ServiceTime } from '../simulation/service-times.ts'
+import type { SimulationOptions } from '../simulation/simulate.ts'
+import { usage, type SimulateOptions } from './simulate-options.ts'
+
+/** What is known of a model's runs, and how many rows and instances it has. */
+export type KnownService = Pick<
+  SimulationOptions,
+  'serviceTimes' | 'slowdown' | 'overheads' | 'instances' | 'maxBatchSize'
+>
+
+/** What runs take: given, measured, or as they were recorded. */
+export async function knownService(
+  options: SimulateOptions,
+  recording: readonly Arrival[] | null,
+): Promise<KnownService> {
+  const { service, model, slowdown } = options
+  if (service !== undefined && model !== undefined)
+    throw usage('--service and --model cannot be given together')
+  if (service === undefined && model === undefined && recording === null)
+    throw usage('what runs take is not recorded: give --service or --model')
+  const config = configIn(recording ?? [])
+  const instances = options.instances ?? config?.instances ?? Math.max(1, instancesIn(recording ?? []))
+  const given =
+    slowdown === undefined
+      ? undefined
+      : Array.from({ length: instances }, (_, others) => 1 + others * (slowdown - 1))
+  if (model !== undefined)
+    return {
+      ...(await measuredService(
+        model,
+        instances,
+        { ...options, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize },
+        recording,
+      )),
+      ...(given === undefined ? {} : { slowdown: given }),
+    }
+  const more = given === undefined ? {} : { slowdown: given }
+  if (service !== undefined)
+    return {
+      serviceTimes: service,
+      instances,
+      maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? service.at(-1)!.rows,
+      ...more,
+    }
+  const recorded = recordedService(recording ?? [])
+  if (recorded === null)
+    throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
+  const largest = recorded.serviceTimes.recorded.reduce((most, { rows }) => Math.max(most, rows), 1)
+  return {
+    ...recorded,
+    instances,
+    maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? largest,
+    ...more,
+  }
+}
+
+/** What runs took, as they were recorded; `null` where none were. */
+export function recordedService(recording: readonly Arrival[]) {
+  const runs = runsOf(recording)
+  return runs.length === 0
+    ? null
+    : { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording) } }
+}
+
+/** Of each shape that was recorded, those of most requests first; others take as long as these. */
+const mostShapes = 8
+
+async function measuredService(
+  path: string,
+  instances: number,
+  options: Pick<SimulateOptions, 'calibrationSeconds' | 'seed'> & {
+    readonly maxBatchSize: number | undefined
+  },
+  recording: readonly Arrival[] | null,
+): Promise<KnownService> {
+  const { calibrationSeconds, maxBatchSize } = options
+  const opened = await openTarget({
+    model: path,
+    config: () => ({
+      instanceGroup: [{ kind: 'cpu', count: instances }],
+      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    }),
+  })
+  try {
+    const { metadata } = opened.model
+    const largest = Math.max(1, metadata.maxBatchSize)
+    const shapes = shapesOf(recording ?? [])
+    const random = mulberry32(options.seed)
+    const data = { kind: 'random', stringLength: 128, stringData: null } as const
+    const serviceTimes: ServiceTime[] = []
+    let found: Awaited<ReturnType<typeof calibrateService>> | null = null
+    for (const [bucketKey, dims] of shapes) {
+      const inputs = inputShapes(metadata, dims)
+      const feedsOf = (rows: number) =>
+        Object.fromEntries(
+          inputs.map((input) => [
+            input.name,
+            generatedFeed(input, hasRows(metadata) ? rows : 1, data, random),
+          ]),
+        )
+      const key = shapes.size === 1 ? {} : { bucketKey }
+      found = await calibrateService(opened.model, {
+        maxBatchSize: largest,
+        instances,
+        seconds: calibrationSeconds / shapes.size,
+        feedsOf,
+        ...key,
+      })
+      serviceTimes.push(...found.serviceTimes)
+    }
+    // What is of none of these shapes takes as long as the most frequent one.
+    const [mostFrequent] = shapes.keys()
+    const rest = serviceTimes
+      .filter(({ bucketKey }) => bucketKey === mostFrequent)
+      .map(({ rows, ms, samplesMs }) => ({ rows, ms, ...(samplesMs && { samplesMs }) }))
+    return {
+      serviceTimes: [...serviceTimes, ...rest],
+      slowdown: found!.slowdown,
+      overheads: found!.overheads,
+      instances,
+      maxBatchSize: largest,
+    }
+  } finally {
+    await opened.engine.close()
+  }
+}
+
+/** Dims of a row by bucket; one without any where nothing is left open. */
+function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string, readonly number[]>> {
+  const seen = new Map<string, { count: number; dims: ReadonlyMap<string, readonly number[]> }>()
+  for (const arrival of recording) {
+    const key = bucketOf(arrival)
+    const known = seen.get(key)
+    if (known !== undefined) known.count++
+    else {
+      const own = Object.entries(arrival.dims ?? {}).map(
+        ([name, dims]) => [name, dims[0] === arrival.rows ? dims.slice(1) : dims] as const,
+      )
+      seen.set(key, { count: 1, dims: new Map(own) })
+    }
+  }
+  if (seen.size === 0) return new Map([['', new Map()]])
+  const frequent = [...seen].sort(([, a], [, b]) => b.count - a.count).slice(0, mostShapes)
+  return new Map(frequent.map(([key, { dims }]) => [key, dims]))
+}

@@ -1,0 +1,161 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { basename, dirname, extname, join } from 'node:path'
+import { Command } from 'commander'
+import { invalidArgument, tellLine, usualExitCodes, readModelFile, printJson } from 'zerohop/internals'
+import type { EngineOptions, ModelConfig } from 'zerohop'
+import { budgetsOf } from '../tune/batch-budgets.ts'
+import { configJson, configText } from '../tune/config-file.ts'
+import type { TuneResult } from '../tune/tune-result.ts'
+import type { TuneSettings } from '../tune/tune-settings.ts'
+import { tune as findBest } from '../tune/tuning.ts'
+import { checkFiles } from './tune-files.ts'
+import { interruptSignal } from './interrupt.ts'
+import { addTuneOptions, type TuneOptions } from './tune-options.ts'
+import { TuneProgress } from './tune-progress.ts'
+import { bestText, tuneText } from './tune-text.ts'
+
+const bytesPerMegabyte = 1e6
+/** What is left for the table, and for the end of this process and of those that measure. */
+const endingMs = 400
+/** As shells have it of a program that was interrupted. */
+const interruptedCode = 130
+
+const help = `
+It calibrates what batches take, prunes with a simulation of the queue, and confirms the best by measurement, each configuration in
+a process of its own, in rounds. Leave the machine alone meanwhile. Ctrl-C keeps what was measured: the same command goes on from there.
+
+Exit codes: 0 a configuration was found; 1 none, or the model cannot be loaded; 2 the command line is not as it has to be; 130 interrupted.`
+
+/** `zerohop tune model.onnx`: the configuration with which it serves most on this machine. */
+export const tune = addTuneOptions(new Command('tune'))
+  .description(
+    'find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory',
+  )
+  .argument('<model>', 'path of an .onnx or .ort file')
+  .addHelpText('after', help)
+  .action(async (path: string, options: TuneOptions, command: Command) => {
+    const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
+    if (format === 'pbtxt' && configText('', sample, options.provider) === null)
+      command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
+    await readModelFile(path)
+    const settings = settingsOf(path, options, output)
+    checkFiles({ model: path, output, state: settings.statePath })
+    const { signal, release } = interruptSignal()
+    const progress = new TuneProgress(options.budget, process.stderr)
+    const result = await findBest(settings, progress, signal).finally(() => {
+      progress.stop()
+      release()
+    })
+    if (options.json) printJson(result)
+    else process.stdout.write(tuneText(result))
+    finish(result, settings, output, options)
+  })
+
+const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
+
+function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
+  const {
+    latencyP99,
+    memory,
+    budget,
+    concurrency,
+    requestRate: rate,
+    batchSize,
+    shape,
+    inputData,
+    instances,
+    intraOpThreads: threads,
+    maxBatchSizes,
+    maxQueueDelaysUs,
+    maxBatchCosts,
+    provider,
+    plugin,
+    modelConfig,
+    engineOptions,
+    state,
+    fresh,
+  } = options
+  const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
+  for (const name of ['autoTune', 'sequence'] as const) {
+    if (others[name])
+      throw invalidArgument(
+        `--model-config ${name}`,
+        name === 'sequence'
+          ? 'none, as requests of sequences are not made up'
+          : 'none, as it changes what is measured',
+        others[name],
+      )
+  }
+  if (maxBatchCosts !== undefined && budgetsOf(maxBatchCosts, others).length === 0) {
+    throw invalidArgument(
+      '--max-batch-costs',
+      '--model-config with dynamicBatching.cost beside it',
+      maxBatchCosts,
+    )
+  }
+  const engine: EngineOptions =
+    plugin.length === 0
+      ? engineOptions
+      : {
+          ...engineOptions,
+          providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])),
+        }
+  return {
+    path,
+    options: others,
+    kind: provider,
+    measuring: {
+      requests: {
+        rows: batchSize,
+        shapes: shape,
+        inputData: inputData.length === 0 ? ['random'] : inputData,
+      },
+      engine,
+    },
+    space: {
+      instances,
+      threads,
+      batchSizes: maxBatchSizes,
+      delaysMs: maxQueueDelaysUs?.map((us) => us / 1000),
+      batchCosts: budgetsOf(maxBatchCosts, others),
+    },
+    concurrency,
+    rate,
+    p99Ms: latencyP99,
+    memoryBytes: memory === undefined ? undefined : memory * bytesPerMegabyte,
+    budgetMs: budget * 1000 - endingMs,
+    startedAtMs: 0, // of this process
+    statePath: state ?? join(dirname(output), `${basename(output, extname(output))}.tune-state.json`),
+    fresh,
+  }
+}
+
+/** Writes what was found, or says why there is nothing. */
+function finish(
+  { best, end, reason, kind }: TuneResult,
+  settings: TuneSettings,
+  output: string,
+  { format, json }: TuneOptions,
+): void {
+  if (end === 'interrupted') {
+    tellLine(
+      existsSync(settings.statePath)
+        ? `interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`
+        : 'interrupted; nothing was measured',
+    )
+    process.exitCode = interruptedCode
+    return
+  }
+  if (best === null) {
+    tellLine(reason!)
+    process.exitCode = usualExitCodes.wrong
+    return
+  }
+  const { configuration } = best.candidate
+  const name = basename(settings.path, extname(settings.path))
+  writeFileSync(
+    output,
+    format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!,
+  )
+  if (!json) process.stdout.write(`Written to ${output}. ${bestText(best)}\n`)
+}

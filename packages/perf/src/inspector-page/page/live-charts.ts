@@ -1,0 +1,103 @@
+import type { Colour, Unit } from '../../web-page/charts/chart.ts'
+import type { Frame, Load } from 'zerohop/internals'
+
+/** What is shown of one moment: of all models, or of the one that was chosen. */
+export interface Moment {
+  readonly frame: Frame
+  readonly load: Load
+}
+
+/** A quantity of it, as it was over the last minutes. */
+export interface LiveSeries {
+  readonly name: string
+  readonly colour: Colour
+  /** `null` where there was none. */
+  of(moment: Moment): number | null
+}
+
+/** A chart over time; areas stand on each other. */
+export interface LiveChart {
+  readonly id: string
+  readonly title: string
+  readonly label: string
+  readonly unit: Unit
+  readonly shape: 'lines' | 'areas'
+  readonly series: readonly LiveSeries[]
+}
+
+const perSecond =
+  (count: (window: NonNullable<Load['window']>) => number) =>
+  ({ load: { window }, frame: { windowMs } }: Moment) =>
+    window === null || windowMs === null || windowMs <= 0 ? null : (1000 * count(window)) / windowMs
+const ofWindow =
+  (read: (window: NonNullable<Load['window']>) => number | null) =>
+  ({ load: { window } }: Moment) =>
+    window === null ? null : read(window)
+
+/** Of the models, or of the one that is chosen. */
+export const modelCharts: readonly LiveChart[] = [
+  {
+    id: 'throughput', title: 'Throughput', label: 'Per second', unit: 'count', shape: 'lines',
+    series: [
+      { name: 'rows', colour: 'third', of: perSecond(({ rows }) => rows) },
+      { name: 'requests answered', colour: 'first', of: perSecond(({ answered }) => answered) },
+      { name: 'requests failed', colour: 'second', of: perSecond(({ failed }) => failed) },
+    ],
+  },
+  {
+    id: 'latency', title: 'Latency', label: 'From the call to the answer', unit: 'microseconds', shape: 'lines',
+    series: [
+      { name: 'p99', colour: 'p99', of: ofWindow(({ latency }) => latency && latency.p99Us) },
+      { name: 'p90', colour: 'p90', of: ofWindow(({ latency }) => latency && latency.p90Us) },
+      { name: 'p50', colour: 'p50', of: ofWindow(({ latency }) => latency && latency.p50Us) },
+    ],
+  },
+  {
+    id: 'time', title: 'Where time goes', label: 'Mean per request', unit: 'microseconds', shape: 'areas',
+    series: [
+      { name: 'compute infer', colour: 'infer', of: ofWindow(({ inferUs }) => inferUs) },
+      { name: 'compute input', colour: 'input', of: ofWindow(({ inputUs }) => inputUs) },
+      { name: 'compute output', colour: 'output', of: ofWindow(({ outputUs }) => outputUs) },
+      { name: 'queue', colour: 'queue', of: ofWindow(({ queueUs }) => queueUs) },
+      { name: 'overhead', colour: 'overhead', of: ofWindow(({ overheadUs }) => overheadUs) },
+    ],
+  },
+  {
+    id: 'size', title: 'Batch size', label: 'Rows in a batch', unit: 'count', shape: 'lines',
+    series: [
+      { name: 'largest', colour: 'max', of: ofWindow(({ batchSizes }) => batchSizes.at(-1)?.batchSize ?? null) },
+      { name: 'mean', colour: 'third', of: ofWindow(({ rows, runs }) => (runs === 0 ? null : rows / runs)) },
+    ],
+  },
+  {
+    id: 'queue', title: 'Queue', label: 'At the moment', unit: 'count', shape: 'lines',
+    series: [
+      { name: 'requests that wait', colour: 'queue', of: ({ load }) => load.waiting },
+      { name: 'batches that run', colour: 'infer', of: ({ load }) => load.running },
+    ],
+  },
+] // prettier-ignore
+
+const ofStaging =
+  (read: (pool: Frame['staging'][number]) => number) =>
+  ({ frame: { staging } }: Moment) =>
+    staging.length === 0 ? null : staging.reduce((sum, pool) => sum + read(pool), 0)
+
+/** Of the process. */
+export const processCharts: readonly LiveChart[] = [
+  {
+    id: 'loop', title: 'Event-loop delay', label: 'How late timers were, while requests were in flight', unit: 'microseconds', shape: 'lines',
+    series: [
+      { name: 'longest', colour: 'max', of: ({ frame: { eventLoopDelay } }) => eventLoopDelay && eventLoopDelay.maxUs },
+      { name: 'p50', colour: 'p50', of: ({ frame: { eventLoopDelay } }) => eventLoopDelay && eventLoopDelay.p50Us },
+    ],
+  },
+  {
+    id: 'memory', title: 'Memory', label: 'Of the process, and what of it is staging', unit: 'bytes', shape: 'lines',
+    series: [
+      { name: 'resident', colour: 'seventh', of: ({ frame }) => frame.residentBytes },
+      { name: 'staging reserved', colour: 'sixth', of: ofStaging(({ reservedBytes }) => reservedBytes) },
+      { name: 'staging in use', colour: 'first', of: ofStaging(({ usedBytes }) => usedBytes) },
+    ],
+  },
+] // prettier-ignore

@@ -1,0 +1,128 @@
+import type uPlotClass from 'uplot'
+import { figureOf } from '../../web-page/charts/figures.ts'
+import { lastSecondsAxis, movingValueAxis } from '../../web-page/charts/moving-axes.ts'
+import { colourOf, sizeOf } from '../../web-page/charts/theme.ts'
+import { tooltip, type Told } from '../../web-page/charts/tooltip.ts'
+import { keptFrames } from './frame-history.ts'
+import type { LiveChart, Moment } from './live-charts.ts'
+
+declare const uPlot: typeof uPlotClass
+
+const dayTime = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
+
+/** A chart that moves on with time. */
+export class TimePlot {
+  readonly #place: HTMLElement
+  readonly #chart: LiveChart
+  readonly #plot: uPlotClass
+  /** By series, as they are told: where areas stand on each other these are not where they are drawn. */
+  #values: (number | null)[][] = []
+  #tops: (number | null)[][] = []
+  #seconds: number[] = []
+
+  constructor(place: HTMLElement, chart: LiveChart, intervalMs: number) {
+    this.#place = place
+    this.#chart = chart
+    const horizontal = lastSecondsAxis((keptFrames * intervalMs) / 1000, () => this.#seconds.at(-1) ?? 0)
+    const vertical = movingValueAxis(chart.unit, () => this.#tops.flat())
+    const isAreas = chart.shape === 'areas'
+    // Areas are drawn from the uppermost on, each over the one before.
+    const drawn = isAreas ? chart.series.toReversed() : chart.series
+    this.#plot = new uPlot(
+      {
+        ...sizeOf(place),
+        legend: { show: false },
+        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+        axes: [horizontal.axis, vertical.axis],
+        scales: { x: horizontal.scale, y: vertical.scale },
+        series: [
+          {},
+          ...drawn.map(({ colour }): uPlotClass.Series => ({
+            stroke: () => colourOf(colour),
+            fill: isAreas ? () => colourOf(colour) : undefined,
+            width: isAreas ? 1 : 2,
+            points: {
+              show: true,
+              size: 5,
+              width: 0,
+              fill: () => colourOf(colour),
+              filter: (plot, index) => alone(plot.data[index]!),
+            },
+          })),
+        ],
+        plugins: [tooltip((index) => this.#told(index))],
+      },
+      [[], ...drawn.map(() => [])],
+      place,
+    )
+  }
+
+  show(moments: readonly (Moment | null)[]): void {
+    const { series, shape } = this.#chart
+    this.#seconds = secondsOf(moments)
+    this.#values = series.map((each) => moments.map((moment) => moment && each.of(moment)))
+    this.#tops = shape === 'areas' ? stacked(this.#values) : this.#values
+    const drawn = shape === 'areas' ? this.#tops.toReversed() : this.#tops
+    this.#plot.setData([this.#seconds, ...drawn] as uPlotClass.AlignedData)
+  }
+
+  /** Its place has another width. */
+  resize(): void {
+    this.#plot.setSize(sizeOf(this.#place))
+  }
+
+  /** In the colours that the page has now. */
+  redraw(): void {
+    this.#plot.redraw(false)
+  }
+
+  /** Goes from moment to moment, or leaves them. */
+  step(by: number | null): void {
+    const last = this.#seconds.length - 1
+    if (by === null || last < 0) return this.#plot.setCursor({ left: -10, top: -10 })
+    const before = (this.#plot.cursor.left ?? -1) >= 0 ? (this.#plot.cursor.idx ?? last) : last - by
+    const at = this.#seconds[Math.max(0, Math.min(last, before + by))]!
+    this.#plot.setCursor({ left: this.#plot.valToPos(at, 'x'), top: 0 })
+  }
+
+  #told(index: number): Told | null {
+    const at = this.#seconds[index]
+    if (at === undefined) return null
+    const { series, unit } = this.#chart
+    const lines = series.map(({ name, colour }, which) => ({
+      name,
+      colour,
+      figure: figureOf(this.#values[which]![index] ?? null, unit),
+    }))
+    return {
+      title: dayTime.format(at * 1000),
+      lines: this.#chart.shape === 'areas' ? lines.reverse() : lines,
+    }
+  }
+}
+
+/** Which values have none beside them: a line has no length there, and would not be seen. */
+function alone(values: uPlotClass.AlignedData[number]): number[] {
+  const isThere = (at: number) => values[at] !== null && values[at] !== undefined
+  return Array.from(values, (_, at) => at).filter((at) => isThere(at) && !isThere(at - 1) && !isThere(at + 1))
+}
+
+/** Of what is missing, a moment before what comes after it. */
+function secondsOf(moments: readonly (Moment | null)[]): number[] {
+  return moments.map(
+    (moment, index) => (moment === null ? moments[index + 1]!.frame.atMs - 1 : moment.frame.atMs) / 1000,
+  )
+}
+
+/** The upper ends of areas that stand on each other. */
+function stacked(values: readonly (number | null)[][]): (number | null)[][] {
+  const sums = new Map<number, number>()
+  return values.map((row) =>
+    row.map((value, index) => {
+      if (value === null) return null
+      const sum = (sums.get(index) ?? 0) + value
+      sums.set(index, sum)
+      return sum
+    }),
+  )
+}

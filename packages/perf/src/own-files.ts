@@ -1,0 +1,14 @@
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The folder of this package. */
+export const ownFolder = fileURLToPath(new URL('..', import.meta.url))
+
+/** A compiled file of this package, also when this runs from its TypeScript source. */
+export function ownFile(path: string): string {
+  return join(ownFolder, 'dist', path)
+}
+
+/** Finds other packages from where this one is installed. */
+export const requireFromPackage = createRequire(import.meta.url)

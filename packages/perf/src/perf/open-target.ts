@@ -1,0 +1,156 @@
+import { readdir, stat } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import { invalidArgument, isFolder, readModelFolder, type VersionConfig } from 'zerohop/internals'
+import {
+  InferenceEngine,
+  type EngineOptions,
+  type Model,
+  type ModelOptions,
+  type PipelineConfig,
+} from 'zerohop'
+import { machineFacts } from './machine-facts.ts'
+import type { PerfResult } from './result.ts'
+
+const mostNames = 20
+
+/** Which model is measured, and what it is served with. */
+export interface TargetSettings {
+  /** A model file, the folder of a repository's model, or with `repository` its name. */
+  readonly model: string
+  readonly repository?: string | undefined
+  /** Of a repository's model. Default: the newest that it serves. */
+  readonly version?: string | undefined
+  readonly engine?: EngineOptions
+  /** Goes before what the model's folder says, which it may be made from. */
+  readonly config?: ModelOptions | ((before: ModelOptions) => ModelOptions)
+  /** Ends the load. */
+  readonly signal?: AbortSignal
+}
+
+/** A loaded model in an engine of its own. */
+export interface OpenedModel {
+  readonly engine: InferenceEngine
+  readonly model: Model
+  /** The models of an ensemble's steps, each once; empty for any other. */
+  readonly composingModels: readonly Model[]
+  /** Whether its requests belong to sequences. */
+  readonly hasSequences: boolean
+  /** What the model is served with. */
+  readonly config: VersionConfig
+  readonly machine: PerfResult['machine']
+}
+
+/**
+ * Loads a model in an engine of its own, which is to be closed by the caller.
+ *
+ * @throws InferenceError as `engine.load()`; `ERR_MODEL_NOT_FOUND` where there is neither a file nor a model of a repository.
+ */
+export async function openTarget({
+  model: path,
+  repository,
+  version,
+  engine: options,
+  config: given = {},
+  signal,
+}: TargetSettings): Promise<OpenedModel> {
+  const engine = new InferenceEngine(options)
+  try {
+    const overrides = typeof given === 'function' ? given : () => given
+    const { name, config } = await findModel(path, repository, version, overrides)
+    const [model, ...composingModels] =
+      'steps' in config
+        ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(path)), overrides({}))
+        : [await engine.load(name, config, signal === undefined ? {} : { signal })]
+    return {
+      engine,
+      model: model!,
+      composingModels,
+      hasSequences: 'sequence' in config && config.sequence !== undefined,
+      config,
+      machine: machineFacts(engine.capabilities()),
+    }
+  } catch (error) {
+    await engine.destroy()
+    throw error
+  }
+}
+
+async function findModel(
+  given: string,
+  repository: string | undefined,
+  version: string | undefined,
+  overrides: (before: ModelOptions) => ModelOptions,
+): Promise<{ name: string; config: VersionConfig }> {
+  if (repository === undefined && !(await isFolder(given))) {
+    if (version !== undefined)
+      throw invalidArgument(
+        'model version',
+        'none, as only models of a repository have versions, and this is a file',
+        version,
+      )
+    await checkFile(given)
+    return { name: basename(given), config: { ...overrides({}), path: given } }
+  }
+  const folder = repository === undefined ? resolve(given) : resolve(repository, given)
+  if (!(await isFolder(folder)))
+    throw notFound(
+      folder,
+      repository === undefined
+        ? 'the folder of a model'
+        : `a model of the repository ${repository} (${await modelsIn(repository)})`,
+    )
+  const { name, configs } = await readModelFolder(dirname(folder), basename(folder))
+  const config = version === undefined ? configs[0] : configs.find((each) => String(each.version) === version)
+  if (config === undefined)
+    throw notFound(
+      version,
+      `one of the versions of '${name}' that are served (${configs.map((each) => each.version).join(', ')})`,
+    )
+  return { name, config: 'steps' in config ? config : { ...config, ...overrides(config) } }
+}
+
+async function checkFile(path: string): Promise<void> {
+  const found = await stat(path).catch(() => null)
+  if (found?.isFile() !== true)
+    throw notFound(
+      resolve(path),
+      "a model file, the folder of a repository's model, or its name beside --model-repository",
+    )
+}
+
+/** Names to choose from, as far as they fit a line. */
+async function modelsIn(repository: string): Promise<string> {
+  const entries = await readdir(repository, { withFileTypes: true }).catch(() => null)
+  if (entries === null) return 'which is no folder that can be read'
+  const names = entries
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .sort()
+  return names.length === 0
+    ? 'which has none'
+    : `it has ${names.slice(0, mostNames).join(', ')}${names.length > mostNames ? ', ...' : ''}`
+}
+
+/** The ensemble, and the models of its steps, which are of the same repository. */
+async function loadPipeline(
+  engine: InferenceEngine,
+  name: string,
+  { steps }: PipelineConfig,
+  repository: string,
+  overrides: ModelOptions,
+): Promise<Model[]> {
+  const [setting] = Object.keys(overrides)
+  if (setting !== undefined)
+    throw invalidArgument(
+      setting,
+      'to be left out for an ensemble, whose steps have settings of their own',
+      setting,
+    )
+  const names = [name, ...new Set(Object.values(steps).map(({ model }) => model))]
+  await engine.loadRepository(repository, { models: names })
+  return names.map((each) => engine.model(each))
+}
+
+function notFound(received: unknown, expected: string) {
+  return invalidArgument('model', expected, received, { code: 'ERR_MODEL_NOT_FOUND' })
+}

@@ -1,0 +1,185 @@
+import { delayedAfterUs } from '../load/load-window.ts'
+import type { MeasureSettings } from '../measure-settings.ts'
+import type { ServerFigures } from 'zerohop/internals'
+import type { LevelResult, LoadMode } from '../result.ts'
+import { levelNames, shownLevel } from './level-names.ts'
+import { percentilesOf, percentileUs } from './percentiles.ts'
+
+/** Share of delayed requests above which there is a warning, as in perf_analyzer. */
+const warnedDelays = 0.01
+
+/** What is said before the first level. */
+export interface ShownSettings extends MeasureSettings {
+  readonly batchSize: number
+  readonly mode: LoadMode
+  readonly distribution: 'constant' | 'poisson' | null
+}
+
+/** The settings, as perf_analyzer begins. */
+export function settingsText(settings: ShownSettings): string {
+  const {
+    batchSize,
+    measurementMode,
+    measurementIntervalMs,
+    measurementRequestCount,
+    latencyThresholdMs,
+    percentile,
+    requestCount,
+    mode,
+    distribution,
+  } = settings
+  const window =
+    measurementMode === 'time_windows'
+      ? `Measurement window: ${measurementIntervalMs} msec`
+      : `Minimum number of samples in each window: ${measurementRequestCount}`
+  const lines = [
+    '*** Measurement Settings ***',
+    `  Batch size: ${batchSize}`,
+    '  Service Kind: zerohop, in this process',
+    ...(mode === 'periodic-concurrency'
+      ? ['  Sending until the last callers that are added have had their answers']
+      : requestCount > 0
+        ? [`  Sending a total of ${requestCount} requests`]
+        : [
+            `  Using "${measurementMode}" mode for stabilization`,
+            `  Stabilizing using ${percentile === null ? 'average' : `p${percentile}`} latency and throughput`,
+            `  ${window}`,
+          ]),
+    ...(latencyThresholdMs > 0 ? [`  Latency limit: ${latencyThresholdMs} msec`] : []),
+    ...(distribution === null
+      ? []
+      : [
+          `  Using ${distribution === 'constant' ? 'uniform' : 'poisson'} distribution on request generation`,
+        ]),
+    `  Using ${mode === 'request-rate' || mode === 'request-intervals' ? 'asynchronous calls, sent when they are due' : 'one call at a time of each caller'}`,
+  ]
+  return `${lines.join('\n')}\n\n`
+}
+
+/** What was measured at one level. */
+export function levelText(mode: LoadMode, result: LevelResult): string {
+  return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(mode, result)}${processText(result)}${serverText(result)}${composingText(result)}\n`
+}
+
+/** The last lines: every level in one. */
+export function summaryText(mode: LoadMode, levels: readonly LevelResult[]): string {
+  const stabilising = levels[0]?.percentile
+  const lines = levels.map((level) => {
+    const us = Math.round(level.percentile?.us ?? level.latency.averageUs)
+    return `${levelNames(mode).summary}: ${shownLevel(level.level)}, throughput: ${decimals(level.inferencesPerSecond)} infer/sec, latency ${us} usec${level.stable ? '' : ' (not stable)'}`
+  })
+  return `Inferences/Second vs. Client ${stabilising == null ? 'Average' : `p${stabilising.percentile}`} Batch Latency\n${lines.join('\n')}\n`
+}
+
+/** One window, for --verbose. */
+export function windowText(
+  trial: number,
+  throughput: number,
+  latency: { averageUs: number; standardDeviationUs: number },
+): string {
+  return `  Pass [${trial}] throughput: ${decimals(throughput)} infer/sec. Avg latency: ${Math.round(latency.averageUs)} usec (std ${Math.round(latency.standardDeviationUs)} usec). \n`
+}
+
+function clientText(mode: LoadMode, result: LevelResult): string {
+  const {
+    requestCount,
+    windowSeconds,
+    sentPerSecond,
+    inferencesPerSecond,
+    latency,
+    percentile,
+    sendLag,
+    delayedCount,
+    failures,
+    unansweredCount = 0,
+    sequences,
+    goodput,
+  } = result
+  const failed = Object.entries(failures)
+  const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
+  const lines = [
+    `Request count: ${requestCount}`,
+    ...(sendLag === null ? [] : [`Avg send request rate: ${decimals(sentPerSecond)} infer/sec`]),
+    ...(sequences === null
+      ? []
+      : [
+          `Sequence count: ${sequences} (${decimals(windowSeconds > 0 ? sequences / windowSeconds : 0)} seq/sec)`,
+        ]),
+    ...(failed.length === 0
+      ? []
+      : [
+          `Failed Request Count: ${failed.reduce((sum, [, count]) => sum + count, 0)} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`,
+        ]),
+    ...(unansweredCount > 0
+      ? [`Unanswered request count: ${unansweredCount}, at the end of the measurement`]
+      : []),
+    `Throughput: ${decimals(inferencesPerSecond)} infer/sec`,
+    ...(goodput === null
+      ? []
+      : [
+          `Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`,
+        ]),
+    ...(mode === 'concurrency' && failed.length === 0
+      ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`]
+      : []),
+    `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
+    ...percentilesOf(percentile?.percentile).map(
+      (number) => `p${number} latency: ${Math.round(percentileUs(result, number))} usec`,
+    ),
+    ...(sendLag === null
+      ? []
+      : [
+          `Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`,
+        ]),
+    ...(sendLag !== null && delayedShare > warnedDelays
+      ? [
+          `[WARNING] ${decimals(delayedShare * 100)} % of the requests were sent more than ${delayedAfterUs / 1000} msec late: the thread that sends them was busy or paused, and their latency counts from when they were meant to be sent`,
+        ]
+      : []),
+  ]
+  return `  Client: \n${indented(lines)}`
+}
+
+/** The share of the callers' time in which they did not wait for an answer. */
+function clientOverhead({ level, windowSeconds, requestCount, latency }: LevelResult): number {
+  const waitedSeconds = (latency.averageUs * requestCount) / 1e6
+  return windowSeconds > 0 ? Math.max(0, 1 - waitedSeconds / (windowSeconds * level)) : 0
+}
+
+function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
+  return `  Process: \n${indented([`CPU: ${decimals(cpuCores)} cores`, `Event loop delay: p50 ${Math.round(eventLoopDelay.p50Us)} usec, p99 ${Math.round(eventLoopDelay.p99Us)} usec, max ${Math.round(eventLoopDelay.maxUs)} usec`])}`
+}
+
+function serverText({ server, paddingShare }: LevelResult): string {
+  const padding =
+    paddingShare === undefined ? [] : [`Padding: ${decimals(paddingShare * 100)} % of what was run`]
+  return `  Server: \n${indented([...serverLines(server), ...padding])}`
+}
+
+function composingText({ composingModels = [] }: LevelResult): string {
+  if (composingModels.length === 0) return ''
+  return `\n  Composing models: \n${composingModels.map(({ model, version, server }) => `  ${model}, version: ${version}\n${indented(serverLines(server))}`).join('')}`
+}
+
+function serverLines(server: ServerFigures): string[] {
+  const us = (value: number) => `${Math.round(value)} usec`
+  const compute = `compute input ${us(server.computeInputUs)} + compute infer ${us(server.computeInferUs)} + compute output ${us(server.computeOutputUs)}`
+  const usesCache = server.cacheHitCount + server.cacheMissCount > 0
+  return [
+    `Inference count: ${server.inferenceCount}`,
+    `Execution count: ${server.executionCount}`,
+    ...(usesCache
+      ? [`Cache hit count: ${server.cacheHitCount}`, `Cache miss count: ${server.cacheMissCount}`]
+      : []),
+    `Successful request count: ${server.successCount}`,
+    `Avg request latency: ${us(server.requestUs)} (overhead ${us(server.overheadUs)} + queue ${us(server.queueUs)} + ${compute})`,
+  ]
+}
+
+function indented(lines: readonly string[]): string {
+  return lines.map((line) => `    ${line}\n`).join('')
+}
+
+function decimals(value: number): string {
+  return String(Number(value.toFixed(2)))
+}

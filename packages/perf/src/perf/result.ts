@@ -1,0 +1,111 @@
+import type { ServerFigures } from 'zerohop/internals'
+import type { AccuracyResult } from './accuracy/accuracy-result.ts'
+import type { ScenarioResult } from './scenarios/scenario-result.ts'
+
+/** What `zerohop perf` measured, as its reports, the tuner and the benchmarks read it. Times are in microseconds unless the name says otherwise. */
+export interface PerfResult {
+  readonly model: string
+  readonly version: number
+  /** Every setting that a repetition needs, under the names of the command line. */
+  readonly settings: Readonly<Record<string, unknown>>
+  /** Those that were given; the others are as they are by default. Left out where nobody knows. */
+  readonly given?: readonly string[]
+  /** Cores, processor, versions of Node, ONNX Runtime and zerohop. */
+  readonly machine: Readonly<Record<string, string | number>>
+  /** ISO 8601. */
+  readonly date: string
+  readonly mode: LoadMode
+  /** In the order in which they were measured. */
+  readonly levels: readonly LevelResult[]
+  /** What a scenario of LoadGen results in (`--scenario`), which has no levels. */
+  readonly scenario?: ScenarioResult
+  /** What comparing each answer with the one it gets alone results in (`--check-rows`), which has no levels. */
+  readonly accuracy?: AccuracyResult
+  /** The levels once more, by what was asked (`--inputs`): one request again and again, or never the same twice. */
+  readonly inputs?: readonly InputLevels[]
+}
+
+/** The levels of a run with inputs of one kind. */
+export interface InputLevels {
+  readonly inputs: 'same' | 'unique'
+  /** Different requests that there were; `null` where none came twice. */
+  readonly distinct: number | null
+  readonly levels: readonly LevelResult[]
+}
+
+/** How requests are sent: so many at once, or so many a second whatever becomes of them. */
+export type LoadMode =
+  | 'concurrency'
+  | 'request-rate'
+  | 'request-intervals'
+  | 'periodic-concurrency'
+  | 'replay'
+  | 'scenario'
+
+/** One level of load: the merged windows that it was judged by. */
+export interface LevelResult {
+  /** Requests at once, or a second; the speed of a replay. */
+  readonly level: number
+  /** Whether the last windows agreed within `--stability-percentage`. */
+  readonly stable: boolean
+  readonly windowSeconds: number
+  /** Requests that were answered within the windows. */
+  readonly requestCount: number
+  /** Rows of these. */
+  readonly inferenceCount: number
+  /** Rows a second. */
+  readonly inferencesPerSecond: number
+  /** From the intended moment of sending, where there is one, to the answer. */
+  readonly latency: LatencyFigures
+  /** The measured latencies by size: ascending bounds, each with how many were at most that and above the one before. */
+  readonly latencyHistogram: readonly { readonly upToUs: number; readonly count: number }[]
+  /** What the engine's statistics say of the same windows, as means per request. */
+  readonly server: ServerFigures
+  readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
+  /** Why batches were closed, and how often. */
+  readonly batchReasons: Readonly<Record<string, number>>
+  /** Of what was run of padded inputs, which part is padding; left out where nothing was padded. */
+  readonly paddingShare?: number
+  /** Failed requests by the error's code. */
+  readonly failures: Readonly<Record<string, number>>
+  /** How late requests were sent, against when they were meant to be; `null` where nothing was meant. */
+  readonly sendLag: LatencyFigures | null
+  /** Requests sent more than 1 ms late. */
+  readonly delayedCount: number
+  /** How late timers of the application's thread were. */
+  readonly eventLoopDelay: LatencyFigures
+  /** Cores that the process kept busy. */
+  readonly cpuCores: number
+  /** Answers within a bound, when one was given. */
+  readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
+  /** The models of an ensemble's steps; left out of any other. */
+  readonly composingModels?: readonly ComposingModel[]
+  /** Sequences that were begun; `null` for a model without them. */
+  readonly sequences: number | null
+  /** Requests sent by a schedule that were not answered when the measurement ended, and are in no other count; left out of other loads. */
+  readonly unansweredCount?: number
+  /** Requests a second that were sent. */
+  readonly sentPerSecond: number
+  /** The user's own percentile of the latencies (`--percentile`); `null` without one. */
+  readonly percentile: { readonly percentile: number; readonly us: number } | null
+}
+
+/** What the engine says of one model of an ensemble, in the same windows. */
+export interface ComposingModel {
+  readonly model: string
+  readonly version: number
+  readonly server: ServerFigures
+  readonly batchSizes: LevelResult['batchSizes']
+}
+
+/** Figures of many durations, in microseconds; zeros where there were none. */
+export interface LatencyFigures {
+  readonly averageUs: number
+  readonly standardDeviationUs: number
+  readonly p50Us: number
+  readonly p90Us: number
+  readonly p95Us: number
+  readonly p99Us: number
+  readonly p999Us: number
+  readonly maxUs: number
+}

@@ -1,0 +1,181 @@
+import { mulberry32 } from 'zerohop/internals'
+import type { Overheads } from './overheads.ts'
+import { RecordedMoments } from './recorded-moments.ts'
+import { lengthOf, localMedians, type RecordedRun } from './recorded-run.ts'
+import { SizeMedians } from './size-medians.ts'
+
+/**
+ * What surrounds runs, in milliseconds: how long threads take to notice something, and to do it. Each is asked for a request, by its
+ * number: the first one of a batch, unless it says something else.
+ */
+export interface Delays {
+  /** From a request until a batch is formed of it, when an instance is idle: the event loop comes round first. */
+  turnMs(request: number): number
+  /** From the request that fills a batch until it is formed, at once; asked for that request. */
+  closingMs(request: number): number
+  /** From handing a batch to an idle instance until it starts. */
+  handOverMs(request: number): number
+  /** From the end of a run until the one starts that waits behind it. */
+  betweenMs(request: number): number
+  /** By how much a timer is late. */
+  timerMs(request: number): number
+  /** From gathering a batch until the application's thread runs it itself. */
+  inlineMs(request: number): number
+  /** From the end of a run until the application's thread is told. */
+  wakeMs(request: number): number
+  /** Gathering a batch, on the application's thread. */
+  gatherMs(rows: number, request: number): number
+  /** Handing its outputs out until the first answer is given, there as well. */
+  scatterMs(rows: number, request: number): number
+  /** From one answer of a batch to the next. */
+  answerMs(request: number): number
+}
+
+/** Always the same. */
+export function constantDelays({
+  turnMs,
+  handOverMs,
+  betweenMs,
+  timerMs,
+  wakeMs,
+  gatherMs,
+  gatherRowMs,
+  scatterMs,
+  scatterRowMs,
+}: Required<Overheads>): Delays {
+  return {
+    turnMs: () => turnMs,
+    closingMs: () => 0,
+    handOverMs: () => handOverMs,
+    betweenMs: () => betweenMs,
+    timerMs: () => timerMs,
+    inlineMs: () => 0,
+    wakeMs: () => wakeMs,
+    gatherMs: (rows) => gatherMs + rows * gatherRowMs,
+    scatterMs: (rows) => scatterMs + rows * scatterRowMs,
+    answerMs: () => 0,
+  }
+}
+
+/** As they were about the same requests of a recording: a thread that was held up for a while then is so now. */
+export class RecordedDelays implements Delays {
+  readonly #series: Readonly<Record<(typeof single)[number], Series>>
+  readonly #gathers: SeriesByRows
+  readonly #scatters: SeriesByRows
+
+  constructor(runs: readonly RecordedRun[], seed: number) {
+    const inOrder = runs.toSorted((a, b) => a.request - b.request)
+    this.#series = Object.fromEntries(
+      single.map((name) => [
+        name,
+        new Series(inOrder, seed, (run) => run[name], name === 'closingMs' ? lastRequest : firstRequest),
+      ]),
+    ) as Record<(typeof single)[number], Series>
+    this.#gathers = new SeriesByRows(inOrder, seed, ({ gatherMs }) => gatherMs)
+    this.#scatters = new SeriesByRows(inOrder, seed, ({ scatterMs }) => scatterMs)
+  }
+
+  turnMs(request: number): number {
+    return this.#series.turnMs.at(request)
+  }
+
+  closingMs(request: number): number {
+    return this.#series.closingMs.at(request)
+  }
+
+  handOverMs(request: number): number {
+    return this.#series.handOverMs.at(request)
+  }
+
+  betweenMs(request: number): number {
+    return this.#series.betweenMs.at(request)
+  }
+
+  timerMs(request: number): number {
+    return this.#series.timerMs.at(request)
+  }
+
+  inlineMs(request: number): number {
+    return this.#series.inlineMs.at(request)
+  }
+
+  wakeMs(request: number): number {
+    return this.#series.wakeMs.at(request)
+  }
+
+  gatherMs(rows: number, request: number): number {
+    return this.#gathers.at(rows, request)
+  }
+
+  scatterMs(rows: number, request: number): number {
+    return this.#scatters.at(rows, request)
+  }
+
+  answerMs(request: number): number {
+    return this.#series.answerMs.at(request)
+  }
+}
+
+/** Those that do not depend on rows. */
+const single = [
+  'turnMs',
+  'closingMs',
+  'handOverMs',
+  'betweenMs',
+  'timerMs',
+  'inlineMs',
+  'wakeMs',
+  'answerMs',
+] as const
+
+const firstRequest = ({ request }: RecordedRun): number => request
+const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1
+
+/** What was seen at some requests, beyond what is usual for so many rows. */
+class SeriesByRows {
+  readonly #usual: SizeMedians
+  readonly #beyond: Series
+
+  constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | undefined) {
+    const byRows = new Map<number, number[]>()
+    for (const run of runs) {
+      const seen = byRows.get(run.rows)
+      if (seen === undefined) byRows.set(run.rows, [of(run) ?? 0])
+      else seen.push(of(run) ?? 0)
+    }
+    this.#usual = new SizeMedians(byRows)
+    this.#beyond = new Series(runs, seed, (run) => (of(run) ?? 0) - this.#usual.of(run.rows), firstRequest)
+  }
+
+  at(rows: number, request: number): number {
+    return Math.max(0, this.#usual.of(rows) + this.#beyond.at(request))
+  }
+}
+
+/** What was seen at some requests. */
+class Series {
+  readonly #ms: readonly number[]
+  /** What is usual about each. */
+  readonly #local: Float64Array
+  readonly #moments: RecordedMoments
+
+  /** @param requestOf whose number a run is asked for with. */
+  constructor(
+    runs: readonly RecordedRun[],
+    seed: number,
+    of: (run: RecordedRun) => number | null | undefined,
+    requestOf: (run: RecordedRun) => number,
+  ) {
+    const seen = runs.filter((run) => of(run) != null)
+    this.#ms = seen.map((run) => of(run)!)
+    this.#local = localMedians(Float64Array.from(this.#ms))
+    this.#moments = new RecordedMoments(seen.map(requestOf), lengthOf(runs), mulberry32(seed))
+  }
+
+  at(request: number): number {
+    if (this.#ms.length === 0) return 0
+    const { index, again } = this.#moments.take(request)
+    const [ms, usualMs] = [this.#ms[index]!, this.#local[index]!]
+    return again ? Math.min(ms, usualMs + Math.abs(usualMs)) : ms
+  }
+}

@@ -1,0 +1,149 @@
+import { mulberry32, type LevelOptions, type Arrival } from 'zerohop/internals'
+import { schedule, type OpenArrivals } from './arrival-schedule.ts'
+import { ClosedTraffic } from './closed-traffic.ts'
+import { constantDelays, RecordedDelays } from './delays.ts'
+import { EngineQueue } from './engine-queue.ts'
+import { OpenTraffic } from './open-traffic.ts'
+import { noOverheads, type Overheads } from './overheads.ts'
+import { RecordedDurations } from './recorded-durations.ts'
+import type { RecordedRun } from './recorded-run.ts'
+import { RecordedTraffic } from './recorded-traffic.ts'
+import type { RowShare } from './row-mix.ts'
+import { CostedTraffic, simulatedLimits, type SimulatedCosts } from './simulated-costs.ts'
+import { runSimulation, type SimulationInputs } from './run-simulation.ts'
+import { ServiceTimes, type ServiceTime } from './service-times.ts'
+import { oneLevel } from './simulated-request.ts'
+import type { SimulationResult } from './simulation-result.ts'
+import { TargetQueue } from './target-queue.ts'
+import type { Traffic } from './traffic.ts'
+
+/** How requests come. */
+export type SimulatedArrivals =
+  | OpenArrivals
+  /** So many callers, each of whom sends again `thinkMs` (default 0) after it was answered. */
+  | { readonly kind: 'closed'; readonly callers: number; readonly thinkMs?: number }
+  /** As they were recorded, in the order of `atUs`, so many times as fast (default 1). */
+  | { readonly kind: 'recorded'; readonly arrivals: readonly Arrival[]; readonly speed?: number }
+
+/** What is simulated: one model's requests, in a configuration, with the measured times of its runs. */
+export interface SimulationOptions {
+  readonly arrivals: SimulatedArrivals
+  /** Requests that come; a recording has as many as it has. Default: 10 000. */
+  readonly requests?: number
+  /** Rows of a request, where they are not recorded. Default: 1. */
+  readonly rows?: readonly RowShare[]
+  /** What requests cost, and how that limits batches; `serviceTimes` are then by what a batch costs, in the place of its rows. Default: nothing. */
+  readonly costs?: SimulatedCosts
+  /**
+   * What runs take alone on the machine, ascending by rows; sizes between lie between. Or runs as they were recorded, at
+   * least one: of these it is found out as well how they slow each other.
+   */
+  readonly serviceTimes: readonly ServiceTime[] | { readonly recorded: readonly RecordedRun[] }
+  /** By how much runs of one size differ where no `samplesMs` say so: 0.1 for about 10 %. Default: 0. */
+  readonly jitter?: number
+  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone; the last holds for more. Default: as recorded, or no difference. */
+  readonly slowdown?: readonly number[]
+  /** What requests and batches cost besides their runs. Default: nothing. */
+  readonly overheads?: Overheads
+  readonly instances: number
+  /** In rows. */
+  readonly maxBatchSize: number
+  /** Whether requests share batches. Default: true. */
+  readonly joinRequests?: boolean
+  /** Whether requests with more rows than a batch may have are run in parts. Default: false. */
+  readonly splitOversized?: boolean
+  /** Default: `[maxBatchSize]`. */
+  readonly preferredBatchSizes?: readonly number[]
+  /** Default: 0. */
+  readonly maxQueueDelayMs?: number
+  /** As in a model's configuration: it chooses the batch size by it, and refuses what would be late. Default: none. */
+  readonly latencyTargetMs?: number
+  /** Priorities, timeouts and limits of the queue. Default: requests are equal, and wait as long as it takes. */
+  readonly levels?: LevelOptions
+  /** Other requests, and other runs drawn for them: the same one gives the same result. Default: 1. */
+  readonly seed?: number
+}
+
+/**
+ * Predicts what a configuration makes of a load: the library's own queue on a virtual clock. Takes about a second for a
+ * million requests.
+ *
+ * @throws {RangeError} when a request has more rows than a batch may have.
+ */
+export function simulate(options: SimulationOptions): SimulationResult {
+  const {
+    preferredBatchSizes = [],
+    maxQueueDelayMs = 0,
+    latencyTargetMs = 0,
+    joinRequests = true,
+    splitOversized = false,
+    seed = 1,
+    instances,
+    maxBatchSize,
+  } = options
+  const overheads = { ...noOverheads, ...options.overheads }
+  const { durations, slowdown, delays } = measuredOf(options, overheads, seed + 1)
+  return runSimulation({
+    traffic:
+      options.costs === undefined
+        ? trafficOf(options, seed)
+        : new CostedTraffic(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
+    models: 1,
+    settings: {
+      maxBatchSize,
+      joinRequests,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      instances,
+      targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity,
+      cost: simulatedLimits(options.costs),
+    },
+    levels: options.levels ?? oneLevel,
+    splitOversized,
+    costs: options.costs,
+    durations,
+    calibration: measuredOf(options, overheads, seed + 2).durations,
+    slowdown: options.slowdown ?? slowdown,
+    overheads,
+    delays,
+    timelineMs: 0,
+    makeQueue: (context) =>
+      latencyTargetMs > 0 || hasDeadlines(options.arrivals)
+        ? new TargetQueue(context)
+        : new EngineQueue(context),
+  })
+}
+
+function measuredOf(
+  { serviceTimes, jitter = 0, instances }: SimulationOptions,
+  overheads: Required<Overheads>,
+  seed: number,
+): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
+  if (!('recorded' in serviceTimes))
+    return {
+      durations: new ServiceTimes(serviceTimes, jitter, [], seed),
+      slowdown: [],
+      delays: constantDelays(overheads),
+    }
+  const { recorded } = serviceTimes
+  const durations = new RecordedDurations(recorded, seed)
+  return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed) }
+}
+
+function trafficOf(
+  { arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions,
+  seed: number,
+): Traffic {
+  switch (arrivals.kind) {
+    case 'closed':
+      return new ClosedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
+    case 'recorded':
+      return new RecordedTraffic(arrivals.arrivals, arrivals.speed ?? 1)
+    default:
+      return new OpenTraffic(schedule({ arrivals, requests, rows, burst: 0, loadSteps: [], models: 1, seed }))
+  }
+}
+
+function hasDeadlines(arrivals: SimulatedArrivals): boolean {
+  return arrivals.kind === 'recorded' && arrivals.arrivals.some(({ deadlineMs }) => deadlineMs !== undefined)
+}

@@ -1,0 +1,107 @@
+import type { Model } from 'zerohop'
+import type { Sample, SampleSource } from '../perf/input/sample.ts'
+import { ClosedLoop } from '../perf/load/closed-loop.ts'
+import { loadClock, pause } from '../perf/load/load-clock.ts'
+import { metronome } from '../perf/load/metronome.ts'
+import { OpenLoop } from '../perf/load/open-loop.ts'
+import { Recorder } from '../perf/load/recorder.ts'
+import { poissonSchedule } from '../perf/load/schedule.ts'
+import { sender } from '../perf/send.ts'
+import type { MeasuredWord, MeasureTask } from './measuring-messages.ts'
+
+const seed = 1
+
+/** Tells when the next request is about to be made: in a closed loop, that one was answered. */
+class WatchedSource implements SampleSource {
+  readonly size: number | null
+  onNext: (() => void) | null = null
+  readonly #source: SampleSource
+
+  constructor(source: SampleSource) {
+    this.#source = source
+    this.size = source.size
+  }
+
+  next(caller: number): Sample {
+    this.onNext?.()
+    return this.#source.next(caller)
+  }
+}
+
+/**
+ * Puts a model under load, and measures it for one window. In a closed loop that reaches from one moment at which answers have come to
+ * another, so that whole batches of a slow model are counted over the time that they took; a window that ends anywhere would cut one.
+ */
+export async function measureLoad(
+  model: Model,
+  given: SampleSource,
+  { load, warmupMs, windowMs }: MeasureTask,
+): Promise<MeasuredWord> {
+  const startMs = performance.now()
+  const source = new WatchedSource(given)
+  const recorder = new Recorder(loadClock)
+  const ending = new AbortController()
+  const requests =
+    load.rate === undefined
+      ? new ClosedLoop(source, load.concurrency)
+      : new OpenLoop(source, poissonSchedule(load.rate, seed), { pacer: metronome })
+  const cut = async (afterMs: number) => {
+    await pause(loadClock, afterMs)
+    if (!requests.isOpen) await answersOf(source)
+    return { window: recorder.cut(), runs: model.stats().executionCount }
+  }
+  requests.start(sender(model, requests.isOpen ? ending.signal : null), recorder)
+  const before = await cut(warmupMs)
+  const { window, runs } = await cut(windowMs)
+  const memoryBytes = process.resourceUsage().maxRSS * 1024 // the most that it had, in loading too
+  const { instanceCount } = model.stats()
+  const stopped = requests.stop()
+  ending.abort() // what waits at a rate that the model cannot keep up with
+  await stopped
+  const { seconds, requestCount, inferenceCount, latency, failureCount, failures } = window
+  const runCount = runs - before.runs
+  return {
+    type: 'measured',
+    measurement: {
+      rowsPerSecond: seconds > 0 ? inferenceCount / seconds : 0,
+      p50Ms: latency.quantileUs(0.5) / 1000,
+      p99Ms: latency.quantileUs(0.99) / 1000,
+      memoryBytes,
+      meanBatchRows: runCount > 0 ? inferenceCount / runCount : 0,
+      failures: failureCount + (requestCount === 0 ? 1 : 0),
+    },
+    failure:
+      failureCount > 0
+        ? await reasonOf(failures, model, given)
+        : requestCount === 0
+          ? 'no request was answered'
+          : null,
+    runMs: runCount > 0 ? (instanceCount * seconds * 1000) / runCount : 0,
+    tookMs: performance.now() - startMs,
+  }
+}
+
+/** Resolves when the next answers have come: those of one batch come together. */
+function answersOf(source: WatchedSource): Promise<void> {
+  return new Promise((resolve) => {
+    source.onNext = () => {
+      source.onNext = null
+      setImmediate(resolve)
+    }
+  })
+}
+
+/** By their codes, and what the next request of their kind is told. */
+async function reasonOf(
+  failures: Readonly<Record<string, number>>,
+  model: Model,
+  source: SampleSource,
+): Promise<string> {
+  const counts = Object.entries(failures).map(([code, count]) => `${count} requests with ${code}`)
+  const { feeds, options } = source.next(0)
+  const message = await model.infer(feeds, options).then(
+    () => null,
+    (error: Error) => error.message,
+  )
+  return `${counts.join(', ')} failed${message === null ? '' : `: ${message}`}`
+}

@@ -1,0 +1,334 @@
+import { keyOf, measuredOptions, type Candidate, type Configuration, type Load } from './configuration.ts'
+import { calibrate } from './calibrate.ts'
+import { Calibration } from './batch-times.ts'
+import { gapsOf } from './calibration-gaps.ts'
+import { availableCores } from 'zerohop/internals'
+import type { InstanceKind, ModelConfig } from 'zerohop'
+import { confirm } from './confirm.ts'
+import type { Contest } from './contest.ts'
+import { findDefaults } from './default-configuration.ts'
+import { fingerprintOf } from './fingerprint.ts'
+import { firstContest } from './first-contest.ts'
+import { furtherContests } from './further-contest.ts'
+import { goalOf, type Goal } from './goal.ts'
+import { leastBudgetSeconds } from './least-budget.ts'
+import { processGround, type MeasuringGround } from './measuring-process.ts'
+import { ModelProcesses } from './model-processes.ts'
+import { MeasuringPlan } from './measuring-plan.ts'
+import { placesOf, type Place } from './contest-places.ts'
+import { prospectsOf } from './prune.ts'
+import { batchSizesOf, layoutsOf, saturating } from './search-space.ts'
+import { KeptState } from './kept-state.ts'
+import { outcomeOf, unconfirmedNote } from './outcome.ts'
+import { newState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
+import { TimeBudget } from './time-budget.ts'
+import type { TuneResult } from './tune-result.ts'
+import type { TuneListener, TuneSettings } from './tune-settings.ts'
+
+/** Of what is left, calibrating and simulating may take so much. */
+const calibrationShare = 0.4
+const simulationShare = 0.15
+/** A call that has so much of the time of another has no more to find out. */
+const nearlyAsLong = 0.9
+/** The default alone, the first one, and those that follow it with other loads. */
+const mostContests = 7
+
+/** Finds the best configuration of a model: measures the default, calibrates, prunes with the simulator, and confirms the best by measurement. */
+export async function tune(
+  settings: TuneSettings,
+  listener: TuneListener,
+  signal: AbortSignal,
+  ground = processGround,
+): Promise<TuneResult> {
+  return new Tuning(settings, listener, signal, ground).run()
+}
+
+class Tuning {
+  readonly #settings: TuneSettings
+  readonly #listener: TuneListener
+  readonly #signal: AbortSignal
+  readonly #ground: MeasuringGround
+  readonly #budget: TimeBudget
+  readonly #goal: Goal
+  readonly #notes: string[] = []
+  #kept: KeptState | null = null
+  /** What a process takes from its start until its model is loaded. */
+  #startMs = 1000
+
+  constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
+    this.#settings = settings
+    this.#listener = listener
+    this.#signal = signal
+    this.#ground = ground
+    this.#budget = new TimeBudget(ground.clock, settings.budgetMs, settings.startedAtMs)
+    this.#goal = goalOf(settings)
+  }
+
+  async run(): Promise<TuneResult> {
+    try {
+      await this.#open()
+      return await this.#find()
+    } finally {
+      this.#kept?.removeIfEmpty()
+    }
+  }
+
+  async #find(): Promise<TuneResult> {
+    const defaults = this.#signal.aborted || this.#budget.leftMs === 0 ? null : await this.#defaults()
+    const leastSeconds = leastBudgetSeconds(
+      this.#budget.spentMs,
+      defaults === null ? this.#budget.spentMs : this.#startMs,
+      this.#settings.budgetMs,
+    )
+    const alone = defaults === null ? [] : await this.#measureDefault(defaults)
+    if (defaults !== null) await this.#calibrate(defaults)
+    const { places, isDecided } =
+      defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
+    const { best, rows, reason, isConfirmed } = outcomeOf({
+      places,
+      alone,
+      reference: defaults?.configuration ?? null,
+      goal: this.#goal,
+      leastSeconds,
+      isDecided,
+    })
+    const end = this.#signal.aborted ? 'interrupted' : isDecided ? 'decided' : 'budget'
+    if (best !== null && !isConfirmed) this.#note(unconfirmedNote)
+    return {
+      best,
+      judgedBy: this.#goal,
+      isConfirmed,
+      reason,
+      rows,
+      kind: this.#kind,
+      notes: this.#notes,
+      end,
+      seconds: this.#budget.spentMs / 1000,
+    }
+  }
+
+  /** What is known already; nothing where there is no time to find out what it is for. */
+  async #open(): Promise<void> {
+    const { statePath, fresh } = this.#settings
+    const over = this.#budget.overSignal()
+    try {
+      const fingerprint = await fingerprintOf(this.#settings, AbortSignal.any([this.#signal, over]))
+      this.#kept = KeptState.open(statePath, fingerprint, fresh, (text) => this.#note(text))
+    } catch (error) {
+      if (!this.#signal.aborted && !over.aborted) throw error
+    }
+  }
+
+  /** @throws InferenceError as `engine.load()`. */
+  async #defaults(): Promise<DefaultFacts | null> {
+    if (this.#state.defaults !== null) return this.#state.defaults
+    this.#listener.onPhase?.('loading')
+    const found = await findDefaults(
+      this.#ground,
+      this.#config(null),
+      this.#settings.measuring,
+      this.#budget.leftMs,
+      this.#signal,
+    )
+    if (found === null) return null
+    this.#startMs = found.startMs
+    this.#state.defaults = found.facts
+    this.#save()
+    return found.facts
+  }
+
+  /** The default alone, before all else: it is the result where there is no time for more. */
+  async #measureDefault({ configuration }: DefaultFacts): Promise<readonly Place[]> {
+    const candidate: Candidate = {
+      configuration,
+      load: this.#load ?? {
+        concurrency:
+          this.#goal.p99Ms === undefined
+            ? saturating(configuration, this.#rowsPerRequest)
+            : configuration.instances,
+      },
+    }
+    const [recorded] = (this.#state.contests[this.#goalKey()] ??= [{ candidates: [candidate], showings: [] }])
+    this.#listener.onPhase?.('measuring the default')
+    return this.#withProcesses(async (processes) =>
+      placesOf(await this.#contest(recorded!, processes, this.#budget, 1), recorded!, this.#goal, []),
+    )
+  }
+
+  async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
+    const { space: given, measuring } = this.#settings
+    const isJoined = configuration.maxBatchSize > 0 || given.batchSizes !== undefined
+    if (!isJoined) this.#note(`batches are not tried: ${joining}`)
+    const space = isOnCpu ? given : { ...given, threads: given.threads ?? [configuration.threads] }
+    const layouts = layoutsOf(space, availableCores().usable)
+    const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
+    const { calibration, calibratedInMs, contests } = this.#state
+    const key = JSON.stringify([given, this.#goal.memoryBytes])
+    // What there was no time for in as much time is not begun again: the next call goes on from where the last was.
+    if ((calibratedInMs[key] ?? 0) >= this.#settings.budgetMs * nearlyAsLong) return
+    const knownPoints = calibration.length
+    this.#listener.onPhase?.('calibrating')
+    await this.#withProcesses((processes) =>
+      calibrate({
+        layouts,
+        batchSizes,
+        rowsPerRequest: measuring.requests.rows,
+        processes,
+        configOf: (each) => this.#config(each),
+        budget: this.#budget.part(calibrationShare),
+        wholeBudget: this.#budget,
+        memoryBytes: this.#goal.memoryBytes,
+        signal: this.#signal,
+        points: calibration,
+        onPoint: (point) => {
+          this.#save()
+          this.#listener.onMeasured?.(
+            `${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`,
+          )
+        },
+      }),
+    )
+    if (this.#signal.aborted) return
+    if (calibration.length > 0) calibratedInMs[key] = this.#settings.budgetMs
+    if (calibration.length > knownPoints) contests[this.#goalKey()]!.splice(1)
+    this.#save()
+    for (const note of gapsOf(layouts, calibration)) this.#note(note)
+  }
+
+  async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Place[]; isDecided: boolean }> {
+    const contests = await this.#contests(defaults.configuration)
+    let places: readonly Place[] = []
+    let isDecided = false
+    await this.#withProcesses(async (processes) => {
+      for (let index = 1; index < contests.length && !this.#signal.aborted; index++) {
+        const recorded = contests[index]!
+        this.#listener.onPhase?.(index === 1 ? 'confirming' : 'confirming with other loads')
+        const earlier = places
+        const go = async (budget: TimeBudget) => {
+          const contest = await this.#contest(recorded, processes, budget)
+          isDecided = contest.isDecided
+          places = placesOf(contest, recorded, this.#goal, earlier)
+          return contest.round
+        }
+        // Other loads, where there may be any, have their part.
+        const round = await go(
+          this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget,
+        )
+        const isLast = index === contests.length - 1
+        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree)
+          contests.push(...furtherContests(contests.slice(1), places, this.#goal, this.#rowsPerRequest))
+        if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted)
+          await go(this.#budget)
+      }
+    })
+    return { places, isDecided }
+  }
+
+  #contest(
+    contest: RecordedContest,
+    processes: ModelProcesses,
+    budget: TimeBudget,
+    mostRounds?: number,
+  ): Promise<Contest> {
+    const plan = new MeasuringPlan(
+      new Calibration(this.#state.calibration),
+      contest.candidates,
+      budget.leftMs,
+      this.#startMs,
+    )
+    return confirm({
+      contest,
+      goal: this.#goal,
+      processes,
+      configOf: (each) => this.#config(each),
+      budget,
+      signal: this.#signal,
+      mostRounds,
+      timesOf: (candidate) => plan.timesOf(candidate),
+      onShowing: (candidate) => {
+        this.#save()
+        this.#listener.onMeasured?.(keyOf(candidate))
+      },
+    })
+  }
+
+  /** Processes that are ended when all is done, or as soon as the user wants no more. */
+  async #withProcesses<T>(use: (processes: ModelProcesses) => Promise<T>): Promise<T> {
+    const processes = new ModelProcesses(this.#ground, this.#settings.measuring, this.#startMs)
+    const stop = () => void processes.end()
+    this.#signal.addEventListener('abort', stop)
+    try {
+      return await use(processes)
+    } finally {
+      this.#signal.removeEventListener('abort', stop)
+      await processes.end()
+      this.#startMs = processes.startMs
+    }
+  }
+
+  /** Those that were begun for the same goal, or the default alone and a first one. */
+  async #contests(reference: Configuration): Promise<RecordedContest[]> {
+    const known = this.#state.contests[this.#goalKey()]!
+    if (known.length > 1) return known
+    this.#listener.onPhase?.('simulating')
+    const { space } = this.#settings
+    const calibration = new Calibration(this.#state.calibration)
+    const rowsPerRequest = this.#rowsPerRequest
+    const load = this.#load
+    const prospects = await prospectsOf({
+      calibration,
+      space,
+      goal: this.#goal,
+      rowsPerRequest,
+      load,
+      budget: this.#budget.part(simulationShare),
+    })
+    const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
+    const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
+    known.push(first)
+    return known
+  }
+
+  get #rowsPerRequest(): number {
+    return this.#settings.measuring.requests.rows
+  }
+
+  /** The load, where it was given. */
+  get #load(): Load | null {
+    const { rate, concurrency } = this.#settings
+    return rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
+  }
+
+  get #isLoadFree(): boolean {
+    return this.#load === null
+  }
+
+  /** What was found for the CPU is for no other machine's GPU. */
+  get #kind(): InstanceKind {
+    const { kind } = this.#settings
+    return kind === 'auto' && this.#state.defaults?.isOnCpu === true ? 'cpu' : kind
+  }
+
+  #goalKey(): string {
+    const { space, concurrency, rate } = this.#settings
+    return JSON.stringify({ ...this.#goal, concurrency, rate, space })
+  }
+
+  #config(configuration: Configuration | null): ModelConfig {
+    const { path, options } = this.#settings
+    return { ...measuredOptions(configuration, options, this.#kind), path }
+  }
+
+  #note(text: string): void {
+    this.#notes.push(text)
+    this.#listener.onNote?.(text)
+  }
+
+  get #state(): TuneState {
+    return this.#kept?.state ?? newState({})
+  }
+
+  #save(): void {
+    this.#kept!.save()
+  }
+}

@@ -1,0 +1,182 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
+import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
+import type { TuneResult } from '../../src/tune/tune-result.ts'
+import { identity } from '../../../../test/models/small.ts'
+import { root, zerohop, type Ended } from '../../../../test/cli/run.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const model = identity('float32')
+const output = (name: string) => join(folder, `${name}.json`)
+const statePath = (name: string) => join(folder, `${name}.tune-state.json`)
+/** A grid of few points: these tests are about what goes on around it. */
+const few = [
+  '--instances',
+  '1',
+  '--intra-op-threads',
+  '1',
+  '--max-batch-sizes',
+  '1,8',
+  '--max-queue-delays-us',
+  '0',
+]
+
+/** On a busy machine the time may be over before anything was measured: then the next call goes on. */
+async function untilMeasured(...line: readonly string[]): Promise<Ended> {
+  const ended = await zerohop('tune', model, ...few, ...line)
+  return ended.stderr.includes('there was no time') ? untilMeasured(...line) : ended
+}
+
+describe('zerohop tune', () => {
+  it('writes a configuration that engine.load takes, within its budget, and goes on from what it has measured', async () => {
+    const line = ['-o', output('found'), '--json', '--budget']
+    const { code, stdout, stderr } = await untilMeasured(...line, '8')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const { best, rows, seconds } = JSON.parse(stdout) as TuneResult
+    expect(seconds).toBeLessThan(12)
+    expect(best!.measured!.rowsPerSecond).toBeGreaterThan(0)
+    expect(rows.some(({ isDefault }) => isDefault)).toBe(true)
+    const config = JSON.parse(readFileSync(output('found'), 'utf8')) as ModelConfig
+    expect(config.maxBatchSize).toBe(best!.candidate.configuration.maxBatchSize)
+    const engine = new InferenceEngine()
+    await engine.load('found', config)
+    await engine.close()
+    const again = await untilMeasured(...line, '3')
+    expect(again.code).toBe(0)
+    expect(JSON.parse(again.stdout).notes).toContainEqual(expect.stringMatching(/^goes on with what .* has/))
+  })
+
+  it('keeps what was measured when it is interrupted, and leaves no process behind', async () => {
+    const child = spawn(
+      process.execPath,
+      [`${root}dist/cli/main.js`, 'tune', model, '--budget', '60', '-o', output('stopped'), ...few],
+      { stdio: ['ignore', 'pipe', 'pipe'], detached: true },
+    )
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+    const ended = new Promise<number | null>((resolve) => child.once('close', resolve)) // also of those that hold its pipes
+    const hasMeasured = () =>
+      existsSync(statePath('stopped')) &&
+      readFileSync(statePath('stopped'), 'utf8').includes('"rowsPerSecond"')
+    while (!hasMeasured() && child.exitCode === null) await sleep(20)
+    process.kill(-child.pid!, 'SIGINT') // as a terminal does, to the whole group
+    expect({ code: await ended, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringContaining(`interrupted; what was measured is in ${statePath('stopped')}`),
+    })
+    expect(existsSync(output('stopped'))).toBe(false)
+    expect(() => process.kill(-child.pid!, 0)).toThrow('ESRCH')
+  })
+
+  it('says that nothing keeps a bound, and writes nothing', async () => {
+    // Batches are calibrated already.
+    const { code, stdout, stderr } = await untilMeasured(
+      '--budget',
+      '5',
+      '--memory',
+      '1',
+      '-o',
+      output('none'),
+      '--state',
+      statePath('found'),
+    )
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringContaining('no configuration keeps the bounds'),
+    })
+    expect(stdout).toContain('over a bound')
+    expect(existsSync(output('none'))).toBe(false)
+  })
+
+  it('tells the least useful budget where there is no time to measure anything, without an empty table or a state', async () => {
+    const { code, stdout, stderr } = await zerohop(
+      'tune',
+      model,
+      ...few,
+      '--budget',
+      '0.6',
+      '-o',
+      output('hurried'),
+    )
+    expect({ code, stdout, stderr }).toEqual({
+      code: 1,
+      stdout: expect.not.stringContaining('rows/s'),
+      stderr: expect.stringMatching(
+        /^there was no time to (load the model|measure anything): take a budget of \d+ seconds or more$/m,
+      ),
+    })
+    expect(existsSync(statePath('hurried'))).toBe(false)
+  })
+
+  it.each([
+    ['a file that is not there', [join(folder, 'none.onnx')], 1, 'ERR_MODEL_NOT_FOUND'],
+    [
+      'a shape of no input',
+      [model, '--shape', 'y:3'],
+      1,
+      'ERR_INVALID_ARG: shape: expected the name of an input',
+    ],
+    [
+      'options that the engine does not have',
+      [model, '--model-config', '{"maxBatch":1}'],
+      1,
+      'ERR_MODEL_CONFIG',
+    ],
+    [
+      'an output in a folder that is not there',
+      [model, '-o', join(folder, 'none', 'config.json')],
+      1,
+      'ENOENT: no such file or directory',
+    ],
+    ['an output that is a folder', [model, '-o', folder], 1, 'EISDIR'],
+    ['the model as its output', [model, '-o', model], 1, 'output: expected another file than the model'],
+    ['the model as its state', [model, '--state', model], 1, 'state: expected another file than the model'],
+    [
+      'the output as its state',
+      [model, '--state', output('refused')],
+      1,
+      'state: expected another file than the output',
+    ],
+    [
+      'options that change what is measured',
+      [model, '--model-config', '{"autoTune":true}'],
+      1,
+      '--model-config autoTune: expected none',
+    ],
+    [
+      'budgets where nothing costs anything',
+      [model, '--max-batch-costs', '5'],
+      1,
+      '--max-batch-costs: expected --model-config with dynamicBatching.cost beside it',
+    ],
+    [
+      'a provider that there is not',
+      [model, '--provider', 'nonsense'],
+      1,
+      "expected one of 'auto', 'cpu', 'cuda', 'webgpu'",
+    ],
+    [
+      'two loads',
+      [model, '--request-rate', '1', '--concurrency', '2'],
+      2,
+      "cannot be used with option '--request-rate",
+    ],
+    ['a budget of nothing', [model, '--budget', '0'], 2, 'a number above 0'],
+    [
+      'a file of Triton for a provider that it does not have',
+      [model, '--format', 'pbtxt', '--provider', 'openvino'],
+      2,
+      'has no word for --provider openvino',
+    ],
+  ])('refuses %s', async (_, line, code, message) => {
+    const ended = await zerohop('tune', '-o', output('refused'), ...line)
+    expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(message) })
+    expect([output('refused'), statePath('refused')].filter((path) => existsSync(path))).toEqual([])
+  })
+})

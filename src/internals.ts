@@ -1,0 +1,111 @@
+/**
+ * What the tools of this repository need of the engine beyond its public names: `zerohop/internals`.
+ *
+ * **Unstable.** Any release may change or remove a name. Only packages that are released together with zerohop, and ask for
+ * the same version of it, may import this.
+ *
+ * @module
+ */
+
+// The queue's policy and what run times are estimated from, for the simulator.
+export { IndexedHeap } from './base/indexed-heap.ts'
+export type { HeapItem } from './base/indexed-heap.ts'
+export { defaultPaddingShare } from './options/batch-cost.ts'
+export { batchReasons, fullBatchRows } from './options/batching.ts'
+export type { BatchLimits, CostLimits, LevelOptions } from './options/batching.ts'
+export { defaultInline } from './options/engine-options.ts'
+export { maxInstances } from './options/scaling-options.ts'
+export { FairShare } from './run/fair-share.ts'
+export type { Charge } from './run/fair-share.ts'
+export { InlineBudget } from './run/inline-budget.ts'
+export { leftOfRunMs } from './run/worker-time.ts'
+export { estimatedAnswerMs } from './schedule/answer-estimate.ts'
+export { ArrivalRate } from './schedule/arrival-rate.ts'
+export { LatencyTarget } from './schedule/batch-size-for-target.ts'
+export { batchSizesToTry } from './schedule/calibration.ts'
+export { PriorityLevels } from './request/priority-levels.ts'
+export type { QueueOwner } from './schedule/queue-owner.ts'
+export { RequestQueue } from './schedule/request-queue.ts'
+export { RunTimes } from './schedule/run-times.ts'
+export { WaitingRequest, expiresAtMs } from './request/infer-request.ts'
+
+// What is measured, and the form of recordings.
+export {
+  batchReasonsOf,
+  batchSizesOf,
+  paddingOf,
+  serverFigures,
+  spanOf,
+} from './observe/statistics-difference.ts'
+export type { ServerFigures, StatisticsSpan } from './observe/statistics-difference.ts'
+export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
+export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.ts'
+export type { RecordedConfig } from './observe/arrivals/recorded-config.ts'
+export type { EndedBatch, Frame, Load, ModelFrame, RunningBatch } from './adapters/inspector/frame.ts'
+
+// Tensors that are made up, read from files and compared.
+export { toFloat16Bits } from './tensor/small-floats.ts'
+export { batchAxisOf, notStackable, shownShape } from './tensor/metadata.ts'
+export { fromSmallFloat, isSmallFloat } from './tensor/small-floats.ts'
+export type { SmallFloat } from './tensor/small-floats.ts'
+export {
+  byteLengthOf,
+  elementCount,
+  isElementType,
+  isFloatType,
+  isPacked,
+  isRawType,
+  isTensorLike,
+  makeTensor,
+  storageLength,
+  storageOf,
+  toStorage,
+} from './tensor/tensor.ts'
+
+// This machine, and what is installed on it.
+export { systemClock } from './base/clock.ts'
+export type { Clock } from './base/clock.ts'
+export { libraryVersion } from './base/own-package.ts'
+export { packageFolder } from './base/own-package.ts'
+export { OwnProgram } from './base/own-program.ts'
+export { availableCores } from './options/available-cores.ts'
+export { availableMemory } from './options/available-memory.ts'
+export { installedVersion } from './run/executors/native/native-ort.ts'
+
+// Files of models, and others.
+export {
+  NotReadable,
+  checkRegularFile,
+  readRegularFile,
+  readRegularText,
+  readRegularTextSync,
+  withRegularFile,
+} from './base/files.ts'
+export { isFolder, readModelFolder } from './features/triton-repository/model-folder.ts'
+export type { VersionConfig } from './features/triton-repository/model-folder.ts'
+export { hashOfFile } from './models/compiled-models/content-hash.ts'
+export { ExternalFiles } from './models/compiled-models/external-files.ts'
+export { readModelFile } from './cli/model-file.ts'
+
+// Errors, and the command line's way with them.
+export { listNames } from './errors.ts'
+export { InferenceError, invalidArgument } from './errors.ts' // the class too: without loading the engine
+export { messageOf } from './base/message-of.ts'
+export { isDuration } from './options/check-infer-options.ts'
+export {
+  escaped,
+  failureOf,
+  fileErrorText,
+  oneLine,
+  printJson,
+  runProgram,
+  tell,
+  tellLine,
+  usualExitCodes,
+} from './cli/command-line.ts'
+export { isSameFile } from './cli/same-file.ts'
+
+// Arithmetic.
+export { median } from './base/median.ts'
+export { mulberry32 } from './base/seeded-random.ts'
+export type { Random } from './base/seeded-random.ts'
