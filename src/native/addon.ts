@@ -2,98 +2,10 @@ import { existsSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { packageFolder } from '../base/own-package.ts'
 import { isMusl, otherRuntime, readHeader } from '../base/platform.ts'
-import type { NativeJpeg } from './native-jpeg.ts'
-import type { NativeKernels } from './native-kernels.ts'
-import type { NativeProcesses } from './native-processes.ts'
-import type { NativeProviders } from './native-providers.ts'
-import type { NativeRuns } from './native-runs.ts'
-
-/** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
-export type NativeMemoryKind = 'pinned' | 'plain'
-
-/** A piece of staging memory, held until it is released or the garbage collector has found its bytes. */
-export interface NativeLease {
-  /** By which run loops know it, of whichever isolate. */
-  readonly id: number
-  /** As many as asked for. They start on a cache line (64 bytes), from 64 KiB on at a page (4 KiB). */
-  readonly bytes: ArrayBuffer
-  readonly kind: NativeMemoryKind
-  /** Whether it is memory of its own, beside what the pool keeps: it goes back to the system with its last holder. */
-  readonly pastLimit: boolean
-  /** Why it is not page-locked although that was asked for. */
-  readonly reason?: string
-}
-
-/** Counters of the process's staging pool. */
-export interface NativePoolStats {
-  readonly slabs: number
-  /** The limit in force: the largest claimed. */
-  readonly limitBytes: number
-  readonly reservedBytes: number
-  /** The part of `reservedBytes` that is page-locked. */
-  readonly pinnedBytes: number
-  /** The part of `reservedBytes` that does not count towards the limit. */
-  readonly pastLimitBytes: number
-  /** Bytes of slots that a lease or a run loop still holds. */
-  readonly usedBytes: number
-  readonly highWaterBytes: number
-  /** Leases not yet released. */
-  readonly leases: number
-  /** Times that the limit left no room. */
-  readonly failures: number
-}
-
-/** What the CUDA driver says of itself, or why there is none. */
-export interface CudaProbe {
-  readonly available: boolean
-  /** Why it is not available; empty otherwise. */
-  readonly reason: string
-  /** As the driver numbers CUDA: 13000 is 13.0. */
-  readonly driverVersion: number
-  readonly devices: readonly {
-    readonly ordinal: number
-    readonly name: string
-    readonly totalBytes: number
-  }[]
-}
-
-/** Instead of a device's ordinal: memory need not be page-locked. */
-export const plainMemory = -1
-
-/** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
-export interface NativeBinding extends NativeJpeg, NativeKernels, NativeProviders, NativeRuns {
-  /** Must equal {@link BINDING_VERSION}. */
-  readonly version: string
-  /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */
-  configure(options: { slabBytes?: number; limitBytes?: number }): void
-  /** Asks for a limit; of all that are claimed in the process the largest counts. Returns the number of the claim. */
-  claimLimit(limitBytes: number): number
-  /** Takes a claim back. Doing it twice is allowed. */
-  dropLimit(claim: number): void
-  /**
-   * Memory that is page-locked for the CUDA device of that ordinal, or plain with {@link plainMemory}, and where
-   * page-locked memory is not to be had, with the reason. Where the limit is reached: null, or with `pastLimit` plain
-   * memory that the pool does not keep. Null, too, where the system has no more memory. Throws with code
-   * `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
-   */
-  acquire(byteLength: number, device: number, pastLimit?: boolean): NativeLease | null
-  /** As `acquire` within the limit, off the calling thread: page-locking takes long. */
-  acquireAsync(byteLength: number, device: number): Promise<NativeLease | null>
-  /** Another buffer over some of the bytes of a lease, which holds the memory until it is released or collected; the lease is not held by it. */
-  lend(leaseId: number, offset: number, byteLength: number): ArrayBuffer
-  /** Takes the memory from the bytes of a lease, or from those that were lent, and drops its hold on it. Doing it twice is allowed. */
-  release(bytes: ArrayBuffer): void
-  /** Gives slabs that nothing holds back to the system; returns their bytes. Costly with a GPU at work. */
-  trim(): number
-  stats(): NativePoolStats
-  /** Opens the CUDA driver at the first call; makes no context on the GPU. */
-  cudaProbe(): CudaProbe
-  /** `null` where memory cannot be handed over to other processes. */
-  readonly processes?: NativeProcesses | null
-}
+import type { NativeBinding } from './native-binding.ts'
 
 /** The addon, or in words why there is none, which paths were tried and what to do. */
-export type BindingResult =
+type BindingResult =
   | { readonly binding: NativeBinding; readonly path: string; readonly reason?: undefined }
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 

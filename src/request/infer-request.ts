@@ -1,5 +1,5 @@
 import { InferenceError } from '../errors.ts'
-import type { LeasedRows } from '../native/row-block.ts'
+import type { LeasedRows } from '../native/row-blocks.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { AnswerOptions } from '../options/check-infer-options.ts'
 import type { ReportedOutputs } from '../options/infer-options.ts'

@@ -13,7 +13,7 @@ import { untilAborted } from '../request/abort-watch.ts'
 import { BuiltInProviders, type BuiltIn } from './built-in-providers.ts'
 import { EnginePlugins, deviceNames } from './provider-plugins.ts'
 import type { Executors } from './executor-choice.ts'
-import type { NativeProviderDevice } from '../native/native-providers.ts'
+import type { NativeProviderDevice } from '../native/native-binding.ts'
 
 type Entry = InferenceSession.ExecutionProviderConfig
 

@@ -1,4 +1,4 @@
-import type { RowBlock } from '../native/row-block.ts'
+import type { RowBlock } from '../native/row-blocks.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** A batch that is run where most of its rows were written. */

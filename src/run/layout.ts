@@ -1,5 +1,5 @@
 import type { TensorPlace, SlotLayout } from './executors/executor.ts'
-import type { RowPlaces } from '../native/row-block.ts'
+import type { RowPlaces } from '../native/row-blocks.ts'
 import type { SlotMemory } from '../native/staging-pool.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import {

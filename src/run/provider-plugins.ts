@@ -11,7 +11,7 @@ import { openNativeOrt, type NativeOrt } from './executors/native/native-ort.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 import type { Executors } from './executor-choice.ts'
 import { realpathSync, statSync } from 'node:fs'
-import type { NativeProviderDevice } from '../native/native-providers.ts'
+import type { NativeProviderDevice } from '../native/native-binding.ts'
 import { tryInChild, type TrialResult } from './executors/native/trial-process.ts'
 
 /** The provider plugins of an engine: opened when a model asks for them. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { InferenceEngine, type StagingOptions } from '../../src/index.ts'
-import { loadBinding, plainMemory } from '../../src/native/addon.ts'
+import { loadBinding } from '../../src/native/addon.ts'
+import { plainMemory } from '../../src/native/native-binding.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { CompletionHub } from '../../src/run/executors/native/completion-hub.ts'
-import type { NativeBinding } from '../../src/native/addon.ts'
+import type { NativeBinding } from '../../src/native/native-binding.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import { NativeMemory } from '../../src/run/executors/native/native-memory.ts'
-import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/native/addon.ts'
+import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/native/native-binding.ts'
 import { StagingPool } from '../../src/native/staging-pool.ts'
 
 /** A pool over an addon that gives the lease that is set. */

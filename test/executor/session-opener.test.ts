@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { openAhead } from '../../src/run/executors/native/session-opener.ts'
-import type { NativeBinding } from '../../src/native/addon.ts'
+import type { NativeBinding } from '../../src/native/native-binding.ts'
 
 const answer = 1 // of the kinds of completions
 

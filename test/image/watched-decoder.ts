@@ -1,5 +1,5 @@
 import { vi } from 'vitest'
-import type { NativeJpeg } from '../../src/native/native-jpeg.ts'
+import type { NativeJpeg } from '../../src/native/native-binding.ts'
 
 type Decode = NativeJpeg['decodeJpeg']
 

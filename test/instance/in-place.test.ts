@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { placeInBlock } from '../../src/run/in-place.ts'
-import { RowBlock, type LeasedRows } from '../../src/native/row-block.ts'
-import { RowBlocks } from '../../src/native/row-blocks.ts'
+import { RowBlock, type LeasedRows, RowBlocks } from '../../src/native/row-blocks.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import type { InferRequest } from '../../src/request/infer-request.ts'
 import { FakeClock } from '../fake-clock.ts'

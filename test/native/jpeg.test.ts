@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { jpegDecoder } from '../../src/features/image/jpeg-decoder.ts'
 import { loadBinding } from '../../src/native/addon.ts'
-import type { JpegFrame, JpegResize, ResizeAxis } from '../../src/native/native-jpeg.ts'
+import type { JpegFrame, JpegResize, ResizeAxis } from '../../src/native/native-binding.ts'
 import { difference } from '../image/both-decoders.ts'
 import { jpegOf, pictureOf } from '../image/jpegs.ts'
 

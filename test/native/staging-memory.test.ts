@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { CudaProbe } from '../../src/native/addon.ts'
+import type { CudaProbe } from '../../src/native/native-binding.ts'
 import { fakeCudaFolder, nothingBuilt, runOver, suites } from './binaries.ts'
 
 interface CudaAnswer {

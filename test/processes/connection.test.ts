@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import type { NativeProcesses } from '../../src/native/native-processes.ts'
+import type { NativeProcesses } from '../../src/native/native-binding.ts'
 import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
 import { frameKinds, frameOf } from '../../src/adapters/processes/messages.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { chooseDevice, deviceNames, knownProvider } from '../../src/run/provider-plugins.ts'
-import type { NativeProviderDevice } from '../../src/native/native-providers.ts'
+import type { NativeProviderDevice } from '../../src/native/native-binding.ts'
 
 const device = (provider: string, kind: 'cpu' | 'gpu' | 'npu', metadata = {}): NativeProviderDevice => ({
   provider,

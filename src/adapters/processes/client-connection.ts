@@ -1,7 +1,7 @@
 import { connect, Socket } from 'node:net'
 import { libraryVersion } from '../../base/own-package.ts'
 import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 import { isAbortSignal } from '../../options/abort-signal.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'

@@ -1,4 +1,4 @@
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 import {
   frameKinds,
   FrameReader,

@@ -4,7 +4,7 @@ import { libraryVersion } from '../../base/own-package.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { requestPieces, type TravellingRequest, writeAnswer, writeRejection } from './inference-records.ts'
 import {

@@ -1,5 +1,5 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 
 /** Something that one process has at a time. */
 export interface HeldLock {

@@ -1,4 +1,4 @@
-import type { NativeBell, NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeBell, NativeProcesses } from '../../native/native-binding.ts'
 import { BadRecord, RecordViews, type RecordWriter } from './records.ts'
 
 /** Descriptors of what one side has made for the other: closed by whoever has them once they are used. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { invalidArgument } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 
 /** Longer ones the system cuts off. */
 const longestBytes = process.platform === 'linux' ? 107 : 103

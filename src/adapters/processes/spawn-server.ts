@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process'
 import { InferenceError } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-processes.ts'
+import type { NativeProcesses } from '../../native/native-binding.ts'
 import type { CheckedConnectOptions } from './process-options.ts'
 import { ownFile } from '../../base/own-package.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'

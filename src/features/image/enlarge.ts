@@ -1,6 +1,6 @@
 import type { Sharp } from 'sharp'
 import type { ResolvedImageOptions } from '../../options/image-options.ts'
-import type { ResizeAxis } from '../../native/native-jpeg.ts'
+import type { ResizeAxis } from '../../native/native-binding.ts'
 import { takePixels } from './pixel-buffers.ts'
 import type { ImageSize, ResizePlan } from './resize-plan.ts'
 import type { SharpFactory } from './sharp-loader.ts'

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path'
 import { isCutShort, loadBinding, prebuildName } from '../../native/addon.ts'
-import type { NativeJpeg } from '../../native/native-jpeg.ts'
+import type { NativeJpeg } from '../../native/native-binding.ts'
 import { requireFromPackage } from '../../base/own-package.ts'
 
 let found: NativeJpeg | null | undefined

@@ -1,7 +1,7 @@
 import { isSharedArrayBuffer } from 'node:util/types'
 import type { ResolvedImageOptions } from '../../options/image-options.ts'
 import { loadBinding } from '../../native/addon.ts'
-import type { KernelArray } from '../../native/native-kernels.ts'
+import type { KernelArray } from '../../native/native-binding.ts'
 
 /**
  * Has the addon write three planes of floats, many values at once; false where there is no addon, or it has nothing for what is

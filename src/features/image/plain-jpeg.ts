@@ -1,6 +1,5 @@
 import type { ResolvedImageOptions } from '../../options/image-options.ts'
-import { resizeFilters } from '../../native/native-jpeg.ts'
-import type { NativeJpeg } from '../../native/native-jpeg.ts'
+import { resizeFilters, type NativeJpeg } from '../../native/native-binding.ts'
 import { jpegDecoder } from './jpeg-decoder.ts'
 import { readPlainJpeg, type PlainJpeg } from './jpeg-header.ts'
 import { takePixels } from './pixel-buffers.ts'

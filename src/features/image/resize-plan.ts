@@ -1,5 +1,5 @@
 import type { ImageCrop, ResolvedImageOptions } from '../../options/image-options.ts'
-import type { JpegFrame, ResizeAxis } from '../../native/native-jpeg.ts'
+import type { JpegFrame, ResizeAxis } from '../../native/native-binding.ts'
 
 export interface ImageSize {
   readonly width: number

@@ -1,7 +1,6 @@
 import { invalidArgument } from '../../errors.ts'
 import type { HeapItem } from '../../base/indexed-heap.ts'
-import type { LeasedRows, RowBlock } from '../../native/row-block.ts'
-import type { RowBlocks } from '../../native/row-blocks.ts'
+import type { LeasedRows, RowBlock, RowBlocks } from '../../native/row-blocks.ts'
 import type { LentBytes } from '../../native/staging-pool.ts'
 import { elementCount, storageOf, type ElementType, type TensorData } from '../../tensor/tensor.ts'
 

@@ -1,7 +1,7 @@
 import type { ProofTask, StartTask, WorkerSetup } from '../executors/thread-start.ts' with {
   'resolution-mode': 'import',
 }
-import type { NativeBinding } from '../../native/addon.ts' with { 'resolution-mode': 'import' }
+import type { NativeBinding } from '../../native/native-binding.ts' with { 'resolution-mode': 'import' }
 
 /**
  * What Piscina takes by `require()` in each thread. Of ES modules it would have Node make a whole graph at once, and a thread

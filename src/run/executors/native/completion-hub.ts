@@ -1,9 +1,9 @@
-import type { NativeBinding } from '../../../native/addon.ts'
 import type {
+  NativeBinding,
   NativeCompletionDetails,
   NativeCompletionHub,
   NativeRunLoop,
-} from '../../../native/native-runs.ts'
+} from '../../../native/native-binding.ts'
 import type { RunTimestamps } from '../executor.ts'
 import { isMainThread } from 'node:worker_threads'
 

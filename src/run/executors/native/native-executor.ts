@@ -1,7 +1,6 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { OpenOptions } from '../../../options/session-options.ts'
-import type { NativeBinding } from '../../../native/addon.ts'
-import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-runs.ts'
+import type { NativeBinding, NativeCompletionDetails, NativeRunLoop } from '../../../native/native-binding.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import { libraryCarrier, type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
 import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'

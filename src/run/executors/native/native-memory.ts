@@ -1,5 +1,5 @@
 import type { StagingOptions } from '../../../options/engine-options.ts'
-import { plainMemory, type NativeBinding, type NativeLease } from '../../../native/addon.ts'
+import { plainMemory, type NativeBinding, type NativeLease } from '../../../native/native-binding.ts'
 import {
   largeFrom,
   type LentBytes,

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { loadBinding, type NativeBinding } from '../../../native/addon.ts'
+import { loadBinding } from '../../../native/addon.ts'
+import type { NativeBinding } from '../../../native/native-binding.ts'
 import { requireFromPackage } from '../../../base/own-package.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */

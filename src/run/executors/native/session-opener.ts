@@ -1,5 +1,4 @@
-import type { NativeBinding } from '../../../native/addon.ts'
-import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-runs.ts'
+import type { NativeBinding, NativeCompletionDetails, NativeRunLoop } from '../../../native/native-binding.ts'
 import { type OpeningAhead, bytesId } from '../executor.ts'
 import {
   completionHub,

@@ -1,5 +1,5 @@
 import { OwnProgram, type ProgramEnd } from '../../../base/own-program.ts'
-import type { NativeProviderDevice } from '../../../native/native-providers.ts'
+import type { NativeProviderDevice } from '../../../native/native-binding.ts'
 
 /** Why something cannot be used, in words. */
 interface TrialFailure {
