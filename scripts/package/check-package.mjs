@@ -1,4 +1,4 @@
-// Looks at the package's tarball as its users meet it: what it is made of, and one small project each of how it is used.
+// Looks at the packages' tarballs as their users meet it: what they are made of, and one small project each of how they are used.
 //
 //   npm run check:package                    all
 //   npm run check:package -- --quick         what installs little and takes seconds, for CI
@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { printTable } from '../print-table.mjs'
 import { named } from './named.mjs'
-import { pack } from './tarball.mjs'
+import { pack, packTools } from './tarball.mjs'
 import { usersEnvironment } from './users-environment.mjs'
 
 const projects = join(root, 'test/package-projects')
@@ -44,7 +44,7 @@ function check(name, command, args, cwd) {
 
 const program = (name) => join(root, 'node_modules/.bin', name)
 
-/** Adds the package, and what a project names itself. */
+/** Adds the packages, and what a project names itself. */
 function install(name, project) {
   check(
     `${name}: install`,
@@ -57,6 +57,7 @@ function install(name, project) {
       '--loglevel',
       'error',
       tarball,
+      tools,
       'onnxruntime-node',
     ],
     project,
@@ -73,8 +74,10 @@ const asked = named(all, args, args.includes('--quick') ? all.filter((name) => !
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-package-'))
 const tarball = pack(folder)
+const tools = packTools(folder)
 try {
   check('publint', program('publint'), ['run', tarball, '--strict'], root)
+  check('publint, tools', program('publint'), ['run', tools, '--strict'], root)
   check('are the types wrong', program('attw'), [tarball, '--profile', 'esm-only'], root)
   cpSync(projects, join(folder, 'projects'), { recursive: true })
   install('projects', join(folder, 'projects'))

@@ -23,8 +23,17 @@ export function pack(folder) {
     cpSync(built, join(place, 'zerohop.node'))
     tarball = packed(join(folder, 'package'), folder)
   }
+  return nameByContent(tarball, folder, 'zerohop')
+}
+
+/** Packs the package of tools, in the same way. */
+export function packTools(folder) {
+  return nameByContent(packed(join(root, 'packages/perf'), folder), folder, 'zerohop-perf')
+}
+
+function nameByContent(tarball, folder, name) {
   const hash = createHash('sha256').update(readFileSync(tarball)).digest('hex').slice(0, 12)
-  const named = join(folder, `zerohop-${hash}.tgz`)
+  const named = join(folder, `${name}-${hash}.tgz`)
   renameSync(tarball, named)
   return named
 }
