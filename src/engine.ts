@@ -44,7 +44,7 @@ import { resolveConfig } from './options/resolve-model-config.ts'
 import { resolvePipelineConfig } from './options/resolve-pipeline-config.ts'
 import { invalidArgument } from './errors.ts'
 import type { ResolvedTraceSettings, TraceSettings } from './options/trace-options.ts'
-import type { TraceStatistics } from './observe/trace-account.ts'
+import type { TraceStatistics } from './observe/trace-writer.ts'
 import type { Traces } from './observe/traces.ts'
 
 /**

@@ -1,8 +1,7 @@
 import { outsideContext } from './base/async-context.ts'
 import { classify, classifyAlong, type Classification } from './engine/classification.ts'
 import type { InferenceError } from './errors.ts'
-import type { ModelCapacity } from './observe/model-capacity.ts'
-import type { ModelStatistics } from './observe/model-statistics.ts'
+import type { ModelCapacity, ModelStatistics } from './observe/model-statistics.ts'
 import type { InferOptions, ReportedOutputs } from './options/infer-options.ts'
 import type {
   AnyOutputs,

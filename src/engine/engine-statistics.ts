@@ -3,9 +3,8 @@ import type { StagingStats } from '../native/staging-pool.ts'
 import type { ModelState } from './model-target.ts'
 import type { ModelVersion, NamedModel } from './model-registry.ts'
 import type { EventLoopDelayStatistics } from '../observe/event-loop-delay.ts'
-import type { WorkerStatistics } from '../observe/worker-statistics.ts'
-import type { TraceStatistics } from '../observe/trace-account.ts'
-import type { ModelStatistics } from '../observe/model-statistics.ts'
+import type { WorkerStatistics, ModelStatistics } from '../observe/model-statistics.ts'
+import type { TraceStatistics } from '../observe/trace-writer.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {

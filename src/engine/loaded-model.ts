@@ -26,7 +26,7 @@ import {
   checkRowBytes,
 } from './load-failure.ts'
 import type { Loadable, ModelState } from './model-target.ts'
-import type { AutoTuneStatistics } from '../observe/auto-tune-stats.ts'
+import type { AutoTuneStatistics } from '../observe/model-statistics.ts'
 import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'

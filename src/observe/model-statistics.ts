@@ -1,12 +1,6 @@
 import type { BatchReason } from '../options/batching.ts'
-import type { AutoTuneStatistics } from './auto-tune-stats.ts'
-import type { InstanceStatistics } from './instance-statistics.ts'
 import type { LatencyDistribution } from './latency-histogram.ts'
-import type { LeaseStatistics } from './lease-stats.ts'
-import type { RefusalReason, RejectionReason } from './rejections.ts'
-import type { ResponseCacheStatistics } from './response-stats.ts'
-import type { StatisticDuration } from './statistic-duration.ts'
-import type { StepStatistics } from './step-statistics.ts'
+import type { RefusalReason, RejectionReason } from './model-stats.ts'
 
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {
@@ -117,4 +111,242 @@ export interface ModelStatistics {
   readonly autoTune: AutoTuneStatistics | null
   /** What became of each step; of a pipeline only. */
   readonly steps?: readonly StepStatistics[]
+}
+
+/** A count and the nanoseconds it took in all; Triton's `StatisticDuration`. */
+export interface StatisticDuration {
+  /** How many there were. */
+  readonly count: number
+  /** What they took in all, in nanoseconds. */
+  readonly ns: number
+}
+
+/** The same of milliseconds. */
+export function durationOf(count: number, ms: number): StatisticDuration {
+  return { count, ns: Math.round(ms * 1e6) }
+}
+
+/** What one instance has done since it began to serve. */
+export interface InstanceStatistics {
+  /** The model's name and a number, as in Triton and in reports. */
+  readonly name: string
+  /** The worker that it is on, as in {@link WorkerEvent}; others may be there, too. */
+  readonly worker: string
+  /** Runs that have ended, those that failed or were made again included. */
+  readonly runs: number
+  /** Rows of those that gave results. */
+  readonly rows: number
+  /** What its runs took that have ended, in milliseconds. */
+  readonly busyMs: number
+  /** For how long it has served, in milliseconds. */
+  readonly servingMs: number
+  /** The first of these to the second: 1 for one that always ran something. Of a window, the differences of two snapshots tell. */
+  readonly busyShare: number
+}
+
+/** One worker of an engine: a place for a thread, which outlives the threads that are there. */
+export interface WorkerStatistics {
+  /** As in {@link WorkerEvent}. */
+  readonly worker: string
+  /** Instances that are there, those included that are being opened. */
+  readonly instances: number
+  /** The part of the last seconds in which it ran something. */
+  readonly busyShare: number
+  /** Threads that took the place of one that had died. */
+  readonly restarts: number
+}
+
+/** What statistics of a worker are read from. */
+interface Place {
+  readonly name: string
+  readonly sessions: number
+  readonly busyShare: number
+  readonly restarts: number
+}
+
+/** The statistics of workers, in their order. Places of one name are one thread: the application's, which runs any number of functions. */
+export function workerStatistics(places: readonly Place[]): WorkerStatistics[] {
+  const workers = new Map<string, WorkerStatistics>()
+  for (const { name, sessions, busyShare, restarts } of places) {
+    const same = workers.get(name) ?? { worker: name, instances: 0, busyShare: 0, restarts: 0 }
+    workers.set(name, {
+      ...same,
+      instances: same.instances + sessions,
+      busyShare: Math.min(1, same.busyShare + busyShare),
+      restarts: same.restarts + restarts,
+    })
+  }
+  return [...workers.values()]
+}
+
+/**
+ * What became of one step of a pipeline. Each request that came to the step is counted once; to the models themselves it is a request
+ * like any other, in statistics of their own.
+ */
+export interface StepStatistics {
+  /** Its name in the pipeline. */
+  readonly step: string
+  /** The name of its model. */
+  readonly model: string
+  /** Requests that it has answered: from when it could begin to its answer, waiting included. */
+  readonly success: StatisticDuration
+  /** Those that it has failed, in the same way. */
+  readonly fail: StatisticDuration
+  /** Requests that had ended otherwise before it answered. */
+  readonly cancelledCount: number
+  /** Requests for which it was left out: by its `when`, or for want of a tensor. */
+  readonly skippedCount: number
+  /** Rows that this step sent to its model as requests of their own. 0 without `fanOut`. */
+  readonly rowCount: number
+}
+
+/**
+ * Leases of a model's rows since it was loaded: `taken` is the sum of those that are `held` and of those that have ended, by how
+ * they did. Encoded images that requests give are written to leases, too.
+ */
+export interface LeaseStatistics {
+  /** All that there ever were. */
+  readonly taken: number
+  /** Not ended yet. */
+  readonly held: number
+  /** Ended by `infer()`, whatever became of that. */
+  readonly inferred: number
+  /** Given back by `release()`, unused. */
+  readonly released: number
+  /** Held for longer than `maxHoldMs`. */
+  readonly expired: number
+  /** Collected with nobody having them. */
+  readonly dropped: number
+  /** Ended with their model. */
+  readonly closed: number
+  /** Rows that ran where they were written, by a caller or by the step of a pipeline before; one that was run again counts again. */
+  readonly rowsInPlace: number
+  /** Rows that were copied to their batch, as those of any request are. */
+  readonly rowsCopied: number
+}
+
+/** Those of a model of which nobody has leased any. */
+export const noLeases: LeaseStatistics = {
+  taken: 0, held: 0, inferred: 0, released: 0, expired: 0, dropped: 0, closed: 0, rowsInPlace: 0, rowsCopied: 0,
+} // prettier-ignore
+
+/** What requests were answered with besides runs of their own. The first three are all requests that came to be looked up. */
+export interface ResponseCacheStatistics {
+  /** Requests that were answered from the cache. */
+  readonly hits: number
+  /** Requests for which a run was begun. */
+  readonly misses: number
+  /** Requests that joined the run of an equal one in flight. */
+  readonly coalesced: number
+  /** Answers that were dropped to make room for others. */
+  readonly evictions: number
+  /** Answers that are kept now. */
+  readonly entries: number
+  /** What these take, in bytes: their data, and what JavaScript takes to hold them, roughly. */
+  readonly bytes: number
+}
+
+/** The same with what looking up took, in milliseconds. */
+export interface ResponseTotals {
+  readonly counts: ResponseCacheStatistics
+  /** Of hits: to find and copy the answers. */
+  readonly hitMs: number
+  /** Of misses: to find that there is none, and to keep the answers of their runs. */
+  readonly missMs: number
+}
+
+/**
+ * What came of a search of `autoTune`:
+ *
+ * - `'changed'`: another setting was better, and is in use since.
+ * - `'no-gain'`: in the final turns the other setting gave no more than the one in use.
+ * - `'gain-too-small'`: it gave more, but by less than 3 %.
+ * - `'gain-within-noise'`: it gave more by 3 %, but not by more than the turns differ among each other.
+ * - `'unavailable'`: it could not be had any more: no instance of it could be opened, two would share a worker, or memory did not suffice.
+ * - `'no-other'`: no other setting could be had at all.
+ */
+export type AutoTuneDecision =
+  | 'changed'
+  | 'no-gain'
+  | 'gain-too-small'
+  | 'gain-within-noise'
+  | 'unavailable'
+  | 'no-other'
+
+/** The end of a search: the best of the others, measured in turns with the setting that was in use. They alone decide. */
+export interface AutoTuneFinalTurns {
+  readonly instances: number
+  readonly batchRows: number
+  /** Turn by turn, how many times the rows a second of the setting that was in use it gave. Their median is what counts. */
+  readonly gains: readonly number[]
+}
+
+/** What `autoTune` has found out; see {@link ModelOptions.autoTune}. */
+export interface AutoTuneStatistics {
+  /** `'watching'`: the settings below are kept. `'searching'`: several are being tried, each for a moment. */
+  readonly state: 'watching' | 'searching'
+  /** Instances that are in use now; while it searches, those of the setting that is tried. */
+  readonly instances: number
+  /** Rows that a batch may have now, likewise; 1 where requests are not joined. */
+  readonly batchRows: number
+  /** Searches that came to their end. */
+  readonly searchCount: number
+  /** What the last search has tried, or the one that goes on has tried so far, best first, and the rows a second that each gave: the median of its measurements. */
+  readonly tried: readonly {
+    readonly instances: number
+    readonly batchRows: number
+    readonly rowsPerSecond: number
+  }[]
+  /** Why the last search that came to its end changed the settings, or kept them; `null` before one did. */
+  readonly decision: AutoTuneDecision | null
+  /** What it was decided by; `null` where it came to none. */
+  readonly finalTurns: AutoTuneFinalTurns | null
+}
+
+/** How much more a model can take; see `Model.capacity`. */
+export interface ModelCapacity {
+  /** Instances that serve. */
+  readonly instances: number
+  /** Most rows in one run; 0 for a model whose requests are not joined. */
+  readonly maxBatchSize: number
+  /** Requests accepted and not started. */
+  readonly waiting: number
+  /** Batches that run. */
+  readonly running: number
+  /** Requests of the default level that would be accepted now; `Infinity` without a `maxQueueSize`. */
+  readonly free: number
+  /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
+  readonly requestsPerSecond: number
+  /**
+   * In how many milliseconds one more request would be answered, by the times of earlier runs, and of a model that takes encoded images
+   * those of the decoder and what waits for it; 0 when nobody can tell:
+   * before the first, and when no instance is left, so that {@link ModelCapacity.instances} is 0 too.
+   */
+  readonly estimatedMs: number
+}
+
+/** What a capacity is read from. */
+interface Serving {
+  readonly instances: { readonly size: number }
+  readonly joining: { readonly metadata: { readonly maxBatchSize: number } }
+  readonly waiting: number
+  readonly running: number
+  readonly times: { readonly throughput: { readonly msPerRequest: number } }
+  readonly levels: { of(priority: undefined): { readonly room: number } }
+  readonly estimatedMs: number
+}
+
+/** How much more a model can take now. */
+export function capacityOf(serving: Serving): ModelCapacity {
+  const { instances, joining, waiting, running, times, levels } = serving
+  const { msPerRequest } = times.throughput
+  return {
+    instances: instances.size,
+    maxBatchSize: joining.metadata.maxBatchSize,
+    waiting,
+    running,
+    free: levels.of(undefined).room,
+    requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
+    estimatedMs: serving.estimatedMs,
+  }
 }

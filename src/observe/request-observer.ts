@@ -1,5 +1,7 @@
+import { runScope } from '../base/async-context.ts'
 import type { BatchLimits, BatchReason, LevelOptions } from '../options/batching.ts'
 import type { ValueMetadata } from '../tensor/metadata.ts'
+import { ownChannel } from './engine-events.ts'
 
 /** One version of a name, which serves requests; the same object for all of them. */
 export interface ObservedModel {
@@ -110,9 +112,9 @@ export interface SharedAnswer {
   readonly doneAtMs: number
 }
 
-/** Told what becomes of one request. What it throws is the engine's own failure: it has to catch what it does not control. */
+/** Follows one request. What it throws is a failure of the engine: it has to catch what it does not control. */
 export interface RequestObservation {
-  /** Something that is run for it is a request itself. Returns who is told of that; `null` for nobody. */
+  /** A request is made on its behalf, as by a pipeline. Returns the observation of that; `null` for none. */
   child(model: ObservedModel, facts: RequestFacts): RequestObservation | null
   /** Inputs of it are there that were encoded images, by index: to be read at once, and kept as a copy only. */
   decoded?(data: ReadonlyMap<number, unknown>): void
@@ -123,22 +125,228 @@ export interface RequestObservation {
   /** Of a pipeline's: its first steps could begin at `begunAtMs`, and it was over at `doneAtMs`. */
   passed(begunAtMs: number, doneAtMs: number): void
   /**
-   * It is settled: told once, whether it was answered, failed, was refused or withdrawn.
+   * It is settled; called once, whether it was answered, failed, was refused or withdrawn.
    *
    * @param answer what its caller gets, which nobody has changed yet; `null` unless it succeeded.
    */
   ended(succeeded: boolean, reason: unknown, answer: unknown): void
 }
 
-/**
- * Looks on at what an engine does: traces, spans and the like. While an engine has none it costs a request one comparison; see
- * {@link Observers}.
- */
+/** Observes what an engine does: traces, recordings, spans and the like. Without observers a request costs one comparison; see {@link Observers}. */
 export interface RequestObserver {
-  /** A caller has made a request. Returns who is told what becomes of it; `null` for nobody. */
+  /** A caller has made a request. Returns its observation; `null` when the observer does not follow this request. */
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null
   /** A batch is about to run. */
   batchBegan(batch: ObservedBatch): void
-  /** It has run, or failed: its requests have been told, and are answered next. */
+  /** It has run, or failed: the observations of its requests were notified, and the requests are answered next. */
   batchEnded(batch: ObservedBatch): void
+}
+
+/** A request that a function runs for, as observers know it. */
+export class Asker {
+  readonly by: Observers
+  /** `null` for a request that is not observed. */
+  readonly observation: RequestObservation | null
+
+  constructor(by: Observers, observation: RequestObservation | null) {
+    this.by = by
+    this.observation = observation
+  }
+}
+
+/** The observers of one engine. */
+export class Observers {
+  #all: readonly RequestObserver[] = []
+  #observer: RequestObserver | null = null
+  /** The same, with the subscribers of the process's channels. */
+  #withChannels: RequestObserver = channelObserver
+
+  /** All of them as one; `null` while there is none. A request asks nothing else. */
+  get observer(): RequestObserver | null {
+    return channelsAreHeard() ? this.#withChannels : this.#observer
+  }
+
+  /** The observation of the request for which a function makes one now: `null` when that is not observed, `undefined` for a request of a caller. */
+  get parent(): RequestObservation | null | undefined {
+    const scope = runScope.getStore()
+    if (scope === undefined || scope.isOver || !(scope.asker instanceof Asker) || scope.asker.by !== this)
+      return undefined
+    return scope.asker.observation
+  }
+
+  add(observer: RequestObserver): void {
+    if (!this.#all.includes(observer)) this.#become([...this.#all, observer])
+  }
+
+  /** The observer gets no further requests; of those it has begun it gets the end. */
+  remove(observer: RequestObserver): void {
+    this.#become(this.#all.filter((other) => other !== observer))
+  }
+
+  #become(all: readonly RequestObserver[]): void {
+    this.#all = all
+    this.#observer = asOne(all)
+    this.#withChannels = asOne([...all, channelObserver])!
+  }
+}
+
+function asOne(all: readonly RequestObserver[]): RequestObserver | null {
+  return all.length > 1 ? new SeveralObservers(all) : (all[0] ?? null)
+}
+
+class SeveralObservers implements RequestObserver {
+  readonly #all: readonly RequestObserver[]
+
+  constructor(all: readonly RequestObserver[]) {
+    this.#all = all
+  }
+
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return together(this.#all.flatMap((observer) => observer.begun(model, facts) ?? []))
+  }
+
+  batchBegan(batch: ObservedBatch): void {
+    for (const observer of this.#all) observer.batchBegan(batch)
+  }
+
+  batchEnded(batch: ObservedBatch): void {
+    for (const observer of this.#all) observer.batchEnded(batch)
+  }
+}
+
+class SeveralObservations implements RequestObservation {
+  readonly #all: readonly RequestObservation[]
+
+  constructor(all: readonly RequestObservation[]) {
+    this.#all = all
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return together(this.#all.flatMap((observation) => observation.child(model, facts) ?? []))
+  }
+
+  decoded(data: ReadonlyMap<number, unknown>): void {
+    for (const observation of this.#all) observation.decoded?.(data)
+  }
+
+  ran(run: ObservedRun): void {
+    for (const observation of this.#all) observation.ran(run)
+  }
+
+  shared(answer: SharedAnswer): void {
+    for (const observation of this.#all) observation.shared(answer)
+  }
+
+  passed(begunAtMs: number, doneAtMs: number): void {
+    for (const observation of this.#all) observation.passed(begunAtMs, doneAtMs)
+  }
+
+  ended(succeeded: boolean, reason: unknown, answer: unknown): void {
+    for (const observation of this.#all) observation.ended(succeeded, reason, answer)
+  }
+}
+
+function together(all: readonly RequestObservation[]): RequestObservation | null {
+  return all.length > 1 ? new SeveralObservations(all) : (all[0] ?? null)
+}
+
+/** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
+export interface RequestMessage {
+  /** When it is made, or when it is settled. */
+  readonly type: 'begun' | 'ended'
+  /** The same for all that is told of one request. */
+  readonly id: number
+  /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
+  readonly parentId: number | null
+  /** The name of the model. */
+  readonly model: string
+  /** The version of it that is asked. */
+  readonly version: number
+  /** Of its batch dimension. */
+  readonly rows: number
+  /** What its caller has named it. */
+  readonly requestId?: string | undefined
+  /** When that was. */
+  readonly atMs: number
+  /** Of `ended`: whether it was answered ... */
+  readonly succeeded?: boolean
+  /** ... and why not; `undefined` where its caller has withdrawn it. */
+  readonly error?: unknown
+  /** Of `ended`: what it was run in, in that order; by number, as `id` of a {@link BatchMessage}. */
+  readonly batchIds?: readonly number[]
+}
+
+/** A batch, as the channel `zerohop:batch` tells of it: when it begins, and when it has run or failed. */
+export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
+  /** When it begins, or when it has run or failed. */
+  readonly type: 'began' | 'ended'
+  /** The name of the model. */
+  readonly model: string
+  /** The version of it that is asked. */
+  readonly version: number
+}
+
+const requestChannel = ownChannel('zerohop:request')
+const batchChannel = ownChannel('zerohop:batch')
+let lastId = 0
+
+/** Whether one of the two channels has a subscriber. */
+function channelsAreHeard(): boolean {
+  return requestChannel.hasSubscribers || batchChannel.hasSubscribers
+}
+
+/** Notifies the subscribers of Node's diagnostics channels. What a subscriber throws is an uncaught exception; the engine does not notice. */
+const channelObserver: RequestObserver = {
+  begun: (model, facts) => new ChannelObservation(model, facts, null),
+  batchBegan: (batch) => publishBatch('began', batch),
+  batchEnded: (batch) => publishBatch('ended', batch),
+}
+
+function publishBatch(
+  type: BatchMessage['type'],
+  { model: { name, version }, ...batch }: ObservedBatch,
+): void {
+  if (batchChannel.hasSubscribers)
+    batchChannel.publish({ type, model: name, version, ...batch } satisfies BatchMessage)
+}
+
+class ChannelObservation implements RequestObservation {
+  readonly #message: Omit<RequestMessage, 'type' | 'atMs'>
+  readonly #batchIds: number[] = []
+
+  constructor(
+    { name, version }: ObservedModel,
+    { rows, requestId, atMs }: RequestFacts,
+    parentId: number | null,
+  ) {
+    this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }
+    if (requestChannel.hasSubscribers)
+      requestChannel.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation {
+    return new ChannelObservation(model, facts, this.#message.id)
+  }
+
+  ran({ batch: { id } }: ObservedRun): void {
+    this.#batchIds.push(id)
+  }
+
+  shared({ batchId }: SharedAnswer): void {
+    this.#batchIds.push(batchId)
+  }
+
+  passed(): void {}
+
+  ended(succeeded: boolean, error: unknown): void {
+    if (!requestChannel.hasSubscribers) return
+    const message: RequestMessage = {
+      ...this.#message,
+      type: 'ended',
+      atMs: performance.now(),
+      succeeded,
+      batchIds: this.#batchIds,
+    }
+    requestChannel.publish(succeeded ? message : { ...message, error })
+  }
 }

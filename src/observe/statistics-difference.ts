@@ -1,5 +1,4 @@
-import type { ModelStatistics } from './model-statistics.ts'
-import type { StatisticDuration } from './statistic-duration.ts'
+import type { ModelStatistics, StatisticDuration } from './model-statistics.ts'
 
 /** Counts, and means per successful request: they add up to `requestUs`. */
 export interface ServerFigures {

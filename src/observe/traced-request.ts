@@ -1,16 +1,16 @@
 import { InferenceError } from '../errors.ts'
+import type { ResolvedTraceSettings } from '../options/trace-options.ts'
+import { fromSmallFloat, isSmallFloat } from '../tensor/small-floats.ts'
+import { unpacked, elementCount, isElementType, isPacked, type ElementType } from '../tensor/tensor.ts'
 import type {
   ObservedModel,
   ObservedRun,
   RequestFacts,
   RequestObservation,
   SharedAnswer,
+  ObservedBatch,
 } from './request-observer.ts'
-import type { ResolvedTraceSettings } from '../options/trace-options.ts'
-import { tensorText, tensorTextBytes } from './tensor-text.ts'
-import type { TraceAccount } from './trace-account.ts'
-import { timestampsRecord, traceRecord } from './trace-text.ts'
-import type { TraceWriter } from './trace-writer.ts'
+import type { TraceAccount, TraceWriter } from './trace-writer.ts'
 
 /** What a trace of a request without tensors takes about, as long as it is under way. */
 const usualBytes = 1024
@@ -223,4 +223,150 @@ function shownOf(value: unknown, type: string): { type: string; dims: readonly n
   return Array.isArray(tensor.dims)
     ? { type: tensor.type!, dims: tensor.dims, data: tensor.data }
     : { type, dims: [], data: value }
+}
+
+/** From the engine's clock to that of `CLOCK_MONOTONIC`, by which other tools of the machine go, in nanoseconds. */
+const originNs = Number(process.hrtime.bigint()) - Math.round(performance.now() * 1e6)
+
+function nanoseconds(atMs: number): number {
+  return Math.round(atMs * 1e6) + originNs
+}
+
+/** How a traced request ended, and what it took part in. */
+interface TraceEnd {
+  readonly id: number
+  readonly parentId: number | null
+  readonly runs: readonly ObservedRun[]
+  readonly shared: SharedAnswer | null
+  /** A code, or `'cancelled'`; `null` for one that was answered. */
+  readonly error: string | null
+}
+
+/** The first record of a trace: Triton's fields, and of ours what tells the request and its batches apart. */
+function traceRecord(
+  { name, version, metadata }: ObservedModel,
+  facts: RequestFacts,
+  { id, parentId, runs, shared, error }: TraceEnd,
+): string {
+  const { requestId, rows, priority, timeoutMs, deadlineMs, sequenceId } = facts
+  let text = `{"id":${id},"model_name":${JSON.stringify(name)},"model_version":${version}`
+  if (requestId !== undefined) text += `,"request_id":${JSON.stringify(requestId)}`
+  if (parentId !== null) text += `,"parent_id":${parentId}`
+  text += `,"rows":${rows}`
+  if (priority !== undefined) text += `,"priority":${priority}`
+  if (timeoutMs !== undefined) text += `,"timeout_ms":${timeoutMs}`
+  if (deadlineMs !== undefined) text += `,"deadline_ms":${deadlineMs}`
+  if (sequenceId !== undefined)
+    text += `,"sequence_id":${typeof sequenceId === 'number' ? sequenceId : JSON.stringify(String(sequenceId))}`
+  const dims = openDims(metadata.inputs, facts.dims)
+  if (dims !== null) text += `,"dims":${JSON.stringify(dims)}`
+  if (error !== null) text += `,"error":${JSON.stringify(error)}`
+  if (shared !== null) text += `,"shared":"${shared.how}","batch_id":${shared.batchId}`
+  if (runs.length > 0) text += `,"batches":[${runs.map(batchText).join(',')}]`
+  return `${text}}`
+}
+
+/** The record of its timestamps, in their order; none is before another that comes first on the way. */
+function timestampsRecord(id: number, moments: readonly (readonly [name: string, atMs: number])[]): string {
+  let lastNs = 0
+  const shown = moments.map(([name, atMs]) => {
+    lastNs = Math.max(lastNs, nanoseconds(atMs))
+    return `{"name":"${name}","ns":${lastNs}}`
+  })
+  return `{"id":${id},"timestamps":[${shown.join(',')}]}`
+}
+
+function batchText({ batch, position, rows, part }: ObservedRun): string {
+  return `{${sharedText(batch)},"position":${position}${part === null ? '' : `,"part":${part},"part_rows":${rows}`}}`
+}
+
+let lastBatch: ObservedBatch | null = null
+let lastText = ''
+
+/** What all requests of a batch say of it, and mostly one after the other. */
+function sharedText(batch: ObservedBatch): string {
+  if (batch === lastBatch) return lastText
+  const { id, instance, worker, reason, rows, inline, isRerun, requestCount, moments, error } = batch
+  let text = `"id":${id},"instance":${JSON.stringify(instance)},"worker":${JSON.stringify(worker)},"reason":"${reason}","rows":${rows},"requests":${requestCount}`
+  if (inline) text += ',"inline":true'
+  if (isRerun) text += ',"rerun":true'
+  if (error !== null) text += `,"error":${JSON.stringify(error)}`
+  if (moments !== null) {
+    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs } = moments
+    text += `,"taken_ns":${nanoseconds(takenAtMs)},"gathered_ns":${nanoseconds(gatheredAtMs)},"start_ns":${nanoseconds(startMs)},"infer_start_ns":${nanoseconds(inferStartMs)}`
+    text += `,"infer_end_ns":${nanoseconds(inferEndMs)},"output_start_ns":${nanoseconds(scatterAtMs)},"output_end_ns":${nanoseconds(doneAtMs)}`
+  }
+  lastBatch = batch
+  return (lastText = text)
+}
+
+/** Dims of the inputs that the model leaves open beyond the rows, by name; `null` for none. */
+function openDims(
+  inputs: ObservedModel['metadata']['inputs'],
+  dims: RequestFacts['dims'],
+): Record<string, readonly number[]> | null {
+  if (dims === null) return null
+  const open = inputs.flatMap(({ name, shape, batchAxis = 0 }, index) =>
+    shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxis) && dims[index]
+      ? [[name, dims[index]] as const]
+      : [],
+  )
+  return open.length === 0 ? null : Object.fromEntries(open)
+}
+
+/** Triton's names of types of elements; others are the type's own in capitals. */
+const tritonTypes: Partial<Record<ElementType, string>> = {
+  float16: 'FP16',
+  float32: 'FP32',
+  float64: 'FP64',
+  bfloat16: 'BF16',
+  string: 'BYTES',
+}
+
+/** The `"tensor"` of a record: data as text, elements with commas between, strings each as JSON has them. */
+function tensorText(name: string, type: string, dims: readonly number[], data: unknown): string {
+  const isTensor = isElementType(type) && (ArrayBuffer.isView(data) || Array.isArray(data))
+  const dtype = isElementType(type) ? (tritonTypes[type] ?? type.toUpperCase()) : type
+  const text = isTensor ? elementsText(type, dims, data) : JSON.stringify(data, jsonValue)
+  return `{"name":${JSON.stringify(name)},"data":${JSON.stringify(text)},"shape":"${isTensor ? dims.join(',') : ''}","dtype":"${dtype}"}`
+}
+
+/** Roughly how long that text is, without making it. */
+function tensorTextBytes(data: unknown): number {
+  if (ArrayBuffer.isView(data)) return (data as Uint8Array).length * 8
+  if (!Array.isArray(data)) return 0
+  return data.reduce<number>(
+    (sum, item) => sum + (typeof item === 'string' ? item.length : 0),
+    data.length * 3,
+  )
+}
+
+function elementsText(
+  type: ElementType,
+  dims: readonly number[],
+  data: ArrayBufferView | readonly unknown[],
+): string {
+  if (Array.isArray(data)) return data.map((item) => JSON.stringify(item)).join(',')
+  if (isPacked(type)) return unpacked(type, data as Uint8Array, elementCount(dims)).join(',')
+  const hasBits = isSmallFloat(type) && (data instanceof Uint16Array || data instanceof Uint8Array) // newer Node has numbers
+  const numbers = hasBits
+    ? Float64Array.from(data, (bits) => fromSmallFloat(type, bits))
+    : (data as Float32Array | BigInt64Array)
+  const hasZeros = type.includes('float') && (numbers as Float32Array).includes(0)
+  return hasZeros
+    ? Array.from(numbers as Float32Array, numberText).join(',')
+    : (numbers as Float32Array).join(',')
+}
+
+/** As JavaScript has it, with the sign of a zero. */
+function numberText(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value)
+}
+
+/** What is no tensor: numbers that JSON has not as text, arrays and maps of any kind as JSON's. */
+function jsonValue(_key: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
+  if (value instanceof Map) return Object.fromEntries(value)
+  return ArrayBuffer.isView(value) ? Array.from(value as Float32Array) : value
 }

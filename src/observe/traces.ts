@@ -1,16 +1,22 @@
+import type { Clock } from '../base/clock.ts'
+import { invalidArgument } from '../errors.ts'
 import {
   checkFile,
   readTraceSettings,
   type ResolvedTraceOptions,
   type ResolvedTraceSettings,
+  withSettings,
+  type GivenTraceSettings,
 } from '../options/trace-options.ts'
-import type { Clock } from '../base/clock.ts'
 import type { TraceEvent } from './engine-events.ts'
-import type { Observers } from './observers.ts'
-import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from './request-observer.ts'
-import { TraceAccount, type TraceStatistics } from './trace-account.ts'
-import { TraceFiles } from './trace-files.ts'
-import { TraceSamplings } from './trace-sampling.ts'
+import type {
+  Observers,
+  ObservedModel,
+  RequestFacts,
+  RequestObservation,
+  RequestObserver,
+} from './request-observer.ts'
+import { TraceAccount, type TraceStatistics, TraceWriter } from './trace-writer.ts'
 import { TracedRequest, type TraceSource } from './traced-request.ts'
 
 /** Of all traces of this process. */
@@ -117,5 +123,178 @@ export class Traces implements RequestObserver, TraceSource {
   #watch(): void {
     if (this.#samplings.all.some(({ isActive }) => isActive)) this.#observers.add(this)
     else this.#observers.remove(this)
+  }
+}
+
+/** Which requests are traced by one set of settings: those of the engine, or of a model that has some of its own. */
+class TraceSampling {
+  settings: ResolvedTraceSettings
+  /** How many more are begun; -1 for no limit. */
+  left: number
+  #seen = 0
+
+  constructor(settings: ResolvedTraceSettings) {
+    this.settings = settings
+    this.left = settings.count
+  }
+
+  /** Whether it may take any request from now on. */
+  get isActive(): boolean {
+    return this.settings.level.length > 0 && this.left !== 0
+  }
+
+  /** Whether this request is one of those that are traced. */
+  takes(): boolean {
+    if (!this.isActive || ++this.#seen % this.settings.rate !== 0) return false
+    if (this.left > 0) this.left--
+    return true
+  }
+
+  /** @param recounts whether `count` was given anew. */
+  become(settings: ResolvedTraceSettings, recounts: boolean): void {
+    this.settings = settings
+    if (recounts) this.left = settings.count
+  }
+}
+
+/** The samplings of an engine. A model without settings of its own is counted with all others that have none. */
+class TraceSamplings {
+  readonly #first: ResolvedTraceSettings
+  readonly #engine: TraceSampling
+  /** Of models that have some of their own: what they were given, and what comes of it. */
+  readonly #models = new Map<
+    string,
+    { readonly given: GivenTraceSettings; readonly sampling: TraceSampling }
+  >()
+
+  constructor(settings: ResolvedTraceSettings, models: ReadonlyMap<string, GivenTraceSettings>) {
+    this.#first = settings
+    this.#engine = new TraceSampling(settings)
+    for (const [name, given] of models)
+      this.#models.set(name, { given, sampling: new TraceSampling(withSettings(settings, given)) })
+  }
+
+  /** @param model `null` for the engine's. */
+  of(model: string | null): TraceSampling {
+    return (model === null ? undefined : this.#models.get(model)?.sampling) ?? this.#engine
+  }
+
+  has(model: string): boolean {
+    return this.#models.has(model)
+  }
+
+  get all(): readonly TraceSampling[] {
+    return [this.#engine, ...[...this.#models.values()].map(({ sampling }) => sampling)]
+  }
+
+  /** What all settings would be with these: the engine's, and those of models that have some of their own. */
+  preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings[] {
+    const engine = model === null ? this.#ofEngine(given) : this.#engine.settings
+    const models = new Map([...this.#models].map(([name, { given: own }]) => [name, own]))
+    if (model !== null) models.set(model, this.#ofModel(model, given))
+    return [engine, ...[...models.values()].map((own) => withSettings(engine, own))]
+  }
+
+  update(given: GivenTraceSettings, model: string | null): void {
+    if (model === null) {
+      this.#engine.become(this.#ofEngine(given), given.count !== undefined)
+      for (const { given: own, sampling } of this.#models.values()) {
+        sampling.become(
+          withSettings(this.#engine.settings, own),
+          given.count !== undefined && own.count === undefined,
+        )
+      }
+      return
+    }
+    const own = this.#ofModel(model, given)
+    if (Object.keys(own).length === 0) return void this.#models.delete(model)
+    const settings = withSettings(this.#engine.settings, own)
+    const known = this.#models.get(model)?.sampling
+    known?.become(settings, given.count !== undefined)
+    this.#models.set(model, { given: own, sampling: known ?? new TraceSampling(settings) })
+  }
+
+  #ofEngine(given: GivenTraceSettings): ResolvedTraceSettings {
+    const asAtFirst = Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [
+        name,
+        value ?? this.#first[name as keyof ResolvedTraceSettings],
+      ]),
+    )
+    return { ...this.#engine.settings, ...asAtFirst }
+  }
+
+  /** What a model has of its own; what is `null` it has as the engine. */
+  #ofModel(model: string, given: GivenTraceSettings): GivenTraceSettings {
+    const all = Object.entries({ ...this.#models.get(model)?.given, ...given })
+    return Object.fromEntries(all.filter(([, value]) => value !== null))
+  }
+}
+
+/** What this process writes traces to, all its engines together, by path. */
+const inUse = new Map<string, TraceWriter>()
+let isWatching = false
+
+/** The files that the traces of one engine go to. */
+class TraceFiles {
+  readonly #account: TraceAccount
+  /** Also of files that were left: what is in them stays when they are used again. */
+  readonly #writers = new Map<string, TraceWriter>()
+  readonly #closing = new Set<Promise<void>>()
+
+  constructor(account: TraceAccount) {
+    this.#account = account
+  }
+
+  /**
+   * @param name of what says so, for errors.
+   * @throws InferenceError `ERR_INVALID_ARG` where another engine of this process writes to it.
+   */
+  check(name: string, path: string | null): void {
+    if (path === null || this.#writers.has(path) || !inUse.has(path)) return
+    throw invalidArgument(`${name}.file`, 'a file to which no other engine of this process writes', path, {
+      hint: 'Take another one, or close that engine before',
+    })
+  }
+
+  /** Which files are written from now on, by path. Those of before are closed, and gone on with when they come again. */
+  use(paths: ReadonlySet<string>): void {
+    for (const [path, writer] of this.#writers) if (!paths.has(path)) this.#leave(writer)
+    for (const path of paths) {
+      const known = this.#writers.get(path)
+      if (known === undefined) this.#begin(path)
+      else known.resume()
+    }
+  }
+
+  of(path: string): TraceWriter {
+    return this.#writers.get(path)!
+  }
+
+  /** Resolves when all that was traced is in its file, or lost. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.#closing, ...[...this.#writers.values()].map((writer) => writer.flush())])
+  }
+
+  async close(): Promise<void> {
+    this.use(new Set())
+    await Promise.all(this.#closing)
+    for (const [path, writer] of this.#writers) if (inUse.get(path) === writer) inUse.delete(path)
+  }
+
+  #begin(path: string): void {
+    const writer = new TraceWriter(path, this.#account)
+    this.#writers.set(path, writer)
+    inUse.set(path, writer)
+    if (isWatching) return
+    isWatching = true
+    process.on('exit', () => {
+      for (const each of inUse.values()) each.flushSync()
+    })
+  }
+
+  #leave(writer: TraceWriter): void {
+    const closed = writer.close().finally(() => this.#closing.delete(closed))
+    this.#closing.add(closed)
   }
 }

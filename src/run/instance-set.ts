@@ -1,7 +1,7 @@
 import type { Arena } from './executors/executor.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
 import type { SlotMemory } from '../native/staging-pool.ts'
-import type { InstanceStatistics } from '../observe/instance-statistics.ts'
+import type { InstanceStatistics } from '../observe/model-statistics.ts'
 import { expiresAtMs, type InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
 import type { ModelInstance } from './model-instance.ts'

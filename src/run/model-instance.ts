@@ -7,7 +7,7 @@ import type { BatchOwner } from './batch-owner.ts'
 import { slotsFor, StagingSlot, type SlotSource } from './staging-slot.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Clock } from '../base/clock.ts'
-import type { InstanceStatistics } from '../observe/instance-statistics.ts'
+import type { InstanceStatistics } from '../observe/model-statistics.ts'
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements BatchSource {

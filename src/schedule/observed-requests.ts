@@ -3,15 +3,16 @@ import { batchLimits, type ResolvedConfig } from '../options/resolve-model-confi
 import type { Batch } from '../run/batch.ts'
 import type { FinishedBatch } from '../run/finished-batch.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
-import { Asker, Observers } from '../observe/observers.ts'
-import type {
-  BatchMoments,
-  ObservedBatch,
-  ObservedBatching,
-  ObservedModel,
-  ObservedRun,
-  RequestFacts,
-  RequestObservation,
+import {
+  Asker,
+  Observers,
+  type BatchMoments,
+  type ObservedBatch,
+  type ObservedBatching,
+  type ObservedModel,
+  type ObservedRun,
+  type RequestFacts,
+  type RequestObservation,
 } from '../observe/request-observer.ts'
 import type { InferRequest, ParsedFeeds, Preparation } from '../request/infer-request.ts'
 import type { Joining } from '../models/row-check/joining.ts'

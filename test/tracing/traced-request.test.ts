@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { TraceAccount } from '../../src/observe/trace-account.ts'
+import { TraceAccount } from '../../src/observe/trace-writer.ts'
 import { TracedRequest } from '../../src/observe/traced-request.ts'
 
 it('a trace of a request ends with it, and not with what it takes to write its tensors down', () => {

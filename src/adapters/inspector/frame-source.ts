@@ -1,7 +1,7 @@
 import type { InferenceEngine } from '../../engine.ts'
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { Model } from '../../model.ts'
-import type { Observers } from '../../observe/observers.ts'
+import type { Observers } from '../../observe/request-observer.ts'
 import { BatchWatch } from './batch-watch.ts'
 import { latencyWindow } from './latency-window.ts'
 import { busiestFirst, modelLooks, modelFrame, spanOfLook, type ModelLook } from './model-frame.ts'

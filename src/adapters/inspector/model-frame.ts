@@ -1,7 +1,6 @@
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { ModelVersionStatus } from '../../engine/model-target.ts'
-import type { ModelCapacity } from '../../observe/model-capacity.ts'
-import type { ModelStatistics } from '../../observe/model-statistics.ts'
+import type { ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
 import type { StatisticsSpan } from '../../observe/statistics-difference.ts'
 import type { ModelFrame } from './frame.ts'
 import { shownName } from './shown-name.ts'

@@ -1,8 +1,10 @@
 import type { StagingStats } from '../../native/staging-pool.ts'
-import type { InstanceStatistics } from '../../observe/instance-statistics.ts'
-import type { ModelStatistics } from '../../observe/model-statistics.ts'
-import type { StepStatistics } from '../../observe/step-statistics.ts'
-import type { WorkerStatistics } from '../../observe/worker-statistics.ts'
+import type {
+  InstanceStatistics,
+  ModelStatistics,
+  StepStatistics,
+  WorkerStatistics,
+} from '../../observe/model-statistics.ts'
 import {
   batchSizeSamples,
   durationSamples,

@@ -1,4 +1,4 @@
-import { noLeases, type LeaseStatistics } from '../../observe/lease-stats.ts'
+import { noLeases, type LeaseStatistics } from '../../observe/model-statistics.ts'
 import type { Leases } from './leases.ts'
 
 /** The leases of a loaded model from the first on, and those of models that it has replaced, which end with it. */

@@ -1,4 +1,4 @@
-import { capacityOf, type ModelCapacity } from '../../observe/model-capacity.ts'
+import { capacityOf, type ModelCapacity } from '../../observe/model-statistics.ts'
 import type { StepServing, StepTarget } from './step-target.ts'
 
 /**

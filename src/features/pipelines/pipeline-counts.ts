@@ -1,5 +1,4 @@
-import { ModelStats } from '../../observe/model-stats.ts'
-import { refusalOf, type RejectionReason } from '../../observe/rejections.ts'
+import { ModelStats, refusalOf, type RejectionReason } from '../../observe/model-stats.ts'
 
 /** One request of a pipeline, as it is counted. */
 interface CountedRun {

@@ -1,5 +1,4 @@
-import { durationOf } from '../../observe/statistic-duration.ts'
-import type { StepStatistics } from '../../observe/step-statistics.ts'
+import { durationOf, type StepStatistics } from '../../observe/model-statistics.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
 /** Counts what became of one step of a pipeline. */

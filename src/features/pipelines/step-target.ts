@@ -1,6 +1,6 @@
 import type { CheckedOptions } from '../../options/check-infer-options.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
-import type { ModelCapacity } from '../../observe/model-capacity.ts'
+import type { ModelCapacity } from '../../observe/model-statistics.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'

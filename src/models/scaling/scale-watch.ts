@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { availableCores } from '../../options/available-cores.ts'
 import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
-import type { AutoTuneStatistics } from '../../observe/auto-tune-stats.ts'
+import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { Autoscaler } from './autoscaler.ts'
 import type { Scaling } from './scaling.ts'

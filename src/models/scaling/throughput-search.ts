@@ -1,5 +1,5 @@
 import { median } from '../../base/median.ts'
-import type { AutoTuneDecision, AutoTuneFinalTurns } from '../../observe/auto-tune-stats.ts'
+import type { AutoTuneDecision, AutoTuneFinalTurns } from '../../observe/model-statistics.ts'
 
 /**
  * The search for the settings that give most rows a second, among a few, where a single measurement is worth little: each is

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { ResolvedAutoTune } from '../../options/auto-tune-options.ts'
-import type { AutoTuneStatistics } from '../../observe/auto-tune-stats.ts'
+import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { Alarm } from '../../schedule/alarm.ts'
 import { LongerPauses } from './longer-pauses.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
