@@ -5,59 +5,43 @@ import type { Executors } from './executor-choice.ts'
 import type { InlineBudget } from './inline-budget.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { startError, ThreadPool, type StartedThread } from './thread-pool.ts'
-import type { ThreadSource } from './thread-source.ts'
-import { Worker } from './worker.ts'
+import { Worker, type ThreadSource, type WorkerThread } from './worker.ts'
 import type { ThreadExecutor, WorkerReady } from './executors/thread-start.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
 
 const defaultStartTimeoutMs = 60_000
 
-/** What a pool needs of the way in which its threads run something. */
-type PoolExecutors = Pick<Executors, 'inline' | 'make' | 'submitted'>
+/** What a {@link DevicePool} is made of. */
+interface DevicePoolOptions {
+  /** The device, or the function, with which the names of its workers begin. */
+  readonly device: string
+  readonly maxWorkers: number
+  readonly workers: WorkerOptions
+  /** How its threads run something. */
+  readonly executors: Pick<Executors, 'inline' | 'make' | 'submitted'>
+  readonly clock: Clock
+  /** Notified of what happens to the workers. */
+  readonly changed: (event: WorkerEvent) => void
+  /** Those whose names no other may have. Default: those of the pool. */
+  readonly named?: () => readonly Pick<Worker, 'name'>[]
+}
 
 /**
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
  * `pool.run`, which only carries the init task that puts a thread to serve.
  */
-export class DevicePool implements ThreadSource<ThreadExecutor> {
-  workers: Worker<ThreadExecutor>[] = []
-  readonly #device: string
-  readonly #changed: (event: WorkerEvent) => void
-  readonly #maxWorkers: number
-  readonly #named: () => readonly Pick<Worker, 'name'>[]
-  readonly #options: WorkerOptions
-  readonly #executors: PoolExecutors
-  readonly #clock: Clock
+export class DevicePool implements ThreadSource {
+  workers: Worker[] = []
+  /** What a worker said of its runtime, the last that started; `null` before one has. */
+  ready: WorkerReady | null = null
+  readonly clock: Clock
+  readonly #options: DevicePoolOptions
   #threads: ThreadPool | null = null
-  readonly #started = new WeakMap<ThreadExecutor, StartedThread>()
   readonly #made = new WeakSet<Worker>()
-  #ready: WorkerReady | null = null
 
-  /**
-   * @param changed told of what happens to the workers, whose names begin with `device`.
-   * @param named those whose names no other may have. Default: those of the pool.
-   */
-  constructor(
-    device: string,
-    maxWorkers: number,
-    options: WorkerOptions,
-    executors: PoolExecutors,
-    clock: Clock,
-    changed: (event: WorkerEvent) => void,
-    named = (): readonly Pick<Worker, 'name'>[] => this.workers,
-  ) {
-    this.#device = device
-    this.#named = named
-    this.#changed = changed
-    this.#maxWorkers = maxWorkers
+  constructor(options: DevicePoolOptions) {
+    this.clock = options.clock
     this.#options = options
-    this.#executors = executors
-    this.#clock = clock
-  }
-
-  /** What the first worker said of its runtime; `null` before one has started. */
-  get ready(): WorkerReady | null {
-    return this.#ready
   }
 
   /**
@@ -76,7 +60,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     )
     if (
       least !== undefined &&
-      ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)
+      ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#options.maxWorkers)
     )
       return least
     const added = this.#newWorker()
@@ -90,84 +74,109 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     return this.#made.has(worker)
   }
 
-  #newWorker(): Worker<ThreadExecutor> {
-    const taken = this.#named().map(({ name }) => name)
+  #newWorker(): Worker {
+    const { device, clock, changed, named = () => this.workers } = this.#options
+    const taken = named().map(({ name }) => name)
     let number = 0
-    while (taken.includes(`${this.#device}_${number}`)) number++
-    const worker = `${this.#device}_${number}`
+    while (taken.includes(`${device}_${number}`)) number++
+    const worker = `${device}_${number}`
     return new Worker(
       this,
-      this.#clock,
-      (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }),
+      clock,
+      (type, reason) => changed({ type, worker, ...(reason === undefined ? {} : { reason }) }),
       worker,
     )
   }
 
   get inline(): InlineBudget | null {
-    return this.#executors.inline
+    return this.#options.executors.inline
   }
 
-  executor(events: ExecutorEvents): ThreadExecutor {
-    return this.#executors.make(events)
+  newThread(events: ExecutorEvents): WorkerThread {
+    return new DeviceThread(this, this.#options.executors.make(events))
   }
 
   submitted(worker: CompletionSource): void {
-    this.#executors.submitted(worker)
+    this.#options.executors.submitted(worker)
   }
 
-  async start(executor: ThreadExecutor): Promise<void> {
-    const limitMs = this.#options.startTimeoutMs ?? defaultStartTimeoutMs
-    let timer: unknown
-    const timedOut = new Promise<never>((_, reject) => {
-      timer = this.#clock.setTimer(
-        () => reject(new Error(`The worker did not start within ${limitMs} ms.`)),
-        limitMs,
-      )
-    })
-    let thread: StartedThread | null = null
-    try {
-      this.#threads ??= new ThreadPool(this.#options)
-      thread = this.#threads.start(executor)
-      this.#started.set(executor, thread)
-      const died = thread.ended.then((reason) => {
-        throw new Error(reason)
-      })
-      this.#ready = await Promise.race([thread.ready, died, timedOut])
-    } catch (error) {
-      executor.abandon()
-      void thread?.end() // not waited for: it may hang
-      throw startError(error as Error)
-    } finally {
-      this.#clock.clearTimer(timer)
-    }
+  /** How long a thread may take to serve, in milliseconds. */
+  get startTimeoutMs(): number {
+    return this.#options.workers.startTimeoutMs ?? defaultStartTimeoutMs
   }
 
-  failure(executor: ThreadExecutor): Promise<string> {
-    return this.#started.get(executor)?.ended ?? Promise.resolve('the worker thread was never started')
-  }
-
-  leave(executor: ThreadExecutor): Promise<void> {
-    executor.abandon()
-    void this.#started.get(executor)?.end()
-    return executor.stop()
+  /** Starts the thread of an executor; throws what `new Worker` of Node throws. */
+  startThread(executor: ThreadExecutor): StartedThread {
+    this.#threads ??= new ThreadPool(this.#options.workers)
+    return this.#threads.start(executor)
   }
 
   /** Ends a worker that has no session, and its thread. May be called twice. */
   async end(worker: Worker, timeoutMs: number): Promise<void> {
-    if (!this.workers.includes(worker as Worker<ThreadExecutor>)) return
+    if (!this.workers.includes(worker)) return
     this.workers = this.workers.filter((other) => other !== worker)
     await worker.close(timeoutMs)
-    await this.#started.get(worker.executor as ThreadExecutor)?.end()
+    await worker.thread.end()
   }
 
-  /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */
+  /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is detached. */
   async close(timeoutMs: number): Promise<void> {
-    // One that was given up has no thread, or one that is left to itself already.
+    // One that was given up has no thread, or one that is detached already.
     const workers = this.workers.filter(({ givenUp }) => !givenUp)
     const ended = await Promise.all(workers.map((worker) => worker.close(timeoutMs)))
     this.workers = []
     const destroyed = this.#threads?.destroy()
     this.#threads = null
     if (ended.every(Boolean)) await destroyed
+  }
+}
+
+/** A thread of a pool, from before it is started. */
+class DeviceThread implements WorkerThread {
+  readonly executor: ThreadExecutor
+  readonly #pool: DevicePool
+  #started: StartedThread | null = null
+
+  constructor(pool: DevicePool, executor: ThreadExecutor) {
+    this.#pool = pool
+    this.executor = executor
+  }
+
+  async start(): Promise<void> {
+    const { clock, startTimeoutMs } = this.#pool
+    let timer: unknown
+    const timedOut = new Promise<never>((_, reject) => {
+      timer = clock.setTimer(
+        () => reject(new Error(`The worker did not start within ${startTimeoutMs} ms.`)),
+        startTimeoutMs,
+      )
+    })
+    try {
+      const thread = (this.#started = this.#pool.startThread(this.executor))
+      const died = thread.ended.then((reason) => {
+        throw new Error(reason)
+      })
+      this.#pool.ready = await Promise.race([thread.ready, died, timedOut])
+    } catch (error) {
+      this.executor.abandon()
+      void this.end() // not waited for: it may hang
+      throw startError(error as Error)
+    } finally {
+      clock.clearTimer(timer)
+    }
+  }
+
+  failure(): Promise<string> {
+    return this.#started?.ended ?? Promise.resolve('the worker thread was never started')
+  }
+
+  leave(): Promise<void> {
+    this.executor.abandon()
+    void this.end()
+    return this.executor.stop()
+  }
+
+  async end(): Promise<void> {
+    await this.#started?.end()
   }
 }

@@ -19,9 +19,8 @@ import {
   type ProviderCapability,
 } from './engine-providers.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
-import { startAll } from './start-all.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
-import type { Worker } from './worker.ts'
+import { startAll, type Worker } from './worker.ts'
 import { invalidArgument } from '../errors.ts'
 import { isSince } from '../base/platform.ts'
 
@@ -190,14 +189,14 @@ export class Devices {
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(
+      pool = new DevicePool({
         device,
         maxWorkers,
-        this.#options.workers,
-        this.#chosen(),
-        this.#clock,
-        this.#changed,
-      )
+        workers: this.#options.workers,
+        executors: this.#chosen(),
+        clock: this.#clock,
+        changed: this.#changed,
+      })
       this.#pools.set(device, pool)
     }
     return pool

@@ -1,7 +1,136 @@
+import type { Clock } from '../base/clock.ts'
+import type { ModelInstance } from './model-instance.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 
+/** A busy worker is not an idle one: what its run is thought to need at least. */
+const leastLeftMs = 1
+/** After so long a busy time counts for a third of what it did. */
+const busyMemoryMs = 5000
+
+/**
+ * What a run needs still that was reckoned to be done in `leftMs`, less than 0 when it is late: it is thought to be late
+ * by as much again. Who takes it for done admits requests behind it that cannot be in time.
+ */
+export function leftOfRunMs(leftMs: number): number {
+  return Math.max(leastLeftMs, Math.abs(leftMs))
+}
+
+/** A batch that was handed to a worker. */
+interface HandedOver {
+  readonly slotId: number
+  readonly source: ModelInstance
+  readonly charge: Charge<ModelInstance>
+  /** Whether nothing else may be on the worker meanwhile. */
+  readonly alone: boolean
+}
+
+/** The time of one worker: who has been given what of it, and when it will be free. */
+export class WorkerTime {
+  readonly shares = new FairShare<ModelInstance>()
+  readonly #clock: Clock
+  readonly #handedOver: HandedOver[] = [] // the first of them runs
+  #runBeganAtMs = 0
+  #runEndsAtMs = 0
+  #behindMs = 0 // of what waits behind the run
+  #busyMs = 0
+  #busyAtMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** What was handed over and is not back, in its order. */
+  get handedOver(): readonly HandedOver[] {
+    return this.#handedOver
+  }
+
+  /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
+  get freeInMs(): number {
+    return this.#handedOver.length === 0
+      ? 0
+      : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
+  }
+
+  /** For how long the first of what it has runs, in milliseconds; 0 for nothing. */
+  get runningMs(): number {
+    return this.#handedOver.length === 0 ? 0 : this.#clock.nowMs() - this.#runBeganAtMs
+  }
+
+  /** The part of the last seconds in which it ran something, what runs included. */
+  get busyShare(): number {
+    const before = this.#busyMs * Math.exp((this.#busyAtMs - this.#clock.nowMs()) / busyMemoryMs)
+    return Math.min(1, (before + remembered(this.runningMs)) / busyMemoryMs)
+  }
+
+  /**
+   * Notes a batch that is handed over.
+   *
+   * @param runMs what it is reckoned to take; 0 when nobody knows.
+   */
+  given(source: ModelInstance, slotId: number, runMs: number, alone: boolean): void {
+    const charge = this.shares.charge(source, runMs)
+    if (this.#handedOver.length === 0) this.#starts(charge)
+    else this.#behindMs += charge.estimateMs
+    this.#handedOver.push({ slotId, source, charge, alone })
+  }
+
+  /** Notes that a batch is done; returns it, or `null` when it is none of those handed over. */
+  done(slotId: number, tookMs: number): HandedOver | null {
+    const done = this.#remove(slotId)
+    if (done === null) return null
+    this.shares.settle(done.charge, tookMs)
+    this.#worked(tookMs)
+    // What is still out, one batch at most, starts now, however well the last one was reckoned.
+    if (this.#handedOver.length > 0) this.#starts(this.#handedOver[0]!.charge)
+    return done
+  }
+
+  /** Notes that a batch did not start and is not on the worker any more. */
+  takenBack(slotId: number): HandedOver | null {
+    const back = this.#remove(slotId)
+    if (back === null) return null
+    this.shares.refund(back.charge)
+    this.#behindMs = Math.max(0, this.#behindMs - back.charge.estimateMs)
+    return back
+  }
+
+  /** Takes the account of a thread that is gone: nothing is on it any more. */
+  clear(): HandedOver[] {
+    this.#worked(this.runningMs)
+    this.#behindMs = 0
+    return this.#handedOver.splice(0)
+  }
+
+  /** Whose turn it is. */
+  next(): Share<ModelInstance> | null {
+    return this.shares.next()
+  }
+
+  #remove(slotId: number): HandedOver | null {
+    const index = this.#handedOver.findIndex((handed) => handed.slotId === slotId)
+    return index === -1 ? null : this.#handedOver.splice(index, 1)[0]!
+  }
+
+  #starts({ estimateMs }: Charge<ModelInstance>): void {
+    this.#runBeganAtMs = this.#clock.nowMs()
+    this.#runEndsAtMs = this.#runBeganAtMs + estimateMs
+    this.#behindMs = 0
+  }
+
+  #worked(ms: number): void {
+    const nowMs = this.#clock.nowMs()
+    this.#busyMs = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs) + remembered(ms)
+    this.#busyAtMs = nowMs
+  }
+}
+
+/** What is remembered of a run at its end: its first part is half forgotten by then, if it was long. */
+function remembered(ms: number): number {
+  return -busyMemoryMs * Math.expm1(-ms / busyMemoryMs)
+}
+
 /** One source's account. */
-export interface Share<T> extends HeapItem {
+interface Share<T> extends HeapItem {
   readonly source: T
   readonly weight: number
   /** Virtual time at which what it was given so far is used up, in milliseconds divided by its weight. */

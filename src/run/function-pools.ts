@@ -6,14 +6,13 @@ import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { Bell } from './executors/binding/control-block.ts'
 import { CompletionLoop } from './executors/binding/completion-loop.ts'
 import { SharedMemory } from './executors/binding/shared-memory.ts'
-import { ThreadEndedError } from './executors/executor.ts'
+import { ThreadEndedError, type ExecutorEvents } from './executors/executor.ts'
 import { FunctionExecutor } from './executors/function/function-executor.ts'
 import type { StagingMemory } from '../native/staging-pool.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
-import { ApplicationPool } from './application-pool.ts'
 import { DevicePool } from './device-pool.ts'
-import { startAll } from './start-all.ts'
-import type { Worker } from './worker.ts'
+import { startAll, Worker, type ThreadSource, type WorkerThread } from './worker.ts'
+import { ApplicationExecutor } from './executors/function/application-executor.ts'
 
 /** The thread of a function ends itself in less; see {@link FunctionExecutor}. */
 const endLimitMs = 10_000
@@ -102,26 +101,68 @@ export class FunctionPools {
   }
 
   #newPool(model: string, source: FunctionSource): FunctionPool {
-    if (source.run !== null)
-      return new ApplicationPool(source.concurrency, this.#clock) as unknown as FunctionPool
-    const executors = {
-      inline: null,
-      make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) =>
-        new FunctionExecutor(this.#bell, events, source),
-      submitted: (worker: Worker) => this.#completions.listen(worker),
-    }
-    return new DevicePool(
-      `function ${model}`,
-      Infinity,
-      source.workers,
-      executors as never,
-      this.#clock,
-      this.#changed,
-      () => this.allWorkers,
-    ) // two versions have pools of one name
+    if (source.run !== null) return new ApplicationPool(source.concurrency, this.#clock)
+    return new DevicePool({
+      device: `function ${model}`,
+      maxWorkers: Infinity,
+      workers: source.workers,
+      executors: {
+        inline: null,
+        make: (events) => new FunctionExecutor(this.#bell, events, source),
+        submitted: (worker) => this.#completions.listen(worker),
+      },
+      clock: this.#clock,
+      changed: this.#changed,
+      named: () => this.allWorkers, // two versions have pools of one name
+    })
   }
 
   #poolOf(worker: Worker): FunctionPool | undefined {
     return [...this.#pools].find((pool) => pool.made(worker))
+  }
+}
+
+/** The instances of a function that the application's thread runs: as workers, for whoever places, feeds and scales them. */
+class ApplicationPool implements ThreadSource {
+  workers: Worker[] = []
+  readonly #concurrency: number
+  readonly #clock: Clock
+  readonly #made = new WeakSet<Worker>()
+
+  constructor(concurrency: number, clock: Clock) {
+    this.#concurrency = concurrency
+    this.#clock = clock
+  }
+
+  leastOccupied(): Worker {
+    const worker = new Worker(this, this.#clock, () => {}, 'application')
+    this.workers = [...this.workers, worker]
+    this.#made.add(worker)
+    return worker
+  }
+
+  made(worker: Worker): boolean {
+    return this.#made.has(worker)
+  }
+
+  newThread(events: ExecutorEvents): WorkerThread {
+    return {
+      executor: new ApplicationExecutor(events, this.#concurrency),
+      start: async () => {},
+      failure: () => new Promise(() => {}), // it never ends by itself
+      leave: async () => {},
+      end: async () => {},
+    }
+  }
+
+  submitted(): void {}
+
+  async end(worker: Worker, timeoutMs: number): Promise<void> {
+    this.workers = this.workers.filter((other) => other !== worker)
+    await worker.close(timeoutMs)
+  }
+
+  async close(timeoutMs: number): Promise<void> {
+    await Promise.all(this.workers.map((worker) => this.end(worker, timeoutMs)))
   }
 }

@@ -1,6 +1,5 @@
 import type { Clock } from '../base/clock.ts'
 import type { InlineOptions } from '../options/engine-options.ts'
-import type { BatchSource } from './batch-source.ts'
 
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
 const stretchMs = 0.5
@@ -23,7 +22,7 @@ const readingMs = 5
  * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
  * that fills with time, by the share of it that is allowed, and that runs are charged to.
  */
-export class InlineBudget<Source extends object = BatchSource> {
+export class InlineBudget<Source extends object = object> {
   readonly #clock: Clock
   readonly #maxMs: number
   readonly #loopShare: number

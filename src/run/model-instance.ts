@@ -1,6 +1,6 @@
+import type { MailedValue } from '../tensor/values.ts'
 import type { MailedOutputs, RowFailures, RunTimestamps } from './executors/executor.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
-import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { WorkerSession } from './worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { BatchOwner } from './batch-owner.ts'
@@ -9,8 +9,22 @@ import type { InferRequest } from '../request/infer-request.ts'
 import type { Clock } from '../base/clock.ts'
 import type { InstanceStatistics } from '../observe/model-statistics.ts'
 
+/** A batch that lies in its slot, ready to be run. */
+export interface PreparedBatch {
+  readonly slotId: number
+  readonly layoutIndex: number
+  /** Inputs that do not lie in the slot. */
+  readonly mailed: readonly (MailedValue | null)[] | null
+  /** What it is reckoned to take, in milliseconds; 0 when nobody knows. */
+  readonly runMs: number
+  /** Whether nothing else may be on the worker meanwhile. */
+  readonly alone: boolean
+  /** Whether nobody but the worker runs it: it may have to be stopped, or this thread has something to do meanwhile. */
+  readonly elsewhere: boolean
+}
+
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
-export class ModelInstance implements BatchSource {
+export class ModelInstance {
   /** The model's name and a number, as in Triton. */
   readonly name: string
   readonly session: WorkerSession

@@ -9,8 +9,7 @@ import {
 } from './executors/executor.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import type { BatchSource } from './batch-source.ts'
-import type { WorkerResident } from './worker-resident.ts'
+import type { ModelInstance } from './model-instance.ts'
 import type { Worker } from './worker.ts'
 import type { ResolvedMemory } from '../options/memory-options.ts'
 import type { OpenOptions } from '../options/session-options.ts'
@@ -28,13 +27,13 @@ interface SessionEvents {
 const maxDeathsOverOpening = 3
 
 /** A session of a model on a worker. It outlives the worker's threads: on each new one it is opened and warmed again. */
-export class WorkerSession implements WorkerResident {
+export class WorkerSession {
   readonly id: number
   readonly worker: Worker
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
-  #batches: BatchSource | null = null
+  #batches: ModelInstance | null = null
   #events: SessionEvents | null = null
   #state: SessionState | null = null
   #wasOpen = false
@@ -221,7 +220,7 @@ export class WorkerSession implements WorkerResident {
   }
 
   /** Takes batches from `batches` from now on. */
-  serve(batches: BatchSource, events: SessionEvents): void {
+  serve(batches: ModelInstance, events: SessionEvents): void {
     this.#batches = batches
     this.#events = events
     this.#ready = true

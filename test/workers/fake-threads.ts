@@ -8,7 +8,7 @@ import {
   type SlotLayout,
 } from '../../src/run/executors/executor.ts'
 import type { SlotMemory } from '../../src/native/staging-pool.ts'
-import type { ThreadSource } from '../../src/run/thread-source.ts'
+import type { ThreadSource, WorkerThread } from '../../src/run/worker.ts'
 import { deferred } from '../support/deferred.ts'
 import { libraryCarrier } from '../../src/tensor/metadata.ts'
 
@@ -211,7 +211,7 @@ export class FakeExecutor implements Executor {
 }
 
 /** Threads for workers, under a test's control. */
-export class FakeThreads implements ThreadSource<FakeExecutor> {
+export class FakeThreads implements ThreadSource {
   /** All there were, started or not. */
   readonly executors: FakeExecutor[] = []
   started = 0
@@ -227,13 +227,19 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
     return this.executors.at(-1)!
   }
 
-  executor(events: ExecutorEvents): FakeExecutor {
+  newThread(events: ExecutorEvents): WorkerThread {
     const executor = new FakeExecutor(this, events)
     this.executors.push(executor)
-    return executor
+    return {
+      executor,
+      start: () => this.#start(executor),
+      failure: () => executor.failure,
+      leave: () => this.#leave(executor),
+      end: async () => {},
+    }
   }
 
-  async start(executor: FakeExecutor): Promise<void> {
+  async #start(executor: FakeExecutor): Promise<void> {
     this.started++
     executor.begun = true
     const died = executor.failure.then((reason) => {
@@ -247,10 +253,6 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
     }
   }
 
-  failure(executor: FakeExecutor): Promise<string> {
-    return executor.failure
-  }
-
   /** What a run computes of the memory of a slot; `null`: y = 2 x. */
   compute: ((memory: SharedArrayBuffer, layout: SlotLayout) => void) | null = null
   /** Whether nothing can be handed over. */
@@ -262,7 +264,7 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
   /** What lets a thread end that was left to itself. */
   readonly onLeft: (() => void)[] = []
 
-  leave(executor: FakeExecutor): Promise<void> {
+  #leave(executor: FakeExecutor): Promise<void> {
     executor.abandon()
     return new Promise((resolve) => {
       this.onLeft.push(() => {

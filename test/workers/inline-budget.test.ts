@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import type { BatchSource } from '../../src/run/batch-source.ts'
+import type { ModelInstance } from '../../src/run/model-instance.ts'
 import { InlineBudget } from '../../src/run/inline-budget.ts'
 
 const at = (nowMs: number) => ({ now: nowMs })
 
-const source = {} as BatchSource
+const source = {} as ModelInstance
 
 function budget(options: { maxUs: number; loopShare: number }) {
   const time = at(1000)
@@ -52,7 +52,7 @@ it('is in debt for a run that took longer than was reckoned', () => {
 
 it('allows none of a model for a second of which a run took surprisingly long, and for a minute when another does', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 1 })
-  const source = {} as BatchSource
+  const source = {} as ModelInstance
   own.spent(11, source)
   time.now += 1099
   expect(own.allows(0.05, source)).toBe(false)
@@ -61,7 +61,7 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   own.spent(11, source)
   time.now += 59_999
   expect(own.allows(0.05, source)).toBe(false)
-  expect(own.allows(0.05, {} as BatchSource)).toBe(true)
+  expect(own.allows(0.05, {} as ModelInstance)).toBe(true)
   time.now += 1
   expect(own.allows(0.05, source)).toBe(true)
 })

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import type { BatchSource } from '../../src/run/batch-source.ts'
-import { WorkerTime } from '../../src/run/worker-time.ts'
+import type { ModelInstance } from '../../src/run/model-instance.ts'
+import { WorkerTime } from '../../src/run/fair-share.ts'
 import { FakeClock } from '../fake-clock.ts'
 
-const source = {} as BatchSource
+const source = {} as ModelInstance
 
 function setup() {
   const clock = new FakeClock(1000)

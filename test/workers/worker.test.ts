@@ -1,40 +1,61 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Executor, ExecutorEvents } from '../../src/run/executors/executor.ts'
-import type { BatchSource } from '../../src/run/batch-source.ts'
-import type { ThreadSource } from '../../src/run/thread-source.ts'
-import { Worker } from '../../src/run/worker.ts'
+import { InlineBudget } from '../../src/run/inline-budget.ts'
+import type { ModelInstance, PreparedBatch } from '../../src/run/model-instance.ts'
+import { Worker, type ThreadSource } from '../../src/run/worker.ts'
 import { FakeClock } from '../fake-clock.ts'
 
+interface Bench {
+  readonly start?: () => Promise<void>
+  readonly executor?: Partial<Executor>
+  readonly inline?: InlineBudget
+}
+
 /** A worker over threads that are no threads. */
-function bench(start: () => Promise<void>) {
-  const clock = new FakeClock()
+function bench({ start = async () => {}, executor = {}, inline }: Bench) {
+  const clock = new FakeClock(1000)
   const events: ExecutorEvents[] = []
-  const threads: ThreadSource<Executor> = {
-    executor: (told) => {
+  const threads: ThreadSource = {
+    inline: inline ?? null,
+    newThread: (told) => {
       events.push(told)
       return {
-        submit: vi.fn(),
-        takeBack: () => true,
-        drainCompletions: vi.fn(),
-        abandon: vi.fn(),
-      } as unknown as Executor
+        executor: {
+          submit: vi.fn(),
+          takeBack: () => true,
+          drainCompletions: vi.fn(),
+          abandon: vi.fn(),
+          ...executor,
+        } as unknown as Executor,
+        start,
+        failure: async () => 'it died',
+        leave: async () => {},
+        end: async () => {},
+      }
     },
-    start,
-    failure: async () => 'it died',
-    leave: () => Promise.resolve(),
     submitted: vi.fn(),
   }
   const changed = vi.fn()
   return { clock, events, changed, worker: new Worker(threads, clock, changed) }
 }
 
-const source = (nextBatch: BatchSource['nextBatch']) => ({ weight: 1, nextBatch }) as unknown as BatchSource
+const instance = (members: Partial<ModelInstance>) => ({ weight: 1, ...members }) as unknown as ModelInstance
+
+const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
+  slotId: 0,
+  layoutIndex: 0,
+  mailed: null,
+  runMs: 0,
+  alone: false,
+  elsewhere: false,
+  ...members,
+})
 
 describe('a worker', () => {
   it('whose first thread dies over its start has failed, and starts no other', async () => {
     let fail!: (reason: Error) => void
     const start = vi.fn(() => new Promise<void>((_, reject) => (fail = reject)))
-    const { clock, events, changed, worker } = bench(start)
+    const { clock, events, changed, worker } = bench({ start })
     const started = worker.start()
     events[0]!.died()
     fail(new Error('it died'))
@@ -44,13 +65,15 @@ describe('a worker', () => {
     expect(changed.mock.calls).toEqual([['failed', 'it died']])
   })
 
-  it('gives batches of others when one source has thrown', async () => {
-    const { worker } = bench(async () => {})
+  it('gives batches of others when one instance has thrown', async () => {
+    const { worker } = bench({})
     await worker.start()
-    const bad = source(() => {
-      throw new Error('of its own')
+    const bad = instance({
+      nextBatch: () => {
+        throw new Error('of its own')
+      },
     })
-    const good = source(vi.fn(() => null))
+    const good = instance({ nextBatch: vi.fn(() => null) })
     worker.join(bad)
     worker.join(good)
     expect(() => worker.offer(bad)).toThrow('of its own')
@@ -58,4 +81,50 @@ describe('a worker', () => {
     worker.offer(good)
     expect(good.nextBatch).toHaveBeenCalled()
   })
+
+  it('whose thread dies charges nothing for what that had not started', async () => {
+    const { worker, events } = bench({ executor: { takeBack: (slotId) => slotId === 1 } })
+    const batches = [30, 20].map((runMs, slotId) => batch({ slotId, runMs }))
+    const told: unknown[] = []
+    const source = instance({
+      hasWaiting: true,
+      nextBatch: () => batches.shift() ?? null,
+      takenBack: (slotId, threadEnded) => void told.push(['taken back', slotId, threadEnded]),
+      lost: (slotId, reason) => void told.push(['lost', slotId, reason]),
+    })
+    const { time } = worker
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(time.next()).toMatchObject({ source, finishMs: 50 })
+    events[0]!.died()
+    await vi.waitFor(() =>
+      expect(told).toEqual([
+        ['taken back', 1, true],
+        ['lost', 0, 'it died'],
+      ]),
+    )
+    expect(time.next()).toMatchObject({ source, finishMs: 30 })
+    expect(time.freeInMs).toBe(0)
+  })
+
+  it.each([false, true])(
+    'runs a short batch here, or on its thread where the batch says so (%s)',
+    async (elsewhere) => {
+      const done: string[] = []
+      const { worker } = bench({
+        executor: {
+          submit: () => void done.push('on its thread'),
+          runHere: () => done.push('here') > 0,
+        },
+        inline: new InlineBudget(new FakeClock(1000), { maxUs: 100, loopShare: 1 }),
+      })
+      const batches = [batch({ runMs: 0.05, elsewhere })]
+      const source = instance({ hasWaiting: false, nextBatch: () => batches.shift() ?? null })
+      worker.join(source)
+      await worker.start()
+      worker.offer(source)
+      expect(done).toEqual([elsewhere ? 'on its thread' : 'here'])
+    },
+  )
 })
