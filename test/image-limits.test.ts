@@ -7,8 +7,12 @@ import sharp from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { InferenceError } from '../src/errors.ts'
 import { inTurn } from '../src/features/image/decode-queue.ts'
-import { decodeImage, imageConcurrency } from '../src/features/image/exports.ts'
-import type { ImageOptions, ImageSource } from '../src/features/image/exports.ts'
+import {
+  decodeImage,
+  imageConcurrency,
+  type ImageOptions,
+  type ImageSource,
+} from '../src/features/image/exports.ts'
 import { temporaryFolder } from './triton-repository/temporary.ts'
 
 const size = { width: 2, height: 2 }

@@ -6,8 +6,14 @@ import { pathToFileURL } from 'node:url'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { decodeImage, imageConcurrency, imageDims } from '../src/features/image/exports.ts'
-import type { ImageOptions, ImageSource, ImageTarget } from '../src/features/image/exports.ts'
+import {
+  decodeImage,
+  imageConcurrency,
+  imageDims,
+  type ImageOptions,
+  type ImageSource,
+  type ImageTarget,
+} from '../src/features/image/exports.ts'
 import { toFloat16Bits } from '../src/tensor/small-floats.ts'
 import { inTurn } from '../src/features/image/decode-queue.ts'
 

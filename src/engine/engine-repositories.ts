@@ -7,21 +7,27 @@ import { InferenceError, invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import type { ModelRegistry, ModelUses, LoadLimits, ModelVersion, NamedModel } from './model-registry.ts'
 import type { EventHub } from '../observe/engine-events.ts'
-import { loadRepository, reportOf, tell, withReport } from '../features/triton-repository/load-repository.ts'
+import {
+  loadRepository,
+  reportOf,
+  Repositories,
+  tell,
+  withReport,
+} from '../features/triton-repository/load-repository.ts'
 import {
   readModelFolder,
   type RepositoryEntry,
   type VersionConfig,
 } from '../features/triton-repository/model-folder.ts'
 import { modelNames, noFolder } from '../features/triton-repository/read-repository.ts'
-import { Repositories } from '../features/triton-repository/repositories.ts'
 import {
   checkRepository,
   type RepositoryOptions,
   type RepositoryReport,
+  type ResolvedWatch,
+  takeWatch,
 } from '../features/triton-repository/repository-options.ts'
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
-import { takeWatch, type ResolvedWatch } from '../features/triton-repository/watch-options.ts'
 import type { KeepAlive } from '../run/keep-alive.ts'
 
 /** What the repositories need of an engine. */

@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from 'vitest'
 import { mulberry32 } from '../../src/base/seeded-random.ts'
-import { byBoth, difference } from './both-decoders.ts'
-import type { Outcome } from './both-decoders.ts'
+import { byBoth, difference, type Outcome } from './both-decoders.ts'
 import { jpegOf, segment, segmentsOf, withSegments } from './jpegs.ts'
 import { hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/features/image/jpeg-decoder.ts', async () => ({
+vi.mock('../../src/features/image/image-decoders.ts', async (original) => ({
+  ...(await original<object>()),
   jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder,
 }))
 

@@ -1,7 +1,6 @@
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { exifOrientation } from '../../src/features/image/exif-orientation.ts'
-import { readPlainJpeg } from '../../src/features/image/jpeg-header.ts'
+import { exifOrientation, readPlainJpeg } from '../../src/features/image/plain-jpeg.ts'
 import { mulberry32 } from '../../src/base/seeded-random.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, segment, segmentsOf, withSegments } from './jpegs.ts'
 

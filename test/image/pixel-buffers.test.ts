@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { reusePixels, takePixels } from '../../src/features/image/pixel-buffers.ts'
+import { reusePixels, takePixels } from '../../src/features/image/pixels.ts'
 
 const size = 3 * 211 * 211
 

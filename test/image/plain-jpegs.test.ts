@@ -3,15 +3,15 @@ import { dirname, join, relative } from 'node:path'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp, { type JpegOptions } from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { decodeImage, imageConcurrency } from '../../src/features/image/exports.ts'
-import type { ImageOptions } from '../../src/features/image/exports.ts'
+import { decodeImage, imageConcurrency, type ImageOptions } from '../../src/features/image/exports.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { byBoth, difference } from './both-decoders.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
 import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/features/image/jpeg-decoder.ts', async () => ({
+vi.mock('../../src/features/image/image-decoders.ts', async (original) => ({
+  ...(await original<object>()),
   jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder,
 }))
 
@@ -247,8 +247,8 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
   })
 })
 
-const { jpegLibrary } = await vi.importActual<typeof import('../../src/features/image/jpeg-decoder.ts')>(
-  '../../src/features/image/jpeg-decoder.ts',
+const { jpegLibrary } = await vi.importActual<typeof import('../../src/features/image/image-decoders.ts')>(
+  '../../src/features/image/image-decoders.ts',
 )
 
 describe('the decoder of plain JPEGs', () => {
@@ -279,8 +279,8 @@ describe('the decoder of plain JPEGs', () => {
   const freshDecoder = async () => {
     vi.resetModules()
     return (
-      await vi.importActual<typeof import('../../src/features/image/jpeg-decoder.ts')>(
-        '../../src/features/image/jpeg-decoder.ts',
+      await vi.importActual<typeof import('../../src/features/image/image-decoders.ts')>(
+        '../../src/features/image/image-decoders.ts',
       )
     ).jpegDecoder()
   }

@@ -4,8 +4,8 @@ import type { NativeJpeg } from '../../src/native/native-binding.ts'
 type Decode = NativeJpeg['decodeJpeg']
 
 const { jpegDecoder: real } = await vi.importActual<
-  typeof import('../../src/features/image/jpeg-decoder.ts')
->('../../src/features/image/jpeg-decoder.ts')
+  typeof import('../../src/features/image/image-decoders.ts')
+>('../../src/features/image/image-decoders.ts')
 const decoder = real()
 
 /** Whether there is a decoder beside sharp on this machine. */

@@ -22,7 +22,10 @@ vi.mock('../../src/features/image/rgb-pipeline.ts', () => ({
   },
 }))
 
-vi.mock('../../src/features/image/warm-decoder.ts', () => ({ warmDecoder: async () => {} }))
+vi.mock('../../src/features/image/decode-image.ts', async (original) => ({
+  ...(await original<object>()),
+  warmDecoder: async () => {},
+}))
 
 const engine = sharedEngine()
 const image = (which: number) => ({ x: Buffer.from([0xff, 0xd8, 0xff, which]) })

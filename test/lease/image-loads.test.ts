@@ -1,12 +1,12 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { loadSharp } from '../../src/features/image/sharp-loader.ts'
+import { loadSharp } from '../../src/features/image/image-decoders.ts'
 import { decodeRgb } from '../../src/features/image/rgb-pipeline.ts'
 import { InferenceError } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 
+vi.mock('../../src/features/image/image-decoders.ts', { spy: true })
 vi.mock('../../src/features/image/rgb-pipeline.ts', { spy: true })
-vi.mock('../../src/features/image/sharp-loader.ts', { spy: true })
 
 const config = (image?: object) => ({
   path: small.identity('float32', [3, 4, 4]),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { hasJpegDecoder, missingJpegDecoder } from '../image/watched-decoder.ts'
 import { jpegOf } from '../image/jpegs.ts'
-import { jpegLibrary } from '../../src/features/image/jpeg-decoder.ts'
+import { jpegLibrary } from '../../src/features/image/image-decoders.ts'
 import { nothingBuilt, runOver, suites } from './binaries.ts'
 
 describe.skipIf(nothingBuilt || !hasJpegDecoder).each(suites)(

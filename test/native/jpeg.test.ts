@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { jpegDecoder } from '../../src/features/image/jpeg-decoder.ts'
+import { jpegDecoder } from '../../src/features/image/image-decoders.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import type { JpegFrame, JpegResize, ResizeAxis } from '../../src/native/native-binding.ts'
 import { difference } from '../image/both-decoders.ts'

@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ConfigFields } from '../../src/features/triton-repository/config-fields.ts'
 import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
-import { position } from '../../src/features/triton-repository/config-source.ts'
+import {
+  parseTextFormat,
+  position,
+  type TextField,
+} from '../../src/features/triton-repository/text-format.ts'
 import { readRepository } from '../../src/features/triton-repository/read-repository.ts'
-import { parseTextFormat } from '../../src/features/triton-repository/text-format.ts'
-import type { TextField } from '../../src/features/triton-repository/text-format.ts'
 import { errorOf, temporaryFolder } from './temporary.ts'
 
 const source = (text: string) => ({ model: 'm', file: 'config.pbtxt', text })

@@ -1,13 +1,23 @@
 import type { InferenceEngine } from '../../engine.ts'
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { Model } from '../../model.ts'
-import type { Observers } from '../../observe/request-observer.ts'
-import { BatchWatch } from './batch-watch.ts'
-import { latencyWindow } from './latency-window.ts'
-import { busiestFirst, modelLooks, modelFrame, spanOfLook, type ModelLook } from './model-frame.ts'
-import type { Frame, StagingFrame } from './frame.ts'
-import { shownName } from './shown-name.ts'
-import { windowFigures } from './window-figures.ts'
+import type {
+  Observers,
+  ObservedBatch,
+  ObservedModel,
+  RequestObserver,
+} from '../../observe/request-observer.ts'
+import {
+  busiestFirst,
+  latencyWindow,
+  modelFrame,
+  type ModelLook,
+  modelLooks,
+  shownName,
+  spanOfLook,
+  windowFigures,
+} from './model-frame.ts'
+import type { EndedBatch, Frame, RunningBatch, StagingFrame } from './frame.ts'
 
 /** What was seen of an engine at one moment. */
 interface Look {
@@ -22,7 +32,7 @@ const mostModels = 100
 const mostWorkers = 128
 
 /** What an inspector sees of its engine. */
-export type InspectedEngine = Pick<InferenceEngine, 'stats'> & {
+type InspectedEngine = Pick<InferenceEngine, 'stats'> & {
   models(): Pick<Model, 'name' | 'version' | 'versions'>[]
   model(name: string, version: number): Pick<Model, 'capacity'>
 }
@@ -111,4 +121,81 @@ function stagingOf({ staging, functionStaging }: EngineStatistics): StagingFrame
 
 function sumOf(looks: readonly ModelLook[], of: (look: ModelLook) => number): number {
   return looks.reduce((sum, look) => sum + of(look), 0)
+}
+
+/** As many are told of a window, and of those that run. */
+const mostBatches = 40
+
+/** Looks on at batches as they begin and end, however many there are: of those that ended the last are kept. Of requests it sees nothing. */
+export class BatchWatch implements RequestObserver {
+  readonly #running = new Map<ObservedModel, Map<number, ObservedBatch>>()
+  readonly #ended: ObservedBatch[] = []
+  #endedCount = 0
+
+  begun(): null {
+    return null
+  }
+
+  batchBegan(batch: ObservedBatch): void {
+    let ofModel = this.#running.get(batch.model)
+    if (ofModel === undefined) this.#running.set(batch.model, (ofModel = new Map()))
+    ofModel.set(batch.id, batch)
+  }
+
+  batchEnded(batch: ObservedBatch): void {
+    const ofModel = this.#running.get(batch.model)
+    ofModel?.delete(batch.id)
+    if (ofModel?.size === 0) this.#running.delete(batch.model)
+    this.#ended[this.#endedCount++ % mostBatches] = batch
+  }
+
+  /** What runs now. */
+  running(): RunningBatch[] {
+    const all = [...this.#running.values()].flatMap((ofModel) => [...ofModel.values()])
+    return all.slice(0, mostBatches).map(runningBatch)
+  }
+
+  /** What has ended since the last call, in that order, and how many more there were. */
+  takeEnded(): { readonly ended: EndedBatch[]; readonly leftOut: number } {
+    const oldest = Math.max(0, this.#endedCount - mostBatches)
+    const ended = Array.from({ length: this.#endedCount - oldest }, (_, index) =>
+      endedBatch(this.#ended[(oldest + index) % mostBatches]!),
+    )
+    this.#ended.length = this.#endedCount = 0
+    return { ended, leftOut: oldest }
+  }
+}
+
+function runningBatch({
+  model,
+  id,
+  rows,
+  requestCount,
+  reason,
+  isRerun,
+  instance,
+}: ObservedBatch): RunningBatch {
+  return {
+    model: shownName(model.name),
+    version: model.version,
+    id,
+    rows,
+    requests: requestCount,
+    reason,
+    isRerun,
+    instance: shownName(instance),
+  }
+}
+
+/** Not with its error: what a run says may have something of what it was run for. */
+function endedBatch(batch: ObservedBatch): EndedBatch {
+  const { moments, inline } = batch
+  const us = (from: number, to: number) => 1000 * (to - from)
+  return {
+    ...runningBatch(batch),
+    inline,
+    endedAtMs: moments === null ? null : performance.timeOrigin + moments.doneAtMs,
+    inferUs: moments === null ? null : us(moments.inferStartMs, moments.inferEndMs),
+    wholeUs: moments === null ? null : us(moments.takenAtMs, moments.doneAtMs),
+  }
 }

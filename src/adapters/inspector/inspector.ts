@@ -1,21 +1,19 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isByForeignName, isOfAnotherSite } from '../http/browser-requests.ts'
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { systemClock } from '../../base/clock.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { observersOf } from '../../engine/engine-resources.ts'
+import { invalidArgument } from '../../errors.ts'
+import { readOptions } from '../../options/plain-options.ts'
+import { type SelfContainedPage, inspectorPage } from './inspector-page.ts'
+import { isByForeignName, isOfAnotherSite } from '../http/browser-requests.ts'
 import { FrameSource } from './frame-source.ts'
-import { inspectorPage, type SelfContainedPage } from './inspector-page.ts'
-import { resolveInspectorOptions, type InspectorOptions } from './inspector-options.ts'
 import { LiveFeed } from './live-feed.ts'
-import { refuse, sendPage, startEvents } from './responses.ts'
-
-export type { InspectorOptions } from './inspector-options.ts'
 
 /**
  * Answers requests for the page of an engine. Without `next` that is every one that comes. With `next`, as in Express, it is one for the
  * very path on which it is mounted, to be looked at; `next` is called for any other.
  */
-export interface Inspector {
+interface Inspector {
   (request: IncomingMessage, response: ServerResponse, next?: () => void): void
   /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
   close(): void
@@ -82,4 +80,110 @@ function isForPage({ method, url, route }: IncomingMessage & { readonly route?: 
 /** What an `EventSource` always says, and nobody else. */
 function asksForEvents(accept: string | undefined): boolean {
   return accept !== undefined && /^\s*text\/event-stream\s*(;|,|$)/i.test(accept)
+}
+
+/** Of every answer: nobody keeps it, guesses its type, puts it into a page of theirs, or is told where a link came from. */
+const always: OutgoingHttpHeaders = {
+  'cache-control': 'no-store, no-transform', // compressed, events would wait for others
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  vary: 'accept',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+}
+
+/** Headers by which a service, for its own answers, lets pages of others read them. */
+const crossOrigin = [
+  'access-control-allow-origin',
+  'access-control-allow-credentials',
+  'access-control-expose-headers',
+]
+
+export function sendPage(
+  response: ServerResponse,
+  { text, policy }: SelfContainedPage,
+  isHead: boolean,
+): void {
+  begin(response, 200, {
+    'content-type': 'text/html; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    'content-security-policy': `${policy}; frame-ancestors 'none'`,
+  })
+  response.end(isHead ? undefined : text)
+}
+
+/** Writes the head of server-sent events. */
+export function startEvents(response: ServerResponse): void {
+  response.shouldKeepAlive = false // when they end the connection does, which a server that closes would wait for
+  begin(response, 200, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'content-security-policy': "default-src 'none'",
+    'x-accel-buffering': 'no',
+  })
+}
+
+function refuse(
+  response: ServerResponse,
+  status: number,
+  why: string,
+  headers: OutgoingHttpHeaders = {},
+): void {
+  begin(response, status, {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-security-policy': "default-src 'none'",
+    ...headers,
+  })
+  response.end(`${why}\n`)
+}
+
+function begin(response: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
+  for (const name of crossOrigin) response.removeHeader(name)
+  response.writeHead(status, { ...always, ...headers })
+}
+
+/** How an engine is shown. */
+export interface InspectorOptions {
+  /** Heading of the page, of 200 characters at most. Default: `zerohop inspector`. */
+  readonly title?: string | undefined
+  /** How often an open page is told, in milliseconds: 100 to 60 000. Default: 1000. */
+  readonly intervalMs?: number | undefined
+  /** Most pages that are told at the same time, 1 to 1000; others get 503 and come again. Default: 16. */
+  readonly maxClients?: number | undefined
+  /**
+   * Names, as in `Host`, by which the page may be asked for over the loopback interface, besides `localhost` and addresses; such as that of
+   * a proxy on this machine which passes it on. Any other is answered with 403: a page of another site could have it. Default: none.
+   */
+  readonly allowedHosts?: readonly string[] | undefined
+}
+
+/** The same with defaults. */
+type ResolvedInspectorOptions = {
+  readonly [Name in keyof InspectorOptions]-?: NonNullable<InspectorOptions[Name]>
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG` for an unknown option, or one out of its range. */
+function resolveInspectorOptions(options: unknown): ResolvedInspectorOptions {
+  const {
+    title = 'zerohop inspector',
+    intervalMs = 1000,
+    maxClients = 16,
+    allowedHosts = [],
+  } = readOptions('options', options, ['title', 'intervalMs', 'maxClients', 'allowedHosts'])
+  if (typeof title !== 'string' || title.length === 0 || title.length > 200)
+    throw invalidArgument('options.title', 'a string of 1 to 200 characters', title)
+  if (!Array.isArray(allowedHosts) || !allowedHosts.every((name) => typeof name === 'string'))
+    throw invalidArgument('options.allowedHosts', 'an array of names', allowedHosts)
+  return {
+    title,
+    allowedHosts: allowedHosts.map((name: string) => name.toLowerCase()),
+    intervalMs: whole('intervalMs', intervalMs, 100, 60_000),
+    maxClients: whole('maxClients', maxClients, 1, 1000),
+  }
+}
+
+function whole(name: string, value: unknown, least: number, most: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
+    throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
+  return value
 }

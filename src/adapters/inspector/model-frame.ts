@@ -1,10 +1,16 @@
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { ModelVersionStatus } from '../../engine/model-target.ts'
+import { cut } from '../../errors.ts'
+import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
 import type { ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
-import type { StatisticsSpan } from '../../observe/statistics-difference.ts'
-import type { ModelFrame } from './frame.ts'
-import { shownName } from './shown-name.ts'
-import { failuresOf, windowFigures } from './window-figures.ts'
+import {
+  batchReasonsOf,
+  batchSizesOf,
+  serverFigures,
+  type ServerFigures,
+  type StatisticsSpan,
+} from '../../observe/statistics-difference.ts'
+import type { LatencyWindow, ModelFrame, WindowFigures } from './frame.ts'
 
 /** What was seen of one version of a model at one moment. */
 export interface ModelLook {
@@ -124,4 +130,93 @@ function capacityOf(engine: HasModels, name: string, version: number): Partial<M
   } catch {
     return {}
   }
+}
+
+/** What models did between two looks at their statistics, together. */
+export function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {
+  const figures = spans.map(serverFigures)
+  const sum = (of: (each: ServerFigures) => number) => figures.reduce((total, each) => total + of(each), 0)
+  const answered = sum(({ successCount }) => successCount)
+  const mean = (of: (each: ServerFigures) => number) =>
+    answered === 0 ? null : sum((each) => of(each) * each.successCount) / answered
+  const failures = summed(spans.map(failuresBetween))
+  const sizes = summed(
+    spans.map((span) =>
+      Object.fromEntries(batchSizesOf(span).map(({ batchSize, count }) => [batchSize, count])),
+    ),
+  )
+  return {
+    answered,
+    failed: Object.values(failures).reduce((total, count) => total + count, 0),
+    rows: sum(({ inferenceCount }) => inferenceCount),
+    runs: sum(({ executionCount }) => executionCount),
+    latency: latencyWindow(
+      spans.map(({ before, after }) => ({ before: before.latency.total, after: after.latency.total })),
+    ),
+    overheadUs: mean(({ overheadUs }) => overheadUs),
+    queueUs: mean(({ queueUs }) => queueUs),
+    inputUs: mean(({ computeInputUs }) => computeInputUs),
+    inferUs: mean(({ computeInferUs }) => computeInferUs),
+    outputUs: mean(({ computeOutputUs }) => computeOutputUs),
+    batchSizes: Object.entries(sizes).map(([batchSize, count]) => ({ batchSize: Number(batchSize), count })), // numbers come in their order
+    batchReasons: summed(spans.map(batchReasonsOf)),
+    failures,
+  }
+}
+
+/** Requests that were rejected or refused since it was loaded, by reason. */
+function failuresOf({
+  rejections,
+  refusals,
+}: Pick<ModelStatistics, 'rejections' | 'refusals'>): Record<string, number> {
+  return summed([rejections, refusals])
+}
+
+function failuresBetween({ before, after }: StatisticsSpan): Record<string, number> {
+  const earlier = failuresOf(before)
+  return Object.fromEntries(
+    Object.entries(failuresOf(after)).map(([reason, count]) => [reason, count - (earlier[reason] ?? 0)]),
+  )
+}
+
+/** Counts by their names, without those that are 0. */
+function summed(counts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sums = new Map<string, number>()
+  for (const each of counts)
+    for (const [name, count] of Object.entries(each)) sums.set(name, (sums.get(name) ?? 0) + count)
+  return Object.fromEntries([...sums].filter(([, count]) => count > 0))
+}
+
+/** The same distribution at two moments. */
+interface DistributionSpan {
+  readonly before: Pick<LatencyDistribution, 'buckets'>
+  readonly after: Pick<LatencyDistribution, 'buckets'>
+}
+
+/** What came between two looks at distributions, all of them together; `null` for nothing. */
+export function latencyWindow(spans: readonly DistributionSpan[]): LatencyWindow | null {
+  const counts = new Map<number, number>() // by bound, which all distributions share
+  for (const { before, after } of spans) {
+    let at = 0 // what had come before is there afterwards, too, and both ascend
+    for (const { upToMs, count } of after.buckets) {
+      const earlier = before.buckets[at]?.upToMs === upToMs ? before.buckets[at++]!.count : 0
+      if (count > earlier) counts.set(upToMs, (counts.get(upToMs) ?? 0) + count - earlier)
+    }
+  }
+  const counted = [...counts].sort(([a], [b]) => a - b)
+  if (counted.length === 0) return null
+  const total = counted.reduce((sum, [, count]) => sum + count, 0)
+  const quantileUs = (share: number) => {
+    let seen = 0
+    return 1000 * counted.find(([, count]) => (seen += count) >= total * share)![0]
+  }
+  return { p50Us: quantileUs(0.5), p90Us: quantileUs(0.9), p99Us: quantileUs(0.99), maxUs: quantileUs(1) }
+}
+
+/** In characters: names are anybody's, and come in every frame. */
+const longestName = 120
+
+/** A name as it is told. */
+export function shownName(name: string): string {
+  return cut(name, longestName)
 }

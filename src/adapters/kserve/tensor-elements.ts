@@ -1,7 +1,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import type { Pieces } from '../../base/slices.ts'
 import { type InferenceError, invalidArgument } from '../../errors.ts'
-import { elementTypes, tritonType } from '../../features/triton-repository/data-types.ts'
+import { elementTypes, tritonType } from '../../features/triton-repository/config-tensors.ts'
 import {
   byteLengthOf,
   elementCount,

@@ -1,18 +1,19 @@
 import { Tensor, type TypedTensor } from 'onnxruntime-common'
-import { describe, invalidArgument, type InferenceError } from '../../errors.ts'
-import { inTurn } from './decode-queue.ts'
-import { readOptions, typed } from '../../options/plain-options.ts'
+import { describe, type InferenceError, invalidArgument } from '../../errors.ts'
+import type { ImageFormat } from '../../options/image-format.ts'
 import {
   dimsOf,
-  resolveImageOptions,
   type ImageDataType,
   type ImageOptions,
   type ResolvedImageOptions,
+  resolveImageOptions,
 } from '../../options/image-options.ts'
-import { checkSource, overLimit, type CheckedSource, type ImageSource } from './image-source.ts'
-import { reusePixels } from './pixel-buffers.ts'
+import { readOptions, typed } from '../../options/plain-options.ts'
+import { inTurn } from './decode-queue.ts'
+import { type CheckedSource, checkSource, type ImageSource, overLimit } from './image-source.ts'
 import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
-import { ARRAY_OF, writePixels, type PixelArray } from './pixels.ts'
+import { ARRAY_OF, type PixelArray, reusePixels, writePixels } from './pixels.ts'
+import { loadSharp, type SharpFactory } from './image-decoders.ts'
 import { decodeRgb } from './rgb-pipeline.ts'
 
 /** Where {@link decodeImage} writes instead of making a tensor, for instance one row of a batch. */
@@ -171,4 +172,42 @@ function view(into: unknown, offset: unknown, options: ResolvedImageOptions): Pi
     )
   }
   return new kind(buffer, byteOffset + (offset as number) * BYTES_PER_ELEMENT, needed)
+}
+
+/** By way of libjpeg-turbo where that is there, and of sharp. */
+const warmedFormats = ['jpeg', 'png'] as const satisfies readonly ImageFormat[]
+/** The first is ten times as slow as the second, and that twice as the third. */
+const rounds = 3
+
+/**
+ * Has the decoder do once what it will do for images of these options, so that nobody's first image waits for libraries to be loaded.
+ *
+ * @throws InferenceError `ERR_NATIVE_LOAD` where sharp cannot be loaded.
+ */
+export async function warmDecoder(images: Iterable<ResolvedImageOptions>): Promise<void> {
+  const sharp = await loadSharp()
+  for (const options of images)
+    for (const format of warmedFormats)
+      if (options.formats.includes(format)) await decodeSample(sharp, format, options)
+}
+
+async function decodeSample(
+  sharp: SharpFactory,
+  format: (typeof warmedFormats)[number],
+  options: ResolvedImageOptions,
+): Promise<void> {
+  try {
+    const sample = await sharp({
+      create: { width: 320, height: 240, channels: 3, background: { r: 120, g: 60, b: 30 } },
+    })
+      .toFormat(format)
+      .toBuffer()
+    for (let round = 0; round < rounds; round++) {
+      const rgb = await decodeRgb(sample, options) // not in turn: nobody's images keep a load waiting
+      writePixels(rgb, newRow(options), options)
+      reusePixels(rgb)
+    }
+  } catch {
+    // Over one of its limits, say: requests will be told.
+  }
 }

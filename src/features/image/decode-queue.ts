@@ -1,8 +1,7 @@
-import { availableCores } from '../../options/available-cores.ts'
+import { type HeapItem, IndexedHeap } from '../../base/indexed-heap.ts'
 import { invalidArgument } from '../../errors.ts'
-import { IndexedHeap, type HeapItem } from '../../base/indexed-heap.ts'
+import { availableCores } from '../../options/available-cores.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
-import { within } from './time-limit.ts'
 
 /** Decoding runs on libuv's thread pool; what is started beyond that only waits there, with its time running. */
 function libuvThreads(): number {
@@ -34,7 +33,7 @@ export function imageConcurrency(concurrency?: number): number {
 }
 
 /** What may end the wait for a task before the task ends. */
-export interface TurnLimits {
+interface TurnLimits {
   /** Leaves the line, or rejects while the task runs; either way with its reason. */
   readonly signal?: AbortSignal | undefined
   /** How long the task may take from its start, in milliseconds. */
@@ -184,4 +183,27 @@ export class DecodeLine {
     this.#endsAtMs.delete(task)
     this.#leaveIfEmpty()
   }
+}
+
+/**
+ * Settles as `work` does, or rejects before it is done: with what `timedOut` makes after `timeoutMs`, and with the reason of
+ * `signal` once that fires. The work itself goes on, unheard.
+ */
+export function within<T>(
+  work: Promise<T>,
+  timeoutMs: number,
+  timedOut: () => Error,
+  signal?: AbortSignal,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal!.reason as Error)
+    const timer = setTimeout(() => reject(timedOut()), timeoutMs)
+    if (signal?.aborted === true) onAbort()
+    else if (signal !== undefined) watch(signal, onAbort)
+    const end = (): void => {
+      clearTimeout(timer)
+      if (signal !== undefined) unwatch(signal, onAbort)
+    }
+    work.then(resolve, reject).finally(end)
+  })
 }

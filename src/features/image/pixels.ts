@@ -1,6 +1,8 @@
-import { toFloat16Bits } from '../../tensor/small-floats.ts'
-import { writePlanesNatively } from './native-pixels.ts'
+import { isSharedArrayBuffer } from 'node:util/types'
+import { loadBinding } from '../../native/addon.ts'
+import type { KernelArray } from '../../native/native-binding.ts'
 import type { ImageDataType, ResolvedImageOptions } from '../../options/image-options.ts'
+import { toFloat16Bits } from '../../tensor/small-floats.ts'
 
 /** What a row of pixels can be written into; `float16` uses `Uint16Array`, or `Float16Array` where there is one. */
 export type PixelArray = Float32Array | Float64Array | Uint16Array | Uint8Array | Int8Array | Int32Array
@@ -127,4 +129,56 @@ const ENCODE: Readonly<Record<ImageDataType, (value: number) => number>> = {
   uint8: within(0, 255),
   int8: within(-128, 127),
   int32: within(-(2 ** 31), 2 ** 31 - 1),
+}
+
+/**
+ * Has the addon write three planes of floats, many values at once; false where there is no addon, or it has nothing for what is
+ * wanted. The result is that of the table in every bit.
+ */
+function writePlanesNatively(
+  rgb: Uint8Array,
+  row: KernelArray,
+  table: KernelArray,
+  options: ResolvedImageOptions,
+): boolean {
+  const { channels, layout, dtype, scale, mean, std } = options
+  if (channels === 'gray' || layout !== 'nchw' || (dtype !== 'float32' && dtype !== 'float16')) return false
+  const { binding } = loadBinding()
+  if (binding === null || isSharedArrayBuffer(row.buffer)) return false
+  const factors = Float64Array.from([
+    ...std.map((divisor) => scale / divisor),
+    ...mean.map((value, channel) => -value / std[channel]!),
+  ])
+  binding.writePlanes(rgb, row, table, factors, channels === 'bgr')
+  return true
+}
+
+/** Most bytes that are kept: those of 27 images of 224 x 224 at once, or one of 1182 x 1182. */
+const mostBytes = 4 * 2 ** 20
+/** Most of them: each is looked at to find one of the right size, and small ones weigh more than their bytes. */
+const mostKept = 64
+
+const spare: Buffer[] = []
+/** Those in somebody's hands. sharp's pixels are none: nothing is written there again. */
+const taken = new WeakSet<Buffer>()
+let spareBytes = 0
+
+/**
+ * Memory for the pixels of an image, which are written elsewhere as soon as they are there: made anew for each, they would be the garbage
+ * that has V8 collect its heap most often. What lies there is of an earlier image, and all of it is to be written.
+ */
+export function takePixels(byteLength: number): Buffer {
+  const at = spare.findLastIndex((pixels) => pixels.byteLength === byteLength)
+  const pixels = at === -1 ? Buffer.allocUnsafeSlow(byteLength) : spare.splice(at, 1)[0]!
+  if (at !== -1) spareBytes -= byteLength
+  taken.add(pixels)
+  return pixels
+}
+
+/** Pixels that were written elsewhere, and that nobody has any more; not for those of an image that failed, which may be written still. */
+export function reusePixels(pixels: Buffer): void {
+  if (!taken.delete(pixels) || pixels.byteLength > mostBytes) return
+  spareBytes += pixels.byteLength
+  spare.push(pixels)
+  while (spareBytes > mostBytes || spare.length > mostKept) spareBytes -= spare.shift()!.byteLength
 }

@@ -1,9 +1,8 @@
+import { type NativeJpeg, resizeFilters } from '../../native/native-binding.ts'
 import type { ResolvedImageOptions } from '../../options/image-options.ts'
-import { resizeFilters, type NativeJpeg } from '../../native/native-binding.ts'
-import { jpegDecoder } from './jpeg-decoder.ts'
-import { readPlainJpeg, type PlainJpeg } from './jpeg-header.ts'
-import { takePixels } from './pixel-buffers.ts'
-import { planJpeg, type JpegPlan } from './resize-plan.ts'
+import { jpegDecoder } from './image-decoders.ts'
+import { takePixels } from './pixels.ts'
+import { type ImageSize, type JpegPlan, planJpeg } from './resize-plan.ts'
 
 /** Nothing ends the decoding of one image: larger ones are sharp's, which can stop between two strips. */
 const mostPixels = 2 ** 24
@@ -78,4 +77,118 @@ async function decode(
     stride,
   })
   return decoded ? rgb : null
+}
+
+/** More stand before the pixels of no file that was made to be looked at. */
+const mostSegments = 64
+
+const startOfImage = 0xffd8
+const startOfScan = 0xffda
+
+/** What the header of a plain JPEG tells. */
+interface PlainJpeg extends ImageSize {
+  readonly isGrey: boolean
+}
+
+/**
+ * The size of a JPEG that means what it says without more ado: baseline or progressive, 8 bits, grey or YCbCr, the right
+ * way up, without a colour profile that counts. `null` for any other, and for what is no JPEG or not made as it should be.
+ */
+export function readPlainJpeg(bytes: Uint8Array, ignoreIcc = false): PlainJpeg | null {
+  const header: Header = { hasExif: false, ignoreIcc }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (view.byteLength < 2 || view.getUint16(0) !== startOfImage) return null
+  let at = 2
+  for (let segment = 0; segment < mostSegments && at + 4 <= view.byteLength; segment++) {
+    const marker = view.getUint16(at)
+    const end = at + 2 + view.getUint16(at + 2)
+    if (end < at + 4 || end > view.byteLength || !isPlain(marker, bytes.subarray(at + 4, end), header))
+      return null
+    if (marker === startOfScan) return header.frame!
+    at = end
+  }
+  return null
+}
+
+interface Header {
+  frame?: PlainJpeg
+  hasExif: boolean
+  readonly ignoreIcc: boolean
+}
+
+/** Whether a segment is such as plain files have; notes what it tells. */
+function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
+  switch (marker) {
+    case 0xffc0: // baseline
+    case 0xffc1: // the same with more tables
+    case 0xffc2: // progressive
+      return readFrame(data, header)
+    case 0xffc4: // Huffman tables
+    case 0xffdb: // quantisation tables
+    case 0xffdd: // restart interval
+    case 0xfffe: // comment
+      return true
+    case startOfScan:
+      return header.frame !== undefined
+    case 0xffe1:
+      return isUpright(data, header)
+    case 0xffe2: // a colour profile, or further images
+      return header.ignoreIcc && startsWith(data, 'ICC_PROFILE\0')
+    case 0xffee:
+      return !startsWith(data, 'Adobe') || data[11] === 1 // YCbCr
+    default: // what else applications have to say; no other marker
+      return marker >= 0xffe0 && marker <= 0xffef
+  }
+}
+
+function readFrame(data: Uint8Array, header: Header): boolean {
+  const components = data[5]
+  if (header.frame !== undefined || data[0] !== 8 || (components !== 1 && components !== 3)) return false
+  if (data.byteLength !== 6 + 3 * components || String.fromCharCode(data[6]!, data[9]!, data[12]!) === 'RGB')
+    return false
+  const height = (data[1]! << 8) + data[2]!
+  const width = (data[3]! << 8) + data[4]!
+  header.frame = { width, height, isGrey: components === 1 }
+  return width > 0 && height > 0
+}
+
+function isUpright(data: Uint8Array, header: Header): boolean {
+  if (!startsWith(data, 'Exif\0\0')) return true
+  if (header.hasExif) return false
+  header.hasExif = true
+  return exifOrientation(data.subarray(6)) === 1
+}
+
+function startsWith(data: Uint8Array, text: string): boolean {
+  return (
+    Buffer.from(data.buffer, data.byteOffset, Math.min(text.length, data.byteLength)).toString('latin1') ===
+    text
+  )
+}
+
+const orientationTag = 0x0112
+const shortType = 3
+const entryBytes = 12
+
+/**
+ * Which way up an image is by its EXIF data (a TIFF file, without what names it in the image): 1 as it is, also where nothing
+ * is said; `undefined` for data that are not made as they should be.
+ */
+export function exifOrientation(tiff: Uint8Array): number | undefined {
+  const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.byteLength)
+  if (view.byteLength < 8) return undefined
+  const mark = view.getUint16(0)
+  const littleEndian = mark === 0x4949
+  if ((!littleEndian && mark !== 0x4d4d) || view.getUint16(2, littleEndian) !== 42) return undefined
+  const directory = view.getUint32(4, littleEndian)
+  if (directory + 2 > view.byteLength) return undefined
+  const entries = view.getUint16(directory, littleEndian)
+  if (directory + 2 + entries * entryBytes > view.byteLength) return undefined
+  for (let at = directory + 2; at < directory + 2 + entries * entryBytes; at += entryBytes) {
+    if (view.getUint16(at, littleEndian) !== orientationTag) continue
+    const isOneShort =
+      view.getUint16(at + 2, littleEndian) === shortType && view.getUint32(at + 4, littleEndian) === 1
+    return isOneShort ? view.getUint16(at + 8, littleEndian) : undefined
+  }
+  return 1
 }

@@ -1,10 +1,21 @@
-import { booleanOf } from './check-message.ts'
-import { configError, position, type ConfigSource } from './config-source.ts'
-import { enumerations, fieldType, type EnumerationName, type MessageName } from './model-config-schema.ts'
-import { shown, type TextField, type TextValue } from './text-format.ts'
+import {
+  booleanOf,
+  type EnumerationName,
+  enumerations,
+  fieldType,
+  type MessageName,
+} from './model-config-schema.ts'
+import {
+  configError,
+  type ConfigSource,
+  position,
+  shown,
+  type TextField,
+  type TextValue,
+} from './text-format.ts'
 
 /** What becomes of fields that nobody read. */
-export interface FieldRules {
+interface FieldRules {
   /** Fields that change nothing here, and why. */
   readonly noted?: Readonly<Record<string, string>>
   /** Fields that ask for something this library does not do, and what to do about it. */
@@ -212,4 +223,9 @@ export class ConfigFields {
 function isUnset(value: TextValue): boolean {
   if (value.kind === 'message') return false
   return value.value === '' || value.value === 0n || value.value === 0 || booleanOf(value) === false
+}
+
+/** The object without the properties that are `undefined`, so that defaults apply to them. */
+export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as never
 }

@@ -1,23 +1,22 @@
+import type { InferenceError } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { resolveConfig } from '../../options/resolve-model-config.ts'
-import type { InferenceError } from '../../errors.ts'
-import { readParameters } from './backend-parameters.ts'
 import { checkBackend } from './check-backend.ts'
-import { checkMessage } from './check-message.ts'
-import { ConfigFields } from './config-fields.ts'
-import type { ConfigSource } from './config-source.ts'
-import { defined } from './defined.ts'
-import { readDynamicBatching } from './dynamic-batching.ts'
-import { checkFileName } from './file-names.ts'
-import { readInstanceGroups, type GroupKind } from './instance-groups.ts'
-import { checkMetrics } from './model-metrics.ts'
-import { readModelWarmup, type WarmupPlan } from './model-warmup.ts'
-import { readOptimization } from './optimization.ts'
+import { readDynamicBatching, type ReadSequence, readSequenceBatching } from './config-batching.ts'
+import { type GroupKind, readInstanceGroups, readOptimization, readParameters } from './config-execution.ts'
+import { ConfigFields, defined } from './config-fields.ts'
+import {
+  checkFileName,
+  type LabelFile,
+  readInputs,
+  readModelWarmup,
+  readOutputs,
+  type WarmupPlan,
+} from './config-tensors.ts'
 import { ensembleRules, readEnsemble, type ReadEnsemble } from './ensemble-scheduling.ts'
+import { checkMessage } from './model-config-schema.ts'
 import { errorAtField } from './option-fields.ts'
-import { readSequenceBatching, type ReadSequence } from './sequence-batching.ts'
-import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
-import { parseTextFormat } from './text-format.ts'
+import { type ConfigSource, parseTextFormat } from './text-format.ts'
 import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 
 /** What a `config.pbtxt` says, in this library's words. */
@@ -217,4 +216,25 @@ function checkOptions(model: string, options: ModelOptions, atField: RepositoryC
   } catch (error) {
     throw atField(error as InferenceError)
   }
+}
+
+/** The one family of metrics whose buckets Triton lets be set. */
+const family = 'nv_inference_first_response_histogram_ms'
+
+/** Checks `model_metrics` as Triton does; that it changes nothing here is noted elsewhere. */
+function checkMetrics(config: ConfigFields): void {
+  const metrics = config.message('model_metrics')
+  if (metrics === undefined) return
+  for (const control of metrics.messages('metric_control')) {
+    const identifier = control.message('metric_identifier')
+    if (identifier === undefined) return control.fail('metric_identifier', 'a metric_identifier', undefined)
+    const name = identifier.string('family')
+    if (name !== family) identifier.fail('family', `'${family}'`, name)
+    const histogram = control.message('histogram_options')
+    const buckets = histogram?.numbers('buckets') ?? []
+    if (buckets.length === 0) control.fail('histogram_options', 'buckets', 'none')
+    if (buckets.some((bucket, index) => index > 0 && bucket <= buckets[index - 1]!))
+      histogram!.fail('buckets', 'buckets in ascending order', buckets)
+  }
+  config.note('model_metrics', 'the buckets of histograms are fixed')
 }

@@ -1,10 +1,9 @@
 import type { PipelineConfig, PipelineStep } from '../../options/pipeline-config.ts'
 import type { TensorConfig } from '../../options/tensor-config.ts'
 import type { TensorType } from '../../tensor/tensor.ts'
-import { readEnsembleParameters } from './backend-parameters.ts'
-import type { ConfigFields } from './config-fields.ts'
-import { defined } from './defined.ts'
-import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
+import { readEnsembleParameters } from './config-execution.ts'
+import { type ConfigFields, defined } from './config-fields.ts'
+import { readInputs, readOutputs, type LabelFile } from './config-tensors.ts'
 
 /** What the configuration of an ensemble says. */
 export interface ReadEnsemble {

@@ -1,21 +1,23 @@
 import { isUtf8 } from 'node:buffer'
 import { join } from 'node:path'
-import type { FeedValue } from '../../options/model-signature.ts'
-import type { ModelOptions } from '../../options/model-config.ts'
-import type { PipelineOutput } from '../../options/pipeline-config.ts'
-import { invalidArgument, type InferenceError } from '../../errors.ts'
+import { jsonPieces } from '../../base/bounded-json.ts'
 import { NotReadable, readRegularFile } from '../../base/files.ts'
-import { textOfJson } from './config-json.ts'
+import { doAll } from '../../base/slices.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
+import type { ModelOptions } from '../../options/model-config.ts'
+import type { FeedValue } from '../../options/model-signature.ts'
+import type { PipelineOutput } from '../../options/pipeline-config.ts'
+import { isPlainObject } from '../../options/plain-options.ts'
+import type { OutputConfig } from '../../options/tensor-config.ts'
 import { errorInFile, moduleNames, readConfigModule } from './config-module.ts'
 import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
-import { configError, type ConfigSource } from './config-source.ts'
-import { readLabels, withLabels } from './label-files.ts'
-import { makeSamples } from './model-warmup.ts'
-import { makeTensorFeed } from './tensor-plans.ts'
+import { makeSamples, makeTensorFeed } from './config-tensors.ts'
+import { fieldType, isEnumeration, isMessage, type MessageName } from './model-config-schema.ts'
+import { configError, type ConfigSource } from './text-format.ts'
 import type { VersionPolicy } from './version-policy.ts'
 
 /** What a model's folder says of it, with the files that belong to that. */
-export interface FolderConfig {
+interface FolderConfig {
   readonly options: ModelOptions
   /** Of an ensemble, which has no options then; `null` for a model. */
   readonly pipeline: RepositoryConfig['pipeline']
@@ -151,4 +153,95 @@ async function readBytes(file: string, model: string): Promise<Buffer> {
       hint: `At ${file}`,
     })
   }
+}
+
+const mostValues = 2 ** 16
+
+/**
+ * A configuration in JSON, as clients of Triton send it with `load`, in the words of `config.pbtxt`: so it is read, checked and
+ * refused as that is. Names may be in snake case or in camel case; whole numbers may be in quotes.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` for what is no JSON of an object.
+ */
+function textOfJson(model: string, json: string): string {
+  const wrong = (received: unknown): InferenceError =>
+    invalidArgument('config', 'a JSON object', received, { code: 'ERR_MODEL_CONFIG', model })
+  let config: unknown
+  try {
+    config = doAll(jsonPieces(Buffer.from(json), 'config', { mostValues }))
+  } catch (error) {
+    throw wrong((error as Error).message)
+  }
+  if (!isPlainObject(config)) throw wrong(config)
+  return fieldsText('ModelConfig', config, '\n')
+}
+
+function fieldsText(message: MessageName, fields: object, between: string): string {
+  return Object.entries(fields)
+    .flatMap(([name, value]) => (value === null ? [] : fieldText(message, name, value)))
+    .join(between)
+}
+
+/** What the schema has not is written as it is, and refused by whoever reads it. */
+function fieldText(message: MessageName, given: string, value: unknown): string {
+  const snake = given.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  const name = fieldType(message, snake) === null ? given : snake
+  if (!/^[a-z_]\w*$/i.test(name))
+    throw invalidArgument('config', `fields of ${message}`, given, { code: 'ERR_MODEL_CONFIG' })
+  const type = fieldType(message, name)
+  if (type === null) return `${name}: 0`
+  const { key, value: one } = type
+  if (key !== null && isPlainObject(value))
+    return `${name}: [${Object.entries(value)
+      .map(([each, of]) => `{ key: ${valueText(key, each)} value: ${valueText(one, of)} }`)
+      .join()}]`
+  return Array.isArray(value)
+    ? `${name}: [${value.map((each) => valueText(one, each)).join()}]`
+    : `${name}: ${valueText(one, value)}`
+}
+
+function valueText(type: string, value: unknown): string {
+  if (isPlainObject(value)) return `{ ${isMessage(type) ? fieldsText(type, value, ' ') : ''} }`
+  if (typeof value === 'boolean' || typeof value === 'number') return String(value)
+  if (typeof value !== 'string') return '{ }'
+  return (isEnumeration(type) && /^[A-Z]\w*$/.test(value)) || (type !== 'string' && /^-?\d+$/.test(value))
+    ? value
+    : JSON.stringify(value)
+}
+
+const labelLimitBytes = 2 ** 24
+
+/**
+ * Reads a file of labels, one in each line.
+ *
+ * @throws Error in words when there is none that can be read.
+ */
+async function readLabels(modelFolder: string, name: string): Promise<string[]> {
+  const path = join(modelFolder, name)
+  try {
+    const text = new TextDecoder().decode(await readRegularFile(path, labelLimitBytes)) // without a mark of its byte order
+    const lines = text.split(/\r?\n/)
+    if (lines.at(-1) === '') lines.pop()
+    return lines
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new Error(
+      code === 'ENOENT'
+        ? `no file at ${path}`
+        : error instanceof NotReadable && code === 'EFBIG'
+          ? `${message}, of at most ${labelLimitBytes}`
+          : message,
+    )
+  }
+}
+
+/** The outputs, with their labels. */
+function withLabels<T extends Pick<OutputConfig, 'labels'>>(
+  outputs: readonly T[],
+  labels: ReadonlyMap<number, readonly string[]>,
+): T[] {
+  return outputs.map((output, index) => {
+    const own = labels.get(index)
+    return own === undefined ? output : { ...output, labels: own }
+  })
 }

@@ -1,7 +1,8 @@
-import { cut, InferenceError, invalidArgument } from '../../errors.ts'
+import { resolve } from 'node:path'
+import { cut, InferenceError, invalidArgument, listNames } from '../../errors.ts'
 import { isUnsupported } from './check-backend.ts'
-import type { RepositoryEntry, VersionConfig } from './model-folder.ts'
-import { readRepository } from './read-repository.ts'
+import { readModelFolder, type RepositoryEntry, type VersionConfig } from './model-folder.ts'
+import { modelNames, readRepository } from './read-repository.ts'
 import {
   checkRepository,
   type RepositoryOptions,
@@ -10,7 +11,7 @@ import {
 } from './repository-options.ts'
 
 /** Loads one version of a model. */
-export type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
+type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
 
 /**
  * Loads the models of a repository through `load`, all versions at once. Waits for every one of them; those that could be loaded
@@ -54,7 +55,7 @@ export async function loadRepository<M>(
  *
  * @returns what the newest has been loaded as.
  */
-export async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise<M> {
+async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise<M> {
   const results = await Promise.allSettled(entry.configs.map((config) => loadVersion(entry, config, load)))
   const failed = results.find((result) => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
@@ -146,4 +147,50 @@ function loadError(path: string, loaded: number, errors: readonly InferenceError
       cause: new AggregateError(errors, 'Models that cannot be loaded'),
     },
   )
+}
+
+/** The repositories of an engine, whose models may be loaded by their names. */
+export class Repositories {
+  readonly #paths = new Set<string>()
+
+  /** Whether there is none. */
+  get isEmpty(): boolean {
+    return this.#paths.size === 0
+  }
+
+  /** What is no path is refused elsewhere. */
+  add(path: unknown): void {
+    if (typeof path === 'string' && path !== '') this.#paths.add(resolve(path))
+  }
+
+  /**
+   * Loads what a model's folder asks for now, in the first repository that has one.
+   *
+   * @param config see {@link readModelFolder}.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when none has; `ERR_MODEL_CONFIG`; what `load` rejects with.
+   */
+  async load<M>(name: string, load: LoadModel<M>, config?: string): Promise<M> {
+    return loadEntry(await this.#read(name, config), load)
+  }
+
+  /** The models that there are now, by the repositories that have them. */
+  async names(): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>()
+    for (const path of this.#paths) found.set(path, await modelNames(path).catch((): string[] => [])) // it may have gone
+    return found
+  }
+
+  async #read(name: string, config: string | undefined): Promise<RepositoryEntry> {
+    const all: string[] = []
+    for (const [path, names] of await this.names()) {
+      if (names.includes(name)) return readModelFolder(path, name, config)
+      all.push(...names)
+    }
+    const details = {
+      code: 'ERR_MODEL_NOT_FOUND',
+      model: name,
+      hint: 'Give its configuration to load a model from elsewhere',
+    } as const
+    throw invalidArgument('name', `a model of the repositories (${listNames(all)})`, name, details)
+  }
 }

@@ -1,7 +1,6 @@
 import { InferenceError } from '../../errors.ts'
-import { configError, position, type ConfigSource } from './config-source.ts'
-import { tritonType } from './data-types.ts'
-import type { TextField } from './text-format.ts'
+import { configError, type ConfigSource, position, type TextField } from './text-format.ts'
+import { tritonType } from './config-tensors.ts'
 
 /** Options by the beginning of their paths, with the fields that they come from; the first that fits counts. */
 const origins: readonly (readonly [option: RegExp, field: string])[] = [

@@ -1,6 +1,4 @@
-import type { ConfigSource } from './config-source.ts'
-import { TextLexer, type Token } from './text-lexer.ts'
-import { unquote } from './text-string.ts'
+import { type InferenceError, invalidArgument } from '../../errors.ts'
 
 /** A value as written; which types are right for a field is known to whoever reads it. */
 export type TextValue = { readonly offset: number } & (
@@ -104,4 +102,224 @@ function special({ value: text }: Token, negative: boolean): number {
 export function shown({ kind, value }: TextValue): unknown {
   if (kind === 'message') return '{ ... }'
   return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
+}
+
+/** A piece of protobuf text format; `value` is what was written, quotes and all. */
+interface Token {
+  readonly kind: 'identifier' | 'number' | 'string' | 'mark' | 'end'
+  readonly value: string
+  readonly offset: number
+}
+
+// No group is repeated without an end: V8 keeps a stack of its turns, which a large file would overflow.
+const blank = /\s+|#[^\n]*/y
+const identifier = /[A-Za-z_]\w*/y
+// A number runs on to whatever could belong to it, so that '08' and '1x' are seen whole before they are refused.
+const numberLike = /(?:\d|\.\d)[\w.]*(?:(?<=[eE])[+-][\w.]*){0,4}/y
+const integer = /^(?:0[xX][\dA-Fa-f]+|0[0-7]*|[1-9]\d*)$/
+const float = /^(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+(?:[eE][+-]?\d+[fF]?|[fF]))$/
+/** Longer ones are no numbers of a configuration, and take long to be read as such. */
+const longestNumber = 1000
+const marks = '{}<>[]:,;-'
+
+/** Reads tokens one by one, looking one ahead. */
+class TextLexer {
+  readonly source: ConfigSource
+  #offset = 0
+  #ahead: Token
+
+  /** @throws InferenceError `ERR_MODEL_CONFIG`, as every method, for what is no token. */
+  constructor(source: ConfigSource) {
+    this.source = source
+    this.#ahead = this.#read()
+  }
+
+  /** The token that `take` gives next. */
+  get next(): Token {
+    return this.#ahead
+  }
+
+  take(): Token {
+    const token = this.#ahead
+    if (token.kind !== 'end') this.#ahead = this.#read()
+    return token
+  }
+
+  /** Takes the next token if it is this mark. */
+  accept(mark: string): boolean {
+    const found = this.#ahead.kind === 'mark' && this.#ahead.value === mark
+    if (found) this.take()
+    return found
+  }
+
+  /** Refuses the next token. */
+  fail(expected: string): never {
+    const { kind, value, offset } = this.#ahead
+    throw configError(
+      this.source,
+      offset,
+      'config.pbtxt',
+      expected,
+      kind === 'end' ? 'the end of the file' : value,
+    )
+  }
+
+  #read(): Token {
+    while (this.#match(blank) !== undefined);
+    const offset = this.#offset
+    const { text } = this.source
+    if (offset === text.length) return { kind: 'end', value: '', offset }
+    const name = this.#match(identifier)
+    if (name !== undefined) return { kind: 'identifier', value: name, offset }
+    const number = this.#match(numberLike)
+    if (number !== undefined) {
+      if (number.length <= longestNumber && (integer.test(number) || float.test(number)))
+        return { kind: 'number', value: number, offset }
+      throw configError(this.source, offset, 'config.pbtxt', 'a number', number)
+    }
+    if (marks.includes(text[offset]!)) return { kind: 'mark', value: text[this.#offset++]!, offset }
+    const quoted = this.#quoted()
+    if (quoted !== undefined) return { kind: 'string', value: quoted, offset }
+    const rest = text.slice(offset).split('\n', 1)[0]!
+    const expected = /^["']/.test(rest) ? 'a string that ends on its line' : 'protobuf text format'
+    throw configError(this.source, offset, 'config.pbtxt', expected, rest.trimEnd())
+  }
+
+  /** A string literal that ends on its line. */
+  #quoted(): string | undefined {
+    const { text } = this.source
+    const start = this.#offset
+    const quote = text[start]
+    if (quote !== '"' && quote !== "'") return undefined
+    for (let at = start + 1; at < text.length; at++) {
+      const character = text[at]
+      if (character === quote) {
+        this.#offset = at + 1
+        return text.slice(start, at + 1)
+      }
+      if (character === '\\') at++
+      if (text[at] === '\n') break
+    }
+    return undefined
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#offset
+    const found = pattern.exec(this.source.text)?.[0]
+    this.#offset += found?.length ?? 0
+    return found
+  }
+}
+
+const pieces =
+  /\\(?:([0-7]{1,3})|[xX]([\dA-Fa-f]{1,2})|u([\dA-Fa-f]{4})|U([\dA-Fa-f]{8})|([abfnrtv?\\'"]))|\\|[^\\]+/g
+const plain: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+}
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * The content of adjacent string literals, joined. Octal and hexadecimal escapes stand for bytes of UTF-8, not for
+ * characters: `é` may be written `\303\251`.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` for an unknown escape, or bytes that are no UTF-8.
+ */
+function unquote(source: ConfigSource, literals: readonly Token[]): string {
+  const bytes = literals.map((literal) => literalBytes(source, literal))
+  try {
+    return utf8.decode(bytes.length === 1 ? bytes[0]! : Buffer.concat(bytes))
+  } catch {
+    throw configError(source, literals[0]!.offset, 'config.pbtxt', 'a string of UTF-8', literals[0]!.value)
+  }
+}
+
+function literalBytes(source: ConfigSource, { value, offset }: Token): Buffer {
+  const text = value.slice(1, -1)
+  if (!text.includes('\\')) return Buffer.from(text)
+  // No escape stands for more bytes than it is written with.
+  const bytes = Buffer.allocUnsafe(Buffer.byteLength(text))
+  let length = 0
+  for (const match of text.matchAll(pieces)) {
+    const { 0: piece, 1: octal, 2: hex, 3: short, 4: long, 5: letter, index } = match
+    const at = offset + 1 + index
+    if (octal !== undefined) bytes[length++] = byte(source, at, piece, parseInt(octal, 8))
+    else if (hex !== undefined) bytes[length++] = parseInt(hex, 16)
+    else if (letter !== undefined) length += bytes.write(plain[letter] ?? letter, length)
+    else if (short !== undefined || long !== undefined)
+      length += bytes.write(codePoint(source, at, piece, (short ?? long)!), length)
+    else if (piece === '\\')
+      throw configError(source, at, 'config.pbtxt', 'a known escape', value.slice(index + 1, index + 3))
+    else length += bytes.write(piece, length)
+  }
+  return bytes.subarray(0, length)
+}
+
+function byte(source: ConfigSource, at: number, piece: string, value: number): number {
+  if (value > 0xff) throw configError(source, at, 'config.pbtxt', 'an octal escape of at most \\377', piece)
+  return value
+}
+
+function codePoint(source: ConfigSource, at: number, piece: string, hex: string): string {
+  const code = parseInt(hex, 16)
+  if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+    throw configError(source, at, 'config.pbtxt', 'a Unicode character', piece)
+  }
+  return String.fromCodePoint(code)
+}
+
+/** A `config.pbtxt`: its text, where it lies, and the model it is for, which every error about it names. */
+export interface ConfigSource {
+  readonly model: string
+  readonly file: string
+  readonly text: string
+}
+
+/** Where the lines of a file start, found once for all the notes about it. */
+const lineStarts = new WeakMap<ConfigSource, number[]>()
+
+/** Line and column of an offset, both counted from 1. */
+export function position(source: ConfigSource, offset: number): { line: number; column: number } {
+  const starts = startsOf(source)
+  let line = 0
+  for (let from = 0, to = starts.length; from < to;) {
+    const middle = (from + to) >>> 1
+    if (starts[middle]! <= offset) from = line = middle + 1
+    else to = middle
+  }
+  return { line, column: offset - starts[line - 1]! + 1 }
+}
+
+function startsOf(source: ConfigSource): number[] {
+  let starts = lineStarts.get(source)
+  if (starts === undefined) {
+    starts = [0]
+    for (let end = source.text.indexOf('\n'); end !== -1; end = source.text.indexOf('\n', end + 1))
+      starts.push(end + 1)
+    lineStarts.set(source, starts)
+  }
+  return starts
+}
+
+/** `ERR_MODEL_CONFIG` for what stands at `offset`; the message ends with `file:line:column`. */
+export function configError(
+  source: ConfigSource,
+  offset: number,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  const { line, column } = position(source, offset)
+  const where = `At ${source.file}:${line}:${column}`
+  return invalidArgument(name, expected, received, {
+    code: 'ERR_MODEL_CONFIG',
+    model: source.model,
+    hint: hint === undefined ? where : `${hint}${/[.?]$/.test(hint) ? '' : '.'} ${where}`,
+  })
 }

@@ -1,8 +1,13 @@
-import { resolve } from 'node:path'
+import { readdir, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
+import { InferenceError, type InferenceErrorCode, invalidArgument } from '../../errors.ts'
+import { isPipeline } from '../../options/resolve-pipeline-config.ts'
+import { defaultVersion, readVersion } from '../../options/version-options.ts'
+import type { VersionConfig } from './model-folder.ts'
 import { modelNames } from './read-repository.ts'
-import { typed, WatchedModel, type WatchTarget } from './watched-model.ts'
-import type { ResolvedWatch } from './watch-options.ts'
+import type { ResolvedWatch } from './repository-options.ts'
+import { isVersion } from './version-policy.ts'
 
 /**
  * Keeps an engine in step with a model repository, by looking at its files again and again: what the system tells of changes
@@ -156,4 +161,259 @@ export class RepositoryWatch {
       this.#options.pollMs,
     )
   }
+}
+
+/** What a watch does to an engine. */
+interface WatchTarget {
+  /** What a model's folder asks for: each of its versions. */
+  read(name: string): Promise<readonly VersionConfig[]>
+  /** Loads a version, in place of the one that is loaded; `accept` is asked before it serves. */
+  load(name: string, config: VersionConfig, accept: () => Promise<void>): Promise<void>
+  /** @throws InferenceError `ERR_MODEL_IN_USE` for what a pipeline has as a step. */
+  unload(name: string, version: number): Promise<void>
+  /** Told of what has been done, or could not be. */
+  tell(event: WatchEvent): void
+}
+
+/** See `RepositoryEvent`. */
+interface WatchEvent {
+  readonly type: 'loaded' | 'unloaded' | 'failed'
+  readonly model: string
+  readonly version?: number
+  readonly error?: InferenceError
+}
+
+/** The stamp of a folder that is not there. */
+const absent = ''
+
+/**
+ * One model's folder: what of it is loaded, and whether it has changed since. It is read when none of its files has changed
+ * for a while, and what was read is served only if none has changed until then.
+ */
+class WatchedModel {
+  readonly name: string
+  readonly #folder: string
+  readonly #target: WatchTarget
+  /** What was seen last, and since when. */
+  #seen: string | null = null
+  #sinceMs = 0
+  /** What was read last, whatever came of it. */
+  #read: string | null = null
+  /** What is loaded: by version, the stamp of its files. */
+  readonly #loaded = new Map<number, string>()
+  #work: Promise<void> | null = null
+  /** Why it cannot be loaded as others are now; `null` when it can. */
+  #lacking: string | null = null
+  /** Why it cannot be looked at; `null` when it can. */
+  #unreadable: string | null = null
+
+  constructor(repository: string, name: string, target: WatchTarget) {
+    this.name = name
+    this.#folder = join(repository, name)
+    this.#target = target
+  }
+
+  /** Whether a version of it was loaded, and not unloaded since. */
+  get isLoaded(): boolean {
+    return this.#loaded.size > 0
+  }
+
+  /** Whether its files are not known to have been left alone for long enough to be read. */
+  get isYoung(): boolean {
+    return this.#seen !== this.#read
+  }
+
+  /** Whether nothing is left of it. */
+  get gone(): boolean {
+    return this.#work === null && this.#seen === absent && this.#loaded.size === 0
+  }
+
+  /** Resolves when what was begun for it is done; `null` for nothing. */
+  get work(): Promise<void> | null {
+    return this.#work
+  }
+
+  /**
+   * Looks at its files, and begins to do what is to be done for them; see {@link work}.
+   *
+   * @param isSettled whether what was not changed since a time (in milliseconds since the epoch) need not be watched first.
+   */
+  async look(nowMs: number, debounceMs: number, isSettled: (changedAtMs: number) => boolean): Promise<void> {
+    const state = await this.#state()
+    if (state === undefined) return
+    const stamp = state === null ? absent : `${state.stamp}\n`
+    if (stamp !== this.#seen) {
+      this.#sinceMs = nowMs
+      this.#seen = stamp
+    }
+    const settled = nowMs - this.#sinceMs >= debounceMs || (state !== null && isSettled(state.changedAtMs))
+    if (this.#work !== null || stamp === this.#read || !settled) return
+    this.#read = stamp
+    this.#work = this.#follow(state).finally(() => (this.#work = null))
+  }
+
+  /** `undefined` when it cannot be looked at, which is told once: what there is serves on. */
+  async #state(): Promise<FolderState | null | undefined> {
+    try {
+      const state = await folderState(this.#folder)
+      this.#unreadable = null
+      return state
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== this.#unreadable)
+        this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
+      this.#unreadable = message
+      return undefined
+    }
+  }
+
+  async #follow(state: FolderState | null): Promise<void> {
+    try {
+      const wanted = state === null ? [] : await this.#target.read(this.name)
+      const versions = new Map(
+        wanted.map((config) => [readVersion(config.version ?? defaultVersion, 'version'), config]),
+      )
+      await Promise.all([...versions].map(([version, config]) => this.#load(version, config, state!)))
+      if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // what there is serves on
+      const left = [...this.#loaded.keys()].filter((version) => !versions.has(version))
+      await Promise.all(left.map((version) => this.#unload(version)))
+    } catch (error) {
+      this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
+    }
+  }
+
+  async #load(version: number, config: VersionConfig, state: FolderState): Promise<void> {
+    const stamp = state.stampOfVersion(version)
+    if (this.#loaded.get(version) === stamp) return
+    let changed = false
+    const accept = async (): Promise<void> => {
+      changed = (await folderState(this.#folder))?.stampOfVersion(version) !== stamp
+      if (changed)
+        throw new InferenceError(
+          'ERR_MODEL_LOAD',
+          `Model '${this.name}': its files have changed while it was loaded.`,
+          { model: this.name },
+        )
+    }
+    try {
+      await this.#target.load(this.name, config, accept)
+      this.#loaded.set(version, stamp)
+      this.#lacking = null
+      this.#target.tell({ type: 'loaded', model: this.name, version })
+    } catch (error) {
+      const failure = typed(this.name, error as Error)
+      const isForOthers = isPipeline(config) && forOthers.includes(failure.code)
+      if (isForOthers) this.#read = null // to be tried at each look: those may come, or change
+      if (!changed && failure.message !== this.#lacking)
+        this.#target.tell({ type: 'failed', model: this.name, version, error: failure })
+      this.#lacking = isForOthers ? failure.message : null
+    }
+  }
+
+  async #unload(version: number): Promise<void> {
+    const stamp = this.#loaded.get(version)!
+    this.#loaded.delete(version)
+    try {
+      await this.#target.unload(this.name, version)
+    } catch (error) {
+      if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_IN_USE') throw error
+      this.#loaded.set(version, stamp)
+      this.#read = null // to be tried at each look, until no pipeline has it
+      return
+    }
+    this.#target.tell({ type: 'unloaded', model: this.name, version })
+  }
+}
+
+/** What a pipeline is refused with for the sake of the models of its steps: they are not there, or do not fit. */
+const forOthers: readonly InferenceErrorCode[] = [
+  'ERR_MODEL_NOT_FOUND',
+  'ERR_MODEL_NOT_READY',
+  'ERR_MODEL_CONFIG',
+]
+
+/** An error of the file system has no type of its own. */
+function typed(model: string, error: Error): InferenceError {
+  if (error instanceof InferenceError) return error
+  return invalidArgument('path', 'files that can be read', error.message, {
+    code: 'ERR_MODEL_LOAD',
+    cause: error,
+    ...(model === '' ? {} : { model }),
+  })
+}
+
+/** Folders within folders that are looked into. */
+const deepest = 8
+
+/** The files of a model's folder at one time, as far as their system tells of changes. */
+class FolderState {
+  /** Size, time of change and place on the disk of each file, by its path in the folder. */
+  readonly #files: ReadonlyMap<string, string>
+  /** When the last of them was changed or moved here, in milliseconds since the epoch. */
+  readonly changedAtMs: number
+
+  constructor(files: ReadonlyMap<string, string>, changedAtMs: number) {
+    this.#files = files
+    this.changedAtMs = changedAtMs
+  }
+
+  /** Changes when a file is written, replaced, added or removed. */
+  get stamp(): string {
+    return this.#stampOf(() => true)
+  }
+
+  /** The same, of what one version is loaded from: the files of other versions do not count. */
+  stampOfVersion(version: number): string {
+    return this.#stampOf((folder) => !isVersion(folder) || folder === String(version))
+  }
+
+  #stampOf(counts: (folder: string) => boolean): string {
+    const lines = [...this.#files].flatMap(([path, state]) =>
+      counts(path.split('/', 1)[0]!) ? [`${path} ${state}`] : [],
+    )
+    return lines.sort().join('\n')
+  }
+}
+
+/**
+ * Looks at all files below a folder, through links, but once into whatever folder they lead to from one in it: a link may lead
+ * back up. `null` when there is no such folder.
+ */
+async function folderState(folder: string): Promise<FolderState | null> {
+  const files = new Map<string, string>()
+  let changedAtMs = 0
+  const look = async (below: string, depth: number, seen: Set<string>): Promise<void> => {
+    for (const name of await readdir(join(folder, below))) {
+      const path = below === '' ? name : `${below}/${name}`
+      const found = await stat(join(folder, path), { bigint: true }).catch(() => null)
+      if (found === null) continue // gone since, or a link to nothing
+      const place = `${found.dev} ${found.ino}`
+      if (!found.isDirectory()) files.set(path, `${found.size} ${found.mtimeNs} ${found.ctimeNs} ${place}`)
+      else {
+        files.set(path, 'folder')
+        // Each version may be a link to the same folder, and is looked into.
+        const seenHere = depth === 1 ? new Set(seen) : seen
+        if (depth < deepest && !seenHere.has(place))
+          await look(path, depth + 1, seenHere.add(place)).catch(ifThere)
+      }
+      changedAtMs = Math.max(changedAtMs, Number(found.ctimeMs))
+    }
+  }
+  try {
+    const { dev, ino } = await stat(folder, { bigint: true })
+    await look('', 1, new Set([`${dev} ${ino}`]))
+  } catch (error) {
+    if (isGone(error)) return null
+    throw error
+  }
+  return new FolderState(files, changedAtMs)
+}
+
+function ifThere(error: unknown): void {
+  if (!isGone(error)) throw error
+}
+
+function isGone(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ENOENT' || code === 'ENOTDIR'
 }
