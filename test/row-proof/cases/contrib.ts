@@ -320,7 +320,10 @@ export const contribCases: CaseTable = {
   },
   MaxpoolWithMask: { meets: ['ms.MaxpoolWithMask(in(N,1,4,4), in(int32 N,1,4,4 <2)) kernel_shape=[2,2]'] },
   ConvTransposeWithDynamicPads: {
-    proved: ['ms.ConvTransposeWithDynamicPads(in(N,2,3,3), k(2,2,2,2), [0,0,0,0]) kernel_shape=[2,2]'],
+    proved: [
+      'ms.ConvTransposeWithDynamicPads(in(N,2,3,3), k(2,2,2,2), [0,0,0,0]) kernel_shape=[2,2]',
+      'ms.ConvTransposeWithDynamicPads(in(N,1,4,4), k(1,3,3,3), [1,1,1,1]) kernel_shape=[3,3] strides=[2,2]',
+    ],
   },
   CropAndResize: {
     same: ['ms.CropAndResize(k(1,2,5,5), in(N,4 0..1), Cast(Mul(in(N 0..1), 0.0)) to=int32, int32:[2,2])'],

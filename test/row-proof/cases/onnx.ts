@@ -182,7 +182,10 @@ export const onnxCases: CaseTable = {
     ],
   })),
   MelWeightMatrix: {
-    proved: ['MatMul(in(N,5), MelWeightMatrix(4, 8, 16000, 0.0, 8000.0))'],
+    proved: [
+      'MatMul(in(N,5), MelWeightMatrix(4, 8, 16000, 0.0, 8000.0))',
+      'MatMul(in(N,2,9), MelWeightMatrix(6, 16, 8000, 100.0, 4000.0))',
+    ],
     meets: [
       'x = in(N,1)\nAdd(x, Cast(Size(MelWeightMatrix(Gather(Shape(x), 0), 8, 8000, 0.0, 4000.0))) to=float32)',
     ],
@@ -1047,6 +1050,7 @@ export const onnxCases: CaseTable = {
     proved: [
       'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)',
       'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])',
+      'QLinearConv(in(uint8 N,2,4,4), 0.25, uint8:2, k(uint8 2,1,2,2), 0.2, uint8:3, 0.5, uint8:7) group=2 strides=[2,2]',
     ],
     meets: [
       'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, in(uint8 N))',
