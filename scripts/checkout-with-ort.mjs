@@ -3,7 +3,7 @@
 
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 
 const packages = ['onnxruntime-node', 'onnxruntime-common']
 const windows = process.platform === 'win32'
@@ -17,9 +17,13 @@ export function checkoutWithOrt(root, version) {
   mkdirSync(checkout, { recursive: true })
   for (const name of readdirSync(root)) {
     if (!['.git', '.cache', 'node_modules'].includes(name))
-      cpSync(join(root, name), join(checkout, name), { recursive: true })
+      cpSync(join(root, name), join(checkout, name), {
+        recursive: true,
+        filter: (path) => basename(path) !== 'node_modules', // of packages: links to this checkout
+      })
   }
   linkPackages(join(root, 'node_modules'), join(checkout, 'node_modules'), join(folder, 'node_modules'))
+  execFileSync(process.execPath, [join(checkout, 'scripts/link-packages.mjs')])
   // Models and images that lie beside the checkout, and the models that the tests make.
   link(join(dirname(root), 'shared'), join(folder, 'shared'))
   link(join(root, '.cache/models'), join(checkout, '.cache/models'))
@@ -41,6 +45,7 @@ function install(folder, version) {
 
 function linkPackages(from, to, others) {
   for (const name of readdirSync(from)) {
+    if (name === '@zerohop') continue
     if (name.startsWith('@')) linkPackages(join(from, name), join(to, name), others)
     else if (!name.startsWith('.')) link(join(packages.includes(name) ? others : from, name), join(to, name))
   }

@@ -89,3 +89,21 @@ it('links in the pages of the package lead to what is in it', () => {
   expect(links).toContain('CONTRIBUTING.md')
   expect(links.filter((path) => !files.includes(path))).toEqual([])
 })
+
+it('@zerohop/perf has the version of this package, asks for that, and has what it needs', () => {
+  const manifest = (folder: string) =>
+    JSON.parse(readFileSync(`${root}${folder}package.json`, 'utf8')) as Record<string, unknown>
+  const { version } = manifest('')
+  expect(manifest('packages/perf/')).toMatchObject({ version, peerDependencies: { zerohop: version } })
+  const packed = npmPack(`${root}packages/perf`, '--dry-run').files.map(({ path }) => path)
+  const needed = [
+    'README.md',
+    'LICENSE',
+    'dist/cli/main.js',
+    'dist/perf/html-report/page/draw-charts.js',
+    'dist/perf/load/metronome-thread.js',
+    'dist/tune/measuring-child.js',
+  ]
+  expect(packed).toEqual(expect.arrayContaining(needed))
+  expect(packed.filter((path) => !/^(README\.md|LICENSE|package\.json|dist\/.+\.js)$/.test(path))).toEqual([])
+})
