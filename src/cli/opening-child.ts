@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
 import { openNativeOrt } from '../run/executors/native/native-ort.ts'
-import { notRunYet } from '../models/row-check/joining.ts'
+import { notRunYet } from '../schedule/joining.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
 import type { OpeningAnswer } from './open-in-child.ts'
 

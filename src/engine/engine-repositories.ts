@@ -28,7 +28,7 @@ import {
   takeWatch,
 } from '../features/triton-repository/repository-options.ts'
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
-import type { KeepAlive } from '../run/keep-alive.ts'
+import type { KeepAlive } from '../base/keep-alive.ts'
 
 /** What the repositories need of an engine. */
 export interface RepositoryOwner {

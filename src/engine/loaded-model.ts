@@ -33,9 +33,9 @@ import { Padding } from '../request/padding.ts'
 import { RequestCosts } from '../request/request-costs.ts'
 import { ResponseSharing } from '../features/response-cache/response-sharing.ts'
 import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
-import type { Joining } from '../models/row-check/joining.ts'
+import type { Joining } from '../schedule/joining.ts'
 import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
-import { calibrateAtLoad } from '../schedule/load-calibration.ts'
+import { calibrateAtLoad } from '../schedule/calibration.ts'
 import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
@@ -164,7 +164,9 @@ export class LoadedModel implements Loadable {
         warmUp,
         rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
       )
-      const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
+      const runTimes = await calibrateAtLoad(this.config, joining, warmUp.calibrationSample, (feeds) =>
+        warmUp.form.run(instances.opening[0]!.session, feeds),
+      )
       await instances.reserve(joining.stacked)
       await decoder
       await this.#services.accept?.()

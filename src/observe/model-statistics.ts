@@ -144,6 +144,17 @@ export interface InstanceStatistics {
   readonly busyShare: number
 }
 
+/** What the arena of a session holds, from which it takes the intermediate values of runs. */
+export interface Arena {
+  /** The same for sessions that share one. */
+  readonly id: number
+  /** Taken from the system, in bytes. */
+  readonly totalBytes: number
+  readonly inUseBytes: number
+  /** The most there ever was in use. */
+  readonly mostInUseBytes: number
+}
+
 /** One worker of an engine: a place for a thread, which outlives the threads that are there. */
 export interface WorkerStatistics {
   /** As in {@link WorkerEvent}. */

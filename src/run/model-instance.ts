@@ -1,9 +1,10 @@
 import type { MailedValue } from '../tensor/values.ts'
-import type { MailedOutputs, RowFailures, RunTimestamps } from './executors/executor.ts'
+import type { RunTimestamps } from './executors/executor.ts'
+import type { MailedOutputs, RowFailures, Batch } from '../schedule/batch.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { WorkerSession } from './worker-session.ts'
-import type { Batch } from './batch.ts'
-import type { BatchOwner } from './batch-owner.ts'
+import type { Instance } from '../schedule/instance-set.ts'
+import type { Scheduler } from '../schedule/scheduler.ts'
 import { slotsFor, StagingSlot, type SlotSource } from './staging-slot.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Clock } from '../base/clock.ts'
@@ -24,12 +25,12 @@ export interface PreparedBatch {
 }
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
-export class ModelInstance {
+export class ModelInstance implements Instance {
   /** The model's name and a number, as in Triton. */
   readonly name: string
   readonly session: WorkerSession
   readonly weight: number
-  readonly #owner: BatchOwner
+  readonly #scheduler: Scheduler
   readonly source: SlotSource
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
@@ -41,20 +42,20 @@ export class ModelInstance {
 
   /** @param concurrency batches that run at the same time. */
   constructor(
-    owner: BatchOwner,
+    scheduler: Scheduler,
     name: string,
     session: WorkerSession,
     weight: number,
     source: SlotSource,
     concurrency = 1,
   ) {
-    this.#owner = owner
+    this.#scheduler = scheduler
     this.name = name
     this.weight = weight
     this.session = session
     this.source = source
-    this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
-    this.use = new InstanceUse(owner.clock)
+    this.#large = new LargeSlots(scheduler.clock, (slot) => this.#giveBack(slot))
+    this.use = new InstanceUse(scheduler.clock)
     for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
   }
 
@@ -68,32 +69,36 @@ export class ModelInstance {
   }
 
   get hasWaiting(): boolean {
-    return this.#owner.hasWaiting
+    return this.#scheduler.hasWaiting
   }
 
   get nextIsAlone(): boolean {
-    return this.#owner.demand?.nextIsAlone === true
+    return this.#scheduler.demand.nextIsAlone
   }
 
   get aheadElsewhere(): boolean {
-    return this.#owner.instances.anyAhead
+    return this.#scheduler.instances.anyAhead
+  }
+
+  offer(): void {
+    this.worker.offer(this)
   }
 
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
     if (!this.session.ready) return null
     for (;;) {
       const slot = this.#free.at(-1)
-      if (slot === undefined) return this.#owner.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
-      const batch = this.#owner.take(idle, startsInMs)
-      if (batch === null) return this.#owner.hasWaiting && !idle ? 'when idle' : null
+      if (slot === undefined) return this.#scheduler.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
+      const batch = this.#scheduler.take(idle, startsInMs)
+      if (batch === null) return this.#scheduler.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()
       try {
         return this.#prepare(slot, batch)
       } catch (error) {
         // Memory for the batch could not be had, say: this batch fails, the next may not.
         this.#reuse(slot)
-        if (batch.ahead) this.#owner.started(batch)
-        this.#owner.failed(batch, (error as Error).message)
+        if (batch.ahead) this.#scheduler.started(batch)
+        this.#scheduler.failed(batch, (error as Error).message)
       }
     }
   }
@@ -142,11 +147,11 @@ export class ModelInstance {
     const slot = this.#slots.get(slotId)!
     if (slot !== this.#ahead) return
     this.#ahead = null
-    this.#owner.started(slot.batch!)
+    this.#scheduler.started(slot.batch!)
   }
 
   takenBack(slotId: number, threadEnded: boolean): void {
-    this.#owner.takenBack(this.#release(slotId), threadEnded)
+    this.#scheduler.takenBack(this.#release(slotId), threadEnded)
   }
 
   finished(
@@ -157,7 +162,7 @@ export class ModelInstance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    this.#owner.instances.rowBlocks?.ran(slot)
+    this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.takenAtMs,
       gatheredAtMs: slot.gatheredAtMs,
@@ -167,7 +172,7 @@ export class ModelInstance {
     }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
-    this.#owner.finished({
+    this.#scheduler.finished({
       id,
       requests: slot.requests,
       reason,
@@ -190,14 +195,17 @@ export class ModelInstance {
     this.use.failed(tookMs)
     // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
     this.#slots.get(slotId)!.forgetLayouts()
-    this.#owner.failed(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), message)
+    this.#scheduler.failed(
+      stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns),
+      message,
+    )
     this.#askForMore()
   }
 
   lost(slotId: number, reason: string, stillRuns: Promise<void> | null, tookMs: number): void {
     this.started(slotId)
     this.use.failed(tookMs)
-    this.#owner.lost(
+    this.#scheduler.lost(
       stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns),
       reason,
       stillRuns === null,
@@ -227,9 +235,9 @@ export class ModelInstance {
   }
 
   #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
-    const owner = this.#owner
+    const scheduler = this.#scheduler
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
-    slot.takenAtMs = this.use.usedAtMs = owner.clock.nowMs()
+    slot.takenAtMs = this.use.usedAtMs = scheduler.clock.nowMs()
     let [rows, outputMask] = [0, 0]
     for (const request of requests) {
       request.attempts++
@@ -240,29 +248,29 @@ export class ModelInstance {
       requests,
       rows,
       outputMask,
-      owner.unpredictable.of(requests[0]!.whole),
-      owner.instances.rowBlocks,
+      scheduler.unpredictable.of(requests[0]!.whole),
+      scheduler.instances.rowBlocks,
     )
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     ;(slot.batch = batch).place = this
     if (batch.ahead) this.#ahead = slot
     slot.announce(this.worker.executor, this.session.id, layout)
-    this.worker.executor.runsFor?.(slot.id, owner.observed.askerOf(batch))
-    slot.gatheredAtMs = owner.clock.nowMs()
-    const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
+    this.worker.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
+    slot.gatheredAtMs = scheduler.clock.nowMs()
+    const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     return {
       slotId: slot.id,
       layoutIndex: layout.index,
       mailed,
       runMs,
       alone: batch.alone,
-      elsewhere: batch.limited || owner.times.divides,
+      elsewhere: batch.limited || scheduler.times.divides,
     }
   }
 
   #addSlot(): void {
-    const slot = new StagingSlot(this.source, this.#owner.metadata, this.#owner.padding)
+    const slot = new StagingSlot(this.source, this.#scheduler.metadata, this.#scheduler.padding)
     this.#slots.set(slot.id, slot)
     this.#free.push(slot)
   }
@@ -291,7 +299,7 @@ export class ModelInstance {
 
   /** What waits may not have been taken for want of a slot, and what waits behind another instance is taken from there. */
   #askForMore(): void {
-    if (this.#owner.hasWaiting || this.aheadElsewhere) this.worker.offer(this)
+    if (this.#scheduler.hasWaiting || this.aheadElsewhere) this.offer()
   }
 
   #giveBack(slot: StagingSlot): void {

@@ -1,12 +1,12 @@
 import type { Clock } from '../base/clock.ts'
 import {
   ThreadEndedError,
-  type Arena,
   type Executor,
   type OpenedSession,
   type OpeningAhead,
   type SampleRun,
 } from './executors/executor.ts'
+import type { Arena } from '../observe/model-statistics.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { ModelInstance } from './model-instance.ts'

@@ -1,11 +1,10 @@
+import type { MailedOutputs, RowFailures } from '../schedule/batch.ts'
 import type { Clock } from '../base/clock.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import {
   ThreadEndedError,
   type Executor,
   type ExecutorEvents,
-  type MailedOutputs,
-  type RowFailures,
   type RunTimestamps,
 } from './executors/executor.ts'
 import { WorkerTime } from './fair-share.ts'

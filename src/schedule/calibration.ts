@@ -1,6 +1,9 @@
-import type { RunTimes } from './run-times.ts'
+import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { wholeKey } from '../request/feeds.ts'
+import type { Joining } from './joining.ts'
+import { RunTimes } from './run-times.ts'
 import { joinTensors, type MailedTensor } from '../tensor/tensor.ts'
-import { cutRows, tensorsIn, type MailedValue } from '../tensor/values.ts'
+import { cutRows, isMailedTensor, tensorsIn, type MailedValue } from '../tensor/values.ts'
 
 /** Runs of each size; the first, which sets up memory, is not counted. */
 const runsPerSize = 4
@@ -12,10 +15,37 @@ const stringBytes = 256
 /** More preferred sizes than this are not measured one by one: they lie between those that are. */
 const fewPreferred = 32
 
+/** A request whose first row is run in several sizes. */
+export interface CalibrationSample {
+  readonly feeds: readonly (MailedValue | null)[]
+  readonly bucketKey: string
+}
+
 /** Runs a sample on an instance and says what that took, in milliseconds. */
 export type RunSample = (
   feeds: readonly (MailedValue | null)[],
 ) => Promise<{ readonly error: string | null; readonly runMs: number }>
+
+/**
+ * What runs take; measured during a load where a latency target depends on it.
+ *
+ * @param sample left out where there is none to run.
+ */
+export async function calibrateAtLoad(
+  { latencyTargetMs, preferredBatchSizes, joinRequests }: ResolvedConfig,
+  { byRow, largestBatch }: Joining,
+  sample: CalibrationSample | undefined,
+  run: RunSample,
+): Promise<RunTimes> {
+  const runTimes = new RunTimes()
+  if (latencyTargetMs === 0 || sample === undefined) return runTimes
+  const bucketKey = byRow
+    ? sample.bucketKey
+    : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
+  const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
+  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)
+  return runTimes
+}
 
 /**
  * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
@@ -27,7 +57,7 @@ export type RunSample = (
  */
 export async function calibrate(
   runTimes: RunTimes,
-  { feeds, bucketKey }: { readonly feeds: readonly (MailedValue | null)[]; readonly bucketKey: string },
+  { feeds, bucketKey }: CalibrationSample,
   maxBatchSize: number,
   preferred: readonly number[],
   targetMs: number,

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { Alarm } from './alarm.ts'
+import { Alarm } from '../base/alarm.ts'
 import { Expiries } from './expiries.ts'
 import { expiresAtMs, type WaitingRequest } from '../request/infer-request.ts'
 

@@ -1,7 +1,6 @@
 import type { CheckedOptions } from '../options/check-infer-options.ts'
 import { batchLimits, type ResolvedConfig } from '../options/resolve-model-config.ts'
-import type { Batch } from '../run/batch.ts'
-import type { FinishedBatch } from '../run/finished-batch.ts'
+import type { Batch, FinishedBatch } from './batch.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
 import {
   Asker,
@@ -15,7 +14,7 @@ import {
   type RequestObservation,
 } from '../observe/request-observer.ts'
 import type { InferRequest, ParsedFeeds, Preparation } from '../request/infer-request.ts'
-import type { Joining } from '../models/row-check/joining.ts'
+import type { Joining } from './joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 
 /** What a batch is, whether it has run or not. */

@@ -1,4 +1,4 @@
-import type { Batch } from '../run/batch.ts'
+import type { Batch } from './batch.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** Runs that have to be done again, before anything else that waits. */

@@ -4,9 +4,9 @@ import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import type { RunTimes } from './run-times.ts'
 import type { Padding } from '../request/padding.ts'
 import type { RequestCosts } from '../request/request-costs.ts'
-import type { KeepAlive } from '../run/keep-alive.ts'
-import type { Joining } from '../models/row-check/joining.ts'
-import type { ModelRowCheck } from '../models/row-check/model-row-check.ts'
+import type { KeepAlive } from '../base/keep-alive.ts'
+import type { Joining } from './joining.ts'
+import type { InferRequest } from '../request/infer-request.ts'
 import type { ObservedRequests } from './observed-requests.ts'
 
 /** The options of a call that the scheduler acts on. */
@@ -16,7 +16,7 @@ export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'm
 export interface ScheduledModel {
   readonly joining: Joining
   /** Watches what is served while that decides whether requests may be joined; else `null`. */
-  readonly rowCheck: Pick<ModelRowCheck, 'served'> | null
+  readonly rowCheck: { served(requests: readonly InferRequest[]): void } | null
   readonly padding: Padding | null
   /** What requests cost; `null` where nothing is said of it. */
   readonly costs: RequestCosts | null

@@ -1,13 +1,9 @@
 import type { Clock } from '../base/clock.ts'
 import { batchLimits, type ResolvedConfig } from '../options/resolve-model-config.ts'
-import type { Batch } from '../run/batch.ts'
-import type { FinishedBatch } from '../run/finished-batch.ts'
-import { InstanceSet } from '../run/instance-set.ts'
-import type { BatchOwner } from '../run/batch-owner.ts'
-import type { ModelInstance } from '../run/model-instance.ts'
-import { divided, indivisibleOutput } from '../run/scatter.ts'
-import { UnpredictableOutputs } from '../run/unpredictable-outputs.ts'
-import type { ReadyEstimate } from '../request/infer-request.ts'
+import type { Batch, FinishedBatch } from './batch.ts'
+import { InstanceSet, type Instance } from './instance-set.ts'
+import { divided, indivisibleOutput, UnpredictableOutputs } from './scatter.ts'
+import type { ReadyEstimate, QueueExit, InferRequest, Preparation } from '../request/infer-request.ts'
 import { Estimator } from './estimator.ts'
 import type { LeasedRows } from '../native/row-blocks.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
@@ -15,14 +11,13 @@ import { ModelStats, rejectionOf, type RejectionReason } from '../observe/model-
 import { PriorityLevels, type PriorityLevel } from '../request/priority-levels.ts'
 import { RequestQueue } from './request-queue.ts'
 import type { QueueOwner } from './queue-owner.ts'
-import type { QueueExit, InferRequest, Preparation } from '../request/infer-request.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
 import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { BatchSupply } from './batch-supply.ts'
-import { InFlight } from './in-flight.ts'
-import type { Joining } from '../models/row-check/joining.ts'
+import { InFlight } from '../base/keep-alive.ts'
+import type { Joining } from './joining.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
 import { RunStops } from './run-stops.ts'
@@ -32,7 +27,7 @@ import { SplitRequest } from './split-request.ts'
 const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
-export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
+export class Scheduler implements QueueOwner<InferRequest> {
   /** The model as its batches are laid out; what its users see is in {@link joining}. */
   readonly metadata: ModelMetadata
   readonly joining: Joining
@@ -355,7 +350,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   /** An instance is lost for good. */
-  abandoned(instance: ModelInstance, reason: string): void {
+  abandoned(instance: Instance, reason: string): void {
     this.instances.remove(instance)
     if (this.instances.size === 0) this.giveUp(reason)
     else this.#supply.offerSoon()

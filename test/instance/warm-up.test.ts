@@ -5,7 +5,7 @@ import { SampleFailed, WarmUp } from '../../src/run/warm-up.ts'
 import type { ValueMetadata } from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { Padding } from '../../src/request/padding.ts'
-import { Joining } from '../../src/models/row-check/joining.ts'
+import { Joining } from '../../src/schedule/joining.ts'
 import { deferred } from '../support/deferred.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { EventLoopDelay } from '../../src/observe/event-loop-delay.ts'
-import { KeepAlive } from '../../src/run/keep-alive.ts'
+import { KeepAlive } from '../../src/base/keep-alive.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 function watched() {

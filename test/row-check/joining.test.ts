@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest'
 import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import { ask } from '../../src/models/row-check/joining-at-load.ts'
-import { Joining } from '../../src/models/row-check/joining.ts'
+import { Joining } from '../../src/schedule/joining.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 4] }) as const
 const served = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { floatTolerance } from '../../src/models/row-check/compare-rows.ts'
+import { floatTolerance } from '../../src/schedule/joining.ts'
 import { checkRows, type RowCheckSetup } from '../../src/models/row-check/row-check.ts'
 import type { TrialFeeds } from '../../src/run/trial-feeds.ts'
 import type { TensorMetadata } from '../../src/index.ts'

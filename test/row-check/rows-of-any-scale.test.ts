@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { TensorData, TensorMetadata } from '../../src/index.ts'
-import { floatTolerance } from '../../src/models/row-check/compare-rows.ts'
+import { floatTolerance } from '../../src/schedule/joining.ts'
 import { checkRequests, checkRows } from '../../src/models/row-check/row-check.ts'
 import type { RunTrial } from '../../src/models/row-check/row-trials.ts'
 import type { TrialFeeds } from '../../src/run/trial-feeds.ts'

@@ -6,7 +6,7 @@ import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.t
 import { FeedParser } from '../../src/request/feeds.ts'
 import { ModelInstances } from '../../src/models/scaling/model-instances.ts'
 import { SessionSources } from '../../src/models/scaling/session-sources.ts'
-import { Joining } from '../../src/models/row-check/joining.ts'
+import { Joining } from '../../src/schedule/joining.ts'
 import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
 import { Scheduler } from '../../src/schedule/scheduler.ts'
 import { SequenceInputs } from '../../src/features/sequences/sequence-inputs.ts'

@@ -3,13 +3,13 @@ import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
 import { noOptions, type CheckedOptions } from '../../src/options/check-infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
-import type { ModelInstance } from '../../src/run/model-instance.ts'
+import type { Instance } from '../../src/schedule/instance-set.ts'
 import type { WarmUp } from '../../src/run/warm-up.ts'
 import { RunTimes } from '../../src/schedule/run-times.ts'
 import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
-import { Joining } from '../../src/models/row-check/joining.ts'
+import { Joining } from '../../src/schedule/joining.ts'
 import { ModelInstances } from '../../src/models/scaling/model-instances.ts'
 import { Scaling } from '../../src/models/scaling/scaling.ts'
 import { SessionSources } from '../../src/models/scaling/session-sources.ts'
@@ -17,7 +17,7 @@ import { Observers } from '../../src/observe/request-observer.ts'
 import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
 import { Scheduler } from '../../src/schedule/scheduler.ts'
 import { SplitRequest } from '../../src/schedule/split-request.ts'
-import { KeepAlive } from '../../src/run/keep-alive.ts'
+import { KeepAlive } from '../../src/base/keep-alive.ts'
 import type { WorkerSession } from '../../src/run/worker-session.ts'
 import { Worker } from '../../src/run/worker.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -215,7 +215,7 @@ export class Served {
     return this.scaling.scale(undefined, count)
   }
 
-  get instances(): ModelInstance[] {
+  get instances(): Instance[] {
     return [...this.scheduler.instances]
   }
 

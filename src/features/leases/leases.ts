@@ -6,7 +6,7 @@ import type { PixelArray } from '../image/pixels.ts'
 import { IndexedHeap } from '../../base/indexed-heap.ts'
 import type { RowBlocks } from '../../native/row-blocks.ts'
 import type { LeaseStatistics } from '../../observe/model-statistics.ts'
-import { Alarm } from '../../schedule/alarm.ts'
+import { Alarm } from '../../base/alarm.ts'
 import { HeldRows, type LeaseEnd } from './held-rows.ts'
 import type { LeasableInputs } from './leasable-inputs.ts'
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Observers } from '../../observe/request-observer.ts'
-import type { KeepAlive } from '../../run/keep-alive.ts'
+import type { KeepAlive } from '../../base/keep-alive.ts'
 import type { FindTarget } from './step-target.ts'
 
 /** What a pipeline needs of its engine. */

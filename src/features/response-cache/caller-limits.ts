@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { Alarm } from '../../schedule/alarm.ts'
+import { Alarm } from '../../base/alarm.ts'
 import { Expiries } from '../../schedule/expiries.ts'
 import { expiresAtMs } from '../../request/infer-request.ts'
 import type { Caller } from './shared-run.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { Alarm } from '../../schedule/alarm.ts'
+import { Alarm } from '../../base/alarm.ts'
 import type { Sequence } from './sequence.ts'
 
 const longestTimerMs = 2 ** 31 - 1

@@ -9,16 +9,10 @@ import {
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
+import { floatTolerance } from '../../schedule/joining.ts'
 import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 
-/**
- * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
- * of its row. Kernels are chosen by the size of a batch and sum in another order, which costs some last places; a row
- * that others reach is changed by far more, as the rows of a trial are of very different scales. Everything that is not a
- * float has to be equal.
- */
-export const floatTolerance = 1e-3
-/** The same where a provider computes in float16, or in bfloat16. */
+/** What {@link floatTolerance} is where a provider computes in float16, or in bfloat16. */
 const float16Tolerance = 1e-2
 const bfloat16Tolerance = 4e-2
 /** The same for values of 16 bits, in last places: 1 % of float16, which has 11 significant bits, 8 % of bfloat16. */

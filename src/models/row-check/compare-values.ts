@@ -1,6 +1,7 @@
 import type { MailedTensor } from '../../tensor/tensor.ts'
 import { cutRows, isMailedTensor, rowCount, tensorsIn, type MailedValue } from '../../tensor/values.ts'
-import { compareOutput, floatTolerance, tellsApart, type Comparison } from './compare-rows.ts'
+import { floatTolerance } from '../../schedule/joining.ts'
+import { compareOutput, tellsApart, type Comparison } from './compare-rows.ts'
 
 /**
  * Compares one output of a batch, of whatever kind, with what its requests gave alone: a sequence entry by entry, the

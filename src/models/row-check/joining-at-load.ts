@@ -8,7 +8,7 @@ import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.t
 import { elementCount } from '../../tensor/tensor.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
-import { Joining, type Served } from './joining.ts'
+import { Joining, type Served } from '../../schedule/joining.ts'
 
 /** A session, as far as its graph can be asked. */
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>

@@ -19,10 +19,10 @@ import {
   questionOf,
   rulesRevision,
 } from './joining-at-load.ts'
-import { maxBuckets, type Joining } from './joining.ts'
+import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
-import { checkRequests, checkRows, type RowVerdict } from './row-check.ts'
+import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
 
 /** A session on which trials are run. */

@@ -1,4 +1,4 @@
-import type { ModelMetadata, RowJoining, TensorMetadata } from '../../tensor/metadata.ts'
+import type { ModelMetadata, TensorMetadata } from '../../tensor/metadata.ts'
 import type { Padding } from '../../request/padding.ts'
 import { elementCount, isFloatType } from '../../tensor/tensor.ts'
 import { batchAxisOf } from '../../tensor/metadata.ts'
@@ -16,15 +16,9 @@ import {
   sampleRow,
   type Draw,
 } from '../../run/made-up-rows.ts'
+import type { RowVerdict } from '../../schedule/joining.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
 import { alike, sameInput, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
-
-/** What a check found; a `declared` model is checked like any other. */
-export interface RowVerdict extends Pick<RowJoining, 'largestDifference' | 'reason'> {
-  readonly rows: 'independent' | 'dependent' | 'unknown'
-  /** Runs it took. */
-  readonly runs: number
-}
 
 /** What the check of a model is given. */
 export interface RowCheckSetup {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { ResolvedAutoTune } from '../../options/auto-tune-options.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
-import { Alarm } from '../../schedule/alarm.ts'
+import { Alarm } from '../../base/alarm.ts'
 import { LongerPauses } from './longer-pauses.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
 import { ThroughputWindow } from './throughput-window.ts'

@@ -3,6 +3,8 @@ import type { SlotMemory } from '../../native/staging-pool.ts'
 import type { Carrier, RawValueMetadata } from '../../tensor/metadata.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../tensor/values.ts'
+import type { Arena } from '../../observe/model-statistics.ts'
+import type { MailedOutputs, RowFailures } from '../../schedule/batch.ts'
 
 /** A tensor's place in a slot. */
 export interface TensorPlace {
@@ -59,12 +61,6 @@ export interface SampleRun {
   readonly outputs: readonly MailedValue[]
 }
 
-/** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
-export type MailedOutputs = readonly (MailedValue | null | undefined)[]
-
-/** Rows of a batch that failed although it was run, with the message of each. */
-export type RowFailures = readonly (readonly [row: number, message: string])[]
-
 /** What was asked of a thread that is gone. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
@@ -72,17 +68,6 @@ export class ThreadEndedError extends Error {
   constructor() {
     super('The worker thread has ended.')
   }
-}
-
-/** What the arena of a session holds, from which it takes the intermediate values of runs. */
-export interface Arena {
-  /** The same for sessions that share one. */
-  readonly id: number
-  /** Taken from the system, in bytes. */
-  readonly totalBytes: number
-  readonly inUseBytes: number
-  /** The most there ever was in use. */
-  readonly mostInUseBytes: number
 }
 
 /** Told of what happens on a thread. */

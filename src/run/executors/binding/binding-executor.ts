@@ -7,14 +7,13 @@ import type { MailedValue } from '../../../tensor/values.ts'
 import {
   ThreadEndedError,
   type ExecutorEvents,
-  type MailedOutputs,
   type OpenedSession,
-  type RowFailures,
   type RunTimestamps,
   type SampleRun,
   type SlotLayout,
   bytesId,
 } from '../executor.ts'
+import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
 import { type Bell, ControlBlock } from './control-block.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { clockOffsetMs, type FromWorker, type ToWorker } from './protocol.ts'

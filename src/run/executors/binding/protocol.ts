@@ -1,6 +1,7 @@
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { RawValueMetadata } from '../../../tensor/metadata.ts'
-import type { RowFailures, RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
+import type { RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
+import type { RowFailures } from '../../../schedule/batch.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import type { ProofAnswer, ProofTask } from '../thread-start.ts'
 

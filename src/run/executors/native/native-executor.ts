@@ -7,9 +7,7 @@ import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.t
 import type { MailedValue } from '../../../tensor/values.ts'
 import {
   ThreadEndedError,
-  type Arena,
   type ExecutorEvents,
-  type MailedOutputs,
   type OpenedSession,
   type OpeningAhead,
   type RunTimestamps,
@@ -17,6 +15,8 @@ import {
   type SlotLayout,
   bytesId,
 } from '../executor.ts'
+import type { MailedOutputs } from '../../../schedule/batch.ts'
+import type { Arena } from '../../../observe/model-statistics.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import {
   completionHub,

@@ -1,8 +1,8 @@
-import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
-import { resolveImageInput } from '../../options/image-input.ts'
-import type { ResolvedImageOptions } from '../../options/image-options.ts'
-import { checkBatchSizes, type ResolvedConfig } from '../../options/resolve-model-config.ts'
-import { invalidArgument, type InferenceError } from '../../errors.ts'
+import { noOptions, type CheckedOptions } from '../options/check-infer-options.ts'
+import { resolveImageInput } from '../options/image-input.ts'
+import type { ResolvedImageOptions } from '../options/image-options.ts'
+import { checkBatchSizes, type ResolvedConfig } from '../options/resolve-model-config.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   checkBatchDimension,
@@ -10,14 +10,27 @@ import {
   type ModelMetadata,
   type RowJoining,
   type ValueMetadata,
-} from '../../tensor/metadata.ts'
-import type { BatchAxes } from '../../request/batch-axes.ts'
-import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.ts'
-import { mostRows } from '../../onnx/row-proof/dims.ts'
-import { severalEntries } from '../../onnx/row-proof/not-proved.ts'
-import type { RowProof } from '../../onnx/row-proof/prove-rows.ts'
-import { floatTolerance } from './compare-rows.ts'
-import type { RowVerdict } from './row-check.ts'
+} from '../tensor/metadata.ts'
+import type { BatchAxes } from '../request/batch-axes.ts'
+import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import { mostRows } from '../onnx/row-proof/dims.ts'
+import { severalEntries } from '../onnx/row-proof/not-proved.ts'
+import type { RowProof } from '../onnx/row-proof/prove-rows.ts'
+
+/**
+ * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
+ * of its row. Kernels are chosen by the size of a batch and sum in another order, which costs some last places; a row
+ * that others reach is changed by far more, as the rows of a trial are of very different scales. Everything that is not a
+ * float has to be equal.
+ */
+export const floatTolerance = 1e-3
+
+/** What a check by running found; a `declared` model is checked like any other. */
+export interface RowVerdict extends Pick<RowJoining, 'largestDifference' | 'reason'> {
+  readonly rows: 'independent' | 'dependent' | 'unknown'
+  /** Runs it took. */
+  readonly runs: number
+}
 
 /** What a session says of a model. */
 export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'> &

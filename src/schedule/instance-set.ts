@@ -1,16 +1,48 @@
-import type { Arena } from './executors/executor.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
-import type { SlotMemory } from '../native/staging-pool.ts'
-import type { InstanceStatistics } from '../observe/model-statistics.ts'
+import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
+import type { Arena, InstanceStatistics } from '../observe/model-statistics.ts'
 import { expiresAtMs, type InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
-import type { ModelInstance } from './model-instance.ts'
+import type { BusyWorker } from './estimator.ts'
+
+/** An instance of a model, as the scheduler sees it: what runs its batches lies a floor higher. */
+export interface Instance {
+  readonly name: string
+  readonly worker: { readonly name: string } & BusyWorker
+  readonly session: {
+    readonly ready: boolean
+    /** `null` where it is not known. */
+    readonly arena: Arena | null
+  }
+  /** Where memory near it comes from. */
+  readonly source: {
+    /** The CUDA device for which it is page-locked; left out for none. */
+    readonly device?: number | null
+    acquire(byteLength: number): StagingBuffer
+    acquireSpare?(byteLength: number): StagingBuffer | null
+  }
+  readonly use: { statistics(instance: string, worker: string): InstanceStatistics }
+  /** Whether it would start a batch at once. */
+  readonly idle: boolean
+  /** The prefetched batch; `null` for none. */
+  readonly batchAhead: Batch | null
+  /** Batches that it was given and are not back. */
+  readonly batches: readonly Batch[]
+  /** Has its worker ask for batches. */
+  offer(): void
+  /** Revokes the prefetched batch; false when there is none, or it has started. */
+  takeBackAhead(): boolean
+  /** Stops the run of a batch, if it is here; with `orLeave` a thread that does not stop is detached. */
+  stopRun(batch: Batch, orLeave: boolean): void
+  forgetLayouts(): void
+  forgetMemory(memory: SlotMemory): void
+}
 
 /** The instances of a model: which of them is given what waits. */
-export class InstanceSet implements Iterable<ModelInstance> {
-  #instances: ModelInstance[] = []
+export class InstanceSet implements Iterable<Instance> {
+  #instances: Instance[] = []
   /** Those that are given nothing more and have something still. */
-  #leaving: ModelInstance[] = []
+  #leaving: Instance[] = []
   /** Where callers write rows that can be run there; `null` until one does. */
   rowBlocks: RowBlocks | null = null
   /** Told that there is another. */
@@ -20,23 +52,23 @@ export class InstanceSet implements Iterable<ModelInstance> {
     return this.#instances.length
   }
 
-  [Symbol.iterator](): Iterator<ModelInstance> {
+  [Symbol.iterator](): Iterator<Instance> {
     return this.#instances[Symbol.iterator]()
   }
 
-  add(instance: ModelInstance): void {
+  add(instance: Instance): void {
     this.#instances.push(instance)
     this.onAdded()
   }
 
   /** Has an instance be given nothing more; what it was given can still be stopped, until it is removed. */
-  retire(instance: ModelInstance): void {
+  retire(instance: Instance): void {
     this.remove(instance)
     this.#leaving.push(instance)
   }
 
   /** Takes an instance out; what it was given comes to its end. */
-  remove(instance: ModelInstance): void {
+  remove(instance: Instance): void {
     this.#instances = this.#instances.filter((other) => other !== instance)
     this.#leaving = this.#leaving.filter((other) => other !== instance)
   }
@@ -55,7 +87,7 @@ export class InstanceSet implements Iterable<ModelInstance> {
   }
 
   /** Those that serve; all of them when none does at present. */
-  get serving(): readonly ModelInstance[] {
+  get serving(): readonly Instance[] {
     const serving = this.#instances.filter(({ session }) => session.ready)
     return serving.length > 0 ? serving : this.#instances
   }
@@ -63,14 +95,14 @@ export class InstanceSet implements Iterable<ModelInstance> {
   /** Offers what waits: first to each idle instance a batch to start, then to the others what may wait behind, the one that is free soonest first. */
   offer(): void {
     const instances = this.#instances
-    if (instances.length === 1) return instances[0]!.worker.offer(instances[0]!)
-    const busy: ModelInstance[] = []
+    if (instances.length === 1) return instances[0]!.offer()
+    const busy: Instance[] = []
     for (const instance of instances) {
-      if (instance.idle) instance.worker.offer(instance)
+      if (instance.idle) instance.offer()
       else if (instance.session.ready) busy.push(instance)
     }
     if (busy.length > 1) busy.sort((a, b) => a.worker.freeInMs - b.worker.freeInMs)
-    for (const instance of busy) instance.worker.offer(instance)
+    for (const instance of busy) instance.offer()
   }
 
   /** Whether a batch was handed ahead to one that another could start at once were it idle. */
@@ -129,7 +161,7 @@ export class InstanceSet implements Iterable<ModelInstance> {
     for (const instance of this.#all) instance.forgetMemory(memory)
   }
 
-  get #all(): readonly ModelInstance[] {
+  get #all(): readonly Instance[] {
     return this.#leaving.length === 0 ? this.#instances : [...this.#instances, ...this.#leaving]
   }
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** One timer for many times: it rings at the earliest that was asked for. */
 export class Alarm {

@@ -20,8 +20,9 @@ import {
   rowCount,
   type MailedValue,
   type OutputValue,
+  isRectangular,
 } from '../tensor/values.ts'
-import type { FinishedBatch } from './finished-batch.ts'
+import type { FinishedBatch, RunLayout } from './batch.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import {
@@ -35,7 +36,6 @@ import {
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape, ShapedTensors } from '../request/shaped-tensors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { ViewedLayout } from './layout.ts'
 
 /** Part of an output with its dims. */
 interface Piece {
@@ -128,7 +128,7 @@ export function scatter(
 /** Whether each request gets its rows of every output, of which they are the first dimension. */
 function takeAsTheyLie(
   { maxBatchSize, outputs }: ModelMetadata,
-  { packs, outputAxes, outputViews }: ViewedLayout,
+  { packs, outputAxes, outputViews }: RunLayout,
   requests: readonly InferRequest[],
 ): boolean {
   if (maxBatchSize === 0 || packs) return false
@@ -142,7 +142,7 @@ function takeAsTheyLie(
 /** What {@link scatter} gives for most batches, in four fifths of the time. */
 function scatterRows(
   { outputs }: ModelMetadata,
-  layout: ViewedLayout,
+  layout: RunLayout,
   requests: readonly InferRequest[],
 ): AnyOutputs[] {
   const results: AnyOutputs[] = requests.map(() => ({}))
@@ -178,7 +178,7 @@ function reshaped(name: string, reshape: Reshape | null, dims: readonly number[]
 
 function cutFromSlot(
   metadata: ModelMetadata,
-  layout: ViewedLayout,
+  layout: RunLayout,
   index: number,
   request: InferRequest,
   row: number,
@@ -221,7 +221,7 @@ function cutBlocks(
 /** As above, where elements may share bytes. */
 function cutPacked(
   metadata: ModelMetadata,
-  layout: ViewedLayout,
+  layout: RunLayout,
   index: number,
   request: InferRequest,
   row: number,
@@ -311,7 +311,7 @@ function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
 function cutLength(
   name: string,
   padding: Padding,
-  { lengths }: ViewedLayout,
+  { lengths }: RunLayout,
   index: number,
   request: InferRequest,
   piece: Piece,
@@ -394,4 +394,58 @@ export function indivisibleOutput(
 /** AnyOutputs of a finished batch that turned out to be of another size than their layout said, by index. */
 export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
   return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
+}
+
+/** Outputs of a model that have turned out to be of other sizes than reckoned: they get no place in a slot any more. */
+export class UnpredictableOutputs {
+  readonly #joined = new Set<number>()
+  readonly #whole = new Set<number>() // the same for requests that run as they are
+
+  /**
+   * @param needed indices of the outputs that requests have: what others are like is all one.
+   * @param outputs how many there are.
+   */
+  constructor(needed: readonly number[] = [], outputs = 0) {
+    for (let index = 0; index < outputs; index++) if (!needed.includes(index)) this.#joined.add(index)
+  }
+
+  /** Their indices, for a batch whose requests run as they are or joined. */
+  of(whole: boolean): ReadonlySet<number> {
+    return whole ? this.#whole : this.#joined
+  }
+
+  /** Looks at what a batch has given; true when one was found. */
+  note(batch: FinishedBatch): boolean {
+    const unexpected = unexpectedOutputs(batch)
+    for (const index of unexpected) (batch.requests[0]!.whole ? this.#whole : this.#joined).add(index)
+    return unexpected.length > 0
+  }
+}
+
+/**
+ * Why requests of a finished batch have no answer, by their place: a row of theirs has failed, or has other dims in an output than
+ * the next one, with which it cannot be one tensor. `null` where all have one.
+ */
+export function failedRequests(
+  { outputs }: ModelMetadata,
+  { requests, failures, mailed }: FinishedBatch,
+): (string | null)[] | null {
+  const ragged =
+    mailed?.flatMap((value, index) =>
+      value && 'ragged' in value ? [{ value, name: outputs[index]!.name }] : [],
+    ) ?? []
+  if (failures === null && ragged.length === 0) return null
+  let start = 0
+  return requests.map(({ rows }) => {
+    const end = start + rows
+    const own = failures?.find(([row]) => row >= start && row < end)
+    const uneven = ragged.find(
+      ({ value }) => rows > 1 && !isRectangular(cutRows(value, start, end) as typeof value),
+    )
+    start = end
+    if (own !== undefined) return own[1]
+    return uneven === undefined
+      ? null
+      : `output '${uneven.name}' has rows of different dims, which cannot be one tensor; send each row as a request of its own`
+  })
 }
