@@ -318,9 +318,8 @@ describe('the two sides of a thread', () => {
     )
     expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
       'run/executors/binding/control-block.ts',
-      'run/executors/binding/protocol.ts',
       'run/executors/executor.ts',
-      'run/executors/thread-start.ts',
+      'run/executors/protocol.ts',
     ])
   })
 

@@ -18,6 +18,9 @@ if (document !== undefined) {
   const before = readFileSync(document, 'utf8')
   writeFileSync(
     document,
-    before.replace(/(The files of a request[^`]*```text\n)[^`]*(```)/, (_, head: string, tail: string) => `${head}${text}\n${tail}`),
+    before.replace(
+      /(The files of a request[^`]*```text\n)[^`]*(```)/,
+      (_, head: string, tail: string) => `${head}${text}\n${tail}`,
+    ),
   )
 }

@@ -6,7 +6,7 @@ import type { InlineBudget } from './inline-budget.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { startError, ThreadPool, type StartedThread } from './thread-pool.ts'
 import { Worker, type ThreadSource, type WorkerThread } from './worker.ts'
-import type { ThreadExecutor, WorkerReady } from './executors/thread-start.ts'
+import type { ThreadExecutor, WorkerReady } from './executors/protocol.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
 
 const defaultStartTimeoutMs = 60_000

@@ -9,7 +9,7 @@ import { SharedMemory } from './executors/binding/shared-memory.ts'
 import { NativeExecutor } from './executors/native/native-executor.ts'
 import { NativeMemory } from './executors/native/native-memory.ts'
 import { installedVersion, openNativeOrt } from './executors/native/native-ort.ts'
-import type { ThreadExecutor, WorkerReady } from './executors/thread-start.ts'
+import type { ThreadExecutor, WorkerReady } from './executors/protocol.ts'
 import type { StagingMemory } from '../native/staging-pool.ts'
 import { InlineBudget } from './inline-budget.ts'
 
@@ -104,7 +104,8 @@ function bindingExecutors(reason: string, staging: StagingOptions): Executors {
     ortVersion: null,
     inline: null,
     make: (events) => new BindingExecutor(bell, events),
-    memory: ({ acceptsSharedMemory = false }) => new SharedMemory(staging, acceptsSharedMemory, reason),
+    memory: ({ acceptsSharedMemory = false }) =>
+      new SharedMemory({ staging, accepted: acceptsSharedMemory, reason }),
     submitted: (worker) => loop.listen(worker),
   }
 }

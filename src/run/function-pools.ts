@@ -38,12 +38,12 @@ export class FunctionPools {
 
   /** Where the slots of functions are to lie: JavaScript sees no native memory from another thread. */
   stagingMemory({ limitBytes }: StagingOptions): StagingMemory {
-    return new SharedMemory(
-      limitBytes === undefined ? {} : { limitBytes },
-      true,
-      '',
-      'functions run in JavaScript',
-    )
+    return new SharedMemory({
+      staging: limitBytes === undefined ? {} : { limitBytes },
+      accepted: true,
+      reason: '',
+      inUse: 'functions run in JavaScript',
+    })
   }
 
   /** See {@link EngineServices.place}. */

@@ -8,7 +8,7 @@ import type {
   WorkerReady,
   WorkerSetup,
   StartRefusal,
-} from './executors/thread-start.ts'
+} from './executors/protocol.ts'
 import { ownFile, requireFromPackage } from '../base/own-package.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 import { InferenceError } from '../errors.ts'

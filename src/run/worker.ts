@@ -505,7 +505,7 @@ interface Task {
  * What a worker is asked beside batches: to open, try and close sessions. One at a time and only while it has nothing
  * else to do, so that none stands in the way of batches for longer than itself.
  */
-export class WorkerTasks {
+class WorkerTasks {
   #waiting: Task[] = []
   #running: Task | null = null
   /** Whether the next turn is a task's, where batches wait as well: they take turns. */
@@ -574,10 +574,10 @@ export class WorkerTasks {
 const limitMs = 1000
 
 /** The run of a slot, or a task by its owner. */
-export type Stoppable = number | object
+type Stoppable = number | object
 
 /** Waits for something to end that was told to stop, such as a run: it does so at its next operator, and one operator may take for ever. */
-export class StopLimit {
+class StopLimit {
   readonly #clock: Clock
   readonly #exceeded: (what: Stoppable) => void
   #told: Stoppable | null = null

@@ -3,7 +3,7 @@ import { MessageChannel } from 'node:worker_threads'
 import { Tensor } from 'onnxruntime-common'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Bell, ControlBlock } from '../../src/run/executors/binding/control-block.ts'
-import type { FromWorker, ToWorker } from '../../src/run/executors/binding/protocol.ts'
+import type { FromWorker, ToWorker } from '../../src/run/executors/protocol.ts'
 import type { NamedTensors, Runtime, Session } from '../../src/run/worker-thread/onnxruntime.ts'
 import { Server } from '../../src/run/worker-thread/serve.ts'
 

@@ -3,7 +3,7 @@
  * afterwards: Piscina holds the process until a task has returned.
  */
 module.exports = async (
-  task: import('../executors/thread-start.ts', { with: { 'resolution-mode': 'import' } }).StartTask,
+  task: import('../executors/protocol.ts', { with: { 'resolution-mode': 'import' } }).StartTask,
 ) => {
   try {
     const { serveFunction } = await import('./function-server.ts')

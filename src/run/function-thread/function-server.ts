@@ -1,6 +1,12 @@
 import { Bell, ControlBlock, type Job } from '../executors/binding/control-block.ts'
-import { clockOffsetMs, type FromWorker, type ToWorker } from '../executors/binding/protocol.ts'
-import type { StartAnswer, StartTask, WorkerSetup } from '../executors/thread-start.ts'
+import {
+  clockOffsetMs,
+  type FromWorker,
+  type ToWorker,
+  type StartAnswer,
+  type StartTask,
+  type WorkerSetup,
+} from '../executors/protocol.ts'
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RunTimestamps } from '../executors/executor.ts'

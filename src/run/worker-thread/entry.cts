@@ -1,4 +1,4 @@
-import type { ProofTask, StartTask, WorkerSetup } from '../executors/thread-start.ts' with {
+import type { ProofTask, StartTask, WorkerSetup } from '../executors/protocol.ts' with {
   'resolution-mode': 'import',
 }
 import type { NativeBinding } from '../../native/native-binding.ts' with { 'resolution-mode': 'import' }

@@ -1,4 +1,4 @@
-import type { ProofAnswer, ProofTask } from '../executors/thread-start.ts'
+import type { ProofAnswer, ProofTask } from '../executors/protocol.ts'
 import { stampOf } from '../../base/files.ts'
 import { answerQuestions } from '../../onnx/row-proof/prove-rows.ts'
 import type { OnnxModel } from '../../onnx/row-proof/onnx-model.ts'

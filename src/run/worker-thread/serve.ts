@@ -1,6 +1,13 @@
-import type { StartAnswer, StartTask, WorkerSetup, WorkerReady } from '../executors/thread-start.ts'
+import {
+  type StartAnswer,
+  type StartTask,
+  type WorkerSetup,
+  type WorkerReady,
+  clockOffsetMs,
+  type FromWorker,
+  type ToWorker,
+} from '../executors/protocol.ts'
 import { Bell, ControlBlock, type Job } from '../executors/binding/control-block.ts'
-import { clockOffsetMs, type FromWorker, type ToWorker } from '../executors/binding/protocol.ts'
 import { Runtime, acceptsSharedMemory } from './onnxruntime.ts'
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'

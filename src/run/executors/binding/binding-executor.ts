@@ -15,8 +15,13 @@ import {
 } from '../executor.ts'
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
 import { type Bell, ControlBlock } from './control-block.ts'
-import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
-import { clockOffsetMs, type FromWorker, type ToWorker } from './protocol.ts'
+import {
+  type ThreadExecutor,
+  type WorkerSetup,
+  clockOffsetMs,
+  type FromWorker,
+  type ToWorker,
+} from '../protocol.ts'
 
 interface Question {
   resolve(message: FromWorker): void

@@ -7,6 +7,17 @@ import {
   type StagingMemory,
 } from '../../../native/staging-pool.ts'
 
+/** How a {@link SharedMemory} is chosen. */
+interface SharedMemoryOptions {
+  readonly staging: StagingOptions
+  /** Whether onnxruntime-node reads views of it in the workers, which copy otherwise. */
+  readonly accepted: boolean
+  /** Why runs go through onnxruntime-node. */
+  readonly reason: string
+  /** Why it is this memory, where nothing else was asked for. Default: that the executor 'binding' is in use. */
+  readonly inUse?: string
+}
+
 /** SharedArrayBuffers of one engine, counted until they are collected: nothing else can free them. */
 export class SharedMemory implements StagingMemory {
   readonly kind: 'shared' | 'copied'
@@ -15,18 +26,13 @@ export class SharedMemory implements StagingMemory {
   #reservedBytes = 0
   readonly #collected = new FinalizationRegistry<number>((byteLength) => (this.#reservedBytes -= byteLength))
 
-  /**
-   * @param accepted whether onnxruntime-node reads views of them in the workers, which copy otherwise.
-   * @param reason why runs go through onnxruntime-node.
-   * @param inUse why it is this memory, where nothing else was asked for.
-   * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
-   */
-  constructor(
-    { kind: asked = 'auto', limitBytes = defaultLimitBytes }: StagingOptions,
-    accepted: boolean,
-    reason: string,
+  /** @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had. */
+  constructor({
+    staging: { kind: asked = 'auto', limitBytes = defaultLimitBytes },
+    accepted,
+    reason,
     inUse = `the executor 'binding' is in use: ${reason}`,
-  ) {
+  }: SharedMemoryOptions) {
     const refused = `ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}`
     if (asked === 'native')
       throw cannotBeHad(asked, `it takes the native executor, and 'binding' is in use: ${reason}`)

@@ -5,7 +5,7 @@ import type { OpenedSession, RunTimestamps, ExecutorEvents } from '../executor.t
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
 import type { Bell } from '../binding/control-block.ts'
 import { BindingExecutor } from '../binding/binding-executor.ts'
-import type { WorkerSetup } from '../thread-start.ts'
+import type { WorkerSetup } from '../protocol.ts'
 
 /** How long `teardown` may take, in milliseconds; the thread is ended then. */
 const teardownLimitMs = 2000

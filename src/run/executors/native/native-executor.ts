@@ -15,9 +15,9 @@ import {
   type SlotLayout,
   bytesId,
 } from '../executor.ts'
+import { type Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
-import type { Arena } from '../../../observe/model-statistics.ts'
-import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
+import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../protocol.ts'
 import {
   completionHub,
   type CompletionHub,
@@ -67,6 +67,14 @@ function placed<T, U>(
   const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
   for (const [index, value] of values.entries()) all[places[index]!] = value
   return all
+}
+
+/** What a loop says of a session that it has opened. */
+interface OpenedDetails extends NativeCompletionDetails {
+  readonly inputs: RawValueMetadata[]
+  readonly neededInputs: number
+  readonly outputs: RawValueMetadata[]
+  readonly session: number
 }
 
 /** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
@@ -149,17 +157,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
       )
     })
     if (details?.error != null) throw new Error(details.error)
-    const {
-      inputs: all,
-      neededInputs,
-      outputs,
-      session,
-    } = details as unknown as {
-      inputs: RawValueMetadata[]
-      neededInputs: number
-      outputs: RawValueMetadata[]
-      session: number
-    }
+    const { inputs: all, neededInputs, outputs, session } = details as OpenedDetails
     const { overridden = [] } = options
     const places = [...all.keys()].filter(
       (place) => place < neededInputs || overridden.includes(all[place]!.name),
