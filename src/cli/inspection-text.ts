@@ -1,9 +1,7 @@
 import { cut } from '../errors.ts'
 import { shownShape } from '../tensor/metadata.ts'
-import type { DeclaredValue } from '../onnx/value-info.ts'
+import type { DeclaredValue, ExternalFile, TensorTotals } from '../onnx/read-onnx-file.ts'
 import { isElementType } from '../tensor/tensor.ts'
-import type { ExternalFile } from '../onnx/external-data.ts'
-import type { TensorTotals } from '../onnx/onnx-file.ts'
 import type { Batching, Inspection, Serving } from './inspection.ts'
 import { oneLine } from './command-line.ts'
 

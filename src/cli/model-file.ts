@@ -1,10 +1,7 @@
 import { basename, resolve } from 'node:path'
 import { libraryCarrier, servable, type RawValueMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { checkModelFile } from '../engine/load-failure.ts'
-import { untold } from '../onnx/element-types.ts'
-import type { OnnxFile } from '../onnx/onnx-file.ts'
-import { readOnnxFile } from '../onnx/read-onnx-file.ts'
-import type { DeclaredValue } from '../onnx/value-info.ts'
+import { type DeclaredValue, type OnnxFile, readOnnxFile, untold } from '../onnx/read-onnx-file.ts'
 import { isElementType } from '../tensor/tensor.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
 

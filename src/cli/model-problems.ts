@@ -1,5 +1,5 @@
 import { listNames } from '../errors.ts'
-import type { OnnxFile } from '../onnx/onnx-file.ts'
+import type { OnnxFile } from '../onnx/read-onnx-file.ts'
 
 /** Domains of operators that ONNX Runtime brings along, beside ONNX's own. */
 const knownDomains = new Set([

@@ -1,12 +1,54 @@
-import { basename, resolve } from 'node:path'
-import { InferenceError } from '../errors.ts'
+import { realpathSync, statSync } from 'node:fs'
+import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { withRegularFile } from '../base/files.ts'
-import { findExternalFiles } from './external-data.ts'
+import { InferenceError } from '../errors.ts'
 import { FileWindow } from './file-window.ts'
-import { GraphWalk, onnxDomain } from './graph-walk.ts'
-import type { OnnxFile } from './onnx-file.ts'
-import { otherFormat, tellingBytes } from './other-formats.ts'
-import { MalformedFile, WireReader, type Span } from './wire-reader.ts'
+import type { Dimension, Messages, TypeProto } from './onnx-schema.ts'
+import { MalformedFile, type Parts, type Span, WireReader } from './wire-reader.ts'
+
+/** How many tensors there are, and what they hold. */
+export interface TensorTotals {
+  readonly tensors: number
+  /** Numbers (or strings) that they have. */
+  readonly elements: number
+  /** What these take, wherever they lie. */
+  readonly byteLength: number
+}
+
+/** What a model file says of itself. */
+export interface OnnxFile {
+  /** Absolute. */
+  readonly path: string
+  /** Of the file, without those beside it. */
+  readonly byteLength: number
+  /** Version of the file format. */
+  readonly irVersion: number
+  /** Versions of the sets of operators, by domain; `ai.onnx` is ONNX's own. */
+  readonly opsets: Readonly<Record<string, number>>
+  readonly producer: { readonly name: string; readonly version: string }
+  /** Of the model itself, such as `com.example`. */
+  readonly domain: string
+  readonly modelVersion: number
+  /** Its beginning, where it is longer than 64 KiB; so it is with the values of `metadata`. */
+  readonly description: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly graphName: string
+  /** What a request has to give. */
+  readonly inputs: readonly DeclaredValue[]
+  readonly outputs: readonly DeclaredValue[]
+  /** Inputs that are initializers as well: they have a value, and requests give another only where `optionalInputs` or `inputs` name them. */
+  readonly initializedInputs: readonly DeclaredValue[]
+  /** How often each operator is called, those of branches, loops and functions included; with its domain where that is not ONNX's own. */
+  readonly operators: Readonly<Record<string, number>>
+  /** Functions that the model brings along, called like operators. */
+  readonly functions: readonly string[]
+  /** Initializers: what was learnt, as a rule. */
+  readonly parameters: TensorTotals
+  /** Tensors that are attributes of operators, as of `Constant`. */
+  readonly constants: TensorTotals
+  /** Files beside the model in which tensors lie. */
+  readonly externalFiles: readonly ExternalFile[]
+}
 
 /** The beginning of a text that is kept. */
 const mostText = 65_536
@@ -101,4 +143,311 @@ function unreadable(path: string, cause: Error): InferenceError {
   return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: it is no ONNX model that can be read: ${cause.message}`, {
     model, name: 'path', expected: 'an ONNX model', received: path, cause,
   }) // prettier-ignore
+}
+
+const exporting = 'export the model to ONNX, and load that'
+
+/** What people load in the place of an ONNX model: where it has which bytes, and what it is. No ONNX model has them there. */
+const formats: readonly (readonly [at: number, bytes: string, what: string])[] = [
+  [
+    0,
+    'version https://git-lfs',
+    'it is a pointer of Git LFS, which has not fetched the model (git lfs pull)',
+  ],
+  [0, '<', 'it is a page of the web or the like: what was downloaded is not the model'],
+  [0, '\x1f\x8b', 'it is compressed by gzip: unpack it'],
+  [
+    0,
+    'PK\x03\x04',
+    `it is an archive, as of PyTorch, Keras or zip: unpack the .onnx file that is in it, or ${exporting} (torch.onnx.export, tf2onnx)`,
+  ],
+  ...['\x02', '\x03', '\x04', '\x05'].map(
+    (version) =>
+      [
+        0,
+        `\x80${version}`,
+        `it is a pickle, as of PyTorch or scikit-learn: ${exporting} (torch.onnx.export, skl2onnx)`,
+      ] as const,
+  ),
+  [0, '\x89HDF', `it is a file of HDF5, as of Keras: ${exporting} (tf2onnx)`],
+  [1, '\0\0\0TFL3', `it is a model of TensorFlow Lite: ${exporting} (tf2onnx)`],
+  [
+    4,
+    '\0\0\0\0{"',
+    `it has weights in the format safetensors, and no graph: ${exporting} (optimum-cli export onnx)`,
+  ],
+  [0, 'GGUF', `it is a model of llama.cpp (GGUF): ${exporting}`],
+]
+
+/** So many bytes of the beginning of a file tell. */
+export const tellingBytes = Math.max(...formats.map(([at, bytes]) => at + bytes.length))
+
+/** What a file is instead of an ONNX model, by its first {@link tellingBytes}, and what to do; `null` where they do not tell. */
+export function otherFormat(beginning: Uint8Array): string | null {
+  const text = Buffer.from(beginning).toString('latin1')
+  return formats.find(([at, bytes]) => text.startsWith(bytes, at))?.[2] ?? null
+}
+
+/** Inputs, outputs, initializers, functions and kinds of operators that are remembered of a file, of each. */
+const mostRemembered = 1_000_000
+
+/** ONNX's own domain of operators, by its two names. */
+const onnxDomain = 'ai.onnx'
+
+/** Goes through graphs, their branches and bodies, and functions, and counts what is in them. */
+class GraphWalk {
+  readonly inputs: DeclaredValue[] = []
+  readonly outputs: DeclaredValue[] = []
+  readonly initializers = new Set<string>()
+  readonly operators = new Map<string, number>()
+  readonly functions: string[] = []
+  readonly files = new NeededFiles()
+  readonly parameters = new TensorCount(this.files)
+  readonly constants = new TensorCount(this.files)
+  readonly #reader: WireReader
+
+  constructor(reader: WireReader) {
+    this.#reader = reader
+  }
+
+  /** The model's own graph; its name. */
+  main(span: Span): string {
+    const reader = this.#reader
+    const value = (values: DeclaredValue[]) => (part: Span) => {
+      values.push(declaredValue(reader.read('ValueInfoProto', part)))
+      checkCount(values.length, 'inputs or outputs')
+    }
+    const { name } = reader.read('GraphProto', span, {
+      ...this.#content((initializer) => {
+        this.initializers.add(initializer)
+        checkCount(this.initializers.size, 'initializers')
+      }),
+      11: value(this.inputs),
+      12: value(this.outputs),
+    })
+    return name
+  }
+
+  /** A function, which is called like an operator. */
+  function(span: Span): void {
+    const { name, domain } = this.#reader.read('FunctionProto', span, { 7: (node) => this.#node(node) })
+    this.functions.push(operatorName(name, domain))
+    checkCount(this.functions.length, 'functions')
+  }
+
+  /** Nodes, initializers and sparse initializers of a graph. */
+  #content(initializer: (name: string) => void): Parts {
+    const tensor = (part: Span) => initializer(this.parameters.add(this.#reader, part))
+    return {
+      1: (node) => this.#node(node),
+      5: tensor,
+      15: (sparse) => void this.#reader.read('Container', sparse, { 1: tensor }), // its values; their places are no parameters
+    }
+  }
+
+  #node(span: Span): void {
+    const { opType, domain } = this.#reader.read('NodeProto', span, {
+      5: (attribute) => this.#attribute(attribute),
+    })
+    const name = operatorName(opType, domain)
+    this.operators.set(name, (this.operators.get(name) ?? 0) + 1)
+    checkCount(this.operators.size, 'operators')
+  }
+
+  /** An attribute has one value: one that is a list of numbers may have millions, and is left at its first. */
+  #attribute(span: Span): void {
+    const tensor = (part: Span) => void this.constants.add(this.#reader, part)
+    const graph = (part: Span) =>
+      void this.#reader.read(
+        'Container',
+        part,
+        this.#content(() => {}),
+      )
+    const sparse = (part: Span) => void this.#reader.read('Container', part, { 1: tensor })
+    const plain = 'last'
+    this.#reader.read('Container', span, {
+      2: plain, 3: plain, 4: plain, 7: plain, 8: plain, 9: plain,
+      5: tensor, 6: graph, 10: tensor, 11: graph, 22: sparse, 23: sparse,
+    }) // prettier-ignore
+  }
+}
+
+function operatorName(name: string, domain: string): string {
+  return domain === '' || domain === onnxDomain ? name : `${domain}:${name}`
+}
+
+function checkCount(count: number, what: string): void {
+  if (count > mostRemembered) throw new MalformedFile(`it has more than ${mostRemembered} ${what}`)
+}
+
+/** Files that a model may name. */
+const mostFiles = 100_000
+
+/** The files that tensors lie in, with how long each has to be. */
+class NeededFiles {
+  readonly byLocation = new Map<string, number>()
+
+  /** @param byteLength of the tensor, which counts where the file does not say how many bytes are its own. */
+  add(entries: Messages['TensorProto']['externalData'], byteLength: number): void {
+    const said = Object.fromEntries(entries.map(({ key, value }) => [key, value]))
+    const location = said['location'] ?? ''
+    const end = wholeNumber(said['offset'], 0) + wholeNumber(said['length'], byteLength)
+    this.byLocation.set(location, Math.max(end, this.byLocation.get(location) ?? 0))
+    if (this.byLocation.size > mostFiles) throw new MalformedFile(`it names more than ${mostFiles} files`)
+  }
+}
+
+function wholeNumber(text: string | undefined, otherwise: number): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
+}
+
+/** Counts tensors, without their values. */
+class TensorCount implements TensorTotals {
+  tensors = 0
+  elements = 0
+  byteLength = 0
+  readonly #files: NeededFiles
+
+  constructor(files: NeededFiles) {
+    this.#files = files
+  }
+
+  /** Counts the tensor at a place, and gives its name. */
+  add(reader: WireReader, span: Span): string {
+    let textBytes = 0
+    const { name, dims, dataType, externalData, dataLocation } = reader.read('TensorProto', span, {
+      6: ({ start, end }) => (textBytes += end - start), // string_data
+    })
+    const elements = dims.reduce((product, dim) => product * dim, 1)
+    if (dims.some((dim) => dim < 0) || !Number.isSafeInteger(elements)) {
+      throw new MalformedFile(
+        `tensor '${name}' at byte ${span.start} has the shape [${dims.slice(0, 10).join(', ')}]`,
+      )
+    }
+    const byteLength = elementName(dataType) === 'string' ? textBytes : elementBytes(dataType, elements)
+    this.tensors++
+    this.elements += elements
+    this.byteLength += byteLength
+    if (dataLocation === 1) this.#files.add(externalData, byteLength)
+    return name
+  }
+
+  get totals(): TensorTotals {
+    const { tensors, elements, byteLength } = this
+    return { tensors, elements, byteLength }
+  }
+}
+
+/** An input or output as a model file declares it. */
+export interface DeclaredValue {
+  readonly name: string
+  /** As in `ValueMetadata`; `'undefined'` where the file does not say. */
+  readonly type: string
+  /** As in `ValueMetadata`; `null` where the file does not say it. */
+  readonly shape: readonly (number | string)[] | null
+}
+
+/** What a file says of an input or output, in the words of this library. */
+function declaredValue({ name, type }: Messages['ValueInfoProto']): DeclaredValue {
+  const called = typeName(type)
+  const { tensorType } = type ?? {}
+  if (tensorType !== undefined)
+    return { name, type: called, shape: tensorType.shape?.dim.map(dimension) ?? null }
+  return { name, type: called, shape: called === untold ? null : [] }
+}
+
+function typeName(type: TypeProto | null): string {
+  if (type === null) return untold
+  const { tensorType, sequenceType, mapType, optionalType, sparseTensorType, opaqueType } = type
+  if (tensorType !== undefined) return elementName(tensorType.elemType)
+  if (sequenceType !== undefined) return `seq(${typeName(sequenceType.elemType)})`
+  if (optionalType !== undefined) return `optional(${typeName(optionalType.elemType)})`
+  if (mapType !== undefined) return `map(${elementName(mapType.keyType)}, ${typeName(mapType.valueType)})`
+  if (sparseTensorType !== undefined) return 'a sparse tensor'
+  return opaqueType === undefined ? untold : 'an opaque value'
+}
+
+/** ONNX Runtime leaves out values below 0, and takes them for unknown. */
+function dimension({ dimValue, dimParam }: Dimension): number | string {
+  return dimValue !== undefined && dimValue >= 0 ? dimValue : (dimParam ?? '')
+}
+
+/** A file beside a model in which tensors lie. */
+export interface ExternalFile {
+  /** As the model names it. */
+  readonly location: string
+  /** Absolute. */
+  readonly path: string
+  /** Of the file; `null` where there is none, or it is not looked at. */
+  readonly byteLength: number | null
+  /** How many bytes at least the model's tensors need it to have. */
+  readonly neededBytes: number
+  /** Why the model cannot be loaded with it; `null` where nothing stands against it. */
+  readonly problem: string | null
+}
+
+/** Looks for the files that a model names, by the rules of ONNX Runtime; nothing is read. */
+function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
+  return [...needed].map(([location, neededBytes]) => {
+    const path = resolve(dirname(model), location)
+    const wrong = (problem: string) => ({
+      location,
+      path,
+      byteLength: null,
+      neededBytes,
+      problem: `${problem}, which ONNX Runtime refuses`,
+    })
+    // The system ends the name there, so ONNX Runtime would open another file than the one named.
+    if (location.includes('\0'))
+      return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
+    if (isAbsolute(location)) return wrong('it is an absolute path')
+    if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
+    const byteLength = sizeOf(path)
+    if (byteLength === null)
+      return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
+    const real = realpathSync(path)
+    // A model may be a link as well, as in a cache of downloads: its files may lie where it does.
+    if (
+      ![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))
+    )
+      return wrong("it is a link that leads out of the model's folder")
+    const problem =
+      byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
+    return { location, path, byteLength, neededBytes, problem }
+  })
+}
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return !isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`)
+}
+
+/** `null` for what is no file. */
+function sizeOf(path: string): number | null {
+  try {
+    const stats = statSync(path)
+    return stats.isFile() ? stats.size : null
+  } catch {
+    return null // not there, or no name that a file can have
+  }
+}
+
+/** `TensorProto.DataType` by number: the name that ONNX Runtime's types have here, and the bits of an element. */
+const elementTypes: readonly (readonly [name: string, bits: number])[] = [
+  ['undefined', 0], ['float32', 32], ['uint8', 8], ['int8', 8], ['uint16', 16], ['int16', 16], ['int32', 32], ['int64', 64],
+  ['string', 0], ['bool', 8], ['float16', 16], ['float64', 64], ['uint32', 32], ['uint64', 64], ['complex64', 64], ['complex128', 128],
+  ['bfloat16', 16], ['float8e4m3fn', 8], ['float8e4m3fnuz', 8], ['float8e5m2', 8], ['float8e5m2fnuz', 8], ['uint4', 4], ['int4', 4],
+  ['float4e2m1', 4], ['float8e8m0', 8], ['uint2', 2], ['int2', 2],
+] // prettier-ignore
+
+/** What a type is called that the file does not name. */
+export const untold = 'undefined'
+
+function elementName(code: number): string {
+  return elementTypes[code]?.[0] ?? `element type ${code}`
+}
+
+/** Bytes that so many elements take; 0 for strings, and for types that are not known. */
+function elementBytes(code: number, count: number): number {
+  return Math.ceil((count * (elementTypes[code]?.[1] ?? 0)) / 8)
 }

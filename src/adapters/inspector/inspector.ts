@@ -1,10 +1,11 @@
+import { readFileSync } from 'node:fs'
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { systemClock } from '../../base/clock.ts'
+import { ownFile } from '../../base/own-package.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { observersOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import { readOptions } from '../../options/plain-options.ts'
-import { type SelfContainedPage, inspectorPage } from './inspector-page.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/browser-requests.ts'
 import { FrameSource } from './frame-source.ts'
 import { LiveFeed } from './live-feed.ts'
@@ -143,7 +144,7 @@ function begin(response: ServerResponse, status: number, headers: OutgoingHttpHe
 }
 
 /** How an engine is shown. */
-export interface InspectorOptions {
+interface InspectorOptions {
   /** Heading of the page, of 200 characters at most. Default: `zerohop inspector`. */
   readonly title?: string | undefined
   /** How often an open page is told, in milliseconds: 100 to 60 000. Default: 1000. */
@@ -186,4 +187,30 @@ function whole(name: string, value: unknown, least: number, most: number): numbe
   if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
     throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
   return value
+}
+
+/** A page, and the policy that is in it, too, for those who send it. */
+interface SelfContainedPage {
+  readonly text: string
+  readonly policy: string
+}
+
+/** The page of an engine, which is filled by what it is told. Its source is packages/perf/src/inspector-page; `npm run build:ts` writes it. */
+export function inspectorPage(title: string): SelfContainedPage {
+  const { text, policy } = JSON.parse(
+    readFileSync(ownFile('adapters/inspector/page.json'), 'utf8'),
+  ) as SelfContainedPage
+  return { text: text.replaceAll('{{title}}', () => escaped(title)), policy }
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+function escaped(text: string): string {
+  return text.toWellFormed().replace(/[&<>"']/g, (character) => entities[character]!)
 }

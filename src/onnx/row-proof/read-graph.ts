@@ -1,6 +1,16 @@
 import { FileWindow } from '../file-window.ts'
 import { withRegularFileSync } from '../../base/files.ts'
-import { checkScopes } from './check-scopes.ts'
+import {
+  type Attribute,
+  checkScopes,
+  type DeclaredInput,
+  functionKey,
+  type OnnxFunction,
+  type OnnxGraph,
+  type OnnxModel,
+  type OnnxNode,
+  type StoredTensor,
+} from './onnx-model.ts'
 import { elementType, mostElements } from './followed-values.ts'
 import {
   doubles,
@@ -15,16 +25,6 @@ import {
   UnreadableGraph,
   type Fields,
 } from './message-reader.ts'
-import {
-  functionKey,
-  type Attribute,
-  type DeclaredInput,
-  type OnnxFunction,
-  type OnnxGraph,
-  type OnnxModel,
-  type OnnxNode,
-  type StoredTensor,
-} from './onnx-model.ts'
 
 /** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
 const mostFloats = 64
