@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { cutElements, joinElements, packed, unpacked, type ElementType } from '../src/tensor/tensor.ts'
+import type { ElementType } from '../src/tensor/tensor.ts'
+import { cutElements, joinElements, packed, unpacked } from '../src/tensor/elements.ts'
 
 /** Values of each type whose elements share bytes. */
 const ranges = [

@@ -2,7 +2,7 @@ import type { EngineResources } from './engine-resources.ts'
 import type { StagingStats } from '../native/staging-pool.ts'
 import type { ModelState } from './model-target.ts'
 import type { ModelVersion, NamedModel } from './model-registry.ts'
-import type { EventLoopDelayStatistics } from '../observe/event-loop-delay.ts'
+import type { EventLoopDelayStatistics } from '../observe/latency-histogram.ts'
 import type { WorkerStatistics, ModelStatistics } from '../observe/model-statistics.ts'
 import type { TraceStatistics } from '../observe/trace-writer.ts'
 

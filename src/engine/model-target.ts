@@ -12,7 +12,8 @@ import type { Scheduler } from '../schedule/scheduler.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 import type { Worker } from '../run/worker.ts'
 import { InferenceError } from '../errors.ts'
-import { type ModelStats, refusalOf } from '../observe/model-stats.ts'
+import type { ModelStats } from '../observe/model-stats.ts'
+import { refusalOf } from '../observe/rejections.ts'
 
 /** What a `Model` stands for: a name, or one version of it. */
 export interface ModelTarget {

@@ -1,4 +1,4 @@
-import { type Channel, channel, type ChannelListener } from 'node:diagnostics_channel'
+import { channel, type Channel, type ChannelListener } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
 import { inThisContext, outsideContext } from '../base/async-context.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'

@@ -1,6 +1,6 @@
 import type { BatchReason } from '../options/batching.ts'
 import type { LatencyDistribution } from './latency-histogram.ts'
-import type { RefusalReason, RejectionReason } from './model-stats.ts'
+import type { RefusalReason, RejectionReason } from './rejections.ts'
 
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {

@@ -1,14 +1,15 @@
 import { InferenceError } from '../errors.ts'
 import type { ResolvedTraceSettings } from '../options/trace-options.ts'
+import { unpacked } from '../tensor/elements.ts'
 import { fromSmallFloat, isSmallFloat } from '../tensor/small-floats.ts'
-import { unpacked, elementCount, isElementType, isPacked, type ElementType } from '../tensor/tensor.ts'
+import { elementCount, isElementType, isPacked, type ElementType } from '../tensor/tensor.ts'
 import type {
+  ObservedBatch,
   ObservedModel,
   ObservedRun,
   RequestFacts,
   RequestObservation,
   SharedAnswer,
-  ObservedBatch,
 } from './request-observer.ts'
 import type { TraceAccount, TraceWriter } from './trace-writer.ts'
 

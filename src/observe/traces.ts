@@ -3,20 +3,15 @@ import { invalidArgument } from '../errors.ts'
 import {
   checkFile,
   readTraceSettings,
-  type ResolvedTraceOptions,
-  type ResolvedTraceSettings,
   withSettings,
   type GivenTraceSettings,
+  type ResolvedTraceOptions,
+  type ResolvedTraceSettings,
 } from '../options/trace-options.ts'
 import type { TraceEvent } from './engine-events.ts'
-import type {
-  Observers,
-  ObservedModel,
-  RequestFacts,
-  RequestObservation,
-  RequestObserver,
-} from './request-observer.ts'
-import { TraceAccount, type TraceStatistics, TraceWriter } from './trace-writer.ts'
+import type { Observers } from './observers.ts'
+import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from './request-observer.ts'
+import { TraceAccount, TraceWriter, type TraceStatistics } from './trace-writer.ts'
 import { TracedRequest, type TraceSource } from './traced-request.ts'
 
 /** Of all traces of this process. */

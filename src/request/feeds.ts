@@ -11,18 +11,19 @@ import {
 } from '../tensor/metadata.ts'
 import {
   isElementType,
+  isPacked,
   isTensorLike,
+  plainView,
   type ElementType,
   type TensorData,
   type TensorLike,
-  isPacked,
-  plainView,
 } from '../tensor/tensor.ts'
 import type { Filled, ParsedFeeds } from './infer-request.ts'
-import { InputReader, StructuredReader } from './input-reader.ts'
+import { InputReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
+import { StructuredReader } from './structured-reader.ts'
 
 /** What a model's configuration says of its feeds. */
 interface FeedOptions {

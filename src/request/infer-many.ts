@@ -4,7 +4,7 @@ import { sharedOptionNames } from '../options/check-infer-options.ts'
 import type { InferOptions } from '../options/infer-options.ts'
 import { readPlain, typed } from '../options/plain-options.ts'
 import type { SequenceInferOptions } from '../options/sequence-options.ts'
-import { unwatch, watch, untilAborted } from './abort-watch.ts'
+import { untilAborted, unwatch, watch } from './abort-watch.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<

@@ -1,20 +1,18 @@
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
+import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
+import { fromSmallFloat, isSmallFloat, significantBits, toSmallFloat } from '../tensor/small-floats.ts'
 import {
-  copyPacked,
-  cutElements,
-  type Elements,
+  elementCount,
   isElementType,
   isFloatType,
   isPacked,
-  elementCount,
   storageLength,
   storageOf,
   type ElementType,
   type TensorData,
 } from '../tensor/tensor.ts'
-import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
-import { isSmallFloat, significantBits, fromSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
 
 type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'outputs' | 'sequence'>
 

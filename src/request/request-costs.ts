@@ -1,5 +1,5 @@
 import { messageOf } from '../base/message-of.ts'
-import { invalidArgument, InferenceError } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import type { CostedRequest, ResolvedCost } from '../options/batch-cost.ts'
 import { batchAxisOf, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
 import type { TensorData } from '../tensor/tensor.ts'

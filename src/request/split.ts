@@ -2,26 +2,23 @@ import { InferenceError } from '../errors.ts'
 import type { AnswerOptions } from '../options/check-infer-options.ts'
 import type { BatchReport } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
+import { copyBlocks, cutElements, joinElements, type Elements } from '../tensor/elements.ts'
+import type { ValueMetadata } from '../tensor/metadata.ts'
 import {
-  copyBlocks,
-  cutElements,
-  joinElements,
-  type Elements,
   elementCount,
   isPacked,
+  kindOf,
   makeTensor,
+  plainView,
   putValue,
   storageOf,
+  viewAs,
   type ElementType,
   type RawTensor,
   type Tensor,
   type TensorData,
   type TensorLike,
-  kindOf,
-  plainView,
-  viewAs,
 } from '../tensor/tensor.ts'
-import type { ValueMetadata } from '../tensor/metadata.ts'
 import type { OutputValue } from '../tensor/values.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import { indexColumn, shiftRows } from './output-rows.ts'

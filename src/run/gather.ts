@@ -8,11 +8,10 @@ import {
   type TensorData,
   elementCount,
   type MailedTensor,
-  copyBlocks,
-  copyPacked,
   lengthOf,
   plainView,
 } from '../tensor/tensor.ts'
+import { copyBlocks, copyPacked } from '../tensor/elements.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { InPlaceBatch } from './in-place.ts'
 import type { ViewedLayout } from './layout.ts'

@@ -7,9 +7,8 @@ import {
   storageOf,
   type ElementType,
   type MailedTensor,
-  mailedElements,
-  packed,
 } from '../tensor/tensor.ts'
+import { mailedElements, packed } from '../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 import { mulberry32 } from '../base/seeded-random.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'

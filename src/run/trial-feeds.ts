@@ -1,13 +1,5 @@
-import {
-  cutElements,
-  joinTensors,
-  mailedElements,
-  copyBlocks,
-  joinElements,
-  elementCount,
-  type MailedTensor,
-  type TensorData,
-} from '../tensor/tensor.ts'
+import { elementCount, type MailedTensor, type TensorData } from '../tensor/tensor.ts'
+import { cutElements, joinTensors, mailedElements, copyBlocks, joinElements } from '../tensor/elements.ts'
 import type { SampleRun } from './executors/executor.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { isMailedTensor, type MailedValue } from '../tensor/values.ts'

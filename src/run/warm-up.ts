@@ -1,6 +1,5 @@
 import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import {
-  joinTensors,
   type MailedTensor,
   isElementType,
   type TensorData,
@@ -9,6 +8,7 @@ import {
   isFloatType,
   plainView,
 } from '../tensor/tensor.ts'
+import { joinTensors } from '../tensor/elements.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
 import { type ModelMetadata, batchAxisOf, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'

@@ -1,5 +1,6 @@
 import type { InferenceError } from '../errors.ts'
-import type { ModelStats, RejectionReason } from '../observe/model-stats.ts'
+import type { ModelStats } from '../observe/model-stats.ts'
+import type { RejectionReason } from '../observe/rejections.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { RequestCosts } from '../request/request-costs.ts'

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
-import type { BatchTimes, ModelStats, RejectionReason } from '../observe/model-stats.ts'
+import type { BatchTimes, ModelStats } from '../observe/model-stats.ts'
+import type { RejectionReason } from '../observe/rejections.ts'
 import { elementCount, firstNonFinite, type TensorData, type TensorLike } from '../tensor/tensor.ts'
 import type { MapEntry, OutputValue } from '../tensor/values.ts'
 import type { FinishedBatch } from './batch.ts'

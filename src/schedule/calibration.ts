@@ -2,7 +2,8 @@ import type { ResolvedConfig } from '../options/resolve-model-config.ts'
 import { wholeKey } from '../request/feeds.ts'
 import type { Joining } from './joining.ts'
 import { RunTimes } from './run-times.ts'
-import { joinTensors, type MailedTensor } from '../tensor/tensor.ts'
+import type { MailedTensor } from '../tensor/tensor.ts'
+import { joinTensors } from '../tensor/elements.ts'
 import { cutRows, isMailedTensor, tensorsIn, type MailedValue } from '../tensor/values.ts'
 
 /** Runs of each size; the first, which sets up memory, is not counted. */

@@ -2,17 +2,16 @@ import type { CheckedOptions } from '../options/check-infer-options.ts'
 import { batchLimits, type ResolvedConfig } from '../options/resolve-model-config.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
-import {
-  Asker,
-  Observers,
-  type BatchMoments,
-  type ObservedBatch,
-  type ObservedBatching,
-  type ObservedModel,
-  type ObservedRun,
-  type RequestFacts,
-  type RequestObservation,
+import type {
+  BatchMoments,
+  ObservedBatch,
+  ObservedBatching,
+  ObservedModel,
+  ObservedRun,
+  RequestFacts,
+  RequestObservation,
 } from '../observe/request-observer.ts'
+import { Asker, Observers } from '../observe/observers.ts'
 import type { InferRequest, ParsedFeeds, Preparation } from '../request/infer-request.ts'
 import type { Joining } from './joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'

@@ -1,9 +1,6 @@
 import {
   type MailedTensor,
   type TensorLike,
-  copyBlocks,
-  cutElements,
-  mailedElements,
   copyOf,
   elementCount,
   isElementType,
@@ -13,6 +10,7 @@ import {
   type ElementType,
   type TensorData,
 } from '../tensor/tensor.ts'
+import { copyBlocks, cutElements, mailedElements } from '../tensor/elements.ts'
 import {
   cutRows,
   isMailedTensor,

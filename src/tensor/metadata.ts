@@ -1,6 +1,6 @@
 import { invalidArgument } from '../errors.ts'
-import { isElementType, type ElementType, isRawType } from './tensor.ts'
-import { type StructuredType, valueTypeOf } from './values.ts'
+import { isElementType, isRawType, type ElementType } from './tensor.ts'
+import { valueTypeOf, type StructuredType } from './values.ts'
 
 /** One input or output as ONNX Runtime reports it. */
 export interface RawValueMetadata {

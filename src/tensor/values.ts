@@ -1,16 +1,14 @@
+import { cutElements, joinTensors, mailedElements } from './elements.ts'
 import {
-  cutElements,
-  joinTensors,
-  mailedElements,
   elementCount,
+  isElementType,
   isPacked,
   makeTensor,
   putValue,
+  type ElementType,
   type MailedTensor,
   type RawTensor,
   type Tensor,
-  isElementType,
-  type ElementType,
 } from './tensor.ts'
 
 /** A value of a map. */

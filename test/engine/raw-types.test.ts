@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type FeedValue, type Model, type RawTensor, type RawType } from '../../src/index.ts'
-import { unpacked } from '../../src/tensor/tensor.ts'
+import { unpacked } from '../../src/tensor/elements.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { largestBatch } from '../support/against-plain.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { EventLoopDelay } from '../../src/observe/event-loop-delay.ts'
+import { EventLoopDelay } from '../../src/observe/latency-histogram.ts'
 import { KeepAlive } from '../../src/base/keep-alive.ts'
 import { FakeClock } from '../fake-clock.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { type ModelConfig, type OutputConfig, type Tensor } from '../../src/index.ts'
+import type { ModelConfig, OutputConfig, Tensor } from '../../src/index.ts'
 import { claimedCounts, claimedRows, detector } from '../models/detectors.ts'
 import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'

@@ -3,7 +3,7 @@ import { resolveConfig } from '../../src/options/resolve-model-config.ts'
 import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
 import { LoadedModel } from '../../src/engine/loaded-model.ts'
 import { ModelUses } from '../../src/engine/model-registry.ts'
-import { Observers } from '../../src/observe/request-observer.ts'
+import { Observers } from '../../src/observe/observers.ts'
 import { House, settled } from './serving.ts'
 import { libraryCarrier } from '../../src/tensor/metadata.ts'
 

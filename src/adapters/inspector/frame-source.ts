@@ -1,12 +1,8 @@
 import type { InferenceEngine } from '../../engine.ts'
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { Model } from '../../model.ts'
-import type {
-  Observers,
-  ObservedBatch,
-  ObservedModel,
-  RequestObserver,
-} from '../../observe/request-observer.ts'
+import type { ObservedBatch, ObservedModel, RequestObserver } from '../../observe/request-observer.ts'
+import type { Observers } from '../../observe/observers.ts'
 import {
   busiestFirst,
   latencyWindow,

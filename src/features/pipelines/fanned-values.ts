@@ -1,8 +1,5 @@
 import { pipelineError } from '../../options/resolve-pipeline-config.ts'
 import {
-  copyBlocks,
-  cutElements,
-  type Elements,
   elementCount,
   isElementType,
   isPacked,
@@ -12,6 +9,7 @@ import {
   type TensorData,
   type TensorLike,
 } from '../../tensor/tensor.ts'
+import { copyBlocks, cutElements, type Elements } from '../../tensor/elements.ts'
 import { invalidArgument } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import type { OutputValue } from '../../tensor/values.ts'

@@ -1,5 +1,6 @@
 import type { CheckedOptions } from '../../options/check-infer-options.ts'
-import type { Observers, ObservedModel, RequestObservation } from '../../observe/request-observer.ts'
+import type { ObservedModel, RequestObservation } from '../../observe/request-observer.ts'
+import type { Observers } from '../../observe/observers.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
 import { factsOf } from '../../schedule/observed-requests.ts'
 

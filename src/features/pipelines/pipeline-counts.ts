@@ -1,4 +1,5 @@
-import { ModelStats, refusalOf, type RejectionReason } from '../../observe/model-stats.ts'
+import { ModelStats } from '../../observe/model-stats.ts'
+import { refusalOf, type RejectionReason } from '../../observe/rejections.ts'
 
 /** One request of a pipeline, as it is counted. */
 interface CountedRun {

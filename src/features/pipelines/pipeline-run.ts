@@ -1,6 +1,6 @@
 import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
-import { rejectionOf, type RejectionReason } from '../../observe/model-stats.ts'
+import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
 import { putValue, type TensorData, type TensorLike } from '../../tensor/tensor.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Observers } from '../../observe/request-observer.ts'
+import type { Observers } from '../../observe/observers.ts'
 import type { KeepAlive } from '../../base/keep-alive.ts'
 import type { FindTarget } from './step-target.ts'
 

@@ -1,5 +1,5 @@
 import type { Answer } from '../../request/infer-request.ts'
-import type { RejectionReason } from '../../observe/model-stats.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
 import type { StepErrors } from './step-errors.ts'

@@ -1,5 +1,5 @@
 import type { CheckedOptions } from '../../options/check-infer-options.ts'
-import { refusalOf } from '../../observe/model-stats.ts'
+import { refusalOf } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
-import { type ModelStats, rejectionOf, type RejectionReason } from '../../observe/model-stats.ts'
+import type { ModelStats } from '../../observe/model-stats.ts'
+import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
 import type { Caller, SharedRun } from './shared-run.ts'
 
 /** Counts every caller once, as what it came to; the scheduler counts no run that is for callers. */

@@ -4,7 +4,7 @@ import type { BatchReport, ReportedOutputs } from '../../options/infer-options.t
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
 import { InferenceError } from '../../errors.ts'
-import type { RejectionReason } from '../../observe/model-stats.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { ResponseTotals } from '../../observe/model-statistics.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'

@@ -1,6 +1,6 @@
 import type { SequenceId } from '../../options/sequence-options.ts'
 import type { InferenceError } from '../../errors.ts'
-import type { RejectionReason } from '../../observe/model-stats.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
 import type { InferRequest } from '../../request/infer-request.ts'
 import type { TensorData } from '../../tensor/tensor.ts'
 import type { Place } from './places.ts'

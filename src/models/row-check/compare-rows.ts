@@ -1,14 +1,13 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { PluginProvider, type ComputePrecision } from '../../options/provider-options.ts'
 import {
-  mailedElements,
-  unpacked,
   elementCount,
   isFloatType,
   isPacked,
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
+import { mailedElements, unpacked } from '../../tensor/elements.ts'
 import { floatTolerance } from '../../schedule/joining.ts'
 import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 

@@ -1,5 +1,6 @@
 import type { SampleRun } from '../../run/executors/executor.ts'
-import { mailedElements, type MailedTensor } from '../../tensor/tensor.ts'
+import type { MailedTensor } from '../../tensor/tensor.ts'
+import { mailedElements } from '../../tensor/elements.ts'
 import type { ValueMetadata } from '../../tensor/metadata.ts'
 import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'
 import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'

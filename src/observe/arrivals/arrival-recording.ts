@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Observers } from '../request-observer.ts'
+import type { Observers } from '../observers.ts'
 import { ArrivalFile } from './arrival-file.ts'
 import { ArrivalOrder } from './arrival-order.ts'
 import { ArrivalRecorder } from './arrival-recorder.ts'

@@ -1,5 +1,5 @@
 import { withBudgets } from './batch-budgets.ts'
-import { type Candidate, type Configuration, type Load } from './configuration.ts'
+import type { Candidate, Configuration, Load } from './configuration.ts'
 import type { Calibration } from './batch-times.ts'
 import { excessOf, valueOf, type Goal } from './goal.ts'
 import type { Measurement } from './measurement.ts'

@@ -5,8 +5,8 @@ import {
   storageOf,
   type MailedTensor,
   type TensorData,
-  mailedElements,
 } from '../../../tensor/tensor.ts'
+import { mailedElements } from '../../../tensor/elements.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import type { TensorMetadata } from '../../../tensor/metadata.ts'
 import type { BatchInput } from '../../../options/function-module.ts'

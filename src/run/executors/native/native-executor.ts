@@ -15,7 +15,7 @@ import {
   type SlotLayout,
   bytesId,
 } from '../executor.ts'
-import { type Arena } from '../../../observe/model-statistics.ts'
+import type { Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../protocol.ts'
 import {

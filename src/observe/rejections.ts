@@ -1,0 +1,70 @@
+import { InferenceError, type InferenceErrorCode } from '../errors.ts'
+
+/** Why accepted requests were not answered, and why requests found no place or no time. */
+export type RejectionReason =
+  | 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed' | 'sequenceEnded' | 'imageDecode' | 'invalid' | 'notReady' // prettier-ignore
+
+/** Why requests were refused before they were accepted. */
+export type RefusalReason =
+  | 'invalid'
+  | 'cancelled'
+  | 'closed'
+  | 'notReady'
+  | 'sequenceEnded'
+  | 'timeout'
+  | 'deadline'
+  | 'leaseEnded'
+  | 'imageDecode'
+  | 'other'
+
+export const rejectionReasons = [
+  'queueFull', 'timeout', 'deadline', 'cancelled', 'closed', 'crashed', 'execution', 'changed', 'sequenceEnded', 'imageDecode', 'invalid', 'notReady',
+] as const satisfies readonly RejectionReason[] // prettier-ignore
+
+export const refusalReasons = [
+  'invalid', 'cancelled', 'closed', 'notReady', 'sequenceEnded', 'timeout', 'deadline', 'leaseEnded', 'imageDecode', 'other',
+] as const satisfies readonly RefusalReason[] // prettier-ignore
+
+const rejectionByCode: Partial<Record<InferenceErrorCode, RejectionReason>> = {
+  ERR_QUEUE_FULL: 'queueFull',
+  ERR_TIMEOUT: 'timeout',
+  ERR_DEADLINE: 'deadline',
+  ERR_CLOSED: 'closed',
+  ERR_INSTANCE_CRASHED: 'crashed',
+  ERR_SEQUENCE_ENDED: 'sequenceEnded',
+  ERR_IMAGE_DECODE: 'imageDecode',
+  ERR_INVALID_ARG: 'invalid',
+  ERR_MODEL_NOT_READY: 'notReady',
+  ERR_MODEL_NOT_FOUND: 'notReady',
+}
+
+const refusalByCode: Partial<Record<InferenceErrorCode, RefusalReason>> = {
+  ERR_INVALID_ARG: 'invalid',
+  ERR_CLOSED: 'closed',
+  ERR_MODEL_NOT_READY: 'notReady',
+  ERR_SEQUENCE_ENDED: 'sequenceEnded',
+  ERR_TIMEOUT: 'timeout',
+  ERR_DEADLINE: 'deadline',
+  ERR_LEASE_ENDED: 'leaseEnded',
+  ERR_IMAGE_DECODE: 'imageDecode',
+}
+
+/** Under what a rejection is counted that nobody has asked for. */
+export function rejectionOf(error: unknown): RejectionReason {
+  return (error instanceof InferenceError && rejectionByCode[error.code]) || 'execution'
+}
+
+/**
+ * Under what a refusal is counted.
+ *
+ * @param signal of the request: only what is its reason was meant by the caller.
+ */
+export function refusalOf(error: unknown, signal: AbortSignal | undefined): RefusalReason {
+  if (signal?.aborted && error === signal.reason) return 'cancelled'
+  return error instanceof InferenceError ? (refusalByCode[error.code] ?? 'other') : 'other'
+}
+
+/** A count of 0 for each reason. */
+export function noneOf<Reason extends string>(reasons: readonly Reason[]): Record<Reason, number> {
+  return Object.fromEntries(reasons.map((reason) => [reason, 0])) as Record<Reason, number>
+}

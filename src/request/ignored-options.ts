@@ -1,0 +1,79 @@
+import { PriorityLevel, PriorityLevels } from './priority-levels.ts'
+
+type Kind = 'priority' | 'timeout' | 'longer timeout'
+
+/**
+ * Warns of options that are right and change nothing, as the model's configuration stands above them: as in Triton such a
+ * request is served all the same. Each kind is told once per model.
+ */
+export class IgnoredOptions {
+  readonly #model: string
+  readonly #told = new Set<Kind>()
+
+  constructor(model: string) {
+    this.#model = model
+  }
+
+  /** Looks at the options of a request that goes to `level`. */
+  look(
+    levels: PriorityLevels,
+    level: PriorityLevel,
+    priority: number | undefined,
+    timeoutMs: number | undefined,
+  ): void {
+    if (priority !== undefined && priority > levels.count) {
+      const expected =
+        levels.count === 0
+          ? 'none, as the model has no priorityLevels'
+          : `0 to ${levels.count} (priorityLevels)`
+      const used = levels.count === 0 ? '' : `; the request has the default level ${level.level}`
+      this.#tell(
+        'priority',
+        'ZEROHOP_PRIORITY_IGNORED',
+        'priority',
+        expected,
+        priority,
+        `${used}. Load the model with more priorityLevels`,
+      )
+    }
+    if (timeoutMs === undefined) return
+    const { defaultTimeoutMs, allowTimeoutOverride } = level.policy
+    if (defaultTimeoutMs === 0 || timeoutMs === defaultTimeoutMs) return
+    const used = `; the request has the model's ${defaultTimeoutMs} ms`
+    if (!allowTimeoutOverride) {
+      const hint = `${used}. Load the model with allowTimeoutOverride: true`
+      this.#tell(
+        'timeout',
+        'ZEROHOP_TIMEOUT_IGNORED',
+        'timeoutMs',
+        'none, as the queue policy has a defaultTimeoutMs',
+        timeoutMs,
+        hint,
+      )
+    } else if (timeoutMs > defaultTimeoutMs) {
+      const hint = `${used}. Load the model with a longer defaultTimeoutMs`
+      this.#tell(
+        'longer timeout',
+        'ZEROHOP_TIMEOUT_IGNORED',
+        'timeoutMs',
+        `at most ${defaultTimeoutMs} (defaultTimeoutMs)`,
+        timeoutMs,
+        hint,
+      )
+    }
+  }
+
+  #tell(
+    kind: Kind,
+    code: string,
+    option: string,
+    expected: string,
+    received: number,
+    consequence: string,
+  ): void {
+    if (this.#told.has(kind)) return
+    this.#told.add(kind)
+    const what = `options.${option} of a request to model '${this.#model}' does not count: expected ${expected}, received ${received}`
+    process.emitWarning(`${what}${consequence}, or leave the option out.`, { type: 'ZerohopWarning', code })
+  }
+}

@@ -1,0 +1,138 @@
+import {
+  copyOf,
+  elementCount,
+  isPacked,
+  storageLength,
+  storageOf,
+  type ElementType,
+  type MailedTensor,
+  type TensorData,
+} from './tensor.ts'
+
+/** Elements of a tensor as they are stored. */
+export type Elements = TensorData | readonly string[]
+
+/** An own copy of elements `[start, end)`. */
+export function cutElements(
+  type: ElementType,
+  data: Elements,
+  start: number,
+  end: number,
+): TensorData | string[] {
+  if (!ArrayBuffer.isView(data)) return data.slice(start, end)
+  if (!isPacked(type)) return copyOf(data, start, end)
+  const cut = new Uint8Array(storageLength(type, end - start))
+  copyPacked(data as Uint8Array, start, cut, 0, end - start)
+  return cut
+}
+
+/** Parts one behind the other, each with how many elements it has. */
+export function joinElements(
+  type: ElementType,
+  parts: readonly { readonly data: Elements; readonly count: number }[],
+): TensorData | string[] {
+  if (type === 'string') return parts.flatMap(({ data }) => data as readonly string[])
+  const joined = new (storageOf(type))(
+    storageLength(
+      type,
+      parts.reduce((sum, { count }) => sum + count, 0),
+    ),
+  )
+  const packs = isPacked(type)
+  let at = 0
+  for (const { data, count } of parts) {
+    if (packs) copyPacked(data as Uint8Array, 0, joined as Uint8Array, at, count)
+    else (joined as Float32Array).set(data as Float32Array, at)
+    at += count
+  }
+  return joined
+}
+
+/**
+ * Copies elements of 4 bits, two of which share a byte. A row need not begin a byte of its own, so they are moved one by one
+ * where the places do not agree. What else is in the bytes of the target stays.
+ */
+export function copyPacked(
+  source: Uint8Array,
+  sourceAt: number,
+  target: Uint8Array,
+  targetAt: number,
+  count: number,
+): void {
+  let done = 0
+  if (sourceAt % 2 === 0 && targetAt % 2 === 0) {
+    target.set(source.subarray(sourceAt / 2, (sourceAt + count) >> 1), targetAt / 2)
+    done = count & ~1
+  }
+  for (; done < count; done++) {
+    const to = targetAt + done
+    const element = packedAt(source, sourceAt + done)
+    target[to >> 1] =
+      to % 2 === 0 ? (target[to >> 1]! & 0xf0) | element : (target[to >> 1]! & 0x0f) | (element << 4)
+  }
+}
+
+const packedAt = (data: Uint8Array, at: number): number =>
+  at % 2 === 0 ? data[at >> 1]! & 0x0f : data[at >> 1]! >> 4
+
+/** Each element of a packed tensor as a number. */
+export function unpacked(type: ElementType, data: Uint8Array, count: number): Int8Array {
+  return Int8Array.from({ length: count }, (_, at) => {
+    const element = packedAt(data, at)
+    return type === 'int4' && element > 7 ? element - 16 : element
+  })
+}
+
+/** The reverse of {@link unpacked}. */
+export function packed(values: ArrayLike<number>): Uint8Array {
+  const data = new Uint8Array(Math.ceil(values.length / 2))
+  for (let at = 0; at < values.length; at++) data[at >> 1]! |= (values[at]! & 0x0f) << (at % 2 === 0 ? 0 : 4)
+  return data
+}
+
+/** The elements of a tensor that travelled by message. */
+export function mailedElements({ type, data }: MailedTensor): TensorData | string[] {
+  return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+}
+
+/**
+ * Copies rows of tensors in which they lie along another dimension than the first.
+ *
+ * @param sourceRows rows that the source has, of which those from `sourceRow` on are copied; the same for the target.
+ * @param blocks how many there are before that dimension.
+ * @param inner elements after it.
+ */
+export function copyBlocks(
+  source: TensorData,
+  sourceRows: number,
+  sourceRow: number,
+  target: TensorData,
+  targetRows: number,
+  targetRow: number,
+  rows: number,
+  blocks: number,
+  inner: number,
+): void {
+  for (let block = 0; block < blocks; block++) {
+    const from = (block * sourceRows + sourceRow) * inner
+    ;(target as Float32Array).set(
+      (source as Float32Array).subarray(from, from + rows * inner),
+      (block * targetRows + targetRow) * inner,
+    )
+  }
+}
+
+/** Tensors of equal row shapes one behind the other. */
+export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
+  const { type, dims } = tensors[0]!
+  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
+  const joined = joinElements(
+    type,
+    tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })),
+  )
+  return {
+    type,
+    dims: joinedDims,
+    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
+  }
+}
