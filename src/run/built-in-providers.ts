@@ -24,7 +24,7 @@ export async function tryBuiltIn(name: string, limitMs = trialLimitMs): Promise<
 
 /** What an engine knows of the execution providers that are built into ONNX Runtime, by lower-case names. */
 export class BuiltInProviders {
-  /** Of all that there are; `null` as long as nobody has said that. */
+  /** Of all that there are; `null` until ONNX Runtime has listed them. */
   #names: readonly string[] | null = null
   readonly #asked = new Set<string>()
   /** What trying them, or opening models on them, has shown. */

@@ -17,7 +17,7 @@ import type { NativeProviderDevice } from '../native/native-binding.ts'
 
 type Entry = InferenceSession.ExecutionProviderConfig
 
-/** The ordinals of all GPUs; the first where nobody knows of any, so that what is missing is said as of that one. */
+/** The ordinals of all GPUs; the first where none is known, so that errors speak of that one. */
 export function allGpus(): readonly number[] {
   const ordinals =
     loadBinding()
@@ -105,7 +105,7 @@ export class EngineProviders {
 
   /**
    * Whether sessions of a model, which could not be opened, were to have a provider that turns out to be absent: they may be
-   * opened without it. What nobody knows yet is tried, each by itself and without options, in a process of its own.
+   * opened without it. What is not known yet is tried, each by itself and without options, in a process of its own.
    */
   async lacking(config: ResolvedConfig): Promise<boolean> {
     let any = false

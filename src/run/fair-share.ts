@@ -2,14 +2,14 @@ import type { Clock } from '../base/clock.ts'
 import type { ModelInstance } from './model-instance.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 
-/** A busy worker is not an idle one: what its run is thought to need at least. */
+/** The least estimate of what a run still takes, in milliseconds: a busy worker is not an idle one. */
 const leastLeftMs = 1
 /** After so long a busy time counts for a third of what it did. */
 const busyMemoryMs = 5000
 
 /**
- * What a run needs still that was reckoned to be done in `leftMs`, less than 0 when it is late: it is thought to be late
- * by as much again. Who takes it for done admits requests behind it that cannot be in time.
+ * Estimates what a run still takes that was to be done in `leftMs`, which is negative when it is late: it will be late by as
+ * much again. Taking it for done would admit requests behind it that cannot be in time.
  */
 export function leftOfRunMs(leftMs: number): number {
   return Math.max(leastLeftMs, Math.abs(leftMs))
@@ -44,7 +44,7 @@ export class WorkerTime {
     return this.#handedOver
   }
 
-  /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
+  /** The estimated time until the worker is done with what it was given, in milliseconds. */
   get freeInMs(): number {
     return this.#handedOver.length === 0
       ? 0
@@ -65,7 +65,7 @@ export class WorkerTime {
   /**
    * Notes a batch that is handed over.
    *
-   * @param runMs what it is reckoned to take; 0 when nobody knows.
+   * @param runMs the estimate of its run; 0 when unknown.
    */
   given(source: ModelInstance, slotId: number, runMs: number, alone: boolean): void {
     const charge = this.shares.charge(source, runMs)
@@ -80,12 +80,12 @@ export class WorkerTime {
     if (done === null) return null
     this.shares.settle(done.charge, tookMs)
     this.#worked(tookMs)
-    // What is still out, one batch at most, starts now, however well the last one was reckoned.
+    // What is still out, one batch at most, starts now, however good the estimate of the last one was.
     if (this.#handedOver.length > 0) this.#starts(this.#handedOver[0]!.charge)
     return done
   }
 
-  /** Notes that a batch did not start and is not on the worker any more. */
+  /** Notes that a batch was revoked: it did not start and is not on the worker any more. */
   takenBack(slotId: number): HandedOver | null {
     const back = this.#remove(slotId)
     if (back === null) return null
@@ -149,7 +149,7 @@ export interface Charge<T> {
 
 /**
  * Divides a worker among its sources by measured milliseconds and weight: start-time fair queueing (Goyal et al. 1996),
- * where a batch is charged with what it is reckoned to take and corrected when it is done. What a source used beyond its
+ * where a batch is charged by its estimate and corrected when it is done. What a source used beyond its
  * share it pays back at once and exactly, where deficit round robin would do so over many rounds; a source that was idle
  * gets no credit for it. Only sources that may have work are looked at, so a hundred idle ones cost nothing.
  */
@@ -207,7 +207,7 @@ export class FairShare<T> {
     this.#active.remove(share)
   }
 
-  /** The share whose turn it is, or `null` when nobody has work. */
+  /** The share whose turn it is, or `null` when none has work. */
   next(): Share<T> | null {
     return this.#active.peek()
   }
@@ -215,14 +215,14 @@ export class FairShare<T> {
   /**
    * Charges a batch about to be handed over.
    *
-   * @param estimateMs what it is reckoned to take; 0 when that is unknown, for what the last one took.
+   * @param estimateMs the estimate of its run; 0 when unknown, for what the last one took.
    */
   charge(source: T, estimateMs = 0): Charge<T> {
     const share = this.#shares.get(source)!
-    const reckonedMs = estimateMs > 0 ? estimateMs : share.lastMs
+    const chargedMs = estimateMs > 0 ? estimateMs : share.lastMs
     this.#virtualMs = Math.max(this.#virtualMs, share.finishMs)
-    this.#finish(share, this.#virtualMs + reckonedMs / share.weight)
-    return { share, estimateMs: reckonedMs }
+    this.#finish(share, this.#virtualMs + chargedMs / share.weight)
+    return { share, estimateMs: chargedMs }
   }
 
   /** Corrects a charge by what the batch really took. */

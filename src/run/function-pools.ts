@@ -122,7 +122,7 @@ export class FunctionPools {
   }
 }
 
-/** The instances of a function that the application's thread runs: as workers, for whoever places, feeds and scales them. */
+/** The instances of a function that the application's thread runs: workers without a thread, placed, fed and scaled as others are. */
 class ApplicationPool implements ThreadSource {
   workers: Worker[] = []
   readonly #concurrency: number

@@ -14,9 +14,9 @@ export interface InPlaceBatch {
 }
 
 /**
- * Finds a stretch of one block for the rows of a batch: those written there stay, others take the places that nobody holds. At
+ * Finds a stretch of one block for the rows of a batch: those written there stay, others take the places that are free. At
  * least half have to stay, as it is a copy that is to be saved. No row in the stretch may be in other hands: one that is still
- * being written, waits for another batch, or is read by a run that nobody could stop.
+ * being written, waits for another batch, or is read by a run that could not be stopped.
  *
  * @param rows those of the batch.
  * @param device for which memory has to be page-locked; `null` for none.
@@ -55,7 +55,7 @@ function blockOfMost(requests: readonly InferRequest[]): RowBlock | null {
   return most
 }
 
-/** By row of the block the request of the batch that has it, if nobody else holds it. */
+/** By row of the block the request of the batch that has it, if no other holds it. */
 function ownersOf(block: RowBlock, requests: readonly InferRequest[]): (InferRequest | undefined)[] {
   const owners = Array.from<InferRequest | undefined>({ length: block.layout.rows })
   for (const request of requests) {

@@ -5,7 +5,7 @@ import type { InlineOptions } from '../options/engine-options.ts'
 const stretchMs = 0.5
 
 /**
- * A run that computes for longer, though it was reckoned to be short, says that its model's runs may take any time: none is run here
+ * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here
  * for a hundred times as long as it took. A second one settles it: none for a minute, or a thousand times as long. One that
  * only took longer, as the system gave the thread's core to others meanwhile, says nothing: on a busy machine that is every day.
  */
@@ -58,7 +58,7 @@ export class InlineBudget<Source extends object = object> {
   }
 
   /**
-   * @param runMs what the run is reckoned to take; 0 when nobody knows.
+   * @param runMs the estimate of the run; 0 when unknown.
    * @param moreWaits whether this thread has others to see to meanwhile, were the run handed over.
    */
   allows(runMs: number, source: Source, moreWaits = false): boolean {

@@ -16,12 +16,26 @@ export interface PreparedBatch {
   readonly layoutIndex: number
   /** Inputs that do not lie in the slot. */
   readonly mailed: readonly (MailedValue | null)[] | null
-  /** What it is reckoned to take, in milliseconds; 0 when nobody knows. */
+  /** The estimate of its run, in milliseconds; 0 when unknown. */
   readonly runMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly alone: boolean
-  /** Whether nobody but the worker runs it: it may have to be stopped, or this thread has something to do meanwhile. */
+  /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
+}
+
+/** What a {@link ModelInstance} is made of. */
+interface InstanceParts {
+  readonly scheduler: Scheduler
+  /** The model's name and a number, as in Triton. */
+  readonly name: string
+  readonly session: WorkerSession
+  /** Its share of a worker, relative to those of other instances. */
+  readonly weight: number
+  /** Where memory for its slots comes from. */
+  readonly source: SlotSource
+  /** Batches that run at the same time. Default: 1. */
+  readonly concurrency?: number | undefined
 }
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
@@ -35,20 +49,12 @@ export class ModelInstance implements Instance {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
-  /** The slot of the batch that was handed ahead. */
+  /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
   readonly use: InstanceUse
   #onDrained: (() => void) | null = null
 
-  /** @param concurrency batches that run at the same time. */
-  constructor(
-    scheduler: Scheduler,
-    name: string,
-    session: WorkerSession,
-    weight: number,
-    source: SlotSource,
-    concurrency = 1,
-  ) {
+  constructor({ scheduler, name, session, weight, source, concurrency = 1 }: InstanceParts) {
     this.#scheduler = scheduler
     this.name = name
     this.weight = weight
@@ -103,12 +109,12 @@ export class ModelInstance implements Instance {
     }
   }
 
-  /** The batch that was handed ahead here; `null` for none. */
+  /** The prefetched batch; `null` for none. */
   get batchAhead(): Batch | null {
     return this.#ahead === null ? null : this.#ahead.batch
   }
 
-  /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
+  /** Revokes the prefetched batch; false when there is none, or it has started. */
   takeBackAhead(): boolean {
     const slot = this.#ahead
     if (slot === null || this.worker.takeBack(slot.id)) return slot !== null
@@ -212,7 +218,7 @@ export class ModelInstance implements Instance {
     )
   }
 
-  /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
+  /** Forgets what the worker knows: for a new thread, or when an output has another size than its layouts say. */
   forgetLayouts(): void {
     for (const slot of this.#slots.values()) slot.forgetLayouts()
   }
@@ -275,7 +281,7 @@ export class ModelInstance implements Instance {
     this.#free.push(slot)
   }
 
-  /** Nobody else may have the memory of a slot before the run in it is over. */
+  /** A new slot takes the place of one whose run goes on: its memory is given back when that is over. */
   #replace(slotId: number, stillRuns: Promise<void>): Batch {
     const slot = this.#slots.get(slotId)!
     this.#slots.delete(slotId)

@@ -22,13 +22,13 @@ export class EnginePlugins {
   readonly #tried = new Map<string, OpenedPlugin>()
   readonly #ending: AbortSignal
 
-  /** @param ending fires when nobody waits for plugins any more. */
+  /** @param ending fires when the engine ends, and waits for no plugin any more. */
   constructor(plugins: readonly ResolvedPlugin[], ending: AbortSignal) {
     this.#options = new Map(plugins.map((plugin) => [plugin.name, plugin]))
     this.#ending = ending
   }
 
-  /** Each with what came of opening or trying it; `null` for one that nobody has asked for. */
+  /** Each with what came of opening or trying it; `null` for one that no model has asked for. */
   get all(): { readonly options: ResolvedPlugin; readonly opened: OpenedPlugin | null }[] {
     return [...this.#options.values()].map((options) => ({
       options,

@@ -233,7 +233,7 @@ export class StagingSlot {
     this.leasedInPlace = this.leasedCopied = 0
   }
 
-  /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output is of another size than was reckoned. */
+  /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output has another size than its layout says. */
   forgetLayouts(): void {
     this.#known = null
     this.#byRows.length = 0

@@ -119,7 +119,7 @@ function readyFrom(answers: MessagePort): Promise<WorkerReady> {
     })
   })
   answers.unref()
-  ready.catch(() => {}) // it may come when nobody waits any more
+  ready.catch(() => {}) // it may reject when no start waits for it any more
   return ready
 }
 

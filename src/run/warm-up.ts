@@ -126,7 +126,7 @@ export class WarmUp {
   async #runMadeUp(session: WarmSession, kind: string): Promise<void> {
     if (this.#shapes.length === 0) return
     const begun = this.#begun.get(kind)
-    if (begun !== undefined) await begun.catch(() => {}) // whoever began it is told
+    if (begun !== undefined) await begun.catch(() => {}) // the session that began it reports the failure
     if (session.note(this.#note) !== '') return
     const warming = this.#runShapes(session)
     if (begun === undefined) this.#begun.set(kind, warming)
@@ -252,7 +252,7 @@ const maxShapes = 64
 type Padded = { readonly inputs: readonly PaddedInput[] }
 
 /**
- * What a model can be warmed up with that nobody gave: for each of its shapes, one for each size that inputs are padded to,
+ * What a model can be warmed up with without samples: for each of its shapes, one for each size that inputs are padded to,
  * rows of which the model may take some, the likeliest first.
  *
  * @param optional indices of inputs that may be left out.

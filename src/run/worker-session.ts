@@ -214,7 +214,7 @@ export class WorkerSession {
     if (this.#arena !== null && this.#openOn !== null) this.#arena.ran(this.#openOn)
   }
 
-  /** What its arena holds; `null` for none, and when nobody can tell. */
+  /** What its arena holds; `null` for none, and when it is not known. */
   get arena(): Arena | null {
     return this.#openOn?.arena?.(this.id) ?? null
   }
@@ -257,7 +257,7 @@ export class WorkerSession {
     this.#openOn = null
     this.#ready = false
     this.#work = null
-    if (this.#batches === null || this.#leaving) return // whoever opens it is told, and nobody needs it again
+    if (this.#batches === null || this.#leaving) return // opening it rejects, or it is not needed any more
     if (diedOverIt && ++this.#deathsOverOpening >= maxDeathsOverOpening) return this.abandon(reason)
     // A reopening may wait still for whichever thread comes: the session would be opened there twice.
     this.worker.withdraw(this)

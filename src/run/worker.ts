@@ -376,7 +376,7 @@ export class Worker {
       died: () => {
         if (thread !== this.#thread) return
         this.#serving = false // what it has not started can still be revoked
-        // Of one that dies over its start whoever starts it is told, unless it was up by then.
+        // When it dies while it starts, the start rejects, unless it was up by then.
         if (this.#starting === null) this.#awaitLoss(thread)
         else this.#diedStarting = thread.executor
       },
@@ -485,7 +485,7 @@ export class Worker {
   }
 }
 
-/** Starts the threads of workers that have none yet; rejects, when all have come to something, if one could not be started. */
+/** Starts the threads of workers that have none yet; rejects, once every start has settled, if one could not be started. */
 export async function startAll(workers: ReadonlySet<Worker>): Promise<void> {
   const results = await Promise.allSettled([...workers].map((worker) => worker.start()))
   const failed = results.find((result) => result.status === 'rejected')
@@ -493,7 +493,7 @@ export async function startAll(workers: ReadonlySet<Worker>): Promise<void> {
 }
 
 interface Task {
-  /** For whom it is; `null` for nobody who might withdraw it. */
+  /** The session it is for; `null` for none that might withdraw it. */
   readonly owner: object | null
   /** The thread for which it is meant; `null` for whichever there is. */
   readonly thread: Executor | null
@@ -516,7 +516,7 @@ class WorkerTasks {
     return this.#running !== null
   }
 
-  /** For whom one is under way; `null` for nobody. */
+  /** The session one is under way for; `null` for none. */
   get runningFor(): object | null {
     return this.#running?.owner ?? null
   }
@@ -615,10 +615,10 @@ class StopLimit {
 const delaysMs = [0, 100, 1000, 5000]
 /** Threads in a row that may fail to come up before none is tried any more. */
 const maxFailedStarts = 3
-/** What a start is reckoned to take before one was seen. */
+/** The estimate of a start before one was seen, in milliseconds. */
 const usualStartMs = 300
 
-/** When a worker's dead thread is replaced, and when no more is tried. */
+/** When a worker's dead thread is replaced, and when it is given up. */
 class WorkerRestarts {
   readonly #clock: Clock
   readonly #restart: () => void
@@ -635,7 +635,7 @@ class WorkerRestarts {
     this.#restart = restart
   }
 
-  /** In how many milliseconds the next thread is reckoned to serve. */
+  /** The estimated time until the next thread serves, in milliseconds. */
   get servesInMs(): number {
     return Math.max(1, this.#servesAtMs - this.#clock.nowMs())
   }

@@ -87,14 +87,21 @@ export class InstanceLife {
     this.number = number
     const { name, config, nextId, staging } = this.#parts
     const device = cudaDevice(this.seat.placement)
-    const instance = new ModelInstance(scheduler, `${name}_${number}`, this.session, config.weight, {
-      nextSlotId: nextId,
-      acquire: (byteLength) => staging().acquire(byteLength, device),
-      acquireSpare: (byteLength) => staging().acquireSpare(byteLength, device),
-      trim: () => staging().trim(),
-      movesFromBytes: this.#movesFromBytes,
-      device,
-    }, config.function?.concurrency) // prettier-ignore
+    const instance = new ModelInstance({
+      scheduler,
+      name: `${name}_${number}`,
+      session: this.session,
+      weight: config.weight,
+      source: {
+        nextSlotId: nextId,
+        acquire: (byteLength) => staging().acquire(byteLength, device),
+        acquireSpare: (byteLength) => staging().acquireSpare(byteLength, device),
+        trim: () => staging().trim(),
+        movesFromBytes: this.#movesFromBytes,
+        device,
+      },
+      concurrency: config.function?.concurrency,
+    })
     this.#instance = instance
     instance.adopt(this.#ahead?.byInstance[0] ?? [])
     this.#ahead = null

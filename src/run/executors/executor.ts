@@ -86,7 +86,7 @@ export interface ExecutorEvents {
     mailed: MailedOutputs | null,
     failures?: RowFailures | null,
   ): void
-  /** The thread is gone although nobody told it to go. */
+  /** The thread is gone although it was not told to go. */
   died(): void
 }
 
@@ -129,7 +129,7 @@ export interface Executor {
   /** Has the thread let go of a slot's memory, which is given back; before another batch it is defined anew. */
   forgetSlot(slotId: number): void
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
-  /** Of an executor whose runs may ask for others: for whom the next batch of a slot is; `null` where nobody looks on. */
+  /** Of an executor whose runs may ask for others: the observed request that the next batch of a slot is for; `null` where no observer watches. */
   runsFor?(slotId: number, asker: object | null): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
@@ -145,7 +145,7 @@ export interface Executor {
   cancel(slotId: number, mustEnd: boolean): boolean
   /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
   cancelWork(sessionId: number): boolean
-  /** What was noted of a session that is shared, by whoever has it; `''` for nothing. */
+  /** What was noted of a shared session, by any that has it; `''` for nothing. */
   note?(sessionId: number, key: string): string
   setNote?(sessionId: number, key: string, value: string): void
   /** Has the arena of a session give back what nothing uses. */

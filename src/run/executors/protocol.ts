@@ -105,7 +105,7 @@ export type ToWorker =
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   /** The inputs of the next batch of a slot that do not lie in it. */
   | { type: 'inputs'; slotId: number; mailed: readonly (MailedValue | null)[] }
-  /** Nobody wants what a batch will give, by its number; of functions only. */
+  /** A batch is cancelled, by its number; of functions only. */
   | { type: 'unwanted'; batch: number }
   | { type: 'exit' }
 

@@ -56,7 +56,7 @@ export class FunctionServer {
   /** What runs, by its number among all batches. */
   readonly #running = new Map<number, RunContext>()
   #function: OpenFunction | null = null
-  /** Batches that nobody wants any more, and that were not begun when that was said. */
+  /** Batches that were cancelled before they began. */
   readonly #unwanted = new Set<number>()
   #lastBegun = 0
   #exiting = false

@@ -123,7 +123,7 @@ export class Runtime {
   }
 }
 
-/** Before it is loaded: an older one fails with words that help nobody, and only from the second time on. */
+/** Before it is loaded: an older one fails with a message that does not help, and only from the second time on. */
 function checkVersion(require: NodeJS.Require): void {
   let version: string
   try {

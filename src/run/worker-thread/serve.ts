@@ -221,7 +221,7 @@ export class Server {
     try {
       await model?.session.release()
     } catch {
-      // It is out of use all the same, and nobody could do anything about it.
+      // It is out of use all the same, and nothing could be done about it.
     }
     return [{ type: 'closed', questionId }]
   }

@@ -192,7 +192,7 @@ export class BindingExecutor implements ThreadExecutor {
   /** A batch was handed over, under this number. */
   protected submitted(_slotId: number, _number: number): void {}
 
-  /** The thread is gone, and nobody told it to go. */
+  /** The thread is gone, and was not told to go. */
   protected died(): void {
     this.events.died()
   }

@@ -33,7 +33,7 @@ interface Run {
   context: RunContext | null
   /** Of one that has promised something. */
   ended: Promise<void> | null
-  /** For whom it is; `undefined` where nobody looks on. */
+  /** The observed request it is for; `undefined` where no observer watches. */
   readonly scope: RunScope | undefined
 }
 
@@ -104,7 +104,7 @@ export class ApplicationExecutor implements Executor {
     else if (this.#askers.size > 0) this.#askers.delete(slotId)
   }
 
-  /** Begins it once whoever hands it over is done. */
+  /** Begins it once its dispatch is done. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     this.#slots.get(slotId)!.mailed = mailed
     this.#waiting.push({ slotId, layoutIndex })
@@ -177,7 +177,7 @@ export class ApplicationExecutor implements Executor {
         nowMs: () => performance.now(),
         begins: (context) => (run.context = context),
       })
-    // Whoever handed it over may have done so within another run.
+    // It may have been dispatched within another run.
     const outcome =
       run.scope === undefined && runScope.getStore() === undefined ? begin() : runScope.run(run.scope, begin)
     if (outcome instanceof Promise)

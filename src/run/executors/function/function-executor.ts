@@ -64,7 +64,7 @@ export class FunctionExecutor extends BindingExecutor {
     await this.#within(teardownLimitMs, super.close(sessionId), 'teardown() took too long').catch(() => {})
   }
 
-  /** Ends the thread over a run that has to end. Else the function is told that nobody wants its answer. */
+  /** Ends the thread over a run that has to end. Else the function's signal is aborted. */
   override cancel(slotId: number, mustEnd: boolean): boolean {
     if (!mustEnd) {
       this.post({ type: 'unwanted', batch: this.#numbers.get(slotId)! })

@@ -37,7 +37,7 @@ export interface SentOutputs {
 
 /**
  * Copies what a function gave to the places of the outputs in the slot; what has none is to be sent. Every element of a place is
- * written: what another batch left there is for nobody.
+ * written, so that nothing is left there of another batch.
  *
  * @returns `null` when all outputs are in their places.
  * @throws Error when an output is not as it was declared.

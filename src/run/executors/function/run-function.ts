@@ -93,7 +93,7 @@ function moduleOf(exports: { default?: unknown }): FunctionModule {
   }
 }
 
-/** A slot of staging memory, as whoever runs a function sees it. */
+/** A slot of staging memory, as a function's runs see it. */
 export interface FunctionSlot {
   readonly bytes: SharedArrayBuffer
   readonly layouts: SlotLayout[]
@@ -220,7 +220,7 @@ export class RunContext implements FunctionContext {
   readonly parameters: FunctionInstance['parameters']
   readonly state: unknown
   readonly rows: number
-  /** Whether nobody waits for it any more: others may be where it would put what it gives. */
+  /** Whether it was detached: another batch may lie where it would write its outputs. */
   isLeft = false
   readonly #failures = new Map<number, string>()
   #controller: AbortController | null = null
@@ -256,7 +256,7 @@ export class RunContext implements FunctionContext {
     return this.#failures.size === 0 ? null : [...this.#failures]
   }
 
-  /** Nobody wants an answer any more. */
+  /** The batch is cancelled. */
   unwanted(): void {
     this.#unwanted = true
     this.#controller?.abort(new DOMException('Nobody wants the answers of the batch any more.', 'AbortError'))

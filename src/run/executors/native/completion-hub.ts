@@ -7,7 +7,7 @@ import type {
 import type { RunTimestamps } from '../executor.ts'
 import { isMainThread } from 'node:worker_threads'
 
-/** Whoever has a loop, and is told of what it has done. */
+/** The owner of a loop, which is notified of what that has done. */
 export interface LoopOwner {
   /** A batch is done. `times` is reused. */
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void

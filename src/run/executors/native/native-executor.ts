@@ -347,7 +347,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#proofs.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
     if (!this.#leaving) this.#events.died()
-    // Of a thread that was never started nobody tells the end.
+    // A thread that was never started reports no end.
     else if (this.#loop.end()) this.threadEnded()
   }
 }

@@ -11,7 +11,7 @@ import type { SessionSetting } from './session-settings.ts'
 
 /** Threads of an isolate that open at once; more openings wait behind those. */
 const mostThreads = 4
-/** How long a thread may take to end an opening before it is left to itself, in milliseconds. */
+/** How long a thread may take to end an opening before it is detached, in milliseconds. */
 const endLimitMs = 1000
 
 /** What is being opened. */
@@ -59,7 +59,7 @@ class SessionOpener implements LoopOwner {
       settings,
       true,
     )
-    this.#loop.enterPages(0, id) // behind the opening; nobody asks for the answer
+    this.#loop.enterPages(0, id) // behind the opening; its answer is not waited for
     const opened = new Promise<void>((resolve, reject) => this.#openings.set(id, { resolve, reject }))
     let held = true
     const release = (): void => {
@@ -105,7 +105,7 @@ class SessionOpener implements LoopOwner {
     this.#openings.delete(id)
   }
 
-  /** The thread is left to itself, and ends when it comes back. What waits for it is opened by those who asked. */
+  /** The thread is detached, and ends when it comes back. What waits for it is opened by those who asked. */
   #leave(id: number): void {
     const left = this.#openings.get(id)
     if (left === undefined) return

@@ -12,7 +12,7 @@ export const trialLimitMs = 60_000
 /** What lets go of each trial that is under way. */
 const running = new Set<() => void>()
 
-/** Nobody waits for trials any more: they do not hold the process, and end with it. */
+/** Trials that are under way do not hold the process any more, and end with it. */
 export function letGoOfTrials(): void {
   for (const letGo of running) letGo()
 }
