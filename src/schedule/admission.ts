@@ -1,7 +1,7 @@
 import type { InferenceError } from '../errors.ts'
 import type { ModelStats } from '../observe/model-stats.ts'
 import type { RejectionReason } from '../observe/rejections.ts'
-import type { RequestErrors } from './request-errors.ts'
+import type { RequestErrors } from './failures.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { RequestCosts } from '../request/request-costs.ts'
 import type { BusyWorker, Estimator } from './estimator.ts'
@@ -86,8 +86,7 @@ export class Admission {
 
   /** The error of a waiting request whose deadline cannot be met any more. */
   hopeless(request: InferRequest, nowMs: number): InferenceError {
-    const { enqueuedAtMs, deadlineAtMs, bucketKey, rows } = request
-    const estimatedMs = nowMs - enqueuedAtMs + this.#times.runTimes.medianMs(bucketKey, rows)
-    return this.#errors.hopeless(request, deadlineAtMs! - enqueuedAtMs, estimatedMs)
+    const limitMs = request.deadlineAtMs! - request.enqueuedAtMs
+    return this.#errors.hopeless(request, limitMs, this.#times.bestAnswerMs(request, nowMs))
   }
 }

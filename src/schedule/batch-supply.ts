@@ -7,9 +7,8 @@ import { changedInput } from '../request/input-reader.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import { FollowUps } from './follow-ups.ts'
 import type { InFlight } from '../base/keep-alive.ts'
-import type { Retries } from './retries.ts'
+import type { Retries, RunStops } from './failures.ts'
 import type { BatchFacts, ObservedRequests } from './observed-requests.ts'
-import type { RunStops } from './run-stops.ts'
 
 /** What a {@link BatchSupply} takes batches from, and whom it tells. */
 export interface SupplySources {

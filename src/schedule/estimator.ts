@@ -1,12 +1,9 @@
-import type { ReadyEstimate } from '../request/infer-request.ts'
+import type { InferRequest, ReadyEstimate } from '../request/infer-request.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
-import { ArrivalRate } from './arrival-rate.ts'
 import { aloneKey, fullBatchRows, type BatchLimits } from '../options/batching.ts'
-import { BatchCap, type BatchSizer } from './batch-cap.ts'
-import { LatencyTarget } from './batch-size-for-target.ts'
+import { BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
 import { LoadDivision } from './load-division.ts'
 import type { RunTimes } from './run-times.ts'
-import { Throughput } from './throughput.ts'
 
 /** Runs after which a latency target looks at its choice of batch size again. */
 const reviewEveryRuns = 8
@@ -26,6 +23,23 @@ export interface TimedRun {
   readonly timeline: { readonly takenAtMs: number; readonly startMs: number; readonly inferEndMs: number }
 }
 
+/** The model of an {@link Estimator}. */
+export interface EstimatedModel {
+  readonly limits: BatchLimits
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  readonly instances: number
+  /** Its share of workers relative to others. */
+  readonly weight: number
+  /** Whether the size of batches is found out while they run. Default false. */
+  readonly isCapped?: boolean
+  /**
+   * Whether a part of a batch is less to do, and requests may wait for each other to see that: not where each has a slot, and
+   * empty ones are run too, nor where some have a higher priority. Default true.
+   */
+  readonly isDivisible?: boolean
+}
+
 /** How long a model's requests take: what was seen, and what follows from it for the next ones. */
 export class Estimator {
   readonly throughput = new Throughput()
@@ -41,20 +55,9 @@ export class Estimator {
   readonly #arrivals = new ArrivalRate()
   #runs = 0
 
-  /**
-   * @param latencyTargetMs 0 for none.
-   * @param isCapped whether the size of batches is found out while they run.
-   * @param isDivisible whether a part of a batch is less to do, and requests may wait for each other to see that: not where each has a slot, and
-   * empty ones are run too, nor where some have a higher priority.
-   */
   constructor(
     runTimes: RunTimes,
-    limits: BatchLimits,
-    latencyTargetMs: number,
-    instances: number,
-    weight: number,
-    isCapped = false,
-    isDivisible = true,
+    { limits, latencyTargetMs, instances, weight, isCapped = false, isDivisible = true }: EstimatedModel,
   ) {
     this.runTimes = runTimes
     this.#limits = limits
@@ -118,6 +121,14 @@ export class Estimator {
     )
   }
 
+  /** How long after it came a waiting request would be answered at best: when its deadline is hopeless. */
+  bestAnswerMs(
+    { enqueuedAtMs, bucketKey, rows }: Pick<InferRequest, 'enqueuedAtMs' | 'bucketKey' | 'rows'>,
+    nowMs: number,
+  ): number {
+    return nowMs - enqueuedAtMs + this.runTimes.medianMs(bucketKey, rows)
+  }
+
   /**
    * In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left.
    *
@@ -152,5 +163,59 @@ export class Estimator {
       keepsTarget: this.target !== null,
     }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
+  }
+}
+
+/** How much older requests count: each finished batch leaves this share of what was before it. */
+const keptShare = 0.9
+
+/**
+ * How fast requests are worked off while there is work, from the last batches. The time of a batch is counted from the
+ * end of the one before it, or from its own start when nothing ran before: so several instances and shared workers count
+ * as they are.
+ */
+export class Throughput {
+  #requests = 0
+  #ms = 0
+  #lastMs = -Infinity
+
+  /** Notes a finished batch. */
+  finished(requests: number, startedAtMs: number, nowMs: number): void {
+    this.#requests = this.#requests * keptShare + requests
+    this.#ms = this.#ms * keptShare + Math.max(0, nowMs - Math.max(this.#lastMs, startedAtMs))
+    this.#lastMs = nowMs
+  }
+
+  /** Milliseconds per request; 0 before the first batch. */
+  get msPerRequest(): number {
+    return this.#requests === 0 ? 0 : this.#ms / this.#requests
+  }
+}
+
+/** Arrivals by which the rate is told. */
+const arrivalWindow = 32
+
+/** How many rows arrive per millisecond, by the last requests. */
+export class ArrivalRate {
+  readonly #atMs = new Float64Array(arrivalWindow)
+  readonly #rows = new Float64Array(arrivalWindow)
+  #sum = 0
+  #count = 0
+  #next = 0
+
+  arrived(rows: number, nowMs: number): void {
+    this.#sum += rows - this.#rows[this.#next]!
+    this.#rows[this.#next] = rows
+    this.#atMs[this.#next] = nowMs
+    this.#next = (this.#next + 1) % arrivalWindow
+    this.#count = Math.min(arrivalWindow, this.#count + 1)
+  }
+
+  /** 0 before the first two. */
+  rowsPerMs(nowMs: number): number {
+    if (this.#count < 2) return 0
+    const oldestMs = this.#atMs[(this.#next + arrivalWindow - this.#count) % arrivalWindow]!
+    // As many as came in one moment may come in the next one.
+    return this.#sum / Math.max(1, nowMs - oldestMs)
   }
 }

@@ -1,7 +1,6 @@
 import type { BatchLimits } from '../options/batching.ts'
 import { median } from '../base/median.ts'
-import { AttainedRate } from './attained-rate.ts'
-import type { BatchSizer } from './batch-cap.ts'
+import type { BatchSizer } from './batch-sizer.ts'
 
 /** A load of fewer rows is not divided for one instance: a run of half of them takes hardly less than one of all. */
 const leastRows = 24
@@ -19,6 +18,7 @@ const firstHoldTimes = 10
 const mostHoldTimes = 300
 /** Runs in a row that say that the load has become another one; two of long ones that it is one that was seen before. */
 const agreeing = 8
+/** What lasts so long is long. */
 const longMs = 500
 /** For so many times what a load took as a whole it is gathered: a request that comes later waits for no other. */
 const gatheringTimes = 3
@@ -265,4 +265,53 @@ function isLike(load: number, other: number): boolean {
 
 function isBetter({ gains }: Verdict): boolean {
   return gains.length > 0 && (gains.length === 2 ? Math.min(...gains) : median(gains)) >= leastGain
+}
+
+/** A window has the whole load so many times, and lasts so long, at least. */
+const leastLoads = 4
+const leastMs = 10
+const windows = 6
+/** Fewer are enough where they last {@link longMs}. */
+const leastLongLoads = 2
+
+/**
+ * How much is done per millisecond when nothing is in the way: in the second best of six windows, or the best of those that half a
+ * second has, at most three, where they last long. What has not been done for long is slow
+ * at first, as code is not compiled and threads sleep, and on a shared machine any window may meet something else.
+ */
+export class AttainedRate {
+  readonly #rates: number[] = []
+  #runs = 0
+  #rows = 0
+  #sinceMs = 0
+  #windowMs = 0
+
+  /** When it began. */
+  get sinceMs(): number {
+    return this.#sinceMs
+  }
+
+  begin(nowMs: number): void {
+    this.#rates.length = this.#runs = this.#rows = 0
+    this.#sinceMs = this.#windowMs = nowMs
+  }
+
+  /**
+   * Notes a finished run.
+   *
+   * @param parts of the whole load, each of them a run.
+   * @returns `null` while there is too little to tell.
+   */
+  ran(rows: number, parts: number, nowMs: number): number | null {
+    this.#rows += rows
+    const tookMs = nowMs - this.#windowMs
+    const loads = ++this.#runs / parts
+    if (loads < (tookMs < longMs ? leastLoads : leastLongLoads) || loads % 1 !== 0 || tookMs < leastMs)
+      return null
+    this.#rates.push(this.#rows / tookMs)
+    this.#runs = this.#rows = 0
+    this.#windowMs = nowMs
+    if (this.#rates.length < windows && nowMs - this.#sinceMs < longMs) return null
+    return this.#rates.sort((one, other) => other - one)[Math.floor(this.#rates.length / 4)]!
+  }
 }

@@ -1,13 +1,28 @@
 import type { Clock } from '../base/clock.ts'
 import { decide, isHopeless, type BatchDecision, type FormedBatch } from './batch-policy.ts'
-import type { Bucket } from './bucket.ts'
-import { Buckets } from './buckets.ts'
-import { ExpiryWatch } from './expiry-watch.ts'
-import type { QueueOptions, QueueOwner } from './queue-owner.ts'
-import { WaitingCounts } from './waiting-counts.ts'
-import type { QueueExit, WaitingRequest } from '../request/infer-request.ts'
-import type { BatchSizer } from './batch-cap.ts'
+import { type Bucket, Buckets } from './buckets.ts'
+import { Expiries } from './expiries.ts'
+import { Alarm } from '../base/alarm.ts'
+import { expiresAtMs, type QueueExit, type WaitingRequest } from '../request/infer-request.ts'
+import type { BatchSizer } from './batch-sizer.ts'
 import type { RunTimes } from './run-times.ts'
+import type { BatchLimits } from '../options/batching.ts'
+
+/** What a queue asks of its owner. */
+export interface QueueOwner<E extends WaitingRequest> {
+  /** `entry` left the queue for good without a batch; settle it. */
+  dropped(entry: E, why: QueueExit): void
+  /** Takes the batch back of which `entry` is a part and that was handed ahead, by `putBack`; false when it has started. */
+  takeBack(entry: E): boolean
+  /** A queue delay ran out: offer the queue an idle instance again. */
+  wake(): void
+}
+
+/** A queue's settings. */
+export interface QueueOptions extends BatchLimits {
+  /** For tests: nothing is sent until so many requests have waited at once; 0 for no hold. */
+  readonly holdUntilQueued: number
+}
 
 /**
  * The queue of one model: buckets of requests that may share a batch, their deadlines, and the only timer. It decides
@@ -19,8 +34,17 @@ export class RequestQueue<E extends WaitingRequest> {
   readonly #owner: QueueOwner<E>
   readonly #runTimes: RunTimes | null
   readonly #buckets: Buckets<E>
-  readonly #expiries: ExpiryWatch<E>
-  readonly #waiting = new WaitingCounts<E>()
+  /** The timeouts and deadlines of what waits. */
+  readonly #expiries = new Expiries<E>()
+  /** The only timer. */
+  readonly #alarm: Alarm
+  /** Requests in the buckets, and their rows. */
+  #inBuckets = 0
+  #rows = 0
+  /** Requests in prefetched batches. */
+  #ahead = 0
+  /** Requests that may not be sent yet: they are in no bucket. */
+  readonly #held = new Set<E>()
   #holding: boolean
   #draining = false
   #came = 0 // requests that have an order
@@ -41,18 +65,18 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#owner = owner
     this.#runTimes = runTimes
     this.#buckets = new Buckets(options, sizer)
-    this.#expiries = new ExpiryWatch(clock, () => this.#onAlarm())
+    this.#alarm = new Alarm(clock, () => this.#onAlarm())
     this.#holding = options.holdUntilQueued > 0
   }
 
   /** Requests waiting, those in batches that were handed ahead included. */
   get count(): number {
-    return this.#waiting.all
+    return this.#inBuckets + this.#ahead + this.#held.size
   }
 
   /** Whether any wait that are in no batch. */
   get hasUnsent(): boolean {
-    return this.#waiting.inBuckets > 0
+    return this.#inBuckets > 0
   }
 
   /** When the request came that has waited longest of those in no batch; `Infinity` for none. */
@@ -62,7 +86,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Rows that wait in no batch. */
   get rows(): number {
-    return this.#waiting.rows
+    return this.#rows
   }
 
   /** Whether a batch waits that a busy instance may be given too. */
@@ -84,14 +108,16 @@ export class RequestQueue<E extends WaitingRequest> {
   hold(entry: E, nowMs: number): void {
     entry.enqueuedAtMs = nowMs
     this.#number(entry)
-    this.#waiting.hold(entry)
+    entry.held = true
+    this.#held.add(entry)
+    if (entry.unready) entry.level.unreadyRows += entry.rows
     this.#waitsOn(entry)
   }
 
   /** A request that was held may be sent: it goes behind the others of its bucket. Returns what {@link enqueue} does. */
   release(entry: E): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
-    this.#waiting.holdNoMore(entry)
+    this.#holdNoMore(entry)
     this.#number(entry)
     this.#put(entry, bucket, 'last')
     return this.#buckets.isReady(bucket)
@@ -100,7 +126,7 @@ export class RequestQueue<E extends WaitingRequest> {
   /** A request that was held has all of its inputs: it goes behind those that came before it. Returns what {@link enqueue} does. */
   ready(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
-    this.#waiting.holdNoMore(entry)
+    this.#holdNoMore(entry)
     entry.readyAtMs = nowMs
     if (entry.cost !== null) entry.cost.order = entry.came
     this.#put(entry, bucket, 'byArrival')
@@ -133,17 +159,17 @@ export class RequestQueue<E extends WaitingRequest> {
   started(entries: readonly E[]): void {
     for (const entry of entries) {
       if (!entry.ahead) continue
-      this.#waiting.noMoreAhead(entry)
+      this.#aheadNoMore(entry)
       this.#waitsNoMore(entry)
     }
-    this.#expiries.clearUnless(this.#waiting.all > 0)
+    this.#clearAlarmIfEmpty()
   }
 
   /** Requests that {@link take} gave have not started and wait on, before the others of their line and in their order. */
   putBack(entries: readonly E[]): void {
     for (const entry of entries.toReversed()) {
       const bucket = this.#buckets.of(entry.bucketKey)
-      if (entry.ahead) this.#waiting.noMoreAhead(entry)
+      if (entry.ahead) this.#aheadNoMore(entry)
       else this.#waitsOn(entry)
       this.#put(entry, bucket, 'first')
     }
@@ -159,11 +185,11 @@ export class RequestQueue<E extends WaitingRequest> {
   cancel(entry: E, why: QueueExit): boolean {
     if (entry.ahead && !this.#owner.takeBack(entry)) return false
     if (entry.held) {
-      this.#waiting.holdNoMore(entry)
+      this.#holdNoMore(entry)
       this.#waitsNoMore(entry)
     } else if (entry.line === null) return false
     else this.#buckets.place(this.#unlink(entry))
-    this.#expiries.clearUnless(this.#waiting.all > 0)
+    this.#clearAlarmIfEmpty()
     if (why === 'deadline') this.#runTimes?.safetyFactor.dropped()
     this.#owner.dropped(entry, why)
     return true
@@ -177,7 +203,7 @@ export class RequestQueue<E extends WaitingRequest> {
    * @param startsInMs when a busy instance will be able to start it.
    */
   take(idle: boolean, startsInMs = 0): FormedBatch<E> | null {
-    if (this.#waiting.inBuckets === 0 || this.#holding) return null
+    if (this.#inBuckets === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
     this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
@@ -205,15 +231,15 @@ export class RequestQueue<E extends WaitingRequest> {
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
-    if (idle) this.#expiries.setAlarm(this.#buckets.nextCloseAtMs)
+    if (idle) this.#alarm.set(this.#buckets.nextCloseAtMs)
     return null
   }
 
   /** Drops everything that waits. */
   clear(why: QueueExit): void {
     for (const bucket of this.#buckets.all()) while (bucket.head !== null) this.cancel(bucket.head, why)
-    for (const entry of this.#waiting.held) this.cancel(entry, why)
-    this.#expiries.clear()
+    for (const entry of this.#held) this.cancel(entry, why)
+    this.#alarm.clear()
   }
 
   /** The limits of a bucket, or of all, are no longer what they were. */
@@ -228,14 +254,40 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   #put(entry: E, bucket: Bucket<E>, where: Parameters<Buckets<E>['put']>[2]): void {
-    this.#waiting.put(entry)
+    entry.level.rows += entry.rows
+    this.#rows += entry.rows
+    this.#inBuckets++
     this.#buckets.put(bucket, entry, where)
-    if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
+    if (this.#holding && this.#inBuckets >= this.#holdUntilQueued) this.#holding = false
+  }
+
+  /** A held request may be sent, or waits no more. */
+  #holdNoMore(entry: E): void {
+    entry.held = false
+    this.#held.delete(entry)
+    if (entry.unready) entry.level.unreadyRows -= entry.rows
+    entry.unready = false
+  }
+
+  /** A request is part of a prefetched batch no more. */
+  #aheadNoMore(entry: E): void {
+    entry.ahead = false
+    this.#ahead--
+  }
+
+  #leftBucket({ level, rows }: E): void {
+    level.rows -= rows
+    this.#rows -= rows
+    this.#inBuckets--
+  }
+
+  #clearAlarmIfEmpty(): void {
+    if (this.count === 0) this.#alarm.clear()
   }
 
   /** Takes a request out of its bucket, which is to be placed anew. */
   #unlink(entry: E): Bucket<E> {
-    this.#waiting.out(entry)
+    this.#leftBucket(entry)
     this.#waitsNoMore(entry)
     const bucket: Bucket<E> = entry.line!.owner
     bucket.remove(entry)
@@ -244,7 +296,15 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #waitsOn(entry: E): void {
     entry.level.waiting++
-    this.#expiries.watch(entry)
+    this.#watch(entry)
+  }
+
+  /** Watches a request that has a timeout or a deadline. */
+  #watch(entry: E): void {
+    const atMs = expiresAtMs(entry)
+    if (atMs === Infinity) return
+    this.#expiries.push(entry, atMs, this.#clock.nowMs())
+    this.#alarm.set(atMs)
   }
 
   #waitsNoMore(entry: E): void {
@@ -265,13 +325,15 @@ export class RequestQueue<E extends WaitingRequest> {
     bucket.servedAtMs = nowMs
     this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
     for (const entry of entries) {
-      this.#waiting.out(entry)
-      if (ahead) this.#waiting.handedAhead(entry)
-      else this.#waitsNoMore(entry)
+      this.#leftBucket(entry)
+      if (ahead) {
+        entry.ahead = true
+        this.#ahead++
+      } else this.#waitsNoMore(entry)
     }
     this.#buckets.place(bucket)
-    this.#expiries.clearUnless(this.#waiting.all > 0)
-    return { entries, reason: reason === 'idle' && this.#waiting.inBuckets > 0 ? 'bucket' : reason }
+    this.#clearAlarmIfEmpty()
+    return { entries, reason: reason === 'idle' && this.#inBuckets > 0 ? 'bucket' : reason }
   }
 
   #expire(nowMs: number): void {
@@ -289,7 +351,7 @@ export class RequestQueue<E extends WaitingRequest> {
     entry.timeoutAtMs = null
     entry.delayed = true
     this.#number(entry)
-    if (bucket === null) return this.#expiries.watch(entry)
+    if (bucket === null) return this.#watch(entry)
     this.#waitsOn(entry)
     this.#put(entry, bucket, 'last')
     this.#buckets.place(bucket) // another may be first now
@@ -297,7 +359,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
-    this.#expiries.setNext()
-    if (this.#waiting.all > 0) this.#owner.wake()
+    this.#alarm.set(this.#expiries.nextAtMs)
+    if (this.count > 0) this.#owner.wake()
   }
 }

@@ -1,5 +1,3 @@
-import { SafetyFactor } from './safety-factor.ts'
-
 /** How long runs of so many rows take, in milliseconds. */
 export interface SizeRunTimes {
   /** What one takes at present. */
@@ -26,51 +24,61 @@ const paceThreshold = 1.25
 /** Shapes whose runs are remembered; those longest without a run go first. */
 const maxBuckets = 128
 
-/** The last so many values. */
-export class Recent {
-  readonly #ring: Float64Array
-  readonly #sorted: Float64Array
-  #count = 0
-  #next = 0
+/**
+ * How long a model's runs take, per bucket and batch size. What is usual for a size is the median of its last runs; a
+ * size that has not been run lies between its measured neighbours, and above the largest more rows are reckoned to take
+ * proportionally longer, which they hardly ever exceed. Nothing is ever fitted through a single size.
+ *
+ * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
+ * by how much the last runs of any size differed from what is usual tells for all sizes how fast things go at present
+ * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
+ */
+export class RunTimes {
+  /** How far admission trusts them. */
+  readonly safetyFactor = new SafetyFactor()
+  readonly #buckets = new Map<string, BucketRuns>()
+  #lastKey: string | null = null
 
-  constructor(window: number) {
-    this.#ring = new Float64Array(window)
-    this.#sorted = new Float64Array(window)
-  }
-
-  add(value: number): void {
-    const sorted = this.#sorted
-    if (this.#count === sorted.length) {
-      const gone = this.#find(this.#ring[this.#next]!)
-      sorted.copyWithin(gone, gone + 1)
-      this.#count--
+  /** Notes a run of so many rows. */
+  observe(bucketKey: string, rows: number, ms: number): void {
+    let bucket = this.#buckets.get(bucketKey)
+    if (bucket === undefined || bucketKey !== this.#lastKey) {
+      // In the order in which they were last run.
+      this.#buckets.delete(bucketKey)
+      this.#buckets.set(bucketKey, (bucket ??= new BucketRuns()))
+      if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
+      this.#lastKey = bucketKey
     }
-    const at = this.#find(value)
-    sorted.copyWithin(at + 1, at, this.#count)
-    sorted[at] = value
-    this.#count++
-    this.#ring[this.#next] = value
-    this.#next = (this.#next + 1) % sorted.length
+    bucket.observe(rows, ms)
   }
 
-  get count(): number {
-    return this.#count
+  /** Whether any run of this bucket has been seen. */
+  knows(bucketKey: string): boolean {
+    return this.#buckets.has(bucketKey)
   }
 
-  /** Nearest-rank quantile. */
-  quantile(q: number): number {
-    return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
+  /** Those of one bucket; `null` when no run of it has been seen. */
+  of(bucketKey: string): SizeRunTimes | null {
+    return this.#buckets.get(bucketKey) ?? null
   }
 
-  #find(value: number): number {
-    let low = 0
-    let high = this.#count
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.#sorted[middle]! < value) low = middle + 1
-      else high = middle
-    }
-    return low
+  /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
+  medianMs(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+  }
+
+  /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
+  presentMs(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
+  }
+
+  /**
+   * What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen.
+   *
+   * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
+   */
+  p99Ms(bucketKey: string, rows: number, keepsTarget = false): number {
+    return this.#buckets.get(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
   }
 }
 
@@ -174,60 +182,162 @@ class BucketRuns implements SizeRunTimes {
   }
 }
 
+/** Share of the admitted requests that may be late: a little less than one of 100. */
+const lateShare = 0.0075
+/** By how much one batch that is late as a whole raises the factor; one that is in time lowers it by so much less. */
+const factorStep = 0.1
+const smallestFactor = 0.5
+const largestFactor = 4
+
 /**
- * How long a model's runs take, per bucket and batch size. What is usual for a size is the median of its last runs; a
- * size that has not been run lies between its measured neighbours, and above the largest more rows are reckoned to take
- * proportionally longer, which they hardly ever exceed. Nothing is ever fitted through a single size.
- *
- * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
- * by how much the last runs of any size differed from what is usual tells for all sizes how fast things go at present
- * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
+ * How much of what runs spread by admission keeps free. No estimate is exact: how runs differ depends on what else the
+ * machine does, and one that starts late makes all behind it late. So it is learned from the outcome, as a quantile is
+ * by stochastic approximation (Robbins and Monro, 1951): every late request raises the factor and every one in time
+ * lowers it a little, so that it stays where about `lateShare` of a batch are late on average, whatever the reason.
  */
-export class RunTimes {
-  /** How far admission trusts them. */
-  readonly safetyFactor = new SafetyFactor()
-  readonly #buckets = new Map<string, BucketRuns>()
-  #lastKey: string | null = null
+export class SafetyFactor {
+  /** Times the spread that is kept free. */
+  factor = 1
+  #dropped = 0
 
-  /** Notes a run of so many rows. */
-  observe(bucketKey: string, rows: number, ms: number): void {
-    let bucket = this.#buckets.get(bucketKey)
-    if (bucket === undefined || bucketKey !== this.#lastKey) {
-      // In the order in which they were last run.
-      this.#buckets.delete(bucketKey)
-      this.#buckets.set(bucketKey, (bucket ??= new BucketRuns()))
-      if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
-      this.#lastKey = bucketKey
+  /** Notes an admitted request that was dropped from the queue, as its deadline could no longer be met. */
+  dropped(): void {
+    this.#dropped++
+  }
+
+  /** Notes the requests of a batch that is done. */
+  answered(requests: readonly { readonly deadlineAtMs: number | null }[], nowMs: number): void {
+    let [admitted, late] = [this.#dropped, this.#dropped]
+    this.#dropped = 0
+    for (const { deadlineAtMs } of requests) {
+      if (deadlineAtMs === null) continue
+      admitted++
+      if (nowMs > deadlineAtMs) late++
     }
-    bucket.observe(rows, ms)
+    if (admitted === 0) return
+    const share = late / admitted
+    this.factor = Math.min(
+      largestFactor,
+      Math.max(smallestFactor, this.factor * (1 + factorStep * (share - lateShare))),
+    )
+  }
+}
+
+/** Decodings of one size by which is told what they take at present. */
+const decodeWindow = 9
+/** Decodings of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
+const fewDecodings = 5
+/** Decodings of all sizes by which is told how far they spread. */
+const decodeSpreadWindow = 100
+/** Steps of size to the doubling. */
+const decodeSteps = 2
+
+/** What is to be decoded, as far as it tells how long that takes. */
+interface Sized {
+  readonly name: string
+  readonly size: number
+}
+
+/**
+ * How long decoding takes, by kind and size of what is decoded. Of a size that has not been seen no more is expected than of the next
+ * smaller one, and of a kind none of which was seen, nothing: what is refused by a guess cannot tell that it was wrong.
+ */
+export class DecodeTimes {
+  readonly #kinds = new Map<string, Map<number, Recent>>()
+  readonly #fastest = new Map<string, number>()
+  /** How many times as long as usual for their size the last ones took. */
+  readonly #spread = new Recent(decodeSpreadWindow)
+
+  observe(sized: Sized, ms: number): void {
+    const usualMs = this.usualMs(sized)
+    let sizes = this.#kinds.get(sized.name)
+    if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, Recent>()))
+    const step = stepOf(sized)
+    let recent = sizes.get(step)
+    if (recent === undefined) sizes.set(step, (recent = new Recent(decodeWindow)))
+    if (recent.count >= fewDecodings) this.#spread.add(ms / Math.max(usualMs, Number.EPSILON))
+    recent.add(ms)
+    const key = `${sized.name} ${step}`
+    this.#fastest.set(key, Math.min(ms, this.#fastest.get(key) ?? Infinity))
   }
 
-  /** Whether any run of this bucket has been seen. */
-  knows(bucketKey: string): boolean {
-    return this.#buckets.has(bucketKey)
+  /** What one usually takes at present, in milliseconds; 0 when nothing like it was seen. */
+  usualMs(sized: Sized): number {
+    const sizes = this.#kinds.get(sized.name)
+    if (sizes === undefined) return 0
+    const step = stepOf(sized)
+    const own = sizes.get(step)
+    if (own !== undefined) return usualOf(own)
+    const known = [...sizes.keys()].sort((a, b) => a - b)
+    const below = known.findLast((other) => other < step)
+    if (below !== undefined) return usualOf(sizes.get(below)!)
+    const [smallest = step] = known
+    return usualOf(sizes.get(smallest)!) * 2 ** ((step - smallest) / decodeSteps)
   }
 
-  /** Those of one bucket; `null` when no run of it has been seen. */
-  of(bucketKey: string): SizeRunTimes | null {
-    return this.#buckets.get(bucketKey) ?? null
+  /** What the fastest of its kind and about its size took, in milliseconds; 0 when nothing like it was seen. */
+  fastestMs(sized: Sized): number {
+    return Math.min(this.usualMs(sized), this.#fastest.get(`${sized.name} ${stepOf(sized)}`) ?? Infinity)
   }
 
-  /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
-  medianMs(bucketKey: string, rows: number): number {
-    return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+  /** By how many times what is usual 99 of 100 are longer at most; 0 when there were none. */
+  get spread(): number {
+    return this.#spread.count === 0 ? 0 : Math.max(0, this.#spread.quantile(0.99) - 1)
+  }
+}
+
+function usualOf(recent: Recent): number {
+  return recent.quantile(recent.count < fewDecodings ? 0 : 0.5)
+}
+
+function stepOf({ size }: Sized): number {
+  return Math.round(decodeSteps * Math.log2(Math.max(1, size)))
+}
+
+/** The last so many values. */
+class Recent {
+  readonly #ring: Float64Array
+  readonly #sorted: Float64Array
+  #count = 0
+  #next = 0
+
+  constructor(window: number) {
+    this.#ring = new Float64Array(window)
+    this.#sorted = new Float64Array(window)
   }
 
-  /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
-  presentMs(bucketKey: string, rows: number): number {
-    return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
+  add(value: number): void {
+    const sorted = this.#sorted
+    if (this.#count === sorted.length) {
+      const gone = this.#find(this.#ring[this.#next]!)
+      sorted.copyWithin(gone, gone + 1)
+      this.#count--
+    }
+    const at = this.#find(value)
+    sorted.copyWithin(at + 1, at, this.#count)
+    sorted[at] = value
+    this.#count++
+    this.#ring[this.#next] = value
+    this.#next = (this.#next + 1) % sorted.length
   }
 
-  /**
-   * What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen.
-   *
-   * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
-   */
-  p99Ms(bucketKey: string, rows: number, keepsTarget = false): number {
-    return this.#buckets.get(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
+  get count(): number {
+    return this.#count
+  }
+
+  /** Nearest-rank quantile. */
+  quantile(q: number): number {
+    return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
+  }
+
+  #find(value: number): number {
+    let low = 0
+    let high = this.#count
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#sorted[middle]! < value) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 }

@@ -10,8 +10,7 @@ import type { ModelMetadata } from '../tensor/metadata.ts'
 import { ModelStats } from '../observe/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
 import { PriorityLevels, type PriorityLevel } from '../request/priority-levels.ts'
-import { RequestQueue } from './request-queue.ts'
-import type { QueueOwner } from './queue-owner.ts'
+import { RequestQueue, type QueueOwner } from './request-queue.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
 import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
@@ -19,9 +18,7 @@ import { Answers } from './answers.ts'
 import { BatchSupply } from './batch-supply.ts'
 import { InFlight } from '../base/keep-alive.ts'
 import type { Joining } from './joining.ts'
-import { RequestErrors } from './request-errors.ts'
-import { Retries } from './retries.ts'
-import { RunStops } from './run-stops.ts'
+import { RequestErrors, Retries, RunStops } from './failures.ts'
 import type { ScheduledModel, SubmitOptions } from './scheduled-model.ts'
 import { SplitRequest } from './split-request.ts'
 
@@ -90,15 +87,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
-    this.times = new Estimator(
-      runTimes,
+    this.times = new Estimator(runTimes, {
       limits,
-      config.latencyTargetMs,
+      latencyTargetMs: config.latencyTargetMs,
       instances,
-      config.weight,
-      config.autoTune !== null,
-      config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
-    )
+      weight: config.weight,
+      isCapped: config.autoTune !== null,
+      isDivisible: config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
+    })
     this.#admission = new Admission(this.times, this.#errors, this.stats, costs)
     this.#queue = new RequestQueue<InferRequest>(
       { ...limits, holdUntilQueued: config.holdUntilQueued },

@@ -4,7 +4,7 @@ import type { BatchTimes } from '../observe/model-stats.ts'
 import type { PriorityLevel } from '../request/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { joinRows, splitRows } from '../request/split.ts'
-import type { Outcome } from './answer-order.ts'
+import type { Outcome } from './answers.ts'
 
 /** Where parts wait. */
 interface PartQueue {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AttainedRate } from '../../src/schedule/attained-rate.ts'
+import { AttainedRate } from '../../src/schedule/load-division.ts'
 
 /** Runs of ten rows, each of which takes so many milliseconds: what is said at which of them. */
 function said(tookMs: readonly number[], parts = 1): [run: number, rate: number] | null {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-size-for-target.ts'
+import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
 import { RunTimes } from '../../src/schedule/run-times.ts'
 
 const limits = { preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }

@@ -6,7 +6,7 @@ it('a request is estimated at 0 ms, which says that nobody can tell, when no ins
   const runTimes = new RunTimes()
   runTimes.observe('', 1, 5)
   const limits = { maxBatchSize: 32, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
-  const times = new Estimator(runTimes, limits, 0, 1, 1)
+  const times = new Estimator(runTimes, { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
   expect(times.estimatedAnswerMs('', 1, 0, [], 0)).toBe(0)
   expect(times.estimatedAnswerMs('', 1, 100, [], 0)).toBe(0)
   expect(
@@ -36,24 +36,35 @@ describe('where all that is under way fits one batch', () => {
   }
 
   it('batches are to have half of it', () => {
-    const times = new Estimator(new RunTimes(), limits, 0, 1, 1)
+    const times = new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
     expect([times.sizer?.limits(''), times.divides]).toEqual([limits, false])
     expect(ran(times)).toBe(true)
     expect([times.sizer?.limits(''), times.divides]).toEqual([{ ...limits, preferredBatchSizes: [32] }, true])
   })
 
   it('it stays as it is where it is one request', () => {
-    expect(ran(new Estimator(new RunTimes(), limits, 0, 1, 1), [request])).toBe(false)
+    expect(
+      ran(new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 }), [request]),
+    ).toBe(false)
   })
 
   it('it stays as it is where its requests have slots', () => {
-    expect(new Estimator(new RunTimes(), limits, 0, 1, 1, false, false).sizer).toBeNull()
+    expect(
+      new Estimator(new RunTimes(), {
+        limits,
+        latencyTargetMs: 0,
+        instances: 1,
+        weight: 1,
+        isCapped: false,
+        isDivisible: false,
+      }).sizer,
+    ).toBeNull()
   })
 
   it('batches have the size that a latency target, or a search for the best one, gives them', () => {
     const [targeted, searched] = [
-      new Estimator(new RunTimes(), limits, 1000, 1, 1),
-      new Estimator(new RunTimes(), limits, 0, 1, 1, true),
+      new Estimator(new RunTimes(), { limits, latencyTargetMs: 1000, instances: 1, weight: 1 }),
+      new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1, isCapped: true }),
     ]
     ran(targeted)
     expect(targeted.sizer).toBe(targeted.target)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/schedule/answer-estimate.ts'
-import { chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-size-for-target.ts'
+import { chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
 import { RunTimes } from '../../src/schedule/run-times.ts'
 import { seen } from './seen.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SafetyFactor } from '../../src/schedule/safety-factor.ts'
+import { SafetyFactor } from '../../src/schedule/run-times.ts'
 import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { mulberry32 } from '../models/random.ts'

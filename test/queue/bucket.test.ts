@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Bucket } from '../../src/schedule/bucket.ts'
+import { Bucket } from '../../src/schedule/buckets.ts'
 import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noPolicy } from './recorder.ts'

@@ -1,6 +1,5 @@
-import { RequestQueue } from '../../src/schedule/request-queue.ts'
+import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import type { CostLimits } from '../../src/options/batching.ts'
-import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
 import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
 import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
 import { FakeClock } from '../fake-clock.ts'

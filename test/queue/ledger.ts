@@ -1,4 +1,4 @@
-import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
+import type { QueueOptions } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
 import type { PriorityLevel } from '../../src/request/priority-levels.ts'
 

@@ -1,6 +1,6 @@
 import { queryObjects } from 'node:v8'
 import { describe, expect, it } from 'vitest'
-import { Bucket } from '../../src/schedule/bucket.ts'
+import { Bucket } from '../../src/schedule/buckets.ts'
 import { Named, setup } from './recorder.ts'
 
 describe('enqueue', () => {

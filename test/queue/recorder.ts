@@ -1,5 +1,4 @@
-import { RequestQueue } from '../../src/schedule/request-queue.ts'
-import type { QueueOptions } from '../../src/schedule/queue-owner.ts'
+import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
 import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
 import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'

@@ -1,5 +1,4 @@
-import { RequestQueue } from '../../src/schedule/request-queue.ts'
-import type { QueueOwner, QueueOptions } from '../../src/schedule/queue-owner.ts'
+import { RequestQueue, type QueueOwner, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import type { WaitingRequest, QueueExit } from '../../src/request/infer-request.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
 import { PriorityLevels } from '../../src/request/priority-levels.ts'

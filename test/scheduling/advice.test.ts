@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { InferRequest } from '../../src/request/infer-request.ts'
-import { RequestErrors } from '../../src/schedule/request-errors.ts'
+import { RequestErrors } from '../../src/schedule/failures.ts'
 import * as small from '../models/small.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import { ownEngine } from '../support/open.ts'

@@ -9,7 +9,7 @@ import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { ResponseTotals } from '../../observe/model-statistics.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
-import { RequestErrors } from '../../schedule/request-errors.ts'
+import { RequestErrors } from '../../schedule/failures.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { SplitRequest } from '../../schedule/split-request.ts'
 import { answerOf } from './answer-of.ts'
@@ -251,10 +251,10 @@ export class ResponseSharing {
   /** A caller's limit has passed while others may go on waiting. */
   #expired(caller: Caller, nowMs: number): void {
     if (caller.run?.waits !== true) return
-    const { deadlineAtMs, enqueuedAtMs, bucketKey, rows } = caller
+    const { deadlineAtMs, enqueuedAtMs } = caller
     if (deadlineAtMs === null || deadlineAtMs > nowMs)
       return this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
-    const estimatedMs = nowMs - enqueuedAtMs + this.#scheduler.times.runTimes.medianMs(bucketKey, rows)
+    const estimatedMs = this.#scheduler.times.bestAnswerMs(caller, nowMs)
     this.#leave(caller, 'deadline', this.#errors.hopeless(caller, deadlineAtMs - enqueuedAtMs, estimatedMs))
   }
 

@@ -1,5 +1,5 @@
 import type { InferRequest } from '../../request/infer-request.ts'
-import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
+import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answers.ts'
 
 /** Settles requests, in the order in which they came where that is to be kept. */
 export class Settling {

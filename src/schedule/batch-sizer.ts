@@ -1,6 +1,31 @@
-import { estimatedAnswerMs } from './answer-estimate.ts'
 import type { BatchLimits } from '../options/batching.ts'
+import { estimatedAnswerMs } from './answer-estimate.ts'
 import type { RunTimes } from './run-times.ts'
+
+/** Chooses the limits of batches, bucket by bucket. */
+export interface BatchSizer {
+  limits(bucketKey: string): BatchLimits
+}
+
+/** How many rows a batch is to have, whatever its bucket; a request of more is a batch of its own. */
+export class BatchCap implements BatchSizer {
+  readonly #own: BatchLimits
+  #limits: BatchLimits
+
+  /** @param own limits of the model, which hold until another number is set. */
+  constructor(own: BatchLimits) {
+    this.#own = own
+    this.#limits = own
+  }
+
+  set rows(rows: number) {
+    this.#limits = rows >= this.#own.maxBatchSize ? this.#own : { ...this.#own, preferredBatchSizes: [rows] }
+  }
+
+  limits(): BatchLimits {
+    return this.#limits
+  }
+}
 
 /** A smaller batch is as good as the best one when it reaches this share of its rows per second ... */
 const asGood = 0.98
