@@ -1,47 +1,53 @@
 import type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
 import { outsideContext } from './base/async-context.ts'
-import { noteParts, EngineResources } from './engine/engine-resources.ts'
+import { EngineResources, noteParts } from './engine/engine-resources.ts'
 import { engineStatistics, type EngineStatistics } from './engine/engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './options/engine-options.ts'
-import { checkCloseOptions, type CloseOptions } from './options/close-options.ts'
-import { type LoadOptions, checkLoadOptions } from './options/load-options.ts'
-import type { RecordingOptions } from './options/recording-options.ts'
 import {
+  checkCloseOptions,
+  checkLoadOptions,
   checkUnloadOptions,
-  takeVersion,
-  type EngineInferOptions,
-  type UnloadOptions,
   readVersion,
-} from './options/version-options.ts'
-import type { LiteralConfig, SignatureOf } from './options/configured-signature.ts'
-import type { ModelConfig } from './options/model-config.ts'
+  takeVersion,
+  type CloseOptions,
+  type EngineInferOptions,
+  type LoadOptions,
+  type RecordingOptions,
+  type UnloadOptions,
+} from './options/method-options.ts'
+import type {
+  AnySignature,
+  LiteralConfig,
+  ModelSignature,
+  OutputName,
+  SignatureOf,
+  WantedOutputs,
+} from './options/model-signature.ts'
+import { resolveConfig, type ModelConfig } from './options/model-config.ts'
 import type { SequenceConfig } from './options/sequence-config.ts'
 import type { InputConfig, OutputConfig } from './options/tensor-config.ts'
 import type { ReportedOutputs } from './options/infer-options.ts'
-import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './options/model-signature.ts'
 import { Model } from './model.ts'
 import {
   engineClosed,
-  type ModelRegistry,
-  type ServableConfig,
-  type ModelVersion,
   NamedModel,
+  type ModelRegistry,
+  type ModelVersion,
+  type ServableConfig,
 } from './engine/model-registry.ts'
 import type { EngineEvents } from './observe/engine-events.ts'
-import type { FunctionConfig } from './options/function-config.ts'
-import type {
-  PipelineConfig,
-  PipelineInputs,
-  PipelineOutputs,
-  PipelineSignature,
+import { resolveFunctionConfig, type FunctionConfig } from './options/function-config.ts'
+import {
+  resolvePipelineConfig,
+  type PipelineConfig,
+  type PipelineInputs,
+  type PipelineOutputs,
+  type PipelineSignature,
 } from './options/pipeline-config.ts'
-import type { FunctionInput, FunctionOutput, FunctionSignature } from './options/function-tensor.ts'
+import type { FunctionInput, FunctionOutput, FunctionSignature } from './options/function-module.ts'
 import type { Capabilities } from './run/devices.ts'
 import { withReport } from './features/triton-repository/load-repository.ts'
 import type { RepositoryOptions, RepositoryReport } from './features/triton-repository/repository-options.ts'
-import { resolveFunctionConfig } from './options/resolve-function-config.ts'
-import { resolveConfig } from './options/resolve-model-config.ts'
-import { resolvePipelineConfig } from './options/resolve-pipeline-config.ts'
 import { invalidArgument } from './errors.ts'
 import type { ResolvedTraceSettings, TraceSettings } from './options/trace-options.ts'
 import type { TraceStatistics } from './observe/trace-writer.ts'

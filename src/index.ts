@@ -1,10 +1,10 @@
 export { InferenceEngine } from './engine.ts'
 export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine/engine-statistics.ts'
 export type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
-export type { RecordingOptions } from './options/recording-options.ts'
-export type { CloseOptions } from './options/close-options.ts'
+export type { RecordingOptions } from './options/method-options.ts'
+export type { CloseOptions } from './options/method-options.ts'
 export type { EngineOptions } from './options/engine-options.ts'
-export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from './options/cache-options.ts'
+export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from './options/engine-options.ts'
 export type {
   FunctionConfig,
   FunctionHere,
@@ -29,8 +29,8 @@ export type {
   FunctionInput,
   FunctionOutput,
   FunctionSignature,
-} from './options/function-tensor.ts'
-export type { ConfiguredSignature, LiteralConfig, SignatureOf } from './options/configured-signature.ts'
+} from './options/function-module.ts'
+export type { ConfiguredSignature, LiteralConfig, SignatureOf } from './options/model-signature.ts'
 export type {
   PipelineConfig,
   PipelineInput,
@@ -65,11 +65,11 @@ export type {
   SequenceControl,
   SequenceState,
 } from './options/sequence-config.ts'
-export type { SequenceId, SequenceInferOptions } from './options/sequence-options.ts'
+export type { SequenceId, SequenceInferOptions } from './options/infer-options.ts'
 export { SequenceStream } from './engine/sequence-stream.ts'
 export type { StreamInferOptions, StreamOptions } from './engine/sequence-stream.ts'
-export type { InstanceGroup, InstanceKind } from './options/instance-group.ts'
-export type { AutoTuneOptions } from './options/auto-tune-options.ts'
+export type { InstanceGroup, InstanceKind } from './options/instance-groups.ts'
+export type { AutoTuneOptions } from './options/instance-groups.ts'
 export type {
   MemoryOptions,
   ModelConfig,
@@ -82,8 +82,8 @@ export type {
   WarmupOptions,
   WarmupSample,
 } from './options/model-config.ts'
-export type { CostedRequest, OverCostAction, RequestCost } from './options/batch-cost.ts'
-export type { DynamicBatchingConfig, QueuePolicy } from './options/batching-config.ts'
+export type { CostedRequest, OverCostAction, RequestCost } from './options/batching.ts'
+export type { DynamicBatchingConfig, QueuePolicy } from './options/batching.ts'
 export type { BatchReport, InferOptions, ReportedOutputs, StepReport } from './options/infer-options.ts'
 export type {
   AnySignature,
@@ -93,16 +93,16 @@ export type {
   Outputs,
   StructuredFeed,
 } from './options/model-signature.ts'
-export type { ImageInput } from './options/image-input.ts'
-export type { LeaseOptions } from './options/lease-options.ts'
+export type { ImageInput } from './options/image-options.ts'
+export type { LeaseOptions } from './options/method-options.ts'
 export type { Lease, LeasedInputs } from './features/leases/lease.ts'
 export type { BatchMessage, RequestMessage } from './observe/observers.ts'
 export type { BatchMoments } from './observe/request-observer.ts'
 export type { AutoTuneDecision, AutoTuneFinalTurns, AutoTuneStatistics } from './observe/model-statistics.ts'
 export type { LeaseStatistics } from './observe/model-statistics.ts'
-export type { LoadOptions } from './options/load-options.ts'
-export type { ScaleOptions } from './options/scale-options.ts'
-export type { EngineInferOptions, UnloadOptions } from './options/version-options.ts'
+export type { LoadOptions } from './options/method-options.ts'
+export type { ScaleOptions } from './options/method-options.ts'
+export type { EngineInferOptions, UnloadOptions } from './options/method-options.ts'
 export type {
   EngineEvents,
   ModelEvent,
@@ -133,15 +133,15 @@ export type { StepStatistics } from './observe/model-statistics.ts'
 export type { ResponseCacheStatistics } from './observe/model-statistics.ts'
 export type { WorkerOptions } from './options/engine-options.ts'
 export type { ProviderCapability, ProviderDevice } from './run/engine-providers.ts'
-export type { ComputePrecision, ProviderPlugin } from './options/provider-options.ts'
+export type { ComputePrecision, ProviderPlugin } from './options/engine-options.ts'
 export type { Capabilities } from './run/devices.ts'
 export type {
   RepositoryOptions,
   RepositoryProblem,
   RepositoryReport,
 } from './features/triton-repository/repository-options.ts'
-export { defineModelConfig } from './options/repository-model-config.ts'
-export type { RepositoryModelConfig, RepositoryOutputConfig } from './options/repository-model-config.ts'
+export { defineModelConfig } from './options/model-config.ts'
+export type { RepositoryModelConfig, RepositoryOutputConfig } from './options/model-config.ts'
 export type { StagingKind, StagingStats } from './native/staging-pool.ts'
 export type { ExecutorChoice, InlineOptions, StagingOptions } from './options/engine-options.ts'
 export type { BatchReason, TimeoutAction } from './options/batching.ts'

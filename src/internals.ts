@@ -10,11 +10,11 @@
 // The queue's policy and what run times are estimated from, for the simulator.
 export { IndexedHeap } from './base/indexed-heap.ts'
 export type { HeapItem } from './base/indexed-heap.ts'
-export { defaultPaddingShare } from './options/batch-cost.ts'
+export { defaultPaddingShare } from './options/batching.ts'
 export { batchReasons, fullBatchRows } from './options/batching.ts'
 export type { BatchLimits, CostLimits, LevelOptions } from './options/batching.ts'
 export { defaultInline } from './options/engine-options.ts'
-export { maxInstances } from './options/scaling-options.ts'
+export { maxInstances } from './options/instance-groups.ts'
 export { FairShare } from './run/fair-share.ts'
 export type { Charge } from './run/fair-share.ts'
 export { InlineBudget } from './run/inline-budget.ts'
@@ -68,8 +68,8 @@ export type { Clock } from './base/clock.ts'
 export { libraryVersion } from './base/own-package.ts'
 export { packageFolder } from './base/own-package.ts'
 export { OwnProgram } from './base/own-program.ts'
-export { availableCores } from './options/available-cores.ts'
-export { availableMemory } from './options/available-memory.ts'
+export { availableCores } from './base/available-resources.ts'
+export { availableMemory } from './base/available-resources.ts'
 export { installedVersion } from './run/executors/native/native-ort.ts'
 
 // Files of models, and others.
@@ -91,7 +91,7 @@ export { readModelFile } from './cli/model-file.ts'
 export { listNames } from './errors.ts'
 export { InferenceError, invalidArgument } from './errors.ts' // the class too: without loading the engine
 export { messageOf } from './base/message-of.ts'
-export { isDuration } from './options/check-infer-options.ts'
+export { isDuration } from './options/infer-options.ts'
 export {
   escaped,
   failureOf,

@@ -2,7 +2,7 @@ import { outsideContext } from './base/async-context.ts'
 import { classify, classifyAlong, type Classification } from './engine/classification.ts'
 import type { InferenceError } from './errors.ts'
 import type { ModelCapacity, ModelStatistics } from './observe/model-statistics.ts'
-import type { InferOptions, ReportedOutputs } from './options/infer-options.ts'
+import { checkInferOptions, type InferOptions, type ReportedOutputs } from './options/infer-options.ts'
 import type {
   AnyOutputs,
   AnySignature,
@@ -10,9 +10,7 @@ import type {
   OutputName,
   WantedOutputs,
 } from './options/model-signature.ts'
-import type { ScaleOptions } from './options/scale-options.ts'
-import { checkInferOptions } from './options/check-infer-options.ts'
-import type { LeaseOptions } from './options/lease-options.ts'
+import type { LeaseOptions, ScaleOptions } from './options/method-options.ts'
 import { Lease } from './features/leases/lease.ts'
 import {
   inferMany,
@@ -23,10 +21,10 @@ import {
 import type { ModelMetadata } from './tensor/metadata.ts'
 import {
   notReady,
-  type ModelState,
-  type ModelVersionStatus,
-  type ModelTarget,
   statisticsOf,
+  type ModelState,
+  type ModelTarget,
+  type ModelVersionStatus,
 } from './engine/model-target.ts'
 import { capacityOfServing, roomOf } from './features/pipelines/pipeline-capacity.ts'
 import { metadataOf } from './features/pipelines/step-target.ts'

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { trials } from '../bench/all-trials.ts'
 import { batchReasons } from '../src/options/batching.ts'
 import { defaultInline } from '../src/options/engine-options.ts'
-import { resolveImageLimits } from '../src/options/image-limits.ts'
+import { resolveImageLimits } from '../src/options/image-options.ts'
 import { defaultLimitBytes } from '../src/native/staging-pool.ts'
 import { defaultMaxBatchSize } from '../src/tensor/metadata.ts'
 import { defaultMaxBytes, defaultMaxRequests } from '../src/adapters/processes/process-options.ts'
@@ -121,22 +121,22 @@ describe('README and what it links to', () => {
     ['EngineOptions', 'options/engine-options'],
     ['StagingOptions', 'options/engine-options'],
     ['WorkerOptions', 'options/engine-options'],
-    ['ProviderPlugin', 'options/provider-options'],
+    ['ProviderPlugin', 'options/engine-options'],
     ['ModelOptions', 'options/model-config'],
     ['FunctionOptions', 'options/function-config'],
     ['PipelineConfig', 'options/pipeline-config'],
     ['PipelineStep', 'options/pipeline-config'],
-    ['FunctionInput', 'options/function-tensor'],
-    ['FunctionOutput', 'options/function-tensor'],
+    ['FunctionInput', 'options/function-module'],
+    ['FunctionOutput', 'options/function-module'],
     ['NonMaxSuppressionOptions', 'features/functions/non-max-suppression'],
-    ['InstanceGroup', 'options/instance-group'],
+    ['InstanceGroup', 'options/instance-groups'],
     ['ResponseCacheOptions', 'options/model-config'],
     ['WarmupOptions', 'options/model-config'],
-    ['ScaleOptions', 'options/scale-options'],
+    ['ScaleOptions', 'options/method-options'],
     ['PaddingConfig', 'options/model-config'],
-    ['DynamicBatchingConfig', 'options/batching-config'],
-    ['QueuePolicy', 'options/batching-config'],
-    ['CloseOptions', 'options/close-options'],
+    ['DynamicBatchingConfig', 'options/batching'],
+    ['QueuePolicy', 'options/batching'],
+    ['CloseOptions', 'options/method-options'],
     ['ServeOptions', 'adapters/processes/serve-options'],
     ['ConnectOptions', 'adapters/processes/connect-options'],
     ['SpawnOptions', 'adapters/processes/connect-options'],
@@ -144,10 +144,10 @@ describe('README and what it links to', () => {
     ['BatchReport', 'options/infer-options'],
     ['InferManyOptions', 'request/infer-many'],
     ['ImageOptions', 'options/image-options'],
-    ['ImageLimits', 'options/image-limits'],
+    ['ImageLimits', 'options/image-options'],
     ['ArrayTarget', 'features/image/decode-image'],
     ['LeaseTarget', 'features/image/decode-image'],
-    ['LeaseOptions', 'options/lease-options'],
+    ['LeaseOptions', 'options/method-options'],
   ])('names all members of %s', (name, file) => {
     const source = readFileSync(`${root}src/${file}.ts`, 'utf8')
     const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!

@@ -1,5 +1,9 @@
-import { availableCores, type AvailableCores } from '../options/available-cores.ts'
-import { availableMemory, type AvailableMemory } from '../options/available-memory.ts'
+import {
+  availableCores,
+  availableMemory,
+  type AvailableCores,
+  type AvailableMemory,
+} from '../base/available-resources.ts'
 import { InferenceEngine, type Capabilities } from '../index.ts'
 import { failureOf, type Failure } from './command-line.ts'
 

@@ -1,5 +1,5 @@
 import { relative, resolve } from 'node:path'
-import { resolveConfig } from '../options/resolve-model-config.ts'
+import { resolveConfig } from '../options/model-config.ts'
 import { namedInputs } from '../options/session-options.ts'
 import { InferenceError } from '../errors.ts'
 import type { ModelConfig, PipelineConfig, PipelineInput, PipelineOutput } from '../index.ts'

@@ -13,7 +13,7 @@ import { workerStatistics, type WorkerStatistics } from '../observe/model-statis
 import { Devices, type Capabilities } from '../run/devices.ts'
 import { FunctionPools } from '../run/function-pools.ts'
 import { KeepAlive } from '../base/keep-alive.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import type { Placement } from '../options/session-options.ts'
 import type { ModelTarget } from './model-target.ts'
 import type { Preparing } from '../models/scaling/session-sources.ts'
@@ -23,7 +23,7 @@ import { invalidArgument, InferenceError } from '../errors.ts'
 import { resolve } from 'node:path'
 import { ArrivalFile } from '../observe/arrivals/arrival-file.ts'
 import { ArrivalRecording } from '../observe/arrivals/arrival-recording.ts'
-import { checkRecording } from '../options/recording-options.ts'
+import { checkRecording } from '../options/method-options.ts'
 import { isMusl, isSince, otherRuntime } from '../base/platform.ts'
 
 /** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */

@@ -1,11 +1,10 @@
-import { type Carrier, servable, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
+import { servable, type Carrier, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import { warnOfLabels } from './classification.ts'
-import { availableMemory } from '../options/available-memory.ts'
-import type { ModelOrigin } from '../options/cache-options.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { checkScaleOptions, type ScaleOptions } from '../options/scale-options.ts'
+import { availableMemory } from '../base/available-resources.ts'
+import type { ModelOrigin } from '../options/engine-options.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
+import { checkScaleOptions, defaultVersion, type ScaleOptions } from '../options/method-options.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
-import { defaultVersion } from '../options/version-options.ts'
 import type { EngineServices } from './engine-resources.ts'
 import type { InferenceError } from '../errors.ts'
 import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
@@ -18,12 +17,12 @@ import { ModelLeases } from '../features/leases/model-leases.ts'
 import {
   checkModelFile,
   checkOverridden,
+  checkRowBytes,
   closedWhileLoading,
   loadFailure,
   lostWhileLoading,
   noDecoder,
   unfitSample,
-  checkRowBytes,
 } from './load-failure.ts'
 import type { Loadable, ModelState } from './model-target.ts'
 import type { AutoTuneStatistics } from '../observe/model-statistics.ts'

@@ -1,6 +1,6 @@
 import { InferenceError, invalidArgument, listNames, describe } from '../errors.ts'
 import type { EngineServices } from './engine-resources.ts'
-import { defaultVersion } from '../options/version-options.ts'
+import { defaultVersion } from '../options/method-options.ts'
 import {
   type Loadable,
   type ModelTarget,
@@ -8,8 +8,8 @@ import {
   type ModelVersionStatus,
   noteLoad,
 } from './model-target.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { isPipeline, type ResolvedPipeline } from '../options/resolve-pipeline-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
+import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
 import { closedWhileLoading } from './load-failure.ts'
 import { LoadedModel } from './loaded-model.ts'
 import { LoadedPipeline } from './loaded-pipeline.ts'

@@ -1,10 +1,15 @@
-import { checkInferOptions } from '../options/check-infer-options.ts'
-import type { InferOptions, ReportedOutputs } from '../options/infer-options.ts'
+import {
+  checkInferOptions,
+  isSequenceId,
+  sequenceIdShown,
+  type InferOptions,
+  type ReportedOutputs,
+  type SequenceId,
+} from '../options/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../options/model-signature.ts'
 import { readOptions } from '../options/plain-options.ts'
-import { isSequenceId, sequenceIdShown, type SequenceId } from '../options/sequence-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { type ModelLifecycle, type ModelTarget, refused } from './model-target.ts'
+import { refused, type ModelLifecycle, type ModelTarget } from './model-target.ts'
 import type { Answer } from '../request/infer-request.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 

@@ -2,7 +2,7 @@ import { channel, type Channel, type ChannelListener } from 'node:diagnostics_ch
 import { EventEmitter } from 'node:events'
 import { inThisContext, outsideContext } from '../base/async-context.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import type { SequenceId } from '../options/sequence-options.ts'
+import type { SequenceId } from '../options/infer-options.ts'
 
 /** A model has come to another state. */
 export interface ModelEvent {

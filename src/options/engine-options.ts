@@ -1,25 +1,173 @@
-import type { ResourceLimits } from 'node:worker_threads'
 import * as v from 'valibot'
+import type { ResourceLimits } from 'node:worker_threads'
+import { resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
-import { availableCores } from './available-cores.ts'
-import {
-  cacheSchema,
-  resolveCache,
-  resolveVerify,
-  type CacheOptions,
-  type ResolvedCache,
-  type VerifyChoice,
-} from './cache-options.ts'
-import { deepest, optionsOf, properties } from './options-schema.ts'
+import { availableCores } from '../base/available-resources.ts'
+import { deepest, optionsOf, properties, wholeNumber } from './options-schema.ts'
 import { typed } from './plain-options.ts'
-import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
 import {
   resolveTraceOptions,
   traceSchema,
   type ResolvedTraceOptions,
   type TraceOptions,
 } from './trace-options.ts'
-import { wholeNumber } from './whole-number.ts'
+import { filePath } from '../base/files.ts'
+
+/** The type of numbers that a provider computes in, whatever those of the model are. */
+export type ComputePrecision = 'float32' | 'float16' | 'bfloat16'
+
+export const computePrecisions: readonly ComputePrecision[] = ['float32', 'float16', 'bfloat16']
+
+/** An execution provider that is a library of its own; see {@link EngineOptions.providers}. */
+export interface ProviderPlugin {
+  /** The library: a path, or a `file:` URL. It is loaded by the first model that asks for it, and stays for the life of the process. */
+  library: string | URL
+  /** The type of numbers it is to compute in. Default: what the provider chooses, which may be less than the model's own. */
+  precision?: ComputePrecision
+  /** Options of its sessions, unless a model gives others in its `executionProviders`. */
+  options?: Readonly<Record<string, unknown>>
+}
+
+/** A plugin with its options checked. */
+export interface ResolvedPlugin {
+  readonly name: string
+  /** Absolute. */
+  readonly library: string
+  readonly precision: ComputePrecision | undefined
+  readonly options: Readonly<Record<string, unknown>>
+}
+
+/** How one session uses a plugin: an entry of its `executionProviders`. */
+export class PluginProvider {
+  readonly name: string
+  /** Of those that the plugin offers. */
+  readonly device: number
+  readonly entries: Readonly<Record<string, string>>
+  /** Whether threads may run one session at the same time. */
+  readonly sharable: boolean
+  /** `null` for the provider's own choice. */
+  readonly precision: ComputePrecision | null
+
+  constructor(
+    name: string,
+    device: number,
+    entries: Readonly<Record<string, string>>,
+    sharable: boolean,
+    precision: ComputePrecision | null,
+  ) {
+    this.name = name
+    this.device = device
+    this.entries = entries
+    this.sharable = sharable
+    this.precision = precision
+  }
+}
+
+/** Names that mean something else. */
+const taken = new Set(['auto', 'cpu', 'cuda'])
+const nameSchema = v.pipe(
+  v.string(),
+  v.check(
+    (name) => /^[a-z][a-z0-9_-]{0,63}$/.test(name) && !taken.has(name),
+    "a name of lower-case letters, digits, '_' and '-' that is not auto, cpu or cuda",
+  ),
+)
+
+/** Schema of `EngineOptions.providers`. */
+export const providersSchema = v.pipe(
+  properties,
+  v.record(
+    nameSchema,
+    optionsOf({
+      library: v.pipe(v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')),
+      precision: v.optional(v.picklist(computePrecisions)),
+      options: v.optional(properties, {}),
+    }),
+  ),
+  v.transform((plugins) =>
+    Object.entries(plugins).map(([name, plugin]): ResolvedPlugin => {
+      const { library, precision, options } = plugin as {
+        library: string | URL
+        precision?: ComputePrecision
+        options: Readonly<Record<string, unknown>>
+      }
+      return { name, library: resolve(filePath(library)!), precision, options }
+    }),
+  ),
+)
+
+/** Settings of the cache of compiled models. */
+export interface CacheOptions {
+  /**
+   * Its folder, a path or a `file:` URL, in which only this user may write; it is made if it is not there. Default: `zerohop` in the
+   * user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows).
+   */
+  dir?: string | URL
+  /** Most bytes that it keeps; what was not used for the longest time goes first. Default 4 GiB. */
+  maxBytes?: number
+}
+
+/** Where a model is opened that is not known yet; see {@link EngineOptions.verify}. */
+export type VerifyChoice = 'child' | 'none'
+
+/** The cache with its options checked. */
+export interface ResolvedCache {
+  /** Absolute; `null` for the one in the user's cache folder. */
+  readonly dir: string | null
+  readonly maxBytes: number
+}
+
+/** What a model's sessions are opened from. */
+export interface ModelOrigin {
+  /** Whether that is its compiled form, out of the cache. */
+  readonly compiled: boolean
+  /** Why, or why not. */
+  readonly reason: string
+}
+
+/** The cache of compiled models, as `engine.capabilities()` shows it. */
+export interface CacheCapability {
+  /** Whether compiled models are read from it and written to it. */
+  readonly enabled: boolean
+  /** Its folder; `null` for none. */
+  readonly dir: string | null
+  /** Why it is in use, or is not. */
+  readonly reason: string
+  /** What each of the engine's models was opened from, by its name; of several versions the one that serves. */
+  readonly models: Readonly<Record<string, ModelOrigin>>
+}
+
+const defaultMaxBytes = 4 * 2 ** 30
+
+/** Schema of `EngineOptions.cache`. */
+export const cacheSchema = v.optional(
+  v.union([
+    v.literal(false),
+    optionsOf({
+      dir: v.optional(v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')),
+      maxBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+    }),
+  ]),
+)
+
+/** The cache that was asked for, or else the one of the environment variable `ZEROHOP_CACHE` (`off`, or a folder); `null` for none. */
+export function resolveCache(
+  given: false | CacheOptions | undefined,
+  environment = process.env.ZEROHOP_CACHE,
+): ResolvedCache | null {
+  if (given === false || (given === undefined && environment === 'off')) return null
+  const usual = environment === undefined || environment === '' || environment === 'off' ? null : environment
+  const dir = given?.dir === undefined ? usual : filePath(given.dir)
+  return { dir: dir === null ? null : resolve(dir), maxBytes: given?.maxBytes ?? defaultMaxBytes }
+}
+
+/** As {@link resolveCache}, of `EngineOptions.verify` and `ZEROHOP_VERIFY`. */
+export function resolveVerify(
+  given: VerifyChoice | undefined,
+  environment = process.env.ZEROHOP_VERIFY,
+): VerifyChoice {
+  return given ?? (environment === 'none' ? 'none' : 'child')
+}
 
 /** Settings of worker threads, all but the last two passed on to `node:worker_threads`. */
 export interface WorkerOptions {

@@ -1,6 +1,119 @@
-import { invalidArgument } from '../errors.ts'
-import { readOptions, typed } from './plain-options.ts'
-import { limitNames, resolveImageLimits, type ImageLimits, type ResolvedImageLimits } from './image-limits.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import { isAbortSignal, readOptions, typed } from './plain-options.ts'
+import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
+
+/** Formats that can be let in by `formats`, by the names that sharp has for them. `heif` is AVIF and, where libvips has it, HEIC. */
+export const imageFormats = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif', 'svg'] as const
+
+/** The name of such a format. */
+export type ImageFormat = (typeof imageFormats)[number]
+
+/** All but SVG, which is a program rather than pixels: a few kilobytes may draw for minutes. */
+export const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
+
+/** How far libvips looks for `<svg`. */
+const svgWithinBytes = 1000
+
+/** A file type box of more bytes is none to libvips either, and might be the beginning of something else. */
+const largestFileTypeBox = 2048
+
+/** Whether it is HEIC, as phones make it, which sharp's own binaries do not decode. */
+export function isHeic(bytes: Uint8Array): boolean {
+  return (
+    Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 12)).toString('latin1', 4, 10) ===
+    'ftyphe'
+  )
+}
+
+/**
+ * The format that the first bytes of an image tell; `undefined` for any other. Nothing that gets one of the other names can
+ * be taken for SVG, whose text starts with `<` or is compressed by gzip.
+ */
+export function formatOf(bytes: Uint8Array): ImageFormat | undefined {
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, svgWithinBytes))
+  const starts = (text: string, offset = 0): boolean =>
+    head.toString('latin1', offset, offset + text.length) === text
+  if (starts('\xff\xd8\xff')) return 'jpeg'
+  if (starts('\x89PNG\r\n\x1a\n')) return 'png'
+  if (starts('GIF8')) return 'gif'
+  if (starts('RIFF') && starts('WEBP', 8)) return 'webp'
+  if (['II*\0', 'MM\0*', 'II+\0', 'MM\0+'].some((mark) => starts(mark))) return 'tiff'
+  if (starts('ftyp', 4) && head.byteLength >= 12 && head.readUInt32BE(0) <= largestFileTypeBox) return 'heif'
+  return starts('\x1f\x8b') || head.includes('<svg', 0, 'latin1') ? 'svg' : undefined
+}
+
+/** What an image may cost that comes from outside. One that is over a limit rejects with `ERR_IMAGE_DECODE`, whose `argument` names the limit. */
+export interface ImageLimits {
+  /**
+   * Most pixels of the image as its header tells them, width times height, of the one frame that is decoded; sharp's own
+   * option of that name. While it is decoded an interlaced PNG takes 8 bytes a pixel, a progressive JPEG 2 to 6, AVIF
+   * about 17. Default 64 000 000.
+   */
+  limitInputPixels?: number | undefined
+  /** Most bytes of the encoded image, in a file or given as bytes; a larger file is not read. Default 128 MiB. */
+  limitInputBytes?: number | undefined
+  /**
+   * Formats let in, told by the first bytes before anything is decoded. Default: all but SVG (`jpeg`, `png`, `webp`, `gif`,
+   * `tiff`, `heif`). PDF, camera raw files and what ImageMagick reads are never let in.
+   */
+  formats?: readonly ImageFormat[] | undefined
+  /**
+   * How long reading and decoding may take, in milliseconds from when the image's turn comes (see {@link imageConcurrency});
+   * the call rejects then. libvips stops by the second, and only between two strips of the image, libjpeg-turbo, which gets none of over
+   * 2^24 pixels, when it is done: until then the image keeps its place among those that are decoded at once. Default 30 000.
+   */
+  timeoutMs?: number | undefined
+  /** Withdraws the call, which rejects with the signal's reason: while it waits its turn it leaves the line, later as after `timeoutMs`. */
+  signal?: AbortSignal | undefined
+}
+
+/** {@link ImageLimits} with every default in place and everything checked. */
+export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>> & {
+  readonly signal: AbortSignal | undefined
+}
+
+/** The names of {@link ImageLimits}. */
+export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
+
+/** Defaults, then checks; throws `ERR_INVALID_ARG` for the first limit that is wrong. */
+export function resolveImageLimits(
+  options: Partial<Record<(typeof limitNames)[number], unknown>>,
+): ResolvedImageLimits {
+  const {
+    limitInputPixels = 64_000_000,
+    limitInputBytes = 2 ** 27,
+    formats = defaultFormats,
+    timeoutMs = 30_000,
+    signal,
+  } = options
+  if (signal !== undefined && !isAbortSignal(signal))
+    throw invalidArgument('signal', 'an AbortSignal', signal)
+  return {
+    limitInputPixels: count('limitInputPixels', limitInputPixels),
+    limitInputBytes: count('limitInputBytes', limitInputBytes),
+    formats: readFormats(formats),
+    timeoutMs: duration(timeoutMs),
+    signal,
+  }
+}
+
+function count(name: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number
+  throw invalidArgument(name, 'a whole number of at least 1', value)
+}
+
+function duration(value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value < 2 ** 31) return value
+  throw invalidArgument('timeoutMs', 'milliseconds, more than 0 and less than 2^31', value)
+}
+
+function readFormats(value: unknown): readonly ImageFormat[] {
+  const names =
+    Array.isArray(value) && value.length > 0 && value.length <= 100 ? [...(value as unknown[])] : []
+  if (names.length > 0 && names.every((name) => imageFormats.includes(name as ImageFormat)))
+    return names as ImageFormat[]
+  throw invalidArgument('formats', `an array of ${imageFormats.join(', ')}`, value)
+}
 
 const FITS = ['cover', 'contain', 'fill'] as const
 const KERNELS = [
@@ -213,4 +326,71 @@ function perChannel(name: string, value: unknown, count: number, isDivisor: bool
     `a ${isDivisor ? 'non-zero ' : ''}finite number, or ${count} of them, one per channel`,
     value,
   )
+}
+
+/**
+ * How encoded images become rows of an input; as the options of `decodeImage`. What the shape of the input says need not be
+ * repeated: `width`, `height`, `layout`, and `channels` `'gray'` for one and `'rgb'` for three.
+ */
+export type ImageInput = Partial<Omit<ImageOptions, 'dtype' | 'signal'>>
+
+/**
+ * The options for images of an input, checked against what the model has.
+ *
+ * @param option the path of `image` in the configuration, for errors.
+ * @param batched whether the first dimension of the input is none of a row.
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function resolveImageInput(
+  model: string,
+  option: string,
+  image: ImageInput,
+  input: ValueMetadata,
+  batched: boolean,
+): ResolvedImageOptions {
+  const { name, type, shape } = input
+  const row = batched ? shape.slice(1) : shape.slice(-3)
+  const isImage =
+    row.length === 3 && batchAxisOf(input) === 0 && (batched || shape.slice(0, -3).every((dim) => dim === 1))
+  const details = { code: 'ERR_MODEL_CONFIG', model } as const
+  const expected = `an input of images, whose rows are [channels, height, width] or [height, width, channels]`
+  if (!isImage) throw invalidArgument(option, expected, `'${name}' of shape ${shownShape(shape)}`, details)
+  const layout = image.layout ?? (isChannelCount(row[2]) && !isChannelCount(row[0]) ? 'nhwc' : 'nchw')
+  const [channelCount, height, width] = layout === 'nhwc' ? [row[2], row[0], row[1]] : row
+  const fromShape = {
+    channels: channelCount === 1 ? ('gray' as const) : ('rgb' as const),
+    ...fixed('height', height),
+    ...fixed('width', width),
+  }
+  const resolved = checked(model, option, { ...fromShape, ...image, layout, dtype: type } as ImageOptions)
+  const dims = dimsOf(resolved).slice(1)
+  if (row.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis])) return resolved
+  throw invalidArgument(
+    option,
+    `images of rows ${shownShape(row)}, as input '${name}' has them`,
+    dims,
+    details,
+  )
+}
+
+function isChannelCount(dim: number | string | undefined): boolean {
+  return dim === 1 || dim === 3
+}
+
+function fixed(name: 'height' | 'width', dim: number | string | undefined): Partial<ImageOptions> {
+  return typeof dim === 'number' ? { [name]: dim } : {}
+}
+
+function checked(model: string, option: string, image: ImageOptions): ResolvedImageOptions {
+  try {
+    return resolveImageOptions(image)
+  } catch (error) {
+    if (!(error instanceof InferenceError) || error.argument === undefined) throw error
+    throw invalidArgument(
+      `${option}.${error.argument.replace(/^options\./, '')}`,
+      String(error.expected),
+      error.received,
+      { code: 'ERR_MODEL_CONFIG', model },
+    )
+  }
 }

@@ -1,10 +1,201 @@
-import type { AutoTuneOptions } from './auto-tune-options.ts'
+import * as v from 'valibot'
 import type { InferenceSession } from 'onnxruntime-common'
-import type { DynamicBatchingConfig } from './batching-config.ts'
-import type { InstanceGroup } from './instance-group.ts'
+import { resolve } from 'node:path'
+import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
+import {
+  autoTuneSchema,
+  checkCounts,
+  checkGroups,
+  maxInstances,
+  resolveAutoTune,
+  resolveCounts,
+  scalingEntries,
+  type AutoTuneOptions,
+  type InstanceGroup,
+  type ResolvedAutoTune,
+} from './instance-groups.ts'
+import {
+  checkScheduling,
+  costLimits,
+  resolveCost,
+  resolveLevels,
+  schedulingSchema,
+  type BatchLimits,
+  type DynamicBatchingConfig,
+  type LevelOptions,
+  type ResolvedCost,
+} from './batching.ts'
 import type { Feeds } from './model-signature.ts'
-import type { SequenceConfig } from './sequence-config.ts'
-import type { InputConfig, OutputConfig } from './tensor-config.ts'
+import {
+  batchingOfSequences,
+  checkSequence,
+  sequenceSchema,
+  slotSizes,
+  type ResolvedSequence,
+  type SequenceConfig,
+} from './sequence-config.ts'
+import {
+  checkTensors,
+  inputSchema,
+  outputSchema,
+  type InputConfig,
+  type OutputConfig,
+} from './tensor-config.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
+import { checkConfig, optionsOf, parametersSchema, properties, wholeNumber } from './options-schema.ts'
+import {
+  checkMemory,
+  checkOptionsForBytes,
+  checkSessionOptions,
+  flattenExtra,
+  memorySchema,
+  type CheckedSessionOptions,
+  type ResolvedMemory,
+  type SessionConfigEntries,
+} from './session-options.ts'
+import { ownProperties, typed } from './plain-options.ts'
+import { readVersion } from './method-options.ts'
+import { filePath } from '../base/files.ts'
+import type { FunctionWorkerOptions } from './function-config.ts'
+import type { ModelFunction } from './function-module.ts'
+
+/** What opens a function on its thread. */
+export interface FunctionSource {
+  readonly inputs: readonly RawValueMetadata[]
+  readonly outputs: readonly RawValueMetadata[]
+  /** Whether the first dimensions count rows. */
+  readonly batched: boolean
+  readonly model: string
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly concurrency: number
+  readonly workers: FunctionWorkerOptions
+  /** What the application's thread runs itself; `null` for a module on threads of its own. */
+  readonly run: ModelFunction | null
+}
+
+/** Where a model comes from: a file, bytes, or a function's module. */
+export interface ModelSource {
+  /** Absolute; '' for bytes. */
+  readonly path: string
+  /** A copy of what the caller gave, in memory that all threads share; `null` for a file. */
+  readonly bytes: SharedArrayBuffer | null
+  /** For a function, whose module is the file, if it has one; else `null`. */
+  readonly function: FunctionSource | null
+  /** Whether it needs not be tried, nor compiled, before it is opened: a graph of some operators. */
+  readonly isSmallGraph?: boolean
+}
+
+/**
+ * Checks where a model is to come from, and copies its bytes if it comes from those.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one of `path` and `bytes` is given, and right.
+ */
+export function resolveSource(
+  model: string,
+  { path, bytes }: { path?: unknown; bytes?: unknown },
+): ModelSource {
+  const wrong = (name: string, expected: string, received: unknown) =>
+    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  if (bytes === undefined) {
+    if (path === undefined) throw wrong('path', 'to be given, or bytes', path)
+    const file = filePath(path)
+    if (file === null) throw wrong('path', 'a path or a file: URL', path instanceof URL ? path.href : path)
+    return { path: resolve(file), bytes: null, function: null }
+  }
+  if (path !== undefined)
+    throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
+  if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes))
+    throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
+  if (bytes.byteLength === 0) throw wrong('bytes', 'at least one byte (a detached buffer has none)', bytes)
+  const copy = new SharedArrayBuffer(bytes.byteLength)
+  new Uint8Array(copy).set(isUint8Array(bytes) ? bytes : new Uint8Array(bytes))
+  return { path: '', bytes: copy, function: null }
+}
+
+/** How requests of a model that are equal share what they get. */
+export interface ResolvedResponses {
+  /** Most bytes of answers that are kept; 0 for none. */
+  readonly maxBytes: number
+  /** Whether requests that are equal share a run while it is in flight. */
+  readonly coalesce: boolean
+}
+
+const defaultMaxBytes = 64 * 2 ** 20
+
+export const responseCacheSchema = v.optional(
+  v.union([
+    v.boolean(),
+    optionsOf({
+      maxBytes: v.optional(v.pipe(v.number(), v.safeInteger('a whole number'), v.minValue(1))),
+      coalesce: v.optional(v.boolean()),
+    }),
+  ]),
+  false,
+)
+
+/**
+ * What is said of a model's responses; `null` where each request is answered by a run of its own.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` when one thing is said twice, and differently.
+ */
+export function resolveResponses(
+  model: string,
+  responseCache: v.InferOutput<typeof responseCacheSchema>,
+  coalesce: boolean | undefined,
+): ResolvedResponses | null {
+  const cache = responseCache === true ? {} : responseCache === false ? null : responseCache
+  const own = cache?.coalesce
+  if (coalesce !== undefined && own !== undefined && own !== coalesce) {
+    throw invalidArgument('responseCache.coalesce', `${coalesce}, as coalesce beside it`, own, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+    })
+  }
+  const shares = coalesce ?? own ?? cache !== null
+  if (cache === null && !shares) return null
+  return { maxBytes: cache === null ? 0 : (cache.maxBytes ?? defaultMaxBytes), coalesce: shares }
+}
+
+/** How instances are warmed. */
+export interface ResolvedWarmup {
+  /** Samples that the user gave. */
+  readonly samples: readonly WarmupSample[]
+  /** What runs of our own are given; `null` for none. `'harmless'`: zeros where they can do no harm. */
+  readonly madeUp: 'harmless' | 'zeros' | 'random' | null
+  /** Rows of each run; `null`: one of what is made up, and samples as they are. */
+  readonly batchSizes: readonly number[] | 'all' | null
+  /** How often each made-up run is made. */
+  readonly count: number
+}
+
+const count = wholeNumber(1)
+const samples = v.array(optionsOf({ feeds: properties, count: v.optional(count, 1) }))
+
+/** Schema of `warmup`. */
+export const warmupSchema = v.optional(
+  v.union([
+    v.boolean(),
+    samples,
+    optionsOf({
+      data: v.optional(v.union([v.picklist(['zeros', 'random']), samples]), 'zeros'),
+      batchSizes: v.optional(v.union([v.literal('all'), v.pipe(v.array(count), v.minLength(1))])),
+      count: v.optional(count, 2),
+    }),
+  ]),
+  true,
+)
+
+/** `warmup` with all defaults in place. */
+export function resolveWarmup(given: v.InferOutput<typeof warmupSchema>): ResolvedWarmup {
+  const none: ResolvedWarmup = { samples: [], madeUp: null, batchSizes: null, count: 1 }
+  if (typeof given === 'boolean') return given ? { ...none, madeUp: 'harmless' } : none
+  if (Array.isArray(given)) return { ...none, samples: given as WarmupSample[] }
+  const { data, batchSizes = null, count } = given
+  const sizes = Array.isArray(batchSizes) ? [...new Set(batchSizes)].sort((a, b) => a - b) : batchSizes
+  if (typeof data === 'string') return { samples: [], madeUp: data, batchSizes: sizes, count }
+  return { samples: data as WarmupSample[], madeUp: null, batchSizes: sizes, count }
+}
 
 /**
  * How rows of different lengths share a run: they are filled up to a common length along one dimension, and outputs are
@@ -256,3 +447,302 @@ export interface ModelOptions {
 
 /** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
 export type ModelConfig = ModelOptions & (ModelFile | ModelBytes)
+
+/** A configuration with every default in place; nothing reads the raw one after it. */
+export interface ResolvedConfig extends ModelSource {
+  /** `undefined` where none was given. */
+  readonly version: number | undefined
+  /** `undefined`: to be found from the model. */
+  readonly maxBatchSize: number | undefined
+  readonly defaultMaxBatchSize: number
+  /** `undefined`: as the model has them. */
+  readonly inputs: readonly InputConfig[] | undefined
+  readonly outputs: readonly OutputConfig[] | undefined
+  readonly sequence: ResolvedSequence | null
+  readonly checkRows: boolean
+  readonly joinRequests: boolean
+  /** Ascending. */
+  readonly preferredBatchSizes: readonly number[]
+  readonly maxQueueDelayMs: number
+  /** `null` where nothing is said of what requests cost. */
+  readonly cost: ResolvedCost | null
+  readonly preserveOrdering: boolean
+  readonly levels: LevelOptions
+  readonly holdUntilQueued: number
+  readonly instanceGroup: readonly Required<InstanceGroup>[]
+  readonly sessionOptions: CheckedSessionOptions
+  readonly memory: ResolvedMemory
+  readonly runEntries: SessionConfigEntries
+  readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
+  /** Whether all execution providers that are asked for have to be there. */
+  readonly required: boolean
+  readonly warmup: ResolvedWarmup
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  /** 0 for none. */
+  readonly maxRunMs: number
+  readonly weight: number
+  readonly optionalInputs: readonly string[]
+  readonly parameters: Readonly<Record<string, string>>
+  readonly padding: readonly Required<PaddingConfig>[]
+  readonly rerunAfterCrash: boolean
+  readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
+  readonly splitOversized: boolean
+  /** `null`: each request is answered by a run of its own. */
+  readonly responses: ResolvedResponses | null
+  readonly autoTune: ResolvedAutoTune | null
+}
+
+const durationMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+)
+const paddingSchema = optionsOf({
+  input: v.pipe(v.string(), v.minLength(1)),
+  dim: wholeNumber(0),
+  sizes: v.optional(
+    v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
+    'longest',
+  ),
+  value: v.optional(v.number(), 0),
+  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
+})
+
+/** An execution provider with options of its own, which ONNX Runtime checks. */
+const providerSchema = v.pipe(
+  properties,
+  v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })),
+  v.transform(ownProperties),
+)
+
+const schema = optionsOf({
+  path: v.optional(v.unknown()),
+  bytes: v.optional(v.unknown()),
+  version: v.optional(v.unknown()),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
+  inputs: v.optional(v.array(inputSchema)),
+  outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
+  parameters: v.optional(parametersSchema, {}),
+  sequence: v.optional(sequenceSchema),
+  checkRows: v.optional(v.boolean(), true),
+  dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
+  instanceGroup: v.optional(
+    v.pipe(
+      v.array(
+        optionsOf({
+          kind: v.optional(v.string(), 'auto'),
+          ...scalingEntries,
+          cpuCount: v.optional(v.pipe(wholeNumber(1), v.maxValue(maxInstances))),
+          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
+        }),
+      ),
+      v.minLength(1),
+    ),
+    [{}],
+  ),
+  sessionOptions: v.optional(properties, {}),
+  memory: memorySchema,
+  runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
+  executionProviders: v.optional(
+    v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1, 'at least one execution provider')),
+  ),
+  required: v.optional(v.boolean(), false),
+  warmup: warmupSchema,
+  latencyTargetMs: v.optional(durationMs),
+  maxRunMs: v.optional(durationMs),
+  optionalInputs: v.optional(v.array(v.string()), []),
+  weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
+  padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
+  rerunAfterCrash: v.optional(v.boolean(), false),
+  rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
+  splitOversized: v.optional(v.boolean(), false),
+  responseCache: responseCacheSchema,
+  coalesce: v.optional(v.boolean()),
+  autoTune: autoTuneSchema,
+})
+
+/**
+ * Turns what the caller gave into a checked, complete, frozen configuration.
+ *
+ * @param plugins names of provider plugins, which are kinds of instances as well.
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
+ */
+export function resolveConfig(
+  model: string,
+  config: unknown,
+  plugins: readonly string[] = [],
+): ResolvedConfig {
+  const raw = checkConfig(schema, model, config)
+  const sequence = raw.sequence as ResolvedSequence | undefined
+  const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
+  const settled: Omit<ResolvedConfig, 'autoTune'> = {
+    ...resolveSource(model, raw),
+    version:
+      raw.version === undefined
+        ? undefined
+        : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
+    maxBatchSize: raw.maxBatchSize,
+    defaultMaxBatchSize: raw.defaultMaxBatchSize,
+    inputs: raw.inputs as readonly InputConfig[] | undefined,
+    outputs: raw.outputs as readonly OutputConfig[] | undefined,
+    sequence: sequence ?? null,
+    checkRows: raw.checkRows,
+    joinRequests: batching !== null,
+    preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
+    maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
+    cost: resolveCost(model, batching, sequence !== undefined),
+    preserveOrdering: batching?.preserveOrdering ?? false,
+    levels: resolveLevels(batching),
+    holdUntilQueued: batching?.holdUntilQueued ?? 0,
+    instanceGroup: raw.instanceGroup.map((group) => {
+      const counts = resolveCounts(group)
+      return { ...group, ...counts, cpuCount: group.cpuCount ?? counts.count, gpus: group.gpus ?? [0] }
+    }),
+    sessionOptions: checkSessionOptions(model, raw.sessionOptions),
+    memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
+    runEntries: runEntries(model, raw.runOptions?.extra),
+    executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
+    required: raw.required,
+    warmup: resolveWarmup(raw.warmup),
+    latencyTargetMs: raw.latencyTargetMs ?? 0,
+    maxRunMs: raw.maxRunMs ?? 0,
+    weight: raw.weight,
+    optionalInputs: raw.optionalInputs,
+    parameters: raw.parameters,
+    padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({
+      ...padding,
+      sizes: sizes === 'longest' ? sizes : ascending(sizes),
+    })),
+    rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // from the state before it
+    rejectNonFinite: raw.rejectNonFinite,
+    splitOversized: raw.splitOversized,
+    responses: resolveResponses(model, raw.responseCache, raw.coalesce),
+  }
+  const resolved: ResolvedConfig = { ...settled, autoTune: resolveAutoTune(model, raw.autoTune, settled) }
+  checkScheduling(model, batching)
+  checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
+  checkCounts(model, raw.instanceGroup)
+  checkGroups(
+    model,
+    raw.instanceGroup.map((group) => ({ ...group, count: resolveCounts(group).maxInstances })),
+    plugins,
+  )
+  const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
+  checkTensors(model, 'inputs', raw.inputs ?? [], batched)
+  checkTensors(model, 'outputs', raw.outputs ?? [], batched)
+  if (sequence !== undefined)
+    checkSequence(model, sequence, raw.dynamicBatching === false ? null : raw.dynamicBatching)
+  if (sequence !== undefined && resolved.responses !== null)
+    throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
+  if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
+  if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
+  return Object.freeze(resolved)
+}
+
+/** The same request means another thing at another place in its sequence; Triton refuses it as well. */
+function sharedSequence(model: string, option: string): InferenceError {
+  return invalidArgument(option, 'to be left out for a model with sequences', true, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    hint: 'Remove it, or sequence',
+  })
+}
+
+function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
+  try {
+    return flattenExtra(model, extra, 'runOptions.extra')
+  } catch (error) {
+    throw typed('runOptions.extra', error, { model })
+  }
+}
+
+/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
+export function batchLimits(
+  { preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig,
+  maxBatchSize: number,
+): BatchLimits {
+  return {
+    maxBatchSize: Math.max(1, maxBatchSize),
+    preferredBatchSizes:
+      maxBatchSize === 0
+        ? []
+        : sequence?.direct === undefined
+          ? preferredBatchSizes
+          : slotSizes(sequence, maxBatchSize),
+    maxQueueDelayMs,
+    joinRequests: joinRequests && maxBatchSize > 0,
+    ...costLimits(
+      cost,
+      padding.some(({ sizes }) => sizes === 'longest'),
+    ),
+  }
+}
+
+/** The batching options against the batch size they must fit; called again once that is known from the model. */
+export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
+  // A model that cannot be batched is served as it is, whether its shapes or its rows are the reason.
+  if (config.maxBatchSize === undefined && maxBatchSize === 0) return
+  const largest = config.preferredBatchSizes.at(-1)
+  if (largest !== undefined && largest > maxBatchSize) {
+    const hint = config.maxBatchSize === undefined ? { hint: 'Give maxBatchSize for larger batches' } : {}
+    const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
+    throw invalidArgument(
+      'dynamicBatching.preferredBatchSize',
+      `sizes of at most maxBatchSize (${maxBatchSize})`,
+      largest,
+      details,
+    )
+  }
+  const mostWarmed = Array.isArray(config.warmup.batchSizes) ? config.warmup.batchSizes.at(-1) : 1
+  if (config.maxBatchSize !== undefined && mostWarmed > Math.max(1, maxBatchSize)) {
+    throw invalidArgument(
+      'warmup.batchSizes',
+      `sizes of at most maxBatchSize (${maxBatchSize})`,
+      mostWarmed,
+      { code: 'ERR_MODEL_CONFIG', model },
+    )
+  }
+  if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
+    throw invalidArgument(
+      'dynamicBatching.maxQueueDelayMs',
+      '0 where maxBatchSize is 0',
+      config.maxQueueDelayMs,
+      {
+        code: 'ERR_MODEL_CONFIG',
+        model,
+        hint: 'Waiting cannot make its batches larger',
+      },
+    )
+  }
+}
+
+function ascending(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].sort((a, b) => a - b)
+}
+
+/** An output of a model in a repository. */
+export interface RepositoryOutputConfig extends OutputConfig {
+  /** A file in the model's folder with the name of a class in each line, instead of `labels`. */
+  labelFilename?: string
+}
+
+/**
+ * The configuration of a model in a repository, as `config.ts`, `config.js` or `config.json` in its folder have it instead of
+ * a `config.pbtxt`: the options of `engine.load()`, and what Triton's configuration has beside them.
+ */
+export interface RepositoryModelConfig extends Omit<ModelOptions, 'outputs' | 'version'> {
+  /** The name of its folder. */
+  name?: string
+  /** Its outputs, with label files in its folder. Default: the model's, without labels. */
+  outputs?: readonly RepositoryOutputConfig[]
+  /** Which of its version folders are served: so many of the newest, all, or those named. Default `{ latest: 1 }`. */
+  versionPolicy?: { latest: number } | 'all' | { specific: readonly (number | string)[] }
+  /** Name of the model's file in its version folder. Default `'model.onnx'`. */
+  defaultModelFilename?: string
+}
+
+/** The configuration as it is, with its type checked: for `export default defineModelConfig({ ... })` in a `config.ts`. */
+export function defineModelConfig(config: RepositoryModelConfig): RepositoryModelConfig {
+  return config
+}

@@ -1,7 +1,13 @@
+import * as v from 'valibot'
 import type { Tensor, TypedTensor } from 'onnxruntime-common'
 import type { TensorType } from '../tensor/tensor.ts'
-import type { FunctionFeed } from './function-tensor.ts'
+import type { FunctionFeed } from './function-module.ts'
 import type { FeedValue, ModelSignature } from './model-signature.ts'
+import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
+import { checkConfig, optionsOf, parametersSchema, wholeNumber } from './options-schema.ts'
+import { isPlainObject, ownProperties } from './plain-options.ts'
+import { carriedType, dims } from './tensor-config.ts'
+import { readVersion } from './method-options.ts'
 
 /** What requests give a pipeline. */
 export interface PipelineInput {
@@ -116,4 +122,224 @@ export interface PipelineConfig<
   parameters?: Readonly<Record<string, string>>
   /** As that of a model. Default 1. */
   version?: number | string
+}
+
+/** What a pipeline's configuration says of a tensor. */
+export interface ResolvedTensor {
+  readonly name: string
+  /** `undefined`: as the models have it. */
+  readonly type: TensorType | undefined
+  readonly dims: readonly number[] | undefined
+}
+
+/** A step with all that it leaves out. */
+export interface ResolvedStep {
+  readonly name: string
+  readonly model: string
+  readonly version: number | undefined
+  /** Names of the model's inputs, each with that of a tensor. */
+  readonly inputs: readonly (readonly [input: string, tensor: string])[]
+  readonly outputs: readonly (readonly [output: string, tensor: string])[]
+  readonly when: NonNullable<PipelineStep['when']> | null
+  readonly needs: readonly string[]
+  /** Inputs of the model that fan out: each of their rows becomes a request. `null` for none. */
+  readonly fanOut: readonly string[] | 'all' | null
+}
+
+/** A configuration with every default in place that does not depend on a model. */
+export interface ResolvedPipeline {
+  readonly version: number | undefined
+  readonly inputs: readonly (ResolvedTensor & { readonly optional: boolean })[]
+  readonly steps: readonly ResolvedStep[]
+  readonly outputs: readonly (ResolvedTensor & Pick<PipelineOutput, 'labels'>)[]
+  /** `undefined`: the least of the models'. */
+  readonly maxBatchSize: number | undefined
+  /** `Infinity` for no limit. */
+  readonly maxInFlight: number
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+/** Whether a configuration is that of a pipeline. */
+export function isPipeline<C extends object>(config: C): config is Extract<C, { readonly steps: unknown }> {
+  return Object.hasOwn(config, 'steps')
+}
+
+const name = v.pipe(v.string(), v.minLength(1, 'a name'))
+const tensorEntries = { name, type: v.optional(carriedType), dims: v.optional(dims) }
+const named = (given: unknown) => (typeof given === 'string' ? { name: given } : given)
+const inputSchema = v.pipe(
+  v.unknown(),
+  v.transform(named),
+  optionsOf({ ...tensorEntries, optional: v.optional(v.boolean(), false) }),
+)
+const outputSchema = v.pipe(
+  v.unknown(),
+  v.transform(named),
+  optionsOf({ ...tensorEntries, labels: v.optional(v.array(v.string())) }),
+)
+const readOnce = (given: unknown) => (isPlainObject(given) ? ownProperties(given) : given)
+const names = v.pipe(v.unknown(), v.transform(readOnce), {
+  ...v.custom<Readonly<Record<string, string>>>(
+    (given) =>
+      isPlainObject(given) &&
+      Object.values(given).every((tensor) => typeof tensor === 'string' && tensor !== ''),
+  ),
+  expects: 'an object of names of tensors',
+})
+
+const schema = optionsOf({
+  inputs: v.pipe(
+    v.array(inputSchema),
+    v.check((given) => given.length > 0, 'at least one input'),
+  ),
+  steps: v.pipe(
+    v.array(
+      optionsOf({
+        name: v.optional(name),
+        model: name,
+        version: v.optional(v.unknown()),
+        inputs: names,
+        outputs: names,
+        when: v.optional({
+          ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
+          expects: 'a function',
+        }),
+        needs: v.optional(v.array(name), []),
+        fanOut: v.optional(
+          v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]),
+          false,
+        ),
+      }),
+    ),
+    v.check((given) => given.length > 0, 'at least one step'),
+  ),
+  outputs: v.pipe(
+    v.array(outputSchema),
+    v.check((given) => given.length > 0, 'at least one output'),
+  ),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  maxInFlight: v.optional(wholeNumber(1)),
+  parameters: v.optional(parametersSchema, {}),
+  version: v.optional(v.unknown()),
+})
+
+/**
+ * Turns what the caller gave for a pipeline into a configuration that is checked by itself, complete and frozen; see `PipelineGraph`
+ * for whether its names make a graph.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
+ */
+export function resolvePipelineConfig(model: string, config: unknown): ResolvedPipeline {
+  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = checkConfig(
+    schema,
+    model,
+    config,
+  )
+  const details = { model, code: 'ERR_MODEL_CONFIG' } as const
+  for (const [option, tensors] of [
+    ['inputs', inputs],
+    ['outputs', outputs],
+  ] as const) {
+    for (const [index, tensor] of tensors.entries()) {
+      const strange = tensor.dims?.find((dim) => dim < 1 && dim !== -1)
+      if (strange !== undefined)
+        throw pipelineError(
+          model,
+          `${option}[${index}].dims`,
+          'dims of at least 1, or -1 for a variable one',
+          strange,
+        )
+      if (tensors.findIndex((other) => other.name === tensor.name) !== index)
+        throw pipelineError(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
+    }
+  }
+  const stepNames = namesOf(model, steps)
+  return Object.freeze({
+    version: version === undefined ? undefined : readVersion(version, 'version', details),
+    inputs: inputs.map(({ name, type, dims, optional }) => ({ name, type, dims, optional })),
+    outputs: outputs.map(({ name, type, dims, labels }) => ({ name, type, dims, ...(labels && { labels }) })),
+    maxBatchSize,
+    maxInFlight: maxInFlight ?? Infinity,
+    parameters,
+    steps: steps.map((step, index) => {
+      if (step.when === undefined && step.needs.length > 0)
+        throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
+      if (Object.keys(step.inputs).length === 0)
+        throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
+      if (Object.keys(step.outputs).length === 0)
+        throw pipelineError(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
+      return {
+        name: stepNames[index]!,
+        model: step.model,
+        version:
+          step.version === undefined
+            ? undefined
+            : readVersion(step.version, `steps[${index}].version`, details),
+        inputs: Object.entries(step.inputs),
+        outputs: Object.entries(step.outputs),
+        when: step.when ?? null,
+        needs: step.needs,
+        fanOut: fanOutOf(model, index, step),
+      }
+    }),
+  })
+}
+
+function fanOutOf(
+  model: string,
+  index: number,
+  {
+    inputs,
+    fanOut,
+  }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] },
+): ResolvedStep['fanOut'] {
+  if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
+  const names = Object.keys(inputs)
+  const strange = fanOut.findIndex((input, at) => !names.includes(input) || fanOut.indexOf(input) !== at)
+  if (strange === -1) return fanOut
+  throw pipelineError(
+    model,
+    `steps[${index}].fanOut[${strange}]`,
+    `one of the inputs that the step gives its model (${listNames(names)}), each once`,
+    fanOut[strange],
+  )
+}
+
+/** The error of what a pipeline's configuration says. */
+export function pipelineError(
+  model: string,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  return invalidArgument(name, expected, received, {
+    code: 'ERR_MODEL_CONFIG',
+    model,
+    ...(hint === undefined ? {} : { hint }),
+  })
+}
+
+/** Names that were given come first: a number is found for the others. */
+function namesOf(
+  model: string,
+  steps: readonly { readonly name?: string | undefined; readonly model: string }[],
+): string[] {
+  const taken = new Set<string>()
+  for (const [index, step] of steps.entries()) {
+    if (step.name === undefined) continue
+    if (taken.has(step.name))
+      throw pipelineError(model, `steps[${index}].name`, 'a name of its own', step.name)
+    taken.add(step.name)
+  }
+  const numbers = new Map<string, number>() // by model, the next to be tried
+  return steps.map((step) => {
+    if (step.name !== undefined) return step.name
+    let free = step.model
+    let number = numbers.get(step.model) ?? 2
+    while (taken.has(free)) free = `${step.model}-${number++}`
+    numbers.set(step.model, number)
+    taken.add(free)
+    return free
+  })
 }

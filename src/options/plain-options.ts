@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
 
 /**
@@ -56,4 +57,17 @@ export function readOptions<Name extends string>(
 /** An `InferenceError` as it is; anything else came out of the caller's own code while `name` was read. */
 export function typed(name: string, error: unknown, details: { model?: string } = {}): InferenceError {
   return error instanceof InferenceError ? error : unreadable(name, error, details)
+}
+
+const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!
+
+/** Whether a value is a signal that can be listened to; a proxy of one cannot, nor can an object that only inherits from it. */
+export function isAbortSignal(value: unknown): value is AbortSignal {
+  if (types.isProxy(value) || !(value instanceof AbortSignal)) return false
+  try {
+    abortedOf.call(value)
+    return true
+  } catch {
+    return false
+  }
 }

@@ -1,11 +1,10 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import type { ElementType } from '../tensor/tensor.ts'
-import type { DynamicBatchingConfig } from './batching-config.ts'
+import type { DynamicBatchingConfig } from './batching.ts'
 import type { FeedValue } from './model-signature.ts'
-import { optionsOf } from './options-schema.ts'
+import { optionsOf, wholeNumber } from './options-schema.ts'
 import { dims, elementType } from './tensor-config.ts'
-import { wholeNumber } from './whole-number.ts'
 
 /** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
 export interface SequenceControl {

@@ -1,10 +1,224 @@
+import * as v from 'valibot'
+import { isUint8Array } from 'node:util/types'
 import type { InferenceSession } from 'onnxruntime-common'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { isPlainObject, ownProperties, typed } from './plain-options.ts'
+import type { FunctionSource, ResolvedConfig, SessionOptions } from './model-config.ts'
+import { optionsOf } from './options-schema.ts'
 import { isSince } from '../base/platform.ts'
-import type { InstanceKind } from './instance-group.ts'
-import type { FunctionSource } from './model-source.ts'
-import type { ResolvedConfig } from './resolve-model-config.ts'
+import type { InstanceKind } from './instance-groups.ts'
 import { inputsOfSequence } from './sequence-config.ts'
-import type { SessionConfigEntries } from './session-config-entries.ts'
+
+/** Most threads of a session: ONNX Runtime starts as many as it is told, until the system has no more for anybody. */
+export const maxThreads = 1024
+
+/** Session options as they are sent to a worker thread. */
+export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
+
+/** ONNX Runtime's, in all versions from 1.25 to 1.30; `executionProviders` is the model's. */
+const names: readonly string[] = [
+  'intraOpNumThreads',
+  'interOpNumThreads',
+  'freeDimensionOverrides',
+  'freeDimensionOverridesByDenotation',
+  'graphOptimizationLevel',
+  'enableCpuMemArena',
+  'enableMemPattern',
+  'executionMode',
+  'optimizedModelFilePath',
+  'enableProfiling',
+  'profileFilePrefix',
+  'logId',
+  'logSeverityLevel',
+  'logVerbosityLevel',
+  'preferredOutputLocation',
+  'enableGraphCapture',
+  'externalData',
+  'extra',
+] satisfies (keyof SessionOptions)[]
+
+/**
+ * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words, or
+ * not at all: they travel to another thread, every value in `extra` has to be text, and a name that it does not know it ignores.
+ *
+ * @returns a copy, in which `extra` is flat: each entry under its full name.
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkSessionOptions(
+  model: string,
+  options: Readonly<Record<string, unknown>>,
+): CheckedSessionOptions {
+  const checked: Record<string, unknown> = ownProperties({ extra: {} })
+  for (const [name, value] of Object.entries(options)) {
+    if (name === 'executionProviders') {
+      throw wrong(model, name, "to be given beside sessionOptions, as the model's executionProviders", value)
+    }
+    if (!names.includes(name)) throw unknown(model, name)
+    checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
+    if (name.endsWith('OpNumThreads') && !isThreadCount(value))
+      throw wrong(model, name, `a whole number from 0 to ${maxThreads}`, value)
+    if (name === 'externalData') checkExternalData(model, checked[name])
+    if (name.startsWith('freeDimensionOverrides')) checkLengths(model, name, checked[name])
+  }
+  return checked as CheckedSessionOptions
+}
+
+/**
+ * Refuses options by which ONNX Runtime would go on reading the bytes of a model once it is open, when they are gone.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkOptionsForBytes(model: string, { extra }: CheckedSessionOptions): void {
+  const option = Object.keys(extra).find((name) => name.includes('use_ort_model_bytes_'))
+  if (option !== undefined)
+    throw wrong(model, `extra.${option}`, 'to be left out for a model that is given as bytes', extra[option])
+}
+
+function readExtra(model: string, extra: unknown): SessionConfigEntries {
+  try {
+    return flattenExtra(model, extra)
+  } catch (error) {
+    throw typed('sessionOptions.extra', error, { model })
+  }
+}
+
+function isThreadCount(value: unknown): boolean {
+  return (
+    value === undefined ||
+    (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxThreads)
+  )
+}
+
+/** Both executors take the contents of files, by the names by which the model refers to them. */
+function checkExternalData(model: string, files: unknown): void {
+  const isFile = (file: unknown) =>
+    isPlainObject(file) &&
+    typeof file['path'] === 'string' &&
+    file['path'] !== '' &&
+    isUint8Array(file['data'])
+  if (Array.isArray(files) && files.every(isFile)) return
+  throw wrong(
+    model,
+    'externalData',
+    'an array of { path, data }: the name by which the model refers to a file, and a Uint8Array of its content',
+    files,
+  )
+}
+
+function checkLengths(model: string, name: string, lengths: unknown): void {
+  if (!isPlainObject(lengths)) throw wrong(model, name, 'a plain object of lengths by dimension', lengths)
+  for (const [dimension, length] of Object.entries(lengths)) {
+    if (!Number.isSafeInteger(length) || (length as number) < 0)
+      throw wrong(model, `${name}.${dimension}`, 'a whole number of at least 0', length)
+  }
+}
+
+function sendable(model: string, name: string, value: unknown): unknown {
+  try {
+    return structuredClone(value)
+  } catch {
+    throw wrong(model, name, 'a value that can be sent to a worker thread', value)
+  }
+}
+
+function unknown(model: string, name: string): InferenceError {
+  const hint = name.includes('.') ? 'An entry of that name belongs into sessionOptions.extra' : undefined
+  const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...(hint === undefined ? {} : { hint }) }
+  return invalidArgument(`sessionOptions.${name}`, `one of ${names.join(', ')}`, name, details)
+}
+
+function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
+  return wrongOption(model, `sessionOptions.${name}`, expected, received)
+}
+
+function wrongOption(model: string, name: string, expected: string, received: unknown): InferenceError {
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+}
+
+/** ONNX Runtime's options outside its session options proper, by their full names, such as `session.intra_op.allow_spinning`. */
+export type SessionConfigEntries = Readonly<Record<string, string>>
+
+/** Groups within groups: no option of ONNX Runtime has so many dots, and a cyclic object has no end. */
+const deepest = 16
+
+/**
+ * Flattens `sessionOptions.extra`, or the like of another option, whose entries may be given in groups (`{ session: { intra_op: { allow_spinning: '0' } } }`),
+ * by their full names (`{ 'session.intra_op.allow_spinning': '0' }`), or in part as one and in part as the other.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` for a value that is no string, and for one entry given twice with two values.
+ */
+export function flattenExtra(
+  model: string,
+  extra: unknown,
+  option = 'sessionOptions.extra',
+): SessionConfigEntries {
+  const entries: Record<string, string> = ownProperties({})
+  const add = (prefix: string, group: unknown, depth: number): void => {
+    const path = `${option}${prefix === '' ? '' : `.${prefix}`}`
+    if (depth > deepest || !isPlainObject(group)) {
+      throw wrongOption(
+        model,
+        path,
+        depth > deepest ? `groups at most ${deepest} deep` : 'a plain object of options',
+        group,
+      )
+    }
+    for (const [key, value] of Object.entries(ownProperties(group))) {
+      const name = prefix === '' ? key : `${prefix}.${key}`
+      if (typeof value === 'object' && value !== null) add(name, value, depth + 1)
+      else if (typeof value !== 'string')
+        throw wrongOption(model, `${option}.${name}`, 'a string, as all values in extra', value)
+      else if ((entries[name] ??= value) !== value) {
+        throw wrongOption(
+          model,
+          `${option}.${name}`,
+          `one value; it is also given as '${entries[name]}'`,
+          value,
+        )
+      }
+    }
+  }
+  add('', extra, 0)
+  return entries
+}
+
+/** What is kept of the memory of runs. */
+export interface ResolvedMemory {
+  /** `undefined`: as `sessionOptions` say. */
+  readonly arena?: boolean | undefined
+  readonly shrink?: 'run' | 'idle' | undefined
+  /** `Infinity` for no limit. */
+  readonly limitBytes: number
+}
+
+export const memorySchema = v.optional(
+  optionsOf({
+    arena: v.optional(v.boolean()),
+    shrink: v.optional(v.picklist(['run', 'idle'])),
+    limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+  }),
+  {},
+)
+
+/**
+ * Checks what is said of the arena against itself.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkMemory(
+  model: string,
+  { arena, shrink, limitBytes }: ResolvedMemory,
+  enableCpuMemArena: boolean | undefined,
+): void {
+  const wrong = (name: string, expected: string, received: unknown) =>
+    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  if (arena !== undefined && enableCpuMemArena !== undefined) {
+    throw wrong('sessionOptions.enableCpuMemArena', 'to be left out beside memory.arena', enableCpuMemArena)
+  }
+  if ((arena ?? enableCpuMemArena) !== false) return
+  if (shrink !== undefined) throw wrong('memory.shrink', 'to be left out without an arena', shrink)
+  if (limitBytes !== Infinity) throw wrong('memory.limitBytes', 'to be left out without an arena', limitBytes)
+}
 
 /** Options that a session is opened with; ONNX Runtime's own, and what only the native executor carries. */
 export interface OpenOptions extends InferenceSession.SessionOptions {
@@ -107,4 +321,12 @@ function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProvider
   if (kind === 'cuda')
     return [{ name: 'cuda', deviceId: gpu } as InferenceSession.ExecutionProviderConfig, 'cpu']
   return kind === 'cpu' ? ['cpu'] : [kind, 'cpu']
+}
+
+/** What opens the sessions of a model. */
+export interface ModelRuntime {
+  readonly executor: 'native' | 'binding'
+  readonly ortVersion: string
+  /** Whether no execution provider but the CPU's has a part in it. */
+  readonly onCpuOnly: boolean
 }

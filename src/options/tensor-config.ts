@@ -2,9 +2,8 @@ import * as v from 'valibot'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
-import type { ImageInput } from './image-input.ts'
-import { optionsOf, properties } from './options-schema.ts'
-import { wholeNumber } from './whole-number.ts'
+import type { ImageInput } from './image-options.ts'
+import { optionsOf, properties, wholeNumber } from './options-schema.ts'
 
 /** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {

@@ -1,5 +1,5 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import type { InputConfig } from '../options/tensor-config.ts'
 import {
   batchAxisOf,

@@ -1,9 +1,7 @@
 import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { sharedOptionNames } from '../options/check-infer-options.ts'
-import type { InferOptions } from '../options/infer-options.ts'
+import { sharedOptionNames, type InferOptions, type SequenceInferOptions } from '../options/infer-options.ts'
 import { readPlain, typed } from '../options/plain-options.ts'
-import type { SequenceInferOptions } from '../options/sequence-options.ts'
 import { untilAborted, unwatch, watch } from './abort-watch.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */

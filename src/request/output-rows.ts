@@ -1,5 +1,5 @@
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
 import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
 import { fromSmallFloat, isSmallFloat, significantBits, toSmallFloat } from '../tensor/small-floats.ts'

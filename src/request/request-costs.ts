@@ -1,6 +1,6 @@
 import { messageOf } from '../base/message-of.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import type { CostedRequest, ResolvedCost } from '../options/batch-cost.ts'
+import type { CostedRequest, ResolvedCost } from '../options/batching.ts'
 import { batchAxisOf, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
 import type { TensorData } from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'

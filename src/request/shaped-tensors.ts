@@ -1,5 +1,5 @@
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import { inputsOfSequence, type ResolvedSequence } from '../options/sequence-config.ts'
 import type { TensorConfig } from '../options/tensor-config.ts'
 import {

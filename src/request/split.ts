@@ -1,6 +1,5 @@
 import { InferenceError } from '../errors.ts'
-import type { AnswerOptions } from '../options/check-infer-options.ts'
-import type { BatchReport } from '../options/infer-options.ts'
+import type { AnswerOptions, BatchReport } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
 import { copyBlocks, cutElements, joinElements, type Elements } from '../tensor/elements.ts'
 import type { ValueMetadata } from '../tensor/metadata.ts'

@@ -1,8 +1,7 @@
 import type { Clock } from '../base/clock.ts'
-import type { CacheCapability } from '../options/cache-options.ts'
-import type { ModelRuntime } from '../options/model-runtime.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
-import { nameOf, type Placement } from '../options/session-options.ts'
+import type { CacheCapability, ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
+import { nameOf, type ModelRuntime, type Placement } from '../options/session-options.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import { ThreadEndedError } from './executors/executor.ts'
 import { installedVersion } from './executors/native/native-ort.ts'
 import { loadBinding } from '../native/addon.ts'
@@ -11,7 +10,6 @@ import type { StagingMemory, StagingStats } from '../native/staging-pool.ts'
 import type { WorkerReady } from './executors/protocol.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
-import type { ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
 import {
   allGpus,
   EngineProviders,

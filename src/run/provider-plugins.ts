@@ -4,7 +4,7 @@ import {
   PluginProvider,
   type ResolvedPlugin,
   type ComputePrecision,
-} from '../options/provider-options.ts'
+} from '../options/engine-options.ts'
 import { nameOf } from '../options/session-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { openNativeOrt, type NativeOrt } from './executors/native/native-ort.ts'

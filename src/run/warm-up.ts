@@ -1,26 +1,25 @@
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig, WarmupSample } from '../options/model-config.ts'
 import {
-  type MailedTensor,
-  isElementType,
-  type TensorData,
   byteLengthOf,
   elementCount,
+  isElementType,
   isFloatType,
   plainView,
+  type MailedTensor,
+  type TensorData,
 } from '../tensor/tensor.ts'
 import { joinTensors } from '../tensor/elements.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
-import { type ModelMetadata, batchAxisOf, type TensorMetadata } from '../tensor/metadata.ts'
+import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
-import type { Padding, PaddedInput } from '../request/padding.ts'
+import type { PaddedInput, Padding } from '../request/padding.ts'
 import type { WorkerSession } from './worker-session.ts'
 import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import type { WarmupSample } from '../options/model-config.ts'
 import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
-import { rowRecipes, type RowRecipe, sampleRow } from './made-up-rows.ts'
+import { rowRecipes, sampleRow, type RowRecipe } from './made-up-rows.ts'
 
 /** Most bytes that the inputs of a run are given. */
 const maxBytes = 2 ** 27

@@ -11,9 +11,8 @@ import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { ModelInstance } from './model-instance.ts'
 import type { Worker } from './worker.ts'
-import type { ResolvedMemory } from '../options/memory-options.ts'
-import type { OpenOptions } from '../options/session-options.ts'
-import { type FileStamp, stampOf } from '../base/files.ts'
+import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
+import { stampOf, type FileStamp } from '../base/files.ts'
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
 interface SessionEvents {

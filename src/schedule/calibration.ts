@@ -1,4 +1,4 @@
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import { wholeKey } from '../request/feeds.ts'
 import type { Joining } from './joining.ts'
 import { RunTimes } from './run-times.ts'

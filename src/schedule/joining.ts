@@ -1,7 +1,6 @@
-import { noOptions, type CheckedOptions } from '../options/check-infer-options.ts'
-import { resolveImageInput } from '../options/image-input.ts'
-import type { ResolvedImageOptions } from '../options/image-options.ts'
-import { checkBatchSizes, type ResolvedConfig } from '../options/resolve-model-config.ts'
+import { noOptions, type CheckedOptions } from '../options/infer-options.ts'
+import { resolveImageInput, type ResolvedImageOptions } from '../options/image-options.ts'
+import { checkBatchSizes, type ResolvedConfig } from '../options/model-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,

@@ -1,5 +1,5 @@
-import type { CheckedOptions } from '../options/check-infer-options.ts'
-import { batchLimits, type ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { CheckedOptions } from '../options/infer-options.ts'
+import { batchLimits, type ResolvedConfig } from '../options/model-config.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
 import type {

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
-import type { CheckedOptions } from '../options/check-infer-options.ts'
-import type { ResolvedConfig } from '../options/resolve-model-config.ts'
+import type { CheckedOptions } from '../options/infer-options.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import type { RunTimes } from './run-times.ts'
 import type { Padding } from '../request/padding.ts'
 import type { RequestCosts } from '../request/request-costs.ts'

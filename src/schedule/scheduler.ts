@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { batchLimits, type ResolvedConfig } from '../options/resolve-model-config.ts'
+import { batchLimits, type ResolvedConfig } from '../options/model-config.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import { InstanceSet, type Instance } from './instance-set.ts'
 import { divided, indivisibleOutput, UnpredictableOutputs } from './scatter.ts'

@@ -1,4 +1,4 @@
-import type { AnswerOptions } from '../options/check-infer-options.ts'
+import type { AnswerOptions } from '../options/infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
 import type { PriorityLevel } from '../request/priority-levels.ts'

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { DeviceReport } from '../../src/cli/device-report.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
-import { availableCores } from '../../src/options/available-cores.ts'
-import { availableMemory } from '../../src/options/available-memory.ts'
+import { availableCores, availableMemory } from '../../src/base/available-resources.ts'
 import { root, runScript, zerohop, zerohopWithoutAddon } from './run.ts'
 
 describe('zerohop devices', () => {

@@ -21,7 +21,7 @@ import { userCacheFolder } from '../../src/models/compiled-models/cache-place.ts
 import { isAsRead, readEntry } from '../../src/models/compiled-models/entry.ts'
 import { contentOf } from '../../src/models/compiled-models/model-content.ts'
 import { readSealed, writeSealed } from '../../src/models/compiled-models/sealed-file.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { InferenceEngine } from '../../src/index.ts'
 import { describeNative } from '../support/native.ts'

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { availableMemory } from '../../src/options/available-memory.ts'
+import { availableMemory } from '../../src/base/available-resources.ts'
 import { temporaryFolder, type Files } from '../triton-repository/temporary.ts'
 import { inGroup, memoryLimits } from './control-groups.ts'
 

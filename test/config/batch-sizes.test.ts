@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkBatchSizes, resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { checkBatchSizes, resolveConfig } from '../../src/options/model-config.ts'
 
 describe('a preferred batch size above maxBatchSize', () => {
   const dynamicBatching = { preferredBatchSize: [8, 64] }

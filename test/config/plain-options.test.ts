@@ -1,9 +1,9 @@
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
-import { checkInferOptions } from '../../src/options/check-infer-options.ts'
+import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 
 const path = 'model.onnx'
 const metadata = {

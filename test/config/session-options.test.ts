@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { InferenceSession } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import type { InferenceError } from '../../src/errors.ts'
 import { sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { noOptions } from '../../src/options/check-infer-options.ts'
+import { noOptions } from '../../src/options/infer-options.ts'
 import { StagingSlot } from '../../src/run/staging-slot.ts'
 import { RowBlock, RowBlocks } from '../../src/native/row-blocks.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import { SampleFailed, WarmUp } from '../../src/run/warm-up.ts'
 import type { ValueMetadata } from '../../src/tensor/metadata.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { resolvePipelineConfig } from '../../src/options/resolve-pipeline-config.ts'
+import { resolvePipelineConfig } from '../../src/options/pipeline-config.ts'
 import { PipelineGraph } from '../../src/features/pipelines/pipeline-graph.ts'
 import { step } from './arithmetic.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { EngineProviders } from '../../src/run/engine-providers.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { tryBuiltIn, cudaProviderInstalled } from '../../src/run/built-in-providers.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import { mlp } from '../models/networks.ts'

@@ -1,5 +1,5 @@
-import { checkInferOptions, noOptions } from '../../src/options/check-infer-options.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { checkInferOptions, noOptions } from '../../src/options/infer-options.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import type { InferOptions, ModelConfig, Outputs, ReportedOutputs } from '../../src/index.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { ResponseSharing } from '../../src/features/response-cache/response-sharing.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { PluginProvider } from '../../src/options/provider-options.ts'
+import { PluginProvider } from '../../src/options/engine-options.ts'
 import { compareOutput, tellsApart, toleranceWith } from '../../src/models/row-check/compare-rows.ts'
 import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
 import { storageOf, type MailedTensor, type ElementType } from '../../src/tensor/tensor.ts'

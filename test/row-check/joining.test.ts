@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { ask } from '../../src/models/row-check/joining-at-load.ts'
 import { Joining } from '../../src/schedule/joining.ts'
 

@@ -1,5 +1,5 @@
-import { checkInferOptions } from '../../src/options/check-infer-options.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { checkInferOptions } from '../../src/options/infer-options.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import type { InferOptions, ModelOptions, Outputs, ReportedOutputs, SequenceEvent } from '../../src/index.ts'
 import { RunTimes } from '../../src/schedule/run-times.ts'
 import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { errorOf } from './temporary.ts'
 
 const read = (text: string) => readModelConfig({ model: 'm', file: 'm/config.pbtxt', text })

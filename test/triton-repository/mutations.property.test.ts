@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { InferenceError } from '../../src/errors.ts'
 import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
 import { mulberry32 } from '../models/random.ts'

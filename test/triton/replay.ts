@@ -1,7 +1,7 @@
 import { RequestQueue, type QueueOwner } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
 import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
-import { resolveConfig, batchLimits } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig, batchLimits } from '../../src/options/model-config.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runTicks, type Arrival, type Rule } from './rules.ts'
 

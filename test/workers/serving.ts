@@ -1,6 +1,6 @@
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
-import { noOptions, type CheckedOptions } from '../../src/options/check-infer-options.ts'
+import { noOptions, type CheckedOptions } from '../../src/options/infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
 import type { Instance } from '../../src/schedule/instance-set.ts'

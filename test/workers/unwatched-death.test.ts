@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { resolveConfig } from '../../src/options/resolve-model-config.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
 import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
 import { LoadedModel } from '../../src/engine/loaded-model.ts'
 import { ModelUses } from '../../src/engine/model-registry.ts'

@@ -2,9 +2,9 @@ import { libraryVersion } from '../../base/own-package.ts'
 import type { EngineStatistics, VersionStatistics } from '../../engine/engine-statistics.ts'
 import type { Model } from '../../model.ts'
 import type { LevelPolicy } from '../../options/batching.ts'
-import type { InstanceGroup } from '../../options/instance-group.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
-import { isPipeline, type ResolvedPipeline } from '../../options/resolve-pipeline-config.ts'
+import type { InstanceGroup } from '../../options/instance-groups.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
+import { isPipeline, type ResolvedPipeline } from '../../options/pipeline-config.ts'
 import type { ResolvedControl, ResolvedSequence } from '../../options/sequence-config.ts'
 import {
   batchAxisOf,

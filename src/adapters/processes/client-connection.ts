@@ -2,27 +2,26 @@ import { connect, Socket } from 'node:net'
 import { libraryVersion } from '../../base/own-package.ts'
 import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
-import { isAbortSignal } from '../../options/abort-signal.ts'
-import { isPlainObject } from '../../options/plain-options.ts'
+import { isAbortSignal, isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import { rejectCaller } from '../../request/infer-request.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import {
-  type Call,
   callFrameOf,
-  type CallResult,
   frameKinds,
   frameOf,
-  type Hello,
   messageText,
   mostCalls,
   protocolVersion,
   readMessage,
+  type Call,
+  type CallResult,
+  type Hello,
   type Welcome,
 } from './messages.ts'
 import { greetNatively, notAnswering, readWelcome } from './native-greeting.ts'
-import { BadRecord, type RecordReader, RecordWriter } from './records.ts'
+import { BadRecord, RecordWriter, type RecordReader } from './records.ts'
 import { SharedRings } from './shared-rings.ts'
 import { checkServer } from './socket-path.ts'
 import { errorFrom } from './tagged-json.ts'

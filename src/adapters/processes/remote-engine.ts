@@ -5,25 +5,28 @@ import type { EngineStatistics } from '../../engine/engine-statistics.ts'
 import type { ModelState, ModelVersionStatus } from '../../engine/model-target.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import { loadBinding } from '../../native/addon.ts'
-import { checkCloseOptions, type CloseOptions } from '../../options/close-options.ts'
-import type { LiteralConfig, SignatureOf } from '../../options/configured-signature.ts'
-import type { ReportedOutputs } from '../../options/infer-options.ts'
-import { checkLoadOptions, type LoadOptions } from '../../options/load-options.ts'
-import type { ModelConfig } from '../../options/model-config.ts'
+import {
+  checkCloseOptions,
+  checkLoadOptions,
+  checkUnloadOptions,
+  readVersion,
+  type CloseOptions,
+  type EngineInferOptions,
+  type LoadOptions,
+  type UnloadOptions,
+} from '../../options/method-options.ts'
 import type {
   AnySignature,
+  LiteralConfig,
   ModelSignature,
   OutputName,
+  SignatureOf,
   WantedOutputs,
 } from '../../options/model-signature.ts'
+import type { ReportedOutputs } from '../../options/infer-options.ts'
+import type { ModelConfig } from '../../options/model-config.ts'
 import type { SequenceConfig } from '../../options/sequence-config.ts'
 import type { InputConfig, OutputConfig } from '../../options/tensor-config.ts'
-import {
-  checkUnloadOptions,
-  type EngineInferOptions,
-  readVersion,
-  type UnloadOptions,
-} from '../../options/version-options.ts'
 import { untilAborted } from '../../request/abort-watch.ts'
 import type { Capabilities } from '../../run/devices.ts'
 import { ClientConnection, noOptions, readCallOptions, tooSilent } from './client-connection.ts'

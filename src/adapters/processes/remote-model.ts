@@ -8,7 +8,7 @@ import type {
   OutputName,
   WantedOutputs,
 } from '../../options/model-signature.ts'
-import type { UnloadOptions } from '../../options/version-options.ts'
+import type { UnloadOptions } from '../../options/method-options.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { InferManyOptions, InferManyResult, ItemSource } from '../../request/infer-many.ts'

@@ -23,7 +23,7 @@ export type {
   FunctionInput,
   FunctionOutput,
   FunctionSignature,
-} from '../../options/function-tensor.ts'
+} from '../../options/function-module.ts'
 export { nonMaxSuppression, type NonMaxSuppressionOptions } from './non-max-suppression.ts'
 export { softmax } from './softmax.ts'
 export { classification, topK, type LabelledTopKOptions, type TopKOptions } from './top-k.ts'

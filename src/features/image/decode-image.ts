@@ -1,18 +1,18 @@
 import { Tensor, type TypedTensor } from 'onnxruntime-common'
-import { describe, type InferenceError, invalidArgument } from '../../errors.ts'
-import type { ImageFormat } from '../../options/image-format.ts'
+import { describe, invalidArgument, type InferenceError } from '../../errors.ts'
 import {
   dimsOf,
+  resolveImageOptions,
   type ImageDataType,
+  type ImageFormat,
   type ImageOptions,
   type ResolvedImageOptions,
-  resolveImageOptions,
 } from '../../options/image-options.ts'
 import { readOptions, typed } from '../../options/plain-options.ts'
 import { inTurn } from './decode-queue.ts'
-import { type CheckedSource, checkSource, type ImageSource, overLimit } from './image-source.ts'
+import { checkSource, overLimit, type CheckedSource, type ImageSource } from './image-source.ts'
 import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
-import { ARRAY_OF, type PixelArray, reusePixels, writePixels } from './pixels.ts'
+import { ARRAY_OF, reusePixels, writePixels, type PixelArray } from './pixels.ts'
 import { loadSharp, type SharpFactory } from './image-decoders.ts'
 import { decodeRgb } from './rgb-pipeline.ts'
 

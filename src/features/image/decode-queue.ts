@@ -1,6 +1,6 @@
 import { type HeapItem, IndexedHeap } from '../../base/indexed-heap.ts'
 import { invalidArgument } from '../../errors.ts'
-import { availableCores } from '../../options/available-cores.ts'
+import { availableCores } from '../../base/available-resources.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 
 /** Decoding runs on libuv's thread pool; what is started beyond that only waits there, with its time running. */

@@ -11,7 +11,7 @@ export type {
   ImageLayout,
   ImageOptions,
 } from '../../options/image-options.ts'
-export type { ImageFormat } from '../../options/image-format.ts'
-export type { ImageLimits } from '../../options/image-limits.ts'
+export type { ImageFormat } from '../../options/image-options.ts'
+export type { ImageLimits } from '../../options/image-options.ts'
 export type { ImageSource } from './image-source.ts'
 export type { PixelArray } from './pixels.ts'

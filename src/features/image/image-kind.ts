@@ -1,4 +1,4 @@
-import { formatOf, type ImageFormat } from '../../options/image-format.ts'
+import { formatOf, type ImageFormat } from '../../options/image-options.ts'
 
 /** What an image costs to decode, as far as its first bytes tell. */
 export interface ImageKind {

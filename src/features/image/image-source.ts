@@ -3,8 +3,7 @@ import { types } from 'node:util'
 import { cut, describe, InferenceError, invalidArgument } from '../../errors.ts'
 import { filePath, NotReadable, readRegularFile } from '../../base/files.ts'
 import { typed } from '../../options/plain-options.ts'
-import { formatOf, type ImageFormat } from '../../options/image-format.ts'
-import type { ResolvedImageLimits } from '../../options/image-limits.ts'
+import { formatOf, type ImageFormat, type ResolvedImageLimits } from '../../options/image-options.ts'
 
 /** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer

@@ -1,13 +1,12 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
 import type { ResizeAxis } from '../../native/native-binding.ts'
-import { isHeic } from '../../options/image-format.ts'
-import type { ResolvedImageOptions } from '../../options/image-options.ts'
+import { isHeic, type ResolvedImageOptions } from '../../options/image-options.ts'
 import { loadSharp, type SharpFactory } from './image-decoders.ts'
 import { isLosslessJpeg, shorterSideOf } from './image-kind.ts'
-import { type CheckedSource, overLimit, readSource, undecodable } from './image-source.ts'
+import { overLimit, readSource, undecodable, type CheckedSource } from './image-source.ts'
 import { takePixels } from './pixels.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
-import { type ImageSize, planEnlarging, type ResizePlan, scaledSize } from './resize-plan.ts'
+import { planEnlarging, scaledSize, type ImageSize, type ResizePlan } from './resize-plan.ts'
 
 /** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }

@@ -1,5 +1,5 @@
 import { fullBatchRows } from '../../options/batching.ts'
-import { batchLimits, type ResolvedConfig } from '../../options/resolve-model-config.ts'
+import { batchLimits, type ResolvedConfig } from '../../options/model-config.ts'
 import { invalidArgument } from '../../errors.ts'
 import { layOut } from '../../run/layout.ts'
 import { slotsFor } from '../../run/staging-slot.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { dimsOf, type ResolvedImageOptions } from '../../options/image-options.ts'
-import { checkLeaseOptions } from '../../options/lease-options.ts'
+import { checkLeaseOptions } from '../../options/method-options.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { PixelArray } from '../image/pixels.ts'
 import { IndexedHeap } from '../../base/indexed-heap.ts'

@@ -1,8 +1,4 @@
-import {
-  pipelineError,
-  type ResolvedPipeline,
-  type ResolvedTensor,
-} from '../../options/resolve-pipeline-config.ts'
+import { pipelineError, type ResolvedPipeline, type ResolvedTensor } from '../../options/pipeline-config.ts'
 import {
   batchAxisOf,
   checkBatchDimension,

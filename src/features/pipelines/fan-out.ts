@@ -1,5 +1,4 @@
-import type { AnswerOptions, CheckedOptions } from '../../options/check-infer-options.ts'
-import type { ReportedOutputs } from '../../options/infer-options.ts'
+import type { AnswerOptions, CheckedOptions, ReportedOutputs } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import { InferenceError } from '../../errors.ts'
 import { batchAxisOf, type ValueMetadata } from '../../tensor/metadata.ts'

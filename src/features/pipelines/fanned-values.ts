@@ -1,4 +1,4 @@
-import { pipelineError } from '../../options/resolve-pipeline-config.ts'
+import { pipelineError } from '../../options/pipeline-config.ts'
 import {
   elementCount,
   isElementType,

@@ -1,4 +1,4 @@
-import type { CheckedOptions } from '../../options/check-infer-options.ts'
+import type { CheckedOptions } from '../../options/infer-options.ts'
 import type { ObservedModel, RequestObservation } from '../../observe/request-observer.ts'
 import type { Observers } from '../../observe/observers.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'

@@ -1,8 +1,4 @@
-import {
-  pipelineError,
-  type ResolvedPipeline,
-  type ResolvedStep,
-} from '../../options/resolve-pipeline-config.ts'
+import { pipelineError, type ResolvedPipeline, type ResolvedStep } from '../../options/pipeline-config.ts'
 import { listNames, type InferenceError } from '../../errors.ts'
 
 /** An input or output of a step's model, with the tensor of the pipeline that it is. */

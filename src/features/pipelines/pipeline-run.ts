@@ -1,4 +1,4 @@
-import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
+import { noOptions, type CheckedOptions } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'

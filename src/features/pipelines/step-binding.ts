@@ -1,5 +1,5 @@
-import { noOptions, type CheckedOptions } from '../../options/check-infer-options.ts'
-import { pipelineError } from '../../options/resolve-pipeline-config.ts'
+import { noOptions, type CheckedOptions } from '../../options/infer-options.ts'
+import { pipelineError } from '../../options/pipeline-config.ts'
 import { listNames } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'

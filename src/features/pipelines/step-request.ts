@@ -1,4 +1,4 @@
-import type { CheckedOptions } from '../../options/check-infer-options.ts'
+import type { CheckedOptions } from '../../options/infer-options.ts'
 import { refusalOf } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'

@@ -1,4 +1,4 @@
-import type { CheckedOptions } from '../../options/check-infer-options.ts'
+import type { CheckedOptions } from '../../options/infer-options.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { ModelCapacity } from '../../observe/model-statistics.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'

@@ -1,5 +1,5 @@
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import type { SequenceOptions } from '../../options/sequence-options.ts'
+import type { SequenceOptions } from '../../options/infer-options.ts'
 
 /** Sequences of which is remembered why they ended. */
 const mostRemembered = 1000

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { SequenceId } from '../../options/sequence-options.ts'
+import type { SequenceId } from '../../options/infer-options.ts'
 import type { ElementType } from '../../tensor/tensor.ts'
 
 const largestNumber = 2 ** 31 - 1

@@ -4,7 +4,7 @@ import type {
   SequenceControl,
   SequenceState,
 } from '../../options/sequence-config.ts'
-import type { SequenceId } from '../../options/sequence-options.ts'
+import type { SequenceId } from '../../options/infer-options.ts'
 import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import { type FeedParser, ownCopy } from '../../request/feeds.ts'

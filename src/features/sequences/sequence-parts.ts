@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { CheckedOptions } from '../../options/check-infer-options.ts'
+import type { CheckedOptions } from '../../options/infer-options.ts'
 import type { ResolvedSequence } from '../../options/sequence-config.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { SequenceEvent } from '../../observe/engine-events.ts'

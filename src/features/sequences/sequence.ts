@@ -1,4 +1,4 @@
-import type { SequenceId } from '../../options/sequence-options.ts'
+import type { SequenceId } from '../../options/infer-options.ts'
 import type { InferenceError } from '../../errors.ts'
 import type { RejectionReason } from '../../observe/rejections.ts'
 import type { InferRequest } from '../../request/infer-request.ts'

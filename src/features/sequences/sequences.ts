@@ -1,5 +1,4 @@
-import type { CheckedOptions } from '../../options/check-infer-options.ts'
-import type { SequenceId, SequenceOptions } from '../../options/sequence-options.ts'
+import type { CheckedOptions, SequenceId, SequenceOptions } from '../../options/infer-options.ts'
 import { InferenceError } from '../../errors.ts'
 import type { SequenceEvent } from '../../observe/engine-events.ts'
 import { InferRequest, type Answer } from '../../request/infer-request.ts'

@@ -1,4 +1,4 @@
-import type { DynamicBatchingConfig, QueuePolicy } from '../../options/batching-config.ts'
+import type { DynamicBatchingConfig, QueuePolicy } from '../../options/batching.ts'
 import type { SequenceConfig, SequenceControl, SequenceState } from '../../options/sequence-config.ts'
 import { type ConfigFields, defined } from './config-fields.ts'
 import { checkFileName, checkSize, elementTypes, type TensorPlan } from './config-tensors.ts'

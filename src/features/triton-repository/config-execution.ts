@@ -1,6 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import { maxThreads } from '../../options/check-session-options.ts'
-import type { InstanceGroup } from '../../options/instance-group.ts'
+import { maxThreads } from '../../options/session-options.ts'
+import type { InstanceGroup } from '../../options/instance-groups.ts'
 import type {
   MemoryOptions,
   ModelOptions,

@@ -1,22 +1,21 @@
 import type { InferenceError } from '../../errors.ts'
-import type { ModelOptions } from '../../options/model-config.ts'
-import { resolveConfig } from '../../options/resolve-model-config.ts'
+import { resolveConfig, type ModelOptions } from '../../options/model-config.ts'
 import { checkBackend } from './check-backend.ts'
-import { readDynamicBatching, type ReadSequence, readSequenceBatching } from './config-batching.ts'
-import { type GroupKind, readInstanceGroups, readOptimization, readParameters } from './config-execution.ts'
+import { readDynamicBatching, readSequenceBatching, type ReadSequence } from './config-batching.ts'
+import { readInstanceGroups, readOptimization, readParameters, type GroupKind } from './config-execution.ts'
 import { ConfigFields, defined } from './config-fields.ts'
 import {
   checkFileName,
-  type LabelFile,
   readInputs,
   readModelWarmup,
   readOutputs,
+  type LabelFile,
   type WarmupPlan,
 } from './config-tensors.ts'
 import { ensembleRules, readEnsemble, type ReadEnsemble } from './ensemble-scheduling.ts'
 import { checkMessage } from './model-config-schema.ts'
 import { errorAtField } from './option-fields.ts'
-import { type ConfigSource, parseTextFormat } from './text-format.ts'
+import { parseTextFormat, type ConfigSource } from './text-format.ts'
 import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 
 /** What a `config.pbtxt` says, in this library's words. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
 
 /** The graph as ONNX Runtime has optimised it for this machine. */

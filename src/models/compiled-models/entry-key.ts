@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
-import type { ModelRuntime } from '../../options/model-runtime.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
+import type { ModelRuntime } from '../../options/session-options.ts'
 import { graphOptionsOf } from './compiled-form.ts'
 import { cpuFeatures } from './cpu-features.ts'
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { statSync, type BigIntStats } from 'node:fs'
 import { dirname, relative } from 'node:path'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { CacheFolder } from './cache-folder.ts'
 import { hashOfBytes, hashOfFile } from './content-hash.ts'
 import { ExternalFiles } from './external-files.ts'

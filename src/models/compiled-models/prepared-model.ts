@@ -1,4 +1,4 @@
-import type { ModelOrigin } from '../../options/cache-options.ts'
+import type { ModelOrigin } from '../../options/engine-options.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
 
 /** Notes on a session, by what they are about; see `WorkerSession.note`. */

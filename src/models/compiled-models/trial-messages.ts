@@ -1,5 +1,5 @@
 import type { ResolvedEngineOptions } from '../../options/engine-options.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { CompiledFile } from './entry.ts'
 
 /** What the child is given to do. */

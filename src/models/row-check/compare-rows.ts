@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import { PluginProvider, type ComputePrecision } from '../../options/provider-options.ts'
+import { PluginProvider, type ComputePrecision } from '../../options/engine-options.ts'
 import {
   elementCount,
   isFloatType,

@@ -1,4 +1,4 @@
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import { InferenceError } from '../../errors.ts'
 import { libraryVersion } from '../../base/own-package.ts'
 import { inputsOfSequence } from '../../options/sequence-config.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { serialize } from 'node:v8'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
 import { libraryVersion } from '../../base/own-package.ts'
 import { elementCount, type TensorData } from '../../tensor/tensor.ts'

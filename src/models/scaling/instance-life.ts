@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { cudaDevice, type Placement } from '../../options/session-options.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { OpenedSession } from '../../run/executors/executor.ts'
 import { toleranceWith } from '../row-check/compare-rows.ts'
 import { ModelInstance } from '../../run/model-instance.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
-import { availableCores } from '../../options/available-cores.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import { availableCores } from '../../base/available-resources.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { Autoscaler } from './autoscaler.ts'

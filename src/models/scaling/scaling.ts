@@ -1,5 +1,5 @@
-import { maxInstances } from '../../options/scaling-options.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import { maxInstances } from '../../options/instance-groups.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import { invalidArgument } from '../../errors.ts'
 import { ThreadEndedError } from '../../run/executors/executor.ts'
 import type { WarmUp } from '../../run/warm-up.ts'

@@ -1,6 +1,6 @@
 import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
-import type { ModelOrigin } from '../../options/cache-options.ts'
-import type { ResolvedConfig } from '../../options/resolve-model-config.ts'
+import type { ModelOrigin } from '../../options/engine-options.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import { sessionOptions, type Placement, type SessionRuntime } from '../../options/session-options.ts'
 import { holdsLater } from '../../run/warm-up.ts'
 import type { SessionSource } from '../../run/worker-session.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { ResolvedAutoTune } from '../../options/auto-tune-options.ts'
+import type { ResolvedAutoTune } from '../../options/instance-groups.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { Alarm } from '../../base/alarm.ts'
 import { LongerPauses } from './longer-pauses.ts'

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { LevelOptions } from '../../options/batching.ts'
-import { maxInstances } from '../../options/scaling-options.ts'
-import { wholeNumber } from '../../options/whole-number.ts'
+import { maxInstances } from '../../options/instance-groups.ts'
+import { wholeNumber } from '../../options/options-schema.ts'
 import type { ObservedBatching } from '../request-observer.ts'
 
 const amount = v.pipe(v.number(), v.finite(), v.minValue(0))

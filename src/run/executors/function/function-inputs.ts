@@ -1,16 +1,15 @@
 import type { SlotLayout, TensorPlace } from '../executor.ts'
 import {
-  type TensorType,
   elementCount,
   storageOf,
   type MailedTensor,
   type TensorData,
+  type TensorType,
 } from '../../../tensor/tensor.ts'
 import { mailedElements } from '../../../tensor/elements.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import type { TensorMetadata } from '../../../tensor/metadata.ts'
-import type { BatchInput } from '../../../options/function-module.ts'
-import type { ElementsOf } from '../../../options/function-tensor.ts'
+import type { BatchInput, ElementsOf } from '../../../options/function-module.ts'
 
 /** What a function has of its inputs. */
 interface InputShapes {

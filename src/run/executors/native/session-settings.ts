@@ -1,7 +1,7 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import { bytesId } from '../executor.ts'
-import { PluginProvider } from '../../../options/provider-options.ts'
+import { PluginProvider } from '../../../options/engine-options.ts'
 
 /** One setting of a session as the addon takes it. */
 export interface SessionSetting {

@@ -1,5 +1,62 @@
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+
+/** Cores of the machine, and what of them a process may use. */
+export interface AvailableCores {
+  readonly machine: number
+  /** Those that the process may run on. */
+  readonly allowed: number
+  /** How many cores' time the control group allows (of a container, mostly), as in 1.5; `null` for no limit. */
+  readonly quota: number | null
+  /** What follows: at least 1. */
+  readonly usable: number
+}
+
+/** Finds out what there is now. Older versions of Node.js leave out the control group, which `docker run --cpus` sets. */
+export function availableCores(root = '/'): AvailableCores {
+  const allowed = availableParallelism()
+  const quota = process.platform === 'linux' ? limitOfControlGroups(cpuQuota, root) : null
+  return {
+    machine: cpus().length,
+    allowed,
+    quota,
+    usable: Math.max(1, Math.min(allowed, Math.floor(quota ?? allowed))),
+  }
+}
+
+/** A time, and in how much time, in microseconds; `max` or -1 is no limit. */
+const cpuQuota: GroupLimit = {
+  controller: 'cpu',
+  first: (read) => Number(read('cpu.cfs_quota_us')) / Number(read('cpu.cfs_period_us')),
+  second: (read) => {
+    const [quota, period] = read('cpu.max').split(' ').map(Number)
+    return quota! / period!
+  },
+}
+
+/** Memory of the machine, and what of it a process may use. */
+export interface AvailableMemory {
+  readonly machineBytes: number
+  /** What the control group allows (of a container, mostly); `null` for no limit. */
+  readonly limitBytes: number | null
+  /** What follows. */
+  readonly usableBytes: number
+}
+
+/** Finds out what there is now. Node.js itself looks at the process's own control group only, and not at those above it. */
+export function availableMemory(root = '/'): AvailableMemory {
+  const machineBytes = totalmem()
+  const limit = process.platform === 'linux' ? limitOfControlGroups(memoryLimit, root) : null
+  const limitBytes = limit === null || limit >= machineBytes ? null : limit // the first version has 2^63 for none
+  return { machineBytes, limitBytes, usableBytes: limitBytes ?? machineBytes }
+}
+
+const memoryLimit: GroupLimit = {
+  controller: 'memory',
+  first: (read) => Number(read('memory.limit_in_bytes')),
+  second: (read) => Math.min(...['memory.max', 'memory.high'].map((name) => Number(read(name)) || Infinity)), // `max` is none
+}
 
 /** Reads a file of one control group; nothing where it is not there. */
 export type GroupReader = (name: string) => string
