@@ -67,7 +67,7 @@ export const imageOverload: Trial = {
         ),
         atMost(
           maxQueueSize,
-          'requests waiting, of which as many may',
+          'requests waiting at once, the most',
           Math.max(...rows.map((row) => row['most waiting'])),
         ),
         atMost(0, `false refusals in ${processes} bursts of ${burst} in fresh processes`, falseRefusals),
