@@ -135,7 +135,7 @@ export const resizeFilters = [
   'mks2021',
 ] as const
 
-/** A JPEG as its header tells it. */
+/** A JPEG as its header describes it. */
 export interface JpegFrame {
   readonly width: number
   readonly height: number
@@ -314,7 +314,7 @@ export interface NativeProcesses {
    * something to be read, and the descriptor stays the caller's.
    */
   readonly Bell: new (descriptor: number, onRing: () => void, onlyWatches?: boolean) => NativeBell
-  /** Memory of zeros that nobody can make smaller; the descriptor is the caller's to hand over and to close. */
+  /** Memory of zeros that no process can make smaller; the descriptor is the caller's to hand over and to close. */
   createArea(byteLength: number): { readonly descriptor: number; readonly bytes: ArrayBuffer }
   /** Maps what a peer has handed over. Throws unless it is of that size for good. */
   openArea(descriptor: number, byteLength: number): ArrayBuffer
@@ -324,7 +324,7 @@ export interface NativeProcesses {
   connect(path: string): number
   /** Two that are connected with each other. */
   socketPair(): [number, number]
-  /** Who had the other end of a Unix socket when it was connected. */
+  /** The process and the user at the other end of a Unix socket when it was connected. */
   peer(descriptor: number): { readonly process: number; readonly user: number }
   /** Sends all the bytes at once, and the descriptors with them. */
   send(descriptor: number, bytes: Uint8Array, descriptors?: readonly number[]): void
@@ -334,8 +334,8 @@ export interface NativeProcesses {
     into: Uint8Array,
   ): { readonly length: number; readonly descriptors: readonly number[] }
   close(descriptor: number): void
-  /** What was connected, received or locked is closed with this thread, however that ends, unless it was handed over to somebody who closes it. */
+  /** What was connected, received or locked is closed with this thread, however that ends, unless it was handed over to code that closes it. */
   handOver(descriptor: number): void
-  /** A descriptor that holds the lock of a file until it is closed or the process ends, however; `null` while somebody else has it. */
+  /** A descriptor that holds the lock of a file until it is closed or the process ends, however; `null` while another holder has it. */
   lock(path: string): number | null
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { StagingBuffer } from './staging-pool.ts'
 
-/** How long a block is kept that nobody uses, in milliseconds. */
+/** How long an unused block is kept, in milliseconds. */
 const keptMs = 2000
 
 /** For how long no spare block is asked for once memory was short: to find that out takes longer than to copy a row, in milliseconds. */
@@ -17,7 +17,7 @@ export class RowBlocks {
   readonly #most: number
   readonly #forget: (block: RowBlock) => void
   readonly #blocks = new Set<RowBlock>()
-  /** Those that nobody uses: the one that was used last is used next, so the first have been of no use for longest. */
+  /** Unused blocks. The one that was used last is used next, so the first have been unused for longest. */
   readonly #spare: { readonly block: RowBlock; readonly sinceMs: number }[] = []
   #filling: RowBlock | null = null
   #timer: unknown = null
@@ -85,7 +85,7 @@ export class RowBlocks {
     this.rows.copied += leasedCopied
   }
 
-  /** Keeps nothing that nobody uses, from now on. */
+  /** Keeps no unused block from now on. */
   close(): void {
     this.#closed = true
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
@@ -145,7 +145,7 @@ export interface BlockLayout {
   readonly rows: number
   readonly byteLength: number
   readonly inputs: readonly RowPlaces[]
-  /** `null` for an output whose size only a run tells. */
+  /** `null` for an output whose size only a run can determine. */
   readonly outputs: readonly (RowPlaces | null)[]
 }
 
@@ -161,15 +161,15 @@ export interface LeasedRows {
 }
 
 /**
- * Memory for the rows of a batch, inputs and outputs, of which parts can be run where they were written. Whoever may touch rows
- * holds them: a lease until its request is settled, a batch until its run is over. Nobody is given rows that anybody holds.
+ * Memory for the rows of a batch, inputs and outputs, of which parts can be run where they were written. What may touch rows
+ * holds them: a lease until its request is settled, a batch until its run is over. Rows that are held are never given away.
  */
 export class RowBlock {
   readonly layout: BlockLayout
   readonly buffer: StagingBuffer
   /** The CUDA device for which its memory is page-locked; `null` for none. */
   readonly device: number | null
-  /** Told when nobody holds any of its rows any more. */
+  /** Called when none of its rows is held any more. */
   onUnused: () => void = () => {}
   readonly #holders: Uint16Array // by row
   #next = 0
@@ -183,12 +183,12 @@ export class RowBlock {
     this.#holders = new Uint16Array(layout.rows)
   }
 
-  /** Whether somebody may have some of its memory for good: it is not to be used again. */
+  /** Whether some of its memory may have leaked to a caller for good: it must not be used again. */
   get lost(): boolean {
     return this.#lost
   }
 
-  /** Whether nobody holds any of its rows. */
+  /** Whether none of its rows is held. */
   get unused(): boolean {
     return this.#held === 0
   }
@@ -198,7 +198,7 @@ export class RowBlock {
     return this.#holders[row]!
   }
 
-  /** Takes rows that nobody had since all were free; returns the first of them, which is held then, or -1 where there is no room. */
+  /** Takes and holds rows that were not taken since all were free; returns the first of them, or -1 when there is no room. */
   take(rows: number): number {
     const first = this.#next
     if (first + rows > this.layout.rows) return -1
@@ -223,7 +223,7 @@ export class RowBlock {
     this.#release(rows)
   }
 
-  /** The end of a {@link hold} by which somebody has got hold of the memory itself: nothing is ever written there again. */
+  /** The end of a {@link hold} during which a caller got the memory itself: nothing is ever written there again. */
   lose(rows: number): void {
     this.#lost = true
     this.seal()

@@ -12,7 +12,7 @@ export type SlotMemory =
   /** Shared memory; `copied` when ONNX Runtime refuses views of it, so that the worker feeds it from private memory. */
   | { readonly kind: 'shared'; readonly buffer: SharedArrayBuffer; readonly copied: boolean }
 
-/** Bytes of a staging buffer in somebody's hands. */
+/** Bytes of a staging buffer that are lent. */
 export interface LentBytes {
   readonly bytes: ArrayBuffer
   /** Takes them back: `bytes` is empty afterwards, and so are all views of it. May be called twice. */
@@ -28,7 +28,7 @@ export interface StagingBuffer {
   readonly largeFromBytes: number
   readonly memory: SlotMemory
   /**
-   * A buffer over some of its bytes that can be taken from whoever has it; left out where memory cannot be taken back. They
+   * A buffer over some of its bytes that can be taken back from its borrower; left out where memory cannot be taken back. They
    * stay as long as the buffer does, whatever becomes of the rest.
    */
   lend?(offset: number, byteLength: number): LentBytes
@@ -48,7 +48,7 @@ export interface StagingMemory {
    * Memory for one slot, zero-filled or not.
    *
    * @param device the CUDA device for which page-locked memory is tried; `null` for none.
-   * @param fellBack told why it is of a lesser kind, or past the limit.
+   * @param fellBack called with the reason when it is of a lesser kind, or past the limit.
    * @throws Error when the system has none.
    */
   acquire(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer

@@ -55,7 +55,7 @@ export interface WorkerEvent {
   readonly reason?: string
 }
 
-/** A file of traces could not be written: told once of each. Its traces are lost until it can be written again; requests go on as ever. */
+/** A file of traces could not be written; reported once for each file. Its traces are lost until it can be written again; requests go on as ever. */
 export interface TraceEvent {
   /** There is no other. */
   readonly type: 'failed'
@@ -109,7 +109,7 @@ const channels: Record<Name, Channel> = {
 }
 
 /**
- * Tells listeners of an engine, and subscribers of the channel of the event's name (`zerohop:model`), what happens. They
+ * Notifies the listeners of an engine, and subscribers of the channel of the event's name (`zerohop:model`), of events. They
  * are called in a microtask of their own, never in the middle of the engine's work; what one throws is an uncaught
  * exception, as from any callback of Node, and neither the engine nor another listener notices.
  */
@@ -170,8 +170,8 @@ function callable<L>(listener: L): L & (() => void) {
 }
 
 /**
- * A channel of this library. Its subscribers are called in the context in which they have subscribed; those that have done so before the library
- * was there, in nobody's. Node itself would call them in that of whoever publishes: of one of the requests of a batch, say.
+ * A channel of this library. Its subscribers are called in the context in which they subscribed, and outside any context when they did so before
+ * the library was loaded. Node itself would call them in the context of the publisher: that of one of the requests of a batch, say.
  */
 export function ownChannel(name: string): Channel {
   const own = channel(name)

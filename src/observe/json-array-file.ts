@@ -28,7 +28,7 @@ const writtenOnce = (fd: number, data: Buffer, from: number, at: number) =>
   )
 
 /**
- * A FIFO that nobody reads fails instead of being waited for. Nothing is cut off by opening: that may still be on its way as the process
+ * A FIFO without a reader fails instead of being waited for. Nothing is cut off by opening: that may still be on its way as the process
  * ends, and would take what is written then.
  */
 const flags = constants.O_WRONLY | constants.O_CREAT | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0)
@@ -63,7 +63,7 @@ export class JsonArrayFile {
     this.path = path
   }
 
-  /** @throws Error of Node.js, or one that says who else writes to it; the file then is as it was before, as far as that can be had. */
+  /** @throws Error of Node.js, or one that says that another process writes to it; the file then is as it was before, as far as that can be had. */
   async append(items: string): Promise<void> {
     this.#items = items
     try {
@@ -91,7 +91,7 @@ export class JsonArrayFile {
     const { size, isFile } = this.#settledSync(fd)
     if (isFile && this.#length === 0 && size > 0) ftruncateSync(fd, 0)
     if (isFile && this.#length > 0 && (size < this.#length || size > (this.#comingLength ?? this.#length)))
-      return // somebody else's
+      return // another process has written to it
     const at = this.#at
     const data = this.#framed([this.#items ?? '', items].filter((each) => each !== '').join(between))
     for (let done = 0; done < data.length;) done += writeSync(fd, data, done, data.length - done, at + done)

@@ -114,7 +114,7 @@ const intervalMs = 20
 /**
  * By how much timers of the application's thread are late, while an engine has something in flight. A timer of its own asks 50 times a
  * second, and is set for as long as there is anything to do: an idle engine has none. What came while the thread stood still is counted for
- * all the times at which nobody asked: a stall weighs as much as it lasts.
+ * every interval that was missed: a stall weighs as much as it lasts.
  */
 export class EventLoopDelay {
   readonly #clock: Clock

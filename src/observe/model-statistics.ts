@@ -226,7 +226,7 @@ export interface LeaseStatistics {
   readonly released: number
   /** Held for longer than `maxHoldMs`. */
   readonly expired: number
-  /** Collected with nobody having them. */
+  /** Garbage-collected without an end. */
   readonly dropped: number
   /** Ended with their model. */
   readonly closed: number
@@ -236,7 +236,7 @@ export interface LeaseStatistics {
   readonly rowsCopied: number
 }
 
-/** Those of a model of which nobody has leased any. */
+/** The statistics of a model without leases. */
 export const noLeases: LeaseStatistics = {
   taken: 0, held: 0, inferred: 0, released: 0, expired: 0, dropped: 0, closed: 0, rowsInPlace: 0, rowsCopied: 0,
 } // prettier-ignore
@@ -330,7 +330,7 @@ export interface ModelCapacity {
   readonly requestsPerSecond: number
   /**
    * In how many milliseconds one more request would be answered, by the times of earlier runs, and of a model that takes encoded images
-   * those of the decoder and what waits for it; 0 when nobody can tell:
+   * those of the decoder and what waits for it; 0 when it is unknown:
    * before the first, and when no instance is left, so that {@link ModelCapacity.instances} is 0 too.
    */
   readonly estimatedMs: number

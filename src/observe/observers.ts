@@ -118,11 +118,11 @@ function together(all: readonly RequestObservation[]): RequestObservation | null
   return all.length > 1 ? new SeveralObservations(all) : (all[0] ?? null)
 }
 
-/** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
+/** A message of the channel `zerohop:request`: a request was made, or settled. Times are of `performance.now()`. */
 export interface RequestMessage {
   /** When it is made, or when it is settled. */
   readonly type: 'begun' | 'ended'
-  /** The same for all that is told of one request. */
+  /** The same in all messages about one request. */
   readonly id: number
   /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
   readonly parentId: number | null
@@ -144,7 +144,7 @@ export interface RequestMessage {
   readonly batchIds?: readonly number[]
 }
 
-/** A batch, as the channel `zerohop:batch` tells of it: when it begins, and when it has run or failed. */
+/** A message of the channel `zerohop:batch`: a batch begins, or has run or failed. */
 export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
   /** When it begins, or when it has run or failed. */
   readonly type: 'began' | 'ended'

@@ -49,13 +49,13 @@ const refusalByCode: Partial<Record<InferenceErrorCode, RefusalReason>> = {
   ERR_IMAGE_DECODE: 'imageDecode',
 }
 
-/** Under what a rejection is counted that nobody has asked for. */
+/** The reason under which a rejection counts that its caller did not ask for. */
 export function rejectionOf(error: unknown): RejectionReason {
   return (error instanceof InferenceError && rejectionByCode[error.code]) || 'execution'
 }
 
 /**
- * Under what a refusal is counted.
+ * The reason under which a refusal counts.
  *
  * @param signal of the request: only what is its reason was meant by the caller.
  */

@@ -125,7 +125,7 @@ export interface RequestObservation {
   /**
    * It is settled; called once, whether it was answered, failed, was refused or withdrawn.
    *
-   * @param answer what its caller gets, which nobody has changed yet; `null` unless it succeeded.
+   * @param answer what its caller gets, still unchanged; `null` unless it succeeded.
    */
   ended(succeeded: boolean, reason: unknown, answer: unknown): void
 }

@@ -29,7 +29,7 @@ export class TraceWriter {
   readonly #whole: Chapter
   #numbered: Chapter | null = null
   #numberedCount = 0
-  /** Chapters with something to be written, or that are over, and who waits for those before. */
+  /** Chapters with something to be written, or that are over, and callbacks that wait for those before them. */
   readonly #queue: (Chapter | (() => void))[] = []
   readonly #closers: (() => void)[] = []
   #running: Promise<void> | null = null
@@ -93,7 +93,7 @@ export class TraceWriter {
       try {
         if (texts.length > 0 || file.isWriting) file.appendSync(texts.splice(0).join(',\n'))
       } catch {
-        // Nobody is left to be told.
+        // The process ends: there is nothing left to report to.
       }
     }
   }
@@ -135,7 +135,7 @@ export class TraceWriter {
       await this.#close(chapter)
   }
 
-  /** Waits a little for more to write, unless there is enough, it is the first for long or somebody waits. */
+  /** Waits a little for more to write, unless there is enough, it is the first for long or a flush waits. */
   async #pause({ bytes }: Chapter): Promise<void> {
     const leftMs = this.#wroteAtMs + waitMs - performance.now()
     if (bytes >= fullBytes || this.#queue.length > 1 || leftMs <= 0) return
@@ -166,7 +166,7 @@ export class TraceWriter {
     this.#wroteAtMs = performance.now()
   }
 
-  /** Nobody waits any longer. */
+  /** The disk does not answer: lets every flush go. */
   #hang(file: JsonArrayFile): void {
     this.#hangs = true
     this.#fails(file, new Error(`the disk has not answered for ${patienceMs / 1000} s`), 0)
@@ -232,7 +232,7 @@ export class TraceAccount {
     this.#bytes -= bytes
   }
 
-  /** A file could not be written. @param isFirst whether it has not been told of yet. */
+  /** A file could not be written. @param isFirst whether this was not reported yet. */
   fails(file: string, reason: string, isFirst: boolean): void {
     this.failure = { file, reason }
     if (!isFirst) return

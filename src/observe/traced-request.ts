@@ -243,7 +243,7 @@ interface TraceEnd {
   readonly error: string | null
 }
 
-/** The first record of a trace: Triton's fields, and of ours what tells the request and its batches apart. */
+/** The first record of a trace: Triton's fields, and fields of ours that identify the request and its batches. */
 function traceRecord(
   { name, version, metadata }: ObservedModel,
   facts: RequestFacts,

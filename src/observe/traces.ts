@@ -17,7 +17,7 @@ import { TracedRequest, type TraceSource } from './traced-request.ts'
 /** Of all traces of this process. */
 let lastId = 0
 
-/** The traces of an engine: looks on while there is anything to be traced, and takes each how-manieth request. */
+/** The traces of an engine: an observer while there is anything to trace, which follows one request in so many. */
 export class Traces implements RequestObserver, TraceSource {
   readonly account: TraceAccount
   readonly #observers: Observers

@@ -141,7 +141,7 @@ export class FeedParser {
   }
 
   /**
-   * Reads a value for one input, of which the configuration tells.
+   * Reads a value that the configuration gives for one input.
    *
    * @throws InferenceError `ERR_MODEL_CONFIG`.
    */
@@ -456,7 +456,8 @@ export class MadeTensors {
   }
 
   /**
-   * A request of the tensors for all inputs, in their order, in an array that is not used otherwise; `null` where they do not fit as they are, so that it has to be told why.
+   * Makes a request of the tensors for all inputs, in the model's order; takes the array over. Returns `null` when one does not fit as it is:
+   * reading the feeds then finds out why.
    */
   take(tensors: TensorLike[]): ParsedFeeds | null {
     const first = this.#maxBatchSize > 0 ? 1 : 0

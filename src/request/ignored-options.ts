@@ -3,12 +3,12 @@ import { PriorityLevel, PriorityLevels } from './priority-levels.ts'
 type Kind = 'priority' | 'timeout' | 'longer timeout'
 
 /**
- * Warns of options that are right and change nothing, as the model's configuration stands above them: as in Triton such a
- * request is served all the same. Each kind is told once per model.
+ * Warns of options of a request that are valid and change nothing, because the model's configuration overrides them. As in
+ * Triton the request is served all the same. Each kind of warning is given once per model.
  */
 export class IgnoredOptions {
   readonly #model: string
-  readonly #told = new Set<Kind>()
+  readonly #warned = new Set<Kind>()
 
   constructor(model: string) {
     this.#model = model
@@ -27,7 +27,7 @@ export class IgnoredOptions {
           ? 'none, as the model has no priorityLevels'
           : `0 to ${levels.count} (priorityLevels)`
       const used = levels.count === 0 ? '' : `; the request has the default level ${level.level}`
-      this.#tell(
+      this.#warn(
         'priority',
         'ZEROHOP_PRIORITY_IGNORED',
         'priority',
@@ -42,7 +42,7 @@ export class IgnoredOptions {
     const used = `; the request has the model's ${defaultTimeoutMs} ms`
     if (!allowTimeoutOverride) {
       const hint = `${used}. Load the model with allowTimeoutOverride: true`
-      this.#tell(
+      this.#warn(
         'timeout',
         'ZEROHOP_TIMEOUT_IGNORED',
         'timeoutMs',
@@ -52,7 +52,7 @@ export class IgnoredOptions {
       )
     } else if (timeoutMs > defaultTimeoutMs) {
       const hint = `${used}. Load the model with a longer defaultTimeoutMs`
-      this.#tell(
+      this.#warn(
         'longer timeout',
         'ZEROHOP_TIMEOUT_IGNORED',
         'timeoutMs',
@@ -63,7 +63,7 @@ export class IgnoredOptions {
     }
   }
 
-  #tell(
+  #warn(
     kind: Kind,
     code: string,
     option: string,
@@ -71,8 +71,8 @@ export class IgnoredOptions {
     received: number,
     consequence: string,
   ): void {
-    if (this.#told.has(kind)) return
-    this.#told.add(kind)
+    if (this.#warned.has(kind)) return
+    this.#warned.add(kind)
     const what = `options.${option} of a request to model '${this.#model}' does not count: expected ${expected}, received ${received}`
     process.emitWarning(`${what}${consequence}, or leave the option out.`, { type: 'ZerohopWarning', code })
   }

@@ -38,7 +38,7 @@ export interface StreamedModel<I, O> {
 
 /**
  * Runs every item of a source through a model, with as many in flight as it can use: the source is read no faster than
- * that, and the results are read by whoever iterates. A result that is there is given at once, also while the source has
+ * that, and the caller iterates over the results. A result that is there is given at once, also while the source has
  * no next item yet, which may depend on it. A full queue is waited for; every other error belongs to its item. When the
  * source itself fails, the results of what it gave come first and its error is thrown then; so it is with the reason of
  * the signal, and when the model is closed or has failed, as no further item could succeed. Leaving the loop early closes
@@ -60,7 +60,7 @@ export async function* inferMany<I, O>(
   check(model.name, ordered, maxInFlight)
   const leave = new AbortController()
   const each = { ...rest, signal: leave.signal }
-  const noItems = new AbortController() // for those that have not come, nobody waits any more
+  const noItems = new AbortController() // fires when items that have not come are no longer waited for
   const fullQueue = new FullQueueWait(room)
   const items = iterate(model.name, source)
   const done = new Map<number, InferManyResult<O>>()
@@ -127,7 +127,7 @@ export async function* inferMany<I, O>(
       if (result !== undefined) {
         done.delete(result.index)
         yield result
-        read++ // not before whoever iterates is done with it
+        read++ // not before the caller's loop is done with it
       } else if (ended && given === read) break
       else await new Promise<void>((resolve) => (wake = resolve))
     }
@@ -229,7 +229,7 @@ export function iterate<I>(
   model: string,
   source: ItemSource<I>,
 ): Iterator<I | Promise<I>> | AsyncIterator<I> {
-  // What was made ahead may reject before it is read, which ends the process unless somebody listens.
+  // Promises that exist already may reject before they are read, which ends the process unless they have a handler.
   if (Array.isArray(source) || source instanceof Set) for (const item of source) ignored(item)
   const { [Symbol.asyncIterator]: asynchronous } = source as Partial<AsyncIterable<I>>
   const start: unknown = asynchronous ?? (source as Iterable<I>)[Symbol.iterator]
@@ -259,7 +259,7 @@ export async function awaited<I>(item: I | Promise<I>, signal: AbortSignal): Pro
   }
 }
 
-/** That it rejects is nobody's business. */
+/** Keeps a promise that is no longer needed from ending the process when it rejects. */
 export function ignored(item: unknown): void {
   if (isPromise(item)) item.catch(() => {})
 }
@@ -290,7 +290,7 @@ export class FullQueueWait {
   #timer: NodeJS.Timeout | null = null
   #left = false
 
-  /** @param room tells how many requests would be accepted now. */
+  /** @param room returns how many requests would be accepted now. */
   constructor(room: () => number) {
     this.#room = room
   }
@@ -303,7 +303,7 @@ export class FullQueueWait {
   /** An item was refused: resolves when it may be tried again. */
   async refused(index: number, retryAfterMs = retryMs): Promise<void> {
     if (this.#left) return
-    // A timer that holds the process: whoever waits for the stream waits for the queue.
+    // A timer that holds the process: a caller that waits for the stream waits for the queue.
     this.#timer ??= setTimeout(() => this.#retry(retryAfterMs), retryAfterMs)
     await this.#wait(index)
   }

@@ -115,7 +115,7 @@ function outputMask(outputs: readonly number[]): number {
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
-/** Who is told that a request is settled; once. */
+/** Notified once when a request is settled. */
 interface RequestFollower {
   /** @param reason of a failure that is not its caller's withdrawal. */
   ended(succeeded: boolean, reason: unknown, answer: Answer | null): void
@@ -139,7 +139,7 @@ export interface SequenceTurn extends RequestFollower {
   keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
 }
 
-/** Who keeps account of a request that is not a caller's own: it is counted there, and not by itself. */
+/** Counts a request that no caller made: a part or a step of another request, which is not counted by itself. */
 export interface RunAccount {
   /** It is about to be answered by a run, which it has waited for until `begunAtMs`. */
   ran(
@@ -168,9 +168,9 @@ export class InferRequest extends WaitingRequest {
   turn: SequenceTurn | null = null
   /** `null` for a request that is counted by itself. */
   account: RunAccount | null = null
-  /** Told of its end: its turn, its observation, or both; `null` for nobody. */
+  /** Notified of its end: its turn, its observation, or both; `null` for none. */
   follower: RequestFollower | null = null
-  /** Told of its runs; `null` for nobody, mostly. */
+  /** Notified of its runs; `null` unless the request is observed. */
   observation: RequestObservation | null = null
   settled = false
   /** Whether it settles the promise of a call to `infer()`, whose caller is to be seen in the stack of a time-out. */
@@ -222,7 +222,7 @@ export class InferRequest extends WaitingRequest {
     watch(signal, onAbort)
   }
 
-  /** Has somebody who looks on told of its runs and its end. */
+  /** Has an observation notified of its runs and its end. */
   observe(observation: RequestObservation): void {
     const { follower } = this
     this.observation = observation
@@ -310,13 +310,13 @@ export interface UnreadyRequest {
 export interface Preparation {
   /** By index of the input, what it is made of. */
   readonly sources: ReadonlyMap<number, Uint8Array>
-  /** The same of a copy that nobody else can change. */
+  /** The same of a copy of the sources, which the caller cannot change. */
   owned(): Preparation
   /** When it would be ready if it came now at a level; `inMs` is 0 where nothing like it was made yet. */
   estimate(level: PriorityLevel): ReadyEstimate
   /** Takes its place in line: the most urgent level goes first, and what came first within it. */
   begin(request: UnreadyRequest, prepared: Prepared): void
-  /** Nobody wants it any more: what has not begun never does, and nobody is notified. */
+  /** Its request is settled: what has not begun never begins, and {@link Prepared} is not called. */
   cancel(): void
 }
 
@@ -341,7 +341,7 @@ export function rejectCaller(
 async function thrownToCaller(error: InferenceError): Promise<never> {
   const turn = Promise.resolve()
   await turn
-  await turn // only now that promise waits for this one, and V8 finds from here who waits for that
+  await turn // only now that promise waits for this one, and V8 finds from here what awaits that promise
   Error.captureStackTrace(error, thrownToCaller)
   throw error
 }

@@ -140,7 +140,7 @@ export class InputReader {
   #rowOf(data: ArrayBufferView | readonly unknown[]): readonly number[] {
     const length = ArrayBuffer.isView(data) ? (kindOf(data) === undefined ? 0 : lengthOf(data)) : data.length
     const dims = this.#input.shape.map((dim) => (typeof dim === 'number' ? dim : 1))
-    dims[this.#openAxis] = Math.floor(length / elementCount(dims)) // what is over is found by who counts the elements
+    dims[this.#openAxis] = Math.floor(length / elementCount(dims)) // a remainder is found when the elements are counted
     return dims
   }
 

@@ -41,7 +41,7 @@ export class PriorityLevel {
   }
 }
 
-/** Levels kept although nobody waits there; their numbers may be huge, and callers may use any. */
+/** Levels that are kept although no request waits there. Callers may use any number, and huge ones. */
 const maxKeptLevels = 1024
 
 /** The levels of one queue. */

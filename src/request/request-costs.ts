@@ -57,7 +57,7 @@ export class RequestCosts {
     } catch (cause) {
       return this.#wrong(request, 'a function that returns', messageOf(cause), { cause })
     }
-    if (units instanceof Promise) units.catch(() => {}) // refused below; nobody else hears of its rejection
+    if (units instanceof Promise) units.catch(() => {}) // refused below: its rejection must not end the process
     if (typeof units !== 'number' || !Number.isFinite(units) || units < 0)
       return this.#wrong(request, 'a function that returns a finite number of 0 or more', units)
     request.cost = { units, order: 0 }

@@ -144,7 +144,7 @@ export interface ModelMetadata {
 export const defaultMaxBatchSize = 32
 
 /**
- * Splits what a session has into what can be served and what can't: that is up to who carries it.
+ * Splits what a session has into what can be served and what cannot; the carrier decides.
  *
  * @throws InferenceError `ERR_MODEL_LOAD` when an input, or every output, is of a type that is not carried, or two inputs or
  * outputs have one name.
@@ -279,7 +279,7 @@ export function checkBatchDimension(
   }
 }
 
-/** Who carries inputs and outputs to ONNX Runtime and back: what of a model can be served is up to it. */
+/** A way to carry inputs and outputs to ONNX Runtime and back. It decides what of a model can be served. */
 export interface Carrier {
   /** What it carries, for a message. */
   readonly what: string
