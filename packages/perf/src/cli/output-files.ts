@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import { InferenceError } from 'zerohop'
-import { checkFilePlace } from '../perf/html-report/whole-file.ts'
+import { checkFilePlace } from '../perf/html-report/saved-result.ts'
 import type { PerfOptions } from './perf-extension.ts'
 import { isSameFile } from 'zerohop/internals'
 

@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
-import { accuracyText } from '../perf/accuracy/accuracy-text.ts'
-import { checkRows, defaultTolerance } from '../perf/accuracy/check-rows.ts'
+import { accuracyText, checkRows, defaultTolerance } from '../perf/accuracy/check-rows.ts'
 import type { PerfResult } from '../perf/result.ts'
 import { tellLine } from 'zerohop/internals'
 import { perfExitCodes } from './perf-exit-codes.ts'

@@ -1,8 +1,7 @@
 import type { Command } from 'commander'
-import type { SampleSource } from '../perf/input/sample.ts'
-import type { OpenedModel } from '../perf/open-target.ts'
+import type { SampleSource } from '../perf/input/sample-source.ts'
+import type { OpenedModel, PerfTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
-import type { PerfTarget } from '../perf/perf-target.ts'
 import type { PerfResult } from '../perf/result.ts'
 import type { ProfileExport } from './perf-files.ts'
 

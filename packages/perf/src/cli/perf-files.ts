@@ -1,10 +1,9 @@
 import { basename, dirname, join } from 'node:path'
-import { writeWholeFile } from '../perf/html-report/whole-file.ts'
-import { RequestLog } from '../perf/load/request-log.ts'
-import type { MeasuredWindow } from '../perf/measured-window.ts'
+import { writeWholeFile } from '../perf/html-report/saved-result.ts'
+import { RequestLog } from '../perf/load/recorder.ts'
+import type { LoadMode, MeasuredWindow, PerfResult } from '../perf/result.ts'
 import { composingCsvReport, csvReport } from '../perf/report/csv-report.ts'
 import { profileText, type Experiment } from '../perf/report/profile-export.ts'
-import type { LoadMode, PerfResult } from '../perf/result.ts'
 import { tellLine } from 'zerohop/internals'
 
 /** Requests of a level that are exported at most: they are held in memory until then, 37 bytes each. */

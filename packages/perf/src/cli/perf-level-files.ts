@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { writeWholeFile } from '../perf/html-report/saved-result.ts'
 import { filePlace } from './output-files.ts'
 import type { PerfExtension } from './perf-extension.ts'
 import { writeCsv } from './perf-files.ts'

@@ -1,8 +1,14 @@
 import { runLevels } from '../perf/perf-run.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
-import { levelText, settingsText, summaryText, windowText } from '../perf/report/console-report.ts'
-import { throughputOf } from '../perf/stability.ts'
-import { levelNames, shownLevel } from '../perf/report/level-names.ts'
+import {
+  levelNames,
+  levelText,
+  settingsText,
+  shownLevel,
+  summaryText,
+  windowText,
+} from '../perf/report/console-report.ts'
+import { throughputOf } from '../perf/windows.ts'
 import type { LevelResult, PerfResult } from '../perf/result.ts'
 import { tellLine } from 'zerohop/internals'
 import type { PerfContext } from './perf-extension.ts'

@@ -1,6 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
-import { measureDefaults } from '../perf/measure-settings.ts'
-import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
+import { type LoadSettings, measureDefaults, type PerfSettings } from '../perf/perf-settings.ts'
 import { readRegularTextSync, fileErrorText } from 'zerohop/internals'
 import { above, goodput, mostCallers, range, whole } from './perf-values.ts'
 

@@ -1,5 +1,5 @@
 import type { Recorder } from '../perf/load/recorder.ts'
-import { levelNames, shownLevel } from '../perf/report/level-names.ts'
+import { levelNames, shownLevel } from '../perf/report/console-report.ts'
 import type { LoadMode } from '../perf/result.ts'
 import { ProgressLine } from './progress-line.ts'
 

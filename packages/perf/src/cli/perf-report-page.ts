@@ -1,7 +1,6 @@
 import type { Command } from 'commander'
 import { reportOf } from '../perf/html-report/report.ts'
-import { savedText } from '../perf/html-report/saved-result.ts'
-import { writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { savedText, writeWholeFile } from '../perf/html-report/saved-result.ts'
 import { filePlace } from './output-files.ts'
 import type { PerfExtension } from './perf-extension.ts'
 import { printJson } from 'zerohop/internals'

@@ -1,10 +1,9 @@
 import { basename } from 'node:path'
 import { Command } from 'commander'
 import { comparisonOf } from '../perf/html-report/comparison.ts'
-import { mostCompared, type NamedResult } from '../perf/html-report/named-result.ts'
+import { mostCompared, type NamedResult } from '../perf/html-report/report-page.ts'
 import { reportOf } from '../perf/html-report/report.ts'
-import { readSavedResult } from '../perf/html-report/saved-result.ts'
-import { writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { readSavedResult, writeWholeFile } from '../perf/html-report/saved-result.ts'
 import { filePlace } from './output-files.ts'
 import { isSameFile } from 'zerohop/internals'
 

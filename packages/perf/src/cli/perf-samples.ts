@@ -1,12 +1,11 @@
 import { invalidArgument } from 'zerohop/internals'
-import { sampleSource } from '../perf/input/sample-source.ts'
-import type { Sample } from '../perf/input/sample.ts'
+import { type Sample, sampleSource } from '../perf/input/sample-source.ts'
 import type { PerfContext } from './perf-extension.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
 import { isMadeUp } from '../perf/input/generated-data.ts'
 
 /** How many samples are made up, where it is not said. */
-export interface SampleBudget {
+interface SampleBudget {
   readonly fewest: number
   readonly most: number
   /** Of all of them together. */

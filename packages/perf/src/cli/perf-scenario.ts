@@ -1,11 +1,10 @@
 import { Option, type Command } from 'commander'
-import { loadClock } from '../perf/load/load-clock.ts'
-import { Metronome } from '../perf/load/metronome.ts'
+import { loadClock } from '../perf/load/load.ts'
+import { Metronome } from '../perf/load/open-loop.ts'
 import type { PerfResult } from '../perf/result.ts'
-import { findPeak } from '../perf/scenarios/find-peak.ts'
+import { findPeak, firstRate } from '../perf/scenarios/find-peak.ts'
 import { runScenario, type ScenarioSystem } from '../perf/scenarios/run-scenario.ts'
-import { firstRate } from '../perf/scenarios/first-rate.ts'
-import type { PeakStep, ScenarioResult } from '../perf/scenarios/scenario-result.ts'
+import type { PeakStep, ScenarioResult } from '../perf/scenarios/judge-run.ts'
 import {
   resolveScenario,
   scenarioNames,
@@ -14,7 +13,7 @@ import {
   type ScenarioSettings,
 } from '../perf/scenarios/scenario-settings.ts'
 import { summaryText } from '../perf/scenarios/summary-text.ts'
-import { sender } from '../perf/send.ts'
+import { sender } from '../perf/open-target.ts'
 import { tellLine } from 'zerohop/internals'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'

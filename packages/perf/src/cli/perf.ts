@@ -3,9 +3,8 @@ import { libraryVersion, invalidArgument, failureOf, tell, tellLine } from 'zero
 import { InferenceError, type Model } from 'zerohop'
 import { isMadeUp } from '../perf/input/generated-data.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
-import { openTarget } from '../perf/open-target.ts'
+import { openTarget, probe } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
-import { probe } from '../perf/probe.ts'
 import type { PerfResult } from '../perf/result.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import {

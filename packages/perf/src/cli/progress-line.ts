@@ -3,7 +3,7 @@ import { SingleBar } from 'cli-progress'
 const intervalMs = 200
 
 /** What a line shows: how far it has come, where that is known, and the values of its format. */
-export interface ProgressLook extends Readonly<Record<string, string | number>> {
+interface ProgressLook extends Readonly<Record<string, string | number>> {
   readonly value: number
 }
 

@@ -1,4 +1,4 @@
-import type { SendSample } from '../perf/scenarios/scenario-run.ts'
+import type { SendSample } from '../perf/scenarios/run-scenario.ts'
 import { ProgressLine } from './progress-line.ts'
 
 /** A line of a run of a scenario that goes on, on standard error. */

@@ -1,6 +1,5 @@
 import { type Arrival, invalidArgument, mulberry32 } from 'zerohop/internals'
-import { generatedFeed } from '../perf/input/generated-data.ts'
-import { hasRows, inputShapes } from '../perf/input/input-shapes.ts'
+import { generatedFeed, hasRows, inputShapes } from '../perf/input/generated-data.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
 import { configIn, inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { invalidArgument } from 'zerohop/internals'
 
 /** The files of a call. */
-export interface TuneFiles {
+interface TuneFiles {
   readonly model: string
   readonly output: string
   readonly state: string

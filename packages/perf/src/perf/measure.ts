@@ -1,18 +1,23 @@
-import { levelResult } from './level-result.ts'
-import { loadClock, type LoadClock } from './load/load-clock.ts'
-import type { Load } from './load/load.ts'
-import { Recorder } from './load/recorder.ts'
-import type { RequestLog } from './load/request-log.ts'
-import type { MeasureSettings } from './measure-settings.ts'
-import type { MeasuredWindow } from './measured-window.ts'
-import type { PerfTarget } from './perf-target.ts'
-import type { LevelResult } from './result.ts'
-import { sender } from './send.ts'
-import { countedWindow, warmedUp, windowsUntilStable, type WindowRun } from './windows.ts'
-import { WindowWatch } from './window-watch.ts'
+import type { SampleSource } from './input/sample-source.ts'
+import { ClosedLoop, PeriodicConcurrency } from './load/closed-loop.ts'
+import { type Load, loadClock, type LoadClock } from './load/load.ts'
+import {
+  constantSchedule,
+  firstOf,
+  intervalSchedule,
+  metronome,
+  OpenLoop,
+  poissonSchedule,
+  type Schedule,
+} from './load/open-loop.ts'
+import { Recorder, type RequestLog } from './load/recorder.ts'
+import { type PerfTarget, sender } from './open-target.ts'
+import type { MeasureSettings, PerfSettings } from './perf-settings.ts'
+import { levelResult, type LevelResult, type MeasuredWindow } from './result.ts'
+import { countedWindow, warmedUp, type WindowRun, windowsUntilStable, WindowWatch } from './windows.ts'
 
 /** One level of load: what it is told as, and what makes it. A load serves once. */
-export interface LoadLevel {
+interface LoadLevel {
   readonly level: number
   readonly load: Load
 }
@@ -83,4 +88,29 @@ export async function measure(
 async function endSequences(model: PerfTarget['model'], source: PerfTarget['source']): Promise<void> {
   const endings = source.endings?.() ?? []
   await Promise.allSettled(endings.map(({ feeds, options }) => model.infer(feeds, options)))
+}
+
+/** What makes the load of a level. */
+export function loadOf(
+  source: SampleSource,
+  settings: Pick<PerfSettings, 'load' | 'seed' | 'sequences' | 'requestCount' | 'warmupRequestCount'>,
+  level: number,
+): Load {
+  const { load, seed, sequences, requestCount, warmupRequestCount } = settings
+  const count = requestCount > 0 ? warmupRequestCount + requestCount : Infinity
+  const open = (schedule: Schedule) =>
+    new OpenLoop(source, count === Infinity ? schedule : firstOf(schedule, count), {
+      pacer: metronome,
+      ...(sequences === null ? {} : { callers: sequences.count, serial: sequences.serial }),
+    })
+  switch (load.mode) {
+    case 'concurrency':
+      return new ClosedLoop(source, level, count)
+    case 'periodic-concurrency':
+      return new PeriodicConcurrency(source, load.steps)
+    case 'request-intervals':
+      return open(intervalSchedule(load.intervalsUs))
+    case 'request-rate':
+      return open(load.distribution === 'constant' ? constantSchedule(level) : poissonSchedule(level, seed))
+  }
 }

@@ -1,20 +1,24 @@
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import { invalidArgument, isFolder, readModelFolder, type VersionConfig } from 'zerohop/internals'
 import {
-  InferenceEngine,
   type EngineOptions,
+  InferenceEngine,
+  InferenceError,
+  type InferenceErrorCode,
+  type InferOptions,
   type Model,
   type ModelOptions,
   type PipelineConfig,
 } from 'zerohop'
-import { machineFacts } from './machine-facts.ts'
-import type { PerfResult } from './result.ts'
+import { invalidArgument, isFolder, readModelFolder, type VersionConfig } from 'zerohop/internals'
+import { checkAnswer, type SampleSource } from './input/sample-source.ts'
+import type { Send } from './load/load.ts'
+import { machineFacts, type PerfResult } from './result.ts'
 
 const mostNames = 20
 
 /** Which model is measured, and what it is served with. */
-export interface TargetSettings {
+interface TargetSettings {
   /** A model file, the folder of a repository's model, or with `repository` its name. */
   readonly model: string
   readonly repository?: string | undefined
@@ -153,4 +157,50 @@ async function loadPipeline(
 
 function notFound(received: unknown, expected: string) {
   return invalidArgument('model', expected, received, { code: 'ERR_MODEL_NOT_FOUND' })
+}
+
+/** What is measured of a model; `Model` has all of it. */
+export type PerfModel = Pick<Model, 'name' | 'version' | 'metadata' | 'infer' | 'stats'>
+
+/** A model that others are made up of; it is looked at, not asked. */
+export type ComposedModel = Pick<Model, 'name' | 'version' | 'stats'>
+
+/** A model that is loaded, and what it is asked. */
+export interface PerfTarget {
+  readonly model: PerfModel
+  readonly source: SampleSource
+  /** The models of an ensemble's steps. Default: none. */
+  readonly composingModels?: readonly ComposedModel[]
+  /** Default: nothing is told of it. */
+  readonly machine?: PerfResult['machine']
+}
+
+/** Failures that the request itself is to blame for: all others would be like it. */
+const hopeless: readonly InferenceErrorCode[] = ['ERR_INVALID_ARG', 'ERR_EXECUTION']
+
+/** Sends one request, to find out whether it can be answered at all. @throws InferenceError if not, and the signal's reason once it is aborted. */
+export async function probe({ model, source }: PerfTarget, signal: AbortSignal): Promise<void> {
+  try {
+    await sender(model, signal)(source.next(0))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof InferenceError && hopeless.includes(error.code)) throw error
+  }
+  for (const { feeds, options } of source.endings?.() ?? [])
+    await model.infer(feeds, { ...options, signal }).catch(() => {})
+  signal.throwIfAborted()
+}
+
+/**
+ * Sends requests to a model.
+ *
+ * @param signal withdraws them all; `null` for none, which costs nothing.
+ */
+export function sender(model: PerfModel, signal: AbortSignal | null): Send {
+  const withSignal: InferOptions | undefined = signal === null ? undefined : { signal }
+  return ({ feeds, options, expected }) => {
+    const all = signal === null ? options : options === undefined ? withSignal : { ...options, signal }
+    const answer = all === undefined ? model.infer(feeds) : model.infer(feeds, all)
+    return expected === undefined ? answer : answer.then((outputs) => checkAnswer(outputs, expected))
+  }
 }

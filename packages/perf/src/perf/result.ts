@@ -1,6 +1,20 @@
-import type { ServerFigures } from 'zerohop/internals'
-import type { AccuracyResult } from './accuracy/accuracy-result.ts'
-import type { ScenarioResult } from './scenarios/scenario-result.ts'
+import { availableParallelism, cpus } from 'node:os'
+import type { Capabilities } from 'zerohop'
+import {
+  availableMemory,
+  batchReasonsOf,
+  batchSizesOf,
+  libraryVersion,
+  paddingOf,
+  type ServerFigures,
+  serverFigures,
+  spanOf,
+  type StatisticsSpan,
+} from 'zerohop/internals'
+import type { AccuracyResult } from './accuracy/check-rows.ts'
+import { DurationHistogram, LoadWindow } from './load/recorder.ts'
+import type { ComposedModel, PerfTarget } from './open-target.ts'
+import type { ScenarioResult } from './scenarios/judge-run.ts'
 
 /** What `zerohop perf` measured, as its reports, the tuner and the benchmarks read it. Times are in microseconds unless the name says otherwise. */
 export interface PerfResult {
@@ -91,7 +105,7 @@ export interface LevelResult {
 }
 
 /** What the engine says of one model of an ensemble, in the same windows. */
-export interface ComposingModel {
+interface ComposingModel {
   readonly model: string
   readonly version: number
   readonly server: ServerFigures
@@ -108,4 +122,127 @@ export interface LatencyFigures {
   readonly p99Us: number
   readonly p999Us: number
   readonly maxUs: number
+}
+
+/** Bars of the histogram between a latency and twice as much. */
+const barsPerOctave = 8
+
+/** What is said of a level beside its windows. */
+interface LevelOutcome {
+  readonly level: number
+  readonly stable: boolean
+  /** Whether requests were meant to be sent at certain moments. */
+  readonly isScheduled: boolean
+  /** Requests under way at the end. */
+  readonly pendingCount: number
+  /** The user's own percentile; `null` for none. */
+  readonly percentile: number | null
+  /** Answers within so long count as good; `null` for no such bound. */
+  readonly goodputMs: number | null
+}
+
+/** Joins windows that follow each other to the result of their level. */
+export function levelResult(
+  windows: readonly MeasuredWindow[],
+  { composingModels = [] }: Pick<PerfTarget, 'composingModels'>,
+  { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome,
+): LevelResult {
+  const load = new LoadWindow(0)
+  const eventLoopDelay = new DurationHistogram()
+  for (const window of windows) {
+    load.add(window.load)
+    eventLoopDelay.add(window.eventLoopDelay)
+  }
+  const { seconds, latency } = load
+  const span = spanOf(windows.map(({ server }) => server))
+  const perSecond = (count: number) => (seconds > 0 ? count / seconds : 0)
+  const good = goodputMs === null ? 0 : latency.countUpTo(goodputMs * 1000)
+  return {
+    level,
+    stable,
+    windowSeconds: seconds,
+    requestCount: load.requestCount,
+    inferenceCount: load.inferenceCount,
+    inferencesPerSecond: perSecond(load.inferenceCount),
+    latency: figuresOf(latency),
+    latencyHistogram: latency.bars(barsPerOctave),
+    server: serverFigures(span),
+    batchSizes: batchSizesOf(span),
+    batchReasons: batchReasonsOf(span),
+    ...paddingOf(span),
+    failures: load.failures,
+    sendLag: isScheduled ? figuresOf(load.sendLag) : null,
+    delayedCount: load.delayedCount,
+    eventLoopDelay: figuresOf(eventLoopDelay),
+    cpuCores: perSecond(windows.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)),
+    goodput:
+      goodputMs === null
+        ? null
+        : {
+            withinMs: goodputMs,
+            perSecond: perSecond(good),
+            share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount),
+          },
+    ...(composingModels.length === 0
+      ? {}
+      : {
+          composingModels: composingModels.map((model, index) =>
+            composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!))),
+          ),
+        }),
+    sequences:
+      windows[0]!.sequences === null
+        ? null
+        : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
+    ...(isScheduled ? { unansweredCount: pendingCount } : {}),
+    sentPerSecond: perSecond(load.sentCount),
+    percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
+  }
+}
+
+function composingModel({ name, version }: ComposedModel, span: StatisticsSpan): ComposingModel {
+  return { model: name, version, server: serverFigures(span), batchSizes: batchSizesOf(span) }
+}
+
+/** What is told of many durations. */
+function figuresOf(durations: DurationHistogram): LatencyFigures {
+  return {
+    averageUs: durations.averageUs,
+    standardDeviationUs: durations.standardDeviationUs,
+    p50Us: durations.quantileUs(0.5),
+    p90Us: durations.quantileUs(0.9),
+    p95Us: durations.quantileUs(0.95),
+    p99Us: durations.quantileUs(0.99),
+    p999Us: durations.quantileUs(0.999),
+    maxUs: durations.maxUs,
+  }
+}
+
+/** What was seen between two moments: by the callers, in the engine, and of the process. */
+export interface MeasuredWindow {
+  readonly load: LoadWindow
+  /** The model's statistics. */
+  readonly server: StatisticsSpan
+  /** Those of the models of an ensemble's steps, in their order. */
+  readonly composing: readonly StatisticsSpan[]
+  readonly eventLoopDelay: DurationHistogram
+  /** Sequences that were begun; `null` where there are none. */
+  readonly sequences: number | null
+  /** Processor time of the process. */
+  readonly cpuSeconds: number
+}
+
+/** What figures depend on beside the settings. */
+export function machineFacts({ cpu, node, onnxruntime, executor }: Capabilities): PerfResult['machine'] {
+  return {
+    cores: availableParallelism(),
+    coresInUse: cpu.cores,
+    processor: cpus()[0]?.model.trim() ?? 'unknown',
+    memoryGiB: Number((availableMemory().usableBytes / 2 ** 30).toFixed(1)),
+    system: `${process.platform}-${process.arch}`,
+    node,
+    zerohop: libraryVersion,
+    onnxruntime: onnxruntime ?? executor.ortVersion ?? 'unknown',
+    executor: executor.kind ?? 'none',
+  }
 }

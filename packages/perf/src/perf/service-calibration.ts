@@ -3,10 +3,10 @@ import { batchSizesToTry, median } from 'zerohop/internals'
 import type { Feeds } from 'zerohop'
 import type { Overheads } from '../simulation/overheads.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
-import type { PerfModel } from './perf-target.ts'
+import type { PerfModel } from './open-target.ts'
 
 /** What runs of a model take, measured for the simulator. */
-export interface MeasuredService {
+interface MeasuredService {
   readonly serviceTimes: readonly ServiceTime[]
   /** What runs take when 1, 2, ... instances run at once, in times of what they take alone. */
   readonly slowdown: readonly number[]
@@ -14,7 +14,7 @@ export interface MeasuredService {
 }
 
 /** How a model is calibrated. */
-export interface CalibrationSettings {
+interface CalibrationSettings {
   /** Sizes that are measured: 1, 2, 4 ... and this one. */
   readonly maxBatchSize: number
   readonly instances: number

@@ -1,10 +1,10 @@
-import { pause } from './load/load-clock.ts'
-import type { Load } from './load/load.ts'
-import type { Recorder } from './load/recorder.ts'
-import type { MeasureSettings } from './measure-settings.ts'
-import type { MeasuredWindow } from './measured-window.ts'
-import { fallsBehind, isStable, isTooSlow, stableWindows } from './stability.ts'
-import type { WindowWatch } from './window-watch.ts'
+import type { ModelStatistics } from 'zerohop'
+import { type Load, type LoadClock, pause } from './load/load.ts'
+import { notSentCode } from './load/open-loop.ts'
+import { DurationHistogram, Recorder } from './load/recorder.ts'
+import type { PerfTarget } from './open-target.ts'
+import type { MeasureSettings } from './perf-settings.ts'
+import type { MeasuredWindow } from './result.ts'
 
 /** A window lasts a little longer than was asked for, as perf_analyzer's. */
 const intervalFactor = 1.2
@@ -22,7 +22,7 @@ export interface WindowRun {
 }
 
 /** The last windows, at most three, and whether they agree. */
-export interface Windows {
+interface Windows {
   readonly windows: readonly MeasuredWindow[]
   readonly stable: boolean
 }
@@ -116,4 +116,182 @@ function untilAborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve())
   })
+}
+
+/** Windows that have to agree. */
+const stableWindows = 3
+
+/** By how much of the time that goes by answers may become later: more is a load that the model cannot keep up with. */
+const laterShare = 0.01
+
+/** How a measurement is judged. */
+export interface StabilityRule {
+  /** By how much windows may differ: 0.1 for 10 %. */
+  readonly stability: number
+  /** Which latency has to be stable, and below the threshold: a percentile, or `null` for the average. */
+  readonly percentile: number | null
+  /** From where on that latency is too long, in milliseconds; 0 for none. */
+  readonly latencyThresholdMs: number
+}
+
+/** The latency that a window is judged by. */
+function stabilisingUs({ load: { latency } }: MeasuredWindow, { percentile }: StabilityRule): number {
+  return percentile === null ? latency.averageUs : latency.quantileUs(percentile / 100)
+}
+
+/** Whether a latency is below the threshold, if there is one. */
+export function meetsThreshold(us: number, { latencyThresholdMs }: StabilityRule): boolean {
+  return latencyThresholdMs === 0 || us < latencyThresholdMs * 1000
+}
+
+/** Rows a second of a window. */
+export function throughputOf({ load }: MeasuredWindow): number {
+  return load.seconds > 0 ? load.inferenceCount / load.seconds : 0
+}
+
+/**
+ * Whether the last three windows agree, in throughput and in latency; not where nothing was answered in one of them.
+ *
+ * @param isScheduled whether requests are sent by a schedule: what is due just as a window begins or ends is in it or beside it, and says nothing.
+ */
+function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
+  if (windows.length < stableWindows) return false
+  const last = windows.slice(-stableWindows)
+  const throughputs = last.map(throughputOf)
+  if (throughputs.some((throughput) => throughput === 0)) return false
+  const counts = last.map(({ load }) => load.requestCount + load.failureCount)
+  const isSameSchedule = isScheduled && Math.max(...counts) - Math.min(...counts) <= 2
+  return (
+    (isSameSchedule || areClose(throughputs, rule.stability)) &&
+    areClose(
+      last.map((window) => stabilisingUs(window, rule)),
+      rule.stability,
+    )
+  )
+}
+
+/**
+ * Whether the last three windows went over the threshold: there is nothing more to be found out. perf_analyzer gives up where one of them has, which
+ * a pause of the machine may do.
+ */
+function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
+  return (
+    windows.length >= stableWindows &&
+    windows.slice(-stableWindows).every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
+  )
+}
+
+/**
+ * Whether requests that are sent by a schedule wait ever longer, in each of the last three windows: after many windows these would
+ * differ by so little of what has come together that they would agree.
+ */
+function fallsBehind(windows: readonly MeasuredWindow[]): boolean {
+  const last = windows.slice(-stableWindows).map(({ load }) => load)
+  if (last.some(({ failures }) => notSentCode in failures)) return true
+  const [first, final] = [last[0]!, last.at(-1)!]
+  const risesMs = (final.latency.averageUs - first.latency.averageUs) / 1000
+  const risesInEach = last.every(
+    ({ latency }, index) => index === 0 || latency.averageUs > last[index - 1]!.latency.averageUs,
+  )
+  return risesInEach && risesMs > laterShare * (final.endMs - first.endMs)
+}
+
+function areClose(values: readonly number[], stability: number): boolean {
+  return Math.max(...values) / Math.min(...values) <= 1 + stability
+}
+
+/** Cuts time into windows, each of which begins where the one before ends. */
+export class WindowWatch {
+  readonly #recorder: Recorder
+  readonly #target: PerfTarget
+  readonly #delay: LateTimers
+  /** Of the model, and of those that it is made up of. */
+  #before: readonly ModelStatistics[]
+  #sequencesBefore: number
+  #cpu = process.cpuUsage()
+
+  constructor(recorder: Recorder, target: PerfTarget) {
+    this.#recorder = recorder
+    this.#target = target
+    this.#delay = new LateTimers(recorder.clock)
+    this.#before = this.#statistics()
+    this.#sequencesBefore = target.source.sequenceCount ?? 0
+    this.#delay.start()
+  }
+
+  /** Ends a window and begins the next. */
+  cut(): MeasuredWindow {
+    const load = this.#recorder.cut()
+    const after = this.#statistics()
+    const [server, ...composing] = this.#before.map((before, index) => ({ before, after: after[index]! }))
+    this.#before = after
+    const spent = process.cpuUsage(this.#cpu)
+    this.#cpu = process.cpuUsage()
+    return {
+      load,
+      server: server!,
+      composing,
+      sequences: this.#sequences(),
+      eventLoopDelay: this.#delay.take(),
+      cpuSeconds: (spent.user + spent.system) / 1e6,
+    }
+  }
+
+  stop(): void {
+    this.#delay.stop()
+  }
+
+  #statistics(): ModelStatistics[] {
+    const { model, composingModels = [] } = this.#target
+    return [model, ...composingModels].map((each) => each.stats())
+  }
+
+  #sequences(): number | null {
+    const { sequenceCount } = this.#target.source
+    if (sequenceCount === undefined) return null
+    const begun = sequenceCount - this.#sequencesBefore
+    this.#sequencesBefore = sequenceCount
+    return begun
+  }
+}
+
+/** Every wake of this thread takes a core from a run that has all of them: at 5 ms SqueezeNet's throughput was 2 % less. */
+const intervalMs = 20
+
+/**
+ * How late timers of 20 ms are. One that is 100 ms late stands for the five that could not even be set meanwhile: each counts
+ * with the delay that it would have had, or one long stall would be lost among many good looks.
+ */
+class LateTimers {
+  readonly #clock: LoadClock
+  #delays = new DurationHistogram()
+  #dueMs = 0
+  #timer: unknown = null
+
+  constructor(clock: LoadClock) {
+    this.#clock = clock
+  }
+
+  start(): void {
+    this.#dueMs = this.#clock.nowMs() + intervalMs
+    this.#timer = this.#clock.setTimer(this.#look, intervalMs)
+  }
+
+  /** What was seen since the last time. */
+  take(): DurationHistogram {
+    const delays = this.#delays
+    this.#delays = new DurationHistogram()
+    return delays
+  }
+
+  stop(): void {
+    this.#clock.clearTimer(this.#timer)
+  }
+
+  readonly #look = (): void => {
+    let delayMs = Math.max(0, this.#clock.nowMs() - this.#dueMs)
+    for (; delayMs > intervalMs; delayMs -= intervalMs) this.#delays.record(delayMs * 1000)
+    this.#delays.record(delayMs * 1000)
+    this.start()
+  }
 }

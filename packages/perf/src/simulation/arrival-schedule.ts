@@ -11,7 +11,7 @@ export type OpenArrivals =
   | { readonly kind: 'trace'; readonly trace: readonly { readonly atMs: number; readonly rows?: number }[] }
 
 /** What requests are drawn by. */
-export interface ScheduleOptions {
+interface ScheduleOptions {
   readonly arrivals: OpenArrivals
   /** Requests that come by `arrivals`; a trace has as many as it has. */
   readonly requests: number

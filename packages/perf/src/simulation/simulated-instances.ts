@@ -13,7 +13,7 @@ import type { Traffic } from './traffic.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** What {@link SimulatedInstances} work with. */
-export interface InstancesContext {
+interface InstancesContext {
   readonly clock: VirtualClock
   readonly thread: ApplicationThread
   readonly service: RunDurations

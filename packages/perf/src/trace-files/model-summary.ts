@@ -1,7 +1,7 @@
 import { timestampOf, type Trace } from './trace.ts'
 
 /** Where traces of Triton's come in; `null` for those of this library, which come in process. */
-export type Frontend = 'HTTP' | 'GRPC' | null
+type Frontend = 'HTTP' | 'GRPC' | null
 
 /** What the requests of one model took, in microseconds on average. */
 export interface ModelSummary {
@@ -86,7 +86,7 @@ export function summarize(traces: readonly Trace[]): ModelSummary[] {
 }
 
 /** Of a request, what it took by part, in nanoseconds. */
-export function spansOf(trace: Trace): Map<string, number> {
+function spansOf(trace: Trace): Map<string, number> {
   const spans = new Map<string, number>()
   const add = (name: string, from: string, to: string) => {
     const [fromNs, toNs] = [timestampOf(trace, from), timestampOf(trace, to)]

@@ -11,7 +11,7 @@ const mostOpen = 10_000
 const mostShare = 0.5
 
 /** What a file of traces holds. */
-export interface TraceFile {
+interface TraceFile {
   readonly path: string
   /** Ascending by their ids. */
   readonly traces: readonly Trace[]

@@ -22,7 +22,7 @@ export interface TimelineRequest extends Stretch {
 }
 
 /** What is drawn of traces. */
-export interface Timeline {
+interface Timeline {
   readonly batches: readonly TimelineBatch[]
   readonly requests: readonly TimelineRequest[]
 }

@@ -55,7 +55,7 @@ export class Calibration {
   }
 }
 
-export interface MeasuredPoint extends CalibrationPoint {
+interface MeasuredPoint extends CalibrationPoint {
   readonly runMs: number
   readonly measurement: Measurement
 }

@@ -7,7 +7,7 @@ import { saturating, type Layout } from './search-space.ts'
 import type { TimeBudget } from './time-budget.ts'
 
 /** What calibrating works with. */
-export interface CalibrationTask {
+interface CalibrationTask {
   readonly layouts: readonly Layout[]
   readonly batchSizes: readonly number[]
   readonly rowsPerRequest: number

@@ -15,7 +15,7 @@ export interface MeasuringTimes {
 }
 
 /** What confirming works with. */
-export interface ConfirmTask {
+interface ConfirmTask {
   readonly contest: RecordedContest
   readonly goal: Goal
   readonly processes: ModelProcesses

@@ -15,7 +15,7 @@ export interface Place extends Placed {
 }
 
 /** With fewer rounds a contest says less than those before it, and a candidate less than others. */
-export const enoughRounds = 3
+const enoughRounds = 3
 
 /** Where all candidates stand after a contest: before those of earlier ones, once it has gone through some rounds. */
 export function placesOf(

@@ -6,7 +6,7 @@ import type { MeasuringGround } from './measuring-process.ts'
 import type { DefaultFacts } from './state-file.ts'
 
 /** What a model comes to, and how long it took until it was loaded. */
-export interface FoundDefaults {
+interface FoundDefaults {
   readonly facts: DefaultFacts
   readonly startMs: number
 }

@@ -6,7 +6,7 @@ import { saturating } from './search-space.ts'
 import type { RecordedContest } from './state-file.ts'
 
 /** What the first contest is made of. */
-export interface FirstContestTask {
+interface FirstContestTask {
   /** The best first. */
   readonly prospects: readonly Prospect[]
   readonly goal: Goal

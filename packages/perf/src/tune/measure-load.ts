@@ -1,12 +1,10 @@
 import type { Model } from 'zerohop'
-import type { Sample, SampleSource } from '../perf/input/sample.ts'
+import type { Sample, SampleSource } from '../perf/input/sample-source.ts'
 import { ClosedLoop } from '../perf/load/closed-loop.ts'
-import { loadClock, pause } from '../perf/load/load-clock.ts'
-import { metronome } from '../perf/load/metronome.ts'
-import { OpenLoop } from '../perf/load/open-loop.ts'
+import { loadClock, pause } from '../perf/load/load.ts'
+import { metronome, OpenLoop, poissonSchedule } from '../perf/load/open-loop.ts'
 import { Recorder } from '../perf/load/recorder.ts'
-import { poissonSchedule } from '../perf/load/schedule.ts'
-import { sender } from '../perf/send.ts'
+import { sender } from '../perf/open-target.ts'
 import type { MeasuredWord, MeasureTask } from './measuring-messages.ts'
 
 const seed = 1

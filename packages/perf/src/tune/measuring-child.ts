@@ -1,6 +1,6 @@
 // A program: loads models and measures them, as its parent asks.
 import { InferenceEngine, InferenceError, type Model } from 'zerohop'
-import type { SampleSource } from '../perf/input/sample.ts'
+import type { SampleSource } from '../perf/input/sample-source.ts'
 import { measureLoad } from './measure-load.ts'
 import type {
   LoadedWord,

@@ -39,7 +39,7 @@ export const processGround: MeasuringGround = {
 }
 
 /** A process that loads and measures models, one task after the other: what a configuration does to it, it does to no other. */
-export class MeasuringProcess implements Measuring {
+class MeasuringProcess implements Measuring {
   #program: OwnProgram<MeasuringWord> | null = null
   #settle: ((word: MeasuringWord) => void) | null = null
   #ended: FailedWord | null = null

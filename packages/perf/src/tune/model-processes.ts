@@ -5,7 +5,7 @@ import type { FailedWord, MeasuredWord, MeasuringSettings } from './measuring-me
 import type { Measuring, MeasuringGround } from './measuring-process.ts'
 
 /** What is measured, and where. */
-export interface MeasuringJob {
+interface MeasuringJob {
   /** Of the process. */
   readonly process: string
   /** Of the model in it. */

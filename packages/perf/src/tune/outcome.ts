@@ -5,7 +5,7 @@ import type { Goal } from './goal.ts'
 import type { TunedRow, TuneResult } from './tune-result.ts'
 
 /** What there is to be judged at the end. */
-export interface Found {
+interface Found {
   /** Of contests, in each of which the default was measured first. */
   readonly places: readonly Place[]
   /** The default, as it was measured before all else. */
@@ -20,7 +20,7 @@ export interface Found {
 }
 
 /** What comes of it. */
-export type Outcome = Pick<TuneResult, 'best' | 'rows' | 'reason' | 'isConfirmed'>
+type Outcome = Pick<TuneResult, 'best' | 'rows' | 'reason' | 'isConfirmed'>
 
 /** What is to be known of a default that others were not compared with. */
 export const unconfirmedNote =

@@ -14,7 +14,7 @@ export interface Prospect {
 }
 
 /** What prospects are made of. */
-export interface PruneTask {
+interface PruneTask {
   readonly calibration: Calibration
   readonly space: SearchSpace
   readonly goal: Goal

@@ -6,7 +6,7 @@ import type { Measurement } from './measurement.ts'
 const madOfNormal = 1.4826
 
 /** What candidates showed, round by round, each in its place; `null` for one that failed, or was not measured. */
-export type Showings = ReadonlyMap<string, readonly (Measurement | null)[]>
+type Showings = ReadonlyMap<string, readonly (Measurement | null)[]>
 
 /** Where a candidate stands among others. */
 export interface Standing {

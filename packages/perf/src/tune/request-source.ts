@@ -1,6 +1,5 @@
 import type { ModelMetadata, ModelOptions } from 'zerohop'
-import { inputDefaults, sampleSource } from '../perf/input/sample-source.ts'
-import type { SampleSource } from '../perf/input/sample.ts'
+import { inputDefaults, sampleSource, type SampleSource } from '../perf/input/sample-source.ts'
 import type { RequestSettings } from './measuring-messages.ts'
 
 /** Different requests, of which each comes again when all have been sent. */

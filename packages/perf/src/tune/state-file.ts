@@ -13,7 +13,7 @@ export interface DefaultFacts {
 }
 
 /** What a candidate showed, or why it failed, and how many more measurements there was time for then. */
-export interface RecordedShowing {
+interface RecordedShowing {
   readonly key: string
   readonly measurement: Measurement | null
   readonly failure: string | null

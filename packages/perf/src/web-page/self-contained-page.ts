@@ -4,7 +4,7 @@ import { pageScript, plottingLibrary } from './page-script.ts'
 import { pageStyle } from './page-style.ts'
 
 /** What a page is made of. */
-export interface PageParts {
+interface PageParts {
   readonly title: string
   readonly body: Html
   /** The module that runs in it, by its path in `src/`, without `.ts`. */

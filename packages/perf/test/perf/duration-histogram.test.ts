@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { DurationHistogram } from '../../src/perf/load/duration-histogram.ts'
+import { DurationHistogram } from '../../src/perf/load/recorder.ts'
 
 function histogramOf(durations: readonly number[]): DurationHistogram {
   const histogram = new DurationHistogram()

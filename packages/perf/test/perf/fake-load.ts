@@ -2,9 +2,9 @@ import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { InferenceError, type ModelMetadata } from '../../../../src/index.ts'
 import { ModelStats } from '../../../../src/observe/model-stats.ts'
-import type { Sample, SampleSource } from '../../src/perf/input/sample.ts'
-import type { LoadClock } from '../../src/perf/load/load-clock.ts'
-import type { PerfModel } from '../../src/perf/perf-target.ts'
+import type { Sample, SampleSource } from '../../src/perf/input/sample-source.ts'
+import type { LoadClock } from '../../src/perf/load/load.ts'
+import type { PerfModel } from '../../src/perf/open-target.ts'
 import { FakeClock } from '../../../../test/fake-clock.ts'
 
 /** How long a turn of the event loop takes on a {@link FakeLoadClock}. */

@@ -2,9 +2,13 @@ import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { ElementType, ModelMetadata, Tensor } from '../../../../src/index.ts'
-import { checkAnswer } from '../../src/perf/input/expected-answer.ts'
-import { inputDefaults, sampleSource, type InputSettings } from '../../src/perf/input/sample-source.ts'
-import type { Sample } from '../../src/perf/input/sample.ts'
+import {
+  checkAnswer,
+  inputDefaults,
+  type InputSettings,
+  type Sample,
+  sampleSource,
+} from '../../src/perf/input/sample-source.ts'
 import { storageOf, toStorage } from '../../../../src/tensor/tensor.ts'
 import { temporaryFolder } from '../../../../test/triton-repository/temporary.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { searchLevels, type LevelRange } from '../../src/perf/level-search.ts'
+import { type LevelRange, searchLevels } from '../../src/perf/perf-run.ts'
 import type { LevelResult } from '../../src/perf/result.ts'
 
 /** Levels in the order in which they are measured, of a model that keeps its threshold up to `meetsUpTo`, and is stable up to `stableUpTo`. */

@@ -1,12 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Sample, SampleSource } from '../../src/perf/input/sample.ts'
-import { ClosedLoop } from '../../src/perf/load/closed-loop.ts'
+import type { Sample, SampleSource } from '../../src/perf/input/sample-source.ts'
+import { ClosedLoop, PeriodicConcurrency } from '../../src/perf/load/closed-loop.ts'
 import type { Load } from '../../src/perf/load/load.ts'
-import { OpenLoop } from '../../src/perf/load/open-loop.ts'
-import { PeriodicConcurrency } from '../../src/perf/load/periodic-concurrency.ts'
-import { Recorder } from '../../src/perf/load/recorder.ts'
-import { RequestLog } from '../../src/perf/load/request-log.ts'
-import { constantSchedule, firstOf } from '../../src/perf/load/schedule.ts'
+import { constantSchedule, firstOf, OpenLoop } from '../../src/perf/load/open-loop.ts'
+import { Recorder, RequestLog } from '../../src/perf/load/recorder.ts'
 import { FakeLoadClock, oneSample, queueFull } from './fake-load.ts'
 
 /** Plays a load against calls that take `serviceMs`, until it has come to its end or to `untilMs`. */

@@ -1,11 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { ClosedLoop } from '../../src/perf/load/closed-loop.ts'
-import { OpenLoop } from '../../src/perf/load/open-loop.ts'
-import { constantSchedule, firstOf, intervalSchedule, poissonSchedule } from '../../src/perf/load/schedule.ts'
+import {
+  constantSchedule,
+  firstOf,
+  intervalSchedule,
+  OpenLoop,
+  poissonSchedule,
+} from '../../src/perf/load/open-loop.ts'
 import { measure, type MeasureHooks } from '../../src/perf/measure.ts'
-import { measureDefaults, type MeasureSettings } from '../../src/perf/measure-settings.ts'
-import type { MeasuredWindow } from '../../src/perf/measured-window.ts'
-import { probe } from '../../src/perf/probe.ts'
+import { measureDefaults, type MeasureSettings } from '../../src/perf/perf-settings.ts'
+import type { MeasuredWindow } from '../../src/perf/result.ts'
+import { probe } from '../../src/perf/open-target.ts'
 import { FakeLoadClock, fakeModel, oneSample, queueFull, type FakeService } from './fake-load.ts'
 
 /** Measures a model that takes its time on a clock that stands still. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { loadClock } from '../../src/perf/load/load-clock.ts'
-import { Metronome } from '../../src/perf/load/metronome.ts'
-import { TurnPacer, type Pacer } from '../../src/perf/load/pacer.ts'
+import { loadClock } from '../../src/perf/load/load.ts'
+import { Metronome, type Pacer, TurnPacer } from '../../src/perf/load/open-loop.ts'
 
 /** Waits for moments one after the other; by how much each was missed, in milliseconds. */
 async function lags(pacer: Pacer, everyMs: number, count: number): Promise<number[]> {

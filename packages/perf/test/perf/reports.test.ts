@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { RequestLog } from '../../src/perf/load/request-log.ts'
-import { measureDefaults } from '../../src/perf/measure-settings.ts'
+import { RequestLog } from '../../src/perf/load/recorder.ts'
+import { measureDefaults } from '../../src/perf/perf-settings.ts'
 import { levelText, settingsText, summaryText } from '../../src/perf/report/console-report.ts'
 import { composingCsvReport, csvReport } from '../../src/perf/report/csv-report.ts'
 import { profileText } from '../../src/perf/report/profile-export.ts'

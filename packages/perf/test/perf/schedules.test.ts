@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { constantSchedule, firstOf, intervalSchedule, poissonSchedule } from '../../src/perf/load/schedule.ts'
+import {
+  constantSchedule,
+  firstOf,
+  intervalSchedule,
+  poissonSchedule,
+} from '../../src/perf/load/open-loop.ts'
 
 describe('when requests are meant to be sent', () => {
   it('at a constant rate is the same interval apart, without errors that add up', () => {

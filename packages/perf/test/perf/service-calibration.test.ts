@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Feeds } from '../../../../src/index.ts'
-import type { PerfModel } from '../../src/perf/perf-target.ts'
+import type { PerfModel } from '../../src/perf/open-target.ts'
 import { calibrateService } from '../../src/perf/service-calibration.ts'
 
 /** A model whose runs take what they are said to, by its own reports: nothing here depends on how fast the machine is. */

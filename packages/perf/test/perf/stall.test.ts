@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { inputDefaults, sampleSource } from '../../src/perf/input/sample-source.ts'
-import { loadOf } from '../../src/perf/level-load.ts'
-import { measure } from '../../src/perf/measure.ts'
-import { measureDefaults } from '../../src/perf/measure-settings.ts'
+import { loadOf, measure } from '../../src/perf/measure.ts'
+import { measureDefaults } from '../../src/perf/perf-settings.ts'
 import { ownEngine } from '../../../../test/support/open.ts'
 
 describe('a model that does nothing for 500 ms', () => {

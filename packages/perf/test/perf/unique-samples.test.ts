@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../../../src/index.ts'
-import type { Sample } from '../../src/perf/input/sample.ts'
+import type { Sample } from '../../src/perf/input/sample-source.ts'
 import { mulberry32 } from '../../../../src/base/seeded-random.ts'
-import { UniqueSamples } from '../../src/perf/input/unique-samples.ts'
-import { inputsText } from '../../src/perf/report/inputs-text.ts'
+import { UniqueSamples } from '../../src/perf/input/generated-data.ts'
+import { inputsText } from '../../src/perf/report/console-report.ts'
 import { levelOf } from './level.ts'
 
 const samples = (count: number): Sample[] =>

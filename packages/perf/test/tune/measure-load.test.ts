@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { SampleSource } from '../../src/perf/input/sample.ts'
+import type { SampleSource } from '../../src/perf/input/sample-source.ts'
 import { measureLoad } from '../../src/tune/measure-load.ts'
 import { gatherRow } from '../../../../test/models/small.ts'
 import { load, sharedEngine } from '../../../../test/support/open.ts'

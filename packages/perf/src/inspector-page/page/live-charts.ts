@@ -8,7 +8,7 @@ export interface Moment {
 }
 
 /** A quantity of it, as it was over the last minutes. */
-export interface LiveSeries {
+interface LiveSeries {
   readonly name: string
   readonly colour: Colour
   /** `null` where there was none. */

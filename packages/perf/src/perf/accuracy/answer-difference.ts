@@ -9,7 +9,7 @@ import {
 import type { ElementType, OutputValue } from 'zerohop'
 
 /** How far two answers lie apart. */
-export interface Difference {
+interface Difference {
   readonly absolute: number
   /** Relative to the largest number of the first. */
   readonly relative: number

@@ -1,7 +1,7 @@
+import Table from 'cli-table3'
 import type { ModelStatistics, Outputs } from 'zerohop'
+import type { Sample } from '../input/sample-source.ts'
 import { codeOf } from '../load/recorder.ts'
-import type { Sample } from '../input/sample.ts'
-import type { AccuracyResult, OutputDifference } from './accuracy-result.ts'
 import { answerDifference, typeOf } from './answer-difference.ts'
 
 /** What answers; `Model` does. */
@@ -122,3 +122,92 @@ function batchSizesBetween(before: ModelStatistics, after: ModelStatistics): Acc
     }))
     .filter(({ count }) => count > 0)
 }
+
+/** Each answer under load beside the one that the same request gets alone. */
+export interface AccuracyResult {
+  /** Answers that were compared. */
+  readonly answers: number
+  /** Different requests among them. */
+  readonly samples: number
+  /** Requests at once, under load. */
+  readonly concurrency: number
+  /** The largest relative difference of numbers that is no fault. */
+  readonly tolerance: number
+  /** Whether all answers are within it. */
+  readonly within: boolean
+  readonly outputs: readonly OutputDifference[]
+  /** Requests that failed, alone or under load, by the code of the error. */
+  readonly failures: Readonly<Record<string, number>>
+  /** Batches of the run under load by their size: where all are of one row, nothing was joined, and little is shown. */
+  readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
+  /** Answers under load that came out of the response cache: they are no other run's. */
+  readonly cacheHits: number
+}
+
+/** How far the answers of one output lie apart. */
+interface OutputDifference {
+  readonly output: string
+  /** Of the model's metadata, or of the first answer. */
+  readonly type: string
+  /** The largest difference of two numbers; `Infinity` where one is none, or shapes or texts differ. */
+  readonly absolute: number
+  /** The same relative to the largest number of its answer. */
+  readonly relative: number
+  /** How far answers to different requests lie apart, as {@link relative}: where that is 0, one for another would not show. */
+  readonly spread: number
+  /** Answers above the tolerance. */
+  readonly above: number
+  /** The request with the largest relative difference, counted from 0; `null` where there is no difference. */
+  readonly sample: number | null
+}
+
+/** What comparing answers has found, for a terminal. */
+export function accuracyText(result: AccuracyResult): string {
+  const { answers, samples, concurrency, tolerance, within, outputs, failures, batchSizes, cacheHits } =
+    result
+  const table = new Table({
+    head: [
+      'Output',
+      'Type',
+      'Largest difference',
+      'Relative to its answer',
+      'Between requests',
+      'Above tolerance',
+      'Of request',
+    ],
+    style: { head: [], border: [] },
+  })
+  for (const { output, type, absolute, relative, spread, above, sample } of outputs)
+    table.push([
+      output,
+      type,
+      shown(absolute),
+      shown(relative),
+      shown(spread),
+      `${above} of ${answers}`,
+      sample === null ? '-' : `${sample}`,
+    ])
+  const failed = Object.entries(failures).map(([code, count]) => `${count} ${code}`)
+  const joined = batchSizes.filter(({ batchSize }) => batchSize > 1)
+  return [
+    `${answers} answers to ${samples} different requests, ${concurrency} at once, each beside the one that it gets alone`,
+    `Batches: ${batchSizes.map(({ batchSize, count }) => `${count} of ${batchSize}`).join(', ') || 'none'}`,
+    table.toString(),
+    ...(failed.length === 0 ? [] : [`Requests failed: ${failed.join(', ')}`]),
+    ...(cacheHits === 0
+      ? []
+      : [`${cacheHits} answers came out of the response cache: they are no runs of their own`]),
+    ...(joined.length > 0 || batchSizes.length === 0
+      ? []
+      : ['No batch had more than one row: nothing was joined that could have been mixed up']),
+    ...(outputs.length > 0 && outputs.every(({ spread }) => spread <= tolerance)
+      ? ['Answers to different requests are the same: one for another would not show']
+      : []),
+    ...(answers > 0 ? [] : ['There was no answer to compare']),
+    `Answers are ${within ? 'within' : 'NOT within'} the tolerance of ${tolerance}`,
+    '',
+  ].join('\n')
+}
+
+const shown = (difference: number) =>
+  difference === 0 ? '0' : Number.isFinite(difference) ? difference.toPrecision(3) : 'different'

@@ -1,9 +1,8 @@
-import type { LevelResult } from '../result.ts'
-import { levelAxis, plotted, spansDecades } from './levels.ts'
-import { comparedColour, type NamedResult } from './named-result.ts'
 import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { Cell, Part, Section } from './section.ts'
+import type { LevelResult } from '../result.ts'
+import { levelAxis, plotted, spansDecades } from './level-sections.ts'
+import { type Cell, comparedColour, type NamedResult, type Part, type Section } from './report-page.ts'
 
 interface Measure {
   readonly id: string

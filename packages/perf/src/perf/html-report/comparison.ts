@@ -1,16 +1,21 @@
-import type { PerfResult } from '../result.ts'
-import { comparedDistributionsSection } from './compared-distributions.ts'
+import { rowsOf } from '../../web-page/charts/chart-table.ts'
+import type { Curve, LevelChart, Series, View } from '../../web-page/charts/chart.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
+import type { LevelResult, PerfResult } from '../result.ts'
+import type { ScenarioResult } from '../scenarios/judge-run.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
-import { comparedScenariosSection } from './compared-scenarios.ts'
-import { differencesSection } from './compared-settings.ts'
-import { headlineOf, type HeadlineFigure } from './headline.ts'
-import { latencyCurve } from './latency-sections.ts'
-import { levelAxis, spansDecades } from './levels.ts'
-import { comparedColour, type NamedResult } from './named-result.ts'
-import type { Curve } from '../../web-page/charts/chart.ts'
-import { dateOf, headlineFor } from './report.ts'
-import { renderPage } from './report-page.ts'
-import type { Section } from './section.ts'
+import { binsOf, latencyCurve, levelAxis, levelPhrase, plotted, spansDecades } from './level-sections.ts'
+import {
+  comparedColour,
+  type HeadlineFigure,
+  type NamedResult,
+  type Part,
+  renderPage,
+  type Section,
+  type Table,
+} from './report-page.ts'
+import { dateOf, headlineFor, headlineOf } from './report.ts'
+import { settingText } from './run-sections.ts'
 
 /** Results beside each other, as one page of HTML like that of one result; the first is what the others are measured by. */
 export function comparisonOf(compared: readonly NamedResult[]): string {
@@ -103,4 +108,194 @@ function bestOf(result: PerfResult): [throughput: string, latency: string] {
   const [throughput, latency] = headlineOf(result)
   const inWords = ({ figure, unit = '', detail }: HeadlineFigure) => `${figure} ${unit} ${detail}`
   return latency === undefined ? ['–', '–'] : [inWords(throughput!), inWords(latency)]
+}
+
+/** In what results differ beside their figures. */
+function differencesSection(compared: readonly NamedResult[]): Section {
+  const tables = [
+    differenceTable(
+      'Settings that differ',
+      compared,
+      compared.map(({ result }) => result.settings),
+    ),
+    differenceTable(
+      'Machines, where they differ',
+      compared,
+      compared.map(({ result }) => result.machine),
+    ),
+  ].filter(({ rows }) => rows.length > 0)
+  return {
+    id: 'configuration',
+    title: 'Configuration',
+    lead:
+      tables.length === 0
+        ? 'The settings and the machines are the same.'
+        : 'The settings and machines, as far as they differ.',
+    parts: tables.map((table) => ({ table })),
+  }
+}
+
+function differenceTable(
+  caption: string,
+  compared: readonly NamedResult[],
+  facts: readonly Readonly<Record<string, unknown>>[],
+): Table {
+  const names = [...new Set(facts.flatMap(Object.keys))]
+  const rows = names.map((name) => [
+    name,
+    ...facts.map((own) => (own[name] === undefined ? '–' : settingText(own[name]))),
+  ])
+  return {
+    caption,
+    columns: ['', ...compared.map(({ name }) => name)],
+    rows: rows.filter(([, ...values]) => new Set(values).size > 1),
+    isOpen: true,
+  }
+}
+
+/** A level of each result that has one of them. */
+interface Choice {
+  readonly name: string
+  readonly levels: readonly (LevelResult | undefined)[]
+}
+
+/** How latencies and batch sizes of results are distributed, as shares, since the one has more requests than the other. */
+function comparedDistributionsSection(compared: readonly NamedResult[], areLevelsAlike: boolean): Section {
+  const choices = [
+    { name: 'each at its own peak', levels: compared.map(peakOf) },
+    ...(areLevelsAlike ? commonLevels(compared) : []),
+  ]
+  const latencies: LevelChart = {
+    id: 'latencies',
+    shape: 'lines',
+    x: { label: 'Latency up to' },
+    y: { label: 'Share of the requests', unit: 'share', isLogarithmic: false },
+    views: choices.map((choice) => latencyView(choice, compared)),
+  }
+  const batches: LevelChart = {
+    id: 'batches',
+    shape: 'lines',
+    x: { label: 'Rows in the batch' },
+    y: { label: 'Share of the batches', unit: 'share', isLogarithmic: false },
+    views: choices.map((choice) => batchView(choice, compared)),
+  }
+  return {
+    id: 'distributions',
+    title: 'One level from close by',
+    lead: 'How latencies are distributed (bins grow by the same factor), and how large the batches were.',
+    parts: [
+      { title: 'Latencies', chart: latencies, table: tableOf(latencies, compared, 'Requests by latency') },
+      { title: 'Batch sizes', chart: batches, table: tableOf(batches, compared, 'Batches by size') },
+    ],
+    choices: choices.map(({ name }) => name),
+  }
+}
+
+function peakOf({ result: { levels } }: NamedResult): LevelResult | undefined {
+  return levels.reduce<LevelResult | undefined>(
+    (best, level) => (level.inferencesPerSecond > (best?.inferencesPerSecond ?? -Infinity) ? level : best),
+    undefined,
+  )
+}
+
+/** The levels that at least two have, as choices. */
+function commonLevels(compared: readonly NamedResult[]): Choice[] {
+  const [
+    {
+      result: { mode },
+    },
+  ] = compared as [NamedResult]
+  const places = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
+    (a, b) => a - b,
+  )
+  return places.flatMap((place) => {
+    const levels = compared.map(({ result }) => result.levels.find(({ level }) => level === place))
+    const present = levels.filter((level) => level !== undefined)
+    return present.length < 2 ? [] : [{ name: levelPhrase(mode, present[0]!), levels }]
+  })
+}
+
+function latencyView({ name, levels }: Choice, compared: readonly NamedResult[]): View {
+  const together = levels
+    .flatMap((level) => level?.latencyHistogram ?? [])
+    .sort((a, b) => a.upToUs - b.upToUs)
+  const { bounds, countsOf } = binsOf(together)
+  return {
+    name,
+    names: bounds.map(timeOf),
+    unstable: [],
+    series: seriesOf(compared, levels, ({ latencyHistogram }) => countsOf(latencyHistogram)),
+  }
+}
+
+function batchView({ name, levels }: Choice, compared: readonly NamedResult[]): View {
+  const sizes = [
+    ...new Set(levels.flatMap((level) => level?.batchSizes.map(({ batchSize }) => batchSize) ?? [])),
+  ].sort((a, b) => a - b)
+  const countsOf = ({ batchSizes }: LevelResult) =>
+    sizes.map((size) => batchSizes.find(({ batchSize }) => batchSize === size)?.count ?? 0)
+  return { name, names: sizes.map(countOf), unstable: [], series: seriesOf(compared, levels, countsOf) }
+}
+
+function seriesOf(
+  compared: readonly NamedResult[],
+  levels: Choice['levels'],
+  countsOf: (level: LevelResult) => number[],
+): Series[] {
+  return compared.map(({ name }, index) => {
+    const counts = levels[index] === undefined ? [] : countsOf(levels[index])
+    const total = counts.reduce((a, b) => a + b, 0)
+    return { name, colour: comparedColour(index), values: counts.map((count) => plotted(count / total)) }
+  })
+}
+
+function tableOf(chart: LevelChart, compared: readonly NamedResult[], caption: string): Part['table'] {
+  return {
+    caption,
+    columns: [chart.x.label, ...compared.map(({ name }) => name)],
+    rows: rowsOf(chart, chart.views[0]!),
+  }
+}
+
+const facts: readonly [name: string, of: (scenario: ScenarioResult) => string][] = [
+  ['scenario', ({ scenario }) => scenario],
+  ['valid', ({ valid }) => (valid ? 'yes' : 'no')],
+  ['metric', ({ metric }) => metric.name],
+  [
+    'its value',
+    ({ metric: { value, unit } }) => (unit === 'us' ? timeOf(value) : `${countOf(value)} ${unit}`),
+  ],
+  ['peak', ({ peak }) => (peak?.targetQps == null ? '–' : `${countOf(peak.targetQps)} queries/s`)],
+  ['queries', ({ queryCount }) => countOf(queryCount)],
+  ['completed samples/s', ({ completedPerSecond }) => countOf(completedPerSecond)],
+  ['p50', ({ latency }) => timeOf(latency.p50Us)],
+  ['p90', ({ latency }) => timeOf(latency.p90Us)],
+  ['p99', ({ latency }) => timeOf(latency.p99Us)],
+  ['longest', ({ latency }) => timeOf(latency.maxUs)],
+]
+
+/** Scenarios of LoadGen beside each other; nothing where none was run. */
+function comparedScenariosSection(compared: readonly NamedResult[]): Section[] {
+  if (compared.every(({ result }) => result.scenario === undefined)) return []
+  const rows = facts.map(([name, of]) => [
+    name,
+    ...compared.map(({ result: { scenario } }) => (scenario === undefined ? '–' : of(scenario))),
+  ])
+  return [
+    {
+      id: 'scenarios',
+      title: 'Scenarios',
+      lead: "By the rules of MLPerf's LoadGen.",
+      parts: [
+        {
+          table: {
+            caption: 'What each came to',
+            columns: ['', ...compared.map(({ name }) => name)],
+            rows,
+            isOpen: true,
+          },
+        },
+      ],
+    },
+  ]
 }

@@ -1,11 +1,97 @@
+import { randomUUID } from 'node:crypto'
+import { rmSync, type Stats, statSync, writeFileSync } from 'node:fs'
+import { realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import * as v from 'valibot'
 import { invalidArgument, messageOf, readRegularFile } from 'zerohop/internals'
 import type { PerfResult } from '../result.ts'
-import { batchSizes, counts, figure } from './saved-figures.ts'
-import { savedAccuracy, savedScenario } from './saved-others.ts'
 
 /** 64 MiB: that of 10 000 levels. */
 const mostBytes = 2 ** 26
+
+/** JSON has no number for what is none. */
+const figure = v.pipe(
+  v.nullable(v.number()),
+  v.transform((value) => value ?? NaN),
+)
+const counts = v.record(v.string(), figure)
+const batchSizes = v.array(v.object({ batchSize: figure, count: figure }))
+
+const savedLatency = v.object({
+  minUs: figure,
+  maxUs: figure,
+  meanUs: figure,
+  p50Us: figure,
+  p90Us: figure,
+  p95Us: figure,
+  p97Us: figure,
+  p99Us: figure,
+  p999Us: figure,
+})
+const step = v.object({
+  targetQps: figure,
+  met: v.boolean(),
+  sure: v.boolean(),
+  percentileUs: figure,
+  completedPerSecond: figure,
+  queryCount: figure,
+  endedEarly: v.boolean(),
+})
+
+/** What a scenario of LoadGen came to, in a file. */
+const savedScenario = v.looseObject({
+  scenario: v.picklist(['single-stream', 'multi-stream', 'server', 'offline']),
+  mode: v.picklist(['PerformanceOnly', 'FindPeakPerformance']),
+  valid: v.boolean(),
+  reasons: v.array(v.string()),
+  belowMlperf: v.array(v.string()),
+  metric: v.object({ name: v.string(), value: figure, unit: v.picklist(['us', 'samples/s']) }),
+  constraints: v.object({
+    performance: v.nullable(v.boolean()),
+    minDuration: v.boolean(),
+    minQueries: v.boolean(),
+    earlyStopping: v.boolean(),
+    noFailures: v.boolean(),
+  }),
+  earlyStopping: v.nullable(
+    v.object({
+      satisfied: v.boolean(),
+      lines: v.array(v.string()),
+      estimates: v.array(v.object({ percentile: figure, us: figure })),
+    }),
+  ),
+  queryCount: figure,
+  sampleCount: figure,
+  overLatencyCount: figure,
+  failures: counts,
+  latency: savedLatency,
+  sendLag: v.nullable(savedLatency),
+  completedPerSecond: figure,
+  scheduledPerSecond: v.nullable(v.number()),
+  seconds: figure,
+  inputs: v.picklist(['random', 'same', 'unique']),
+  peak: v.nullable(
+    v.object({ targetQps: v.nullable(v.number()), sureQps: v.nullable(v.number()), steps: v.array(step) }),
+  ),
+  settings: v.record(v.string(), v.nullable(v.union([v.string(), v.number()]))),
+})
+
+const difference = v.object({
+  output: v.string(),
+  type: v.string(),
+  absolute: figure,
+  relative: figure,
+  spread: figure,
+  above: figure,
+  sample: v.nullable(v.number()),
+})
+
+/** How far answers under load lay from those alone, in a file. */
+const savedAccuracy = v.looseObject({
+  answers: figure, samples: figure, concurrency: figure, tolerance: figure, within: v.boolean(),
+  outputs: v.array(difference),
+  failures: counts, batchSizes, cacheHits: figure,
+}) // prettier-ignore
 
 const latency = v.object({
   averageUs: figure,
@@ -119,4 +205,73 @@ export async function readSavedResult(path: string): Promise<PerfResult> {
   if (checked.success) return checked.output
   const [issue] = checked.issues
   throw wrong(`${v.getDotPath(issue) ?? 'It'} is not as it has to be: ${issue.message}`)
+}
+
+/**
+ * Finds out, before anything is measured, whether a file could be written: by writing nothing beside it.
+ *
+ * @param option that names the file, for the message.
+ * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, nothing may be written in it, or there is something that is no file; what Node.js throws where it cannot be looked at.
+ */
+export function checkFilePlace(option: string, path: string): void {
+  const folder = dirname(resolve(path))
+  const found = statOf(folder)
+  if (found?.isDirectory() !== true) {
+    const why = found === null ? 'There is no folder' : 'It is no folder:'
+    throw invalidArgument(option, 'the path of a file in a folder that is there', path, {
+      hint: `${why} ${folder}. Make it, or name another`,
+    })
+  }
+  const before = statOf(resolve(path))
+  if (before !== null && !before.isFile())
+    throw invalidArgument(option, 'the path of a file', path, {
+      hint: 'There is something that is no file. Name another',
+    })
+  const trial = unfinishedIn(folder)
+  try {
+    writeFileSync(trial, '', { flag: 'wx' })
+    rmSync(trial)
+  } catch (cause) {
+    throw invalidArgument(option, 'the path of a file in a folder that can be written in', path, {
+      cause,
+      hint: `${(cause as Error).message}. Name another`,
+    })
+  }
+}
+
+/**
+ * Writes a file so that nobody ever finds a part of it: it takes the place of the one before, if there is one, when it is
+ * complete. What a link leads to is replaced, not the link.
+ *
+ * @throws as {@link checkFilePlace}, and what Node.js throws where it cannot be written; then nothing is left of it.
+ */
+export async function writeWholeFile(
+  option: string,
+  path: string,
+  text: string | Iterable<string>,
+): Promise<void> {
+  checkFilePlace(option, path)
+  const target = await realpath(path).catch(() => resolve(path))
+  const unfinished = unfinishedIn(dirname(target))
+  try {
+    await writeFile(unfinished, text, { flag: 'wx' })
+    await rename(unfinished, target)
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
+  }
+}
+
+function unfinishedIn(folder: string): string {
+  return join(folder, `.${randomUUID()}.tmp`)
+}
+
+function statOf(path: string): Stats | null {
+  try {
+    return statSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    throw error
+  }
 }

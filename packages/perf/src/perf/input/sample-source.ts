@@ -1,22 +1,21 @@
 import { stat } from 'node:fs/promises'
+import type { Feeds, FeedValue, InferOptions, ModelMetadata, Outputs, TensorData } from 'zerohop'
 import { invalidArgument, mulberry32 } from 'zerohop/internals'
-import type { InferOptions, ModelMetadata } from 'zerohop'
-import { readFolderInput } from './folder-input.ts'
 import {
   generatedBytes,
+  type GeneratedData,
   generatedFeed,
+  type GivenShapes,
+  hasRows,
+  type InputShape,
+  inputShapes,
   isMadeUp,
   madeUpKinds,
   mostGeneratedBytes,
-  type GeneratedData,
+  outputShapes,
 } from './generated-data.ts'
-import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
-import { readJsonInput, type ModelShapes } from './json-input.ts'
-import { SampleCycle } from './sample-cycle.ts'
-import type { Sample, SampleSource } from './sample.ts'
-import { SequenceSource, type SequenceSettings } from './sequence-source.ts'
-import { sampleOf, samplesOf } from './step-samples.ts'
-import type { Stream } from './step.ts'
+import { joinRows, type ModelShapes, readFolderInput, readJsonInput, type RowTensor } from './input-files.ts'
+import { type SequenceSettings, SequenceSource } from './sequence-source.ts'
 
 /** What a model is asked, under the names of the command line. */
 export interface InputSettings {
@@ -124,4 +123,150 @@ function generatedSamples(
     )
     return options === undefined ? { feeds, rows: batchSize } : { feeds, rows: batchSize, options }
   })
+}
+
+/** One request, ready to be sent. */
+export interface Sample {
+  readonly feeds: Feeds
+  /** Rows of it; 1 where requests have none. */
+  readonly rows: number
+  /** Options of `infer()`; the ids of sequences, not least. Default: none. */
+  readonly options?: InferOptions
+  /** What it has to be answered with (`validation_data`): the bytes of each output, or its strings. Default: anything. */
+  readonly expected?: ReadonlyMap<string, Uint8Array | readonly string[]>
+}
+
+/** Where requests come from. */
+export interface SampleSource {
+  /** How many different requests there are, before they come again; `null` where there is no end of them. */
+  readonly size: number | null
+  /**
+   * The next request.
+   *
+   * @param caller who sends it, from 0: each caller has a sequence of its own, where there are sequences.
+   */
+  next(caller: number): Sample
+  /** A request of a caller was not answered: where there are sequences its next begins another. */
+  failed?(caller: number): void
+  /** What ends sequences that are under way; each caller begins another afterwards. */
+  endings?(): Sample[]
+  /** Sequences that were begun so far; left out where there are none. */
+  readonly sequenceCount?: number
+}
+
+/** The same requests again and again, in their order, whoever sends them. */
+export class SampleCycle implements SampleSource {
+  readonly #samples: readonly Sample[]
+  #next = 0
+
+  /** @param samples at least one. */
+  constructor(samples: readonly Sample[]) {
+    this.#samples = samples
+  }
+
+  get size(): number {
+    return this.#samples.length
+  }
+
+  next(): Sample {
+    const sample = this.#samples[this.#next]!
+    this.#next = this.#next + 1 === this.#samples.length ? 0 : this.#next + 1
+    return sample
+  }
+}
+
+/** One row of what was given as data: an entry of a file, or a folder. */
+export interface Step {
+  readonly inputs: ReadonlyMap<string, RowTensor>
+  /** What its answer has to be; empty for anything. */
+  readonly outputs: ReadonlyMap<string, RowTensor>
+}
+
+/** Rows that belong together: a sequence, where the model has them. */
+export type Stream = readonly Step[]
+
+/** A request of some steps, a row each. */
+function sampleOf(steps: readonly Step[], { inputs, outputs }: ModelShapes, options?: InferOptions): Sample {
+  const joined = (
+    values: readonly InputShape[],
+    of: (step: Step) => ReadonlyMap<string, RowTensor>,
+  ): [string, FeedValue][] =>
+    values.flatMap((value) => {
+      const rows = steps.flatMap((step) => of(step).get(value.name) ?? [])
+      if (rows.length === 0) return []
+      if (rows.length < steps.length)
+        throw invalidArgument(
+          `'${value.name}'`,
+          `each of the ${steps.length} entries of a request to have it, or none`,
+          `${rows.length} that have it`,
+        )
+      return [[value.name, joinRows(value, rows)]]
+    })
+  const feeds: Feeds = Object.fromEntries(joined(inputs, (step) => step.inputs))
+  const expected = joined(outputs, (step) => step.outputs).map(
+    ([name, value]) => [name, bytesOf((value as { data: TensorData | string[] }).data)] as const,
+  )
+  return {
+    feeds,
+    rows: steps.length,
+    ...(options === undefined ? {} : { options }),
+    ...(expected.length === 0 ? {} : { expected: new Map(expected) }),
+  }
+}
+
+/** Requests of so many rows each, one after the other out of all streams, until they would come again. */
+function samplesOf(
+  streams: readonly Stream[],
+  batchSize: number,
+  shapes: ModelShapes,
+  options?: InferOptions,
+): Sample[] {
+  const steps = streams.flat()
+  const count = steps.length / commonDivisor(steps.length, batchSize)
+  return Array.from({ length: count }, (_, index) => {
+    const rows = Array.from(
+      { length: batchSize },
+      (__, row) => steps[(index * batchSize + row) % steps.length]!,
+    )
+    return sampleOf(rows, shapes, options)
+  })
+}
+
+function bytesOf(data: TensorData | readonly string[]): Uint8Array | readonly string[] {
+  return ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : data
+}
+
+function commonDivisor(a: number, b: number): number {
+  return b === 0 ? a : commonDivisor(b, a % b)
+}
+
+/** An answer that is another than was expected. */
+class UnexpectedAnswer extends Error {
+  readonly code = 'UNEXPECTED_ANSWER'
+}
+
+/** @throws UnexpectedAnswer where an output is not as was expected, byte by byte. */
+export function checkAnswer(
+  outputs: Partial<Outputs>,
+  expected: ReadonlyMap<string, Uint8Array | readonly string[]>,
+): void {
+  for (const [name, wanted] of expected) {
+    const output = outputs[name] as { readonly data?: unknown } | undefined
+    if (output === undefined) throw new UnexpectedAnswer(`output '${name}': expected one, received none`)
+    if (!isSame(output.data, wanted))
+      throw new UnexpectedAnswer(`output '${name}': its data differs from the validation data`)
+  }
+}
+
+function isSame(data: unknown, wanted: Uint8Array | readonly string[]): boolean {
+  if (ArrayBuffer.isView(wanted)) {
+    if (!ArrayBuffer.isView(data)) return false
+    return Buffer.from(data.buffer, data.byteOffset, data.byteLength).equals(wanted as Uint8Array)
+  }
+  const texts = data as readonly string[]
+  return (
+    Array.isArray(texts) &&
+    texts.length === wanted.length &&
+    texts.every((text, index) => text === (wanted as readonly string[])[index])
+  )
 }

@@ -1,5 +1,5 @@
 import type { InferOptions } from 'zerohop'
-import type { Sample, SampleSource } from './sample.ts'
+import type { Sample, SampleSource } from './sample-source.ts'
 
 /** How sequences are made. */
 export interface SequenceSettings {

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import type { MetronomeSetup } from './metronome.ts'
+import type { MetronomeSetup } from './open-loop.ts'
 
 /** Woken so much before the moment: about what it takes until the other thread has heard of it. */
 const aheadMs = 0.05

@@ -1,15 +1,14 @@
-import { delayedAfterUs } from '../load/load-window.ts'
-import type { MeasureSettings } from '../measure-settings.ts'
+import Table from 'cli-table3'
 import type { ServerFigures } from 'zerohop/internals'
-import type { LevelResult, LoadMode } from '../result.ts'
-import { levelNames, shownLevel } from './level-names.ts'
-import { percentilesOf, percentileUs } from './percentiles.ts'
+import { delayedAfterUs } from '../load/recorder.ts'
+import type { MeasureSettings } from '../perf-settings.ts'
+import type { InputLevels, LevelResult, LoadMode } from '../result.ts'
 
 /** Share of delayed requests above which there is a warning, as in perf_analyzer. */
 const warnedDelays = 0.01
 
 /** What is said before the first level. */
-export interface ShownSettings extends MeasureSettings {
+interface ShownSettings extends MeasureSettings {
   readonly batchSize: number
   readonly mode: LoadMode
   readonly distribution: 'constant' | 'poisson' | null
@@ -182,4 +181,88 @@ function indented(lines: readonly string[]): string {
 
 function decimals(value: number): string {
   return String(Number(value.toFixed(2)))
+}
+
+/** Levels with one request again and again beside those with requests of which none came twice: what caches make of it. */
+export function inputsText(mode: LoadMode, runs: readonly InputLevels[]): string {
+  const table = new Table({
+    head: [
+      levelNames(mode).summary,
+      'Inputs',
+      'Different requests',
+      'Infer/sec',
+      'p50 us',
+      'p99 us',
+      'Compute us',
+      'Cache hits',
+      'Against unique',
+    ],
+    style: { head: [], border: [] },
+  })
+  const unique = runs.find(({ inputs }) => inputs === 'unique')
+  const shown = new Set(runs.flatMap(({ levels }) => levels.map(({ level }) => level)))
+  for (const level of shown) {
+    for (const { inputs, distinct, levels } of runs) {
+      const own = levels.find((each) => each.level === level)
+      if (own === undefined) continue
+      const { inferencesPerSecond, latency, server } = own
+      const other = unique?.levels.find((each) => each.level === level)?.inferencesPerSecond ?? 0
+      const looked = server.cacheHitCount + server.cacheMissCount
+      table.push([
+        shownLevel(level), inputs, distinct === null ? 'all' : `${distinct}`, `${Number(inferencesPerSecond.toFixed(2))}${own.stable ? '' : ' (not stable)'}`, `${Math.round(latency.p50Us)}`, `${Math.round(latency.p99Us)}`,
+        `${Math.round(server.computeInputUs + server.computeInferUs + server.computeOutputUs)}`, looked === 0 ? '-' : `${Number(((100 * server.cacheHitCount) / looked).toFixed(1))} %`,
+        unique === undefined || other === 0 ? '-' : `${(inferencesPerSecond / other).toFixed(3)} x`,
+      ]) // prettier-ignore
+    }
+  }
+  return `${table.toString()}\n`
+}
+
+/** How perf_analyzer calls what a level counts: at the head of a level, in the last lines, and over a column. */
+interface LevelNames {
+  readonly heading: string
+  readonly summary: string
+  readonly column: string
+}
+
+const concurrency: LevelNames = {
+  heading: 'Request concurrency',
+  summary: 'Concurrency',
+  column: 'Concurrency',
+}
+const rate: LevelNames = { heading: 'Request Rate', summary: 'Request Rate', column: 'Request Rate' }
+
+/** The names of levels of a mode. */
+export function levelNames(mode: LoadMode): LevelNames {
+  switch (mode) {
+    case 'concurrency':
+    case 'periodic-concurrency':
+      return concurrency
+    case 'request-rate':
+    case 'request-intervals':
+      return rate
+    case 'replay':
+      return { heading: 'Replay speed', summary: 'Replay speed', column: 'Replay Speed' }
+    case 'scenario':
+      return { heading: 'Scenario level', summary: 'Scenario level', column: 'Scenario Level' }
+  }
+}
+
+/** A level as a number to be read: 0.1 + 0.2 is 0.3. */
+export function shownLevel(level: number): string {
+  return String(Number(level.toPrecision(10)))
+}
+
+const always = { 50: 'p50Us', 90: 'p90Us', 95: 'p95Us', 99: 'p99Us' } as const
+
+/** The percentiles that are told, ascending, with the user's own among them. */
+export function percentilesOf(own: number | undefined): number[] {
+  const numbers = new Set(Object.keys(always).map(Number))
+  if (own !== undefined) numbers.add(own)
+  return [...numbers].toSorted((a, b) => a - b)
+}
+
+/** One of them. */
+export function percentileUs({ latency, percentile }: LevelResult, number: number): number {
+  return percentile?.percentile === number ? percentile.us : latency[always[number as keyof typeof always]]
 }

@@ -1,6 +1,5 @@
 import type { LevelResult, PerfResult } from '../result.ts'
-import { levelNames, shownLevel } from './level-names.ts'
-import { percentilesOf, percentileUs } from './percentiles.ts'
+import { levelNames, percentilesOf, percentileUs, shownLevel } from './console-report.ts'
 
 interface Column {
   readonly name: string

@@ -1,4 +1,4 @@
-import type { RequestLog } from '../load/request-log.ts'
+import type { RequestLog } from '../load/recorder.ts'
 import type { LoadMode } from '../result.ts'
 
 /** Characters that are written at a time: each write costs more than what it writes. */

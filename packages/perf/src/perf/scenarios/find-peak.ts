@@ -1,9 +1,5 @@
-import { isEnough } from './early-stopping.ts'
-import { percentileOf } from './duration-list.ts'
-import { judgeRun } from './judge-run.ts'
-import type { RunRecord } from './run-record.ts'
-import { recordRun, type ScenarioSystem } from './run-scenario.ts'
-import type { PeakStep, ScenarioResult } from './scenario-result.ts'
+import { isEnough, judgeRun, type PeakStep, percentileOf, type ScenarioResult } from './judge-run.ts'
+import { recordRun, type RunRecord, type ScenarioSystem } from './run-scenario.ts'
 import { resolveScenario, type ScenarioSettings } from './scenario-settings.ts'
 
 /** How the peak of `server` is looked for. */
@@ -130,4 +126,26 @@ function hopelessness(settings: ScenarioSettings, queriesPerSecond: number): (re
   const recent = within + 6 * Math.sqrt(within) + 10
   return ({ failureCount, overCount, outstanding }) =>
     failureCount > 0 || overCount + Math.max(0, outstanding - recent) >= tooMany
+}
+
+const warmUpQueries = 10
+const queries = 50
+/** Of either. */
+const longestMs = 1000
+
+/** A rate for a search to begin with: half of what one query after the other comes to. */
+export async function firstRate({ send, clock, signal }: ScenarioSystem): Promise<number> {
+  const askFor = async (most: number) => {
+    const startMs = clock.nowMs()
+    let asked = 0
+    do {
+      // What fails is told of by the search.
+      await send(0).catch(() => {})
+      asked++
+    } while (asked < most && clock.nowMs() - startMs < longestMs && signal?.aborted !== true)
+    return (clock.nowMs() - startMs) / asked
+  }
+  await askFor(warmUpQueries)
+  const meanMs = await askFor(queries)
+  return 500 / Math.max(meanMs, 1e-3)
 }

@@ -1,17 +1,13 @@
-import { percentileOf } from './duration-list.ts'
-import { earlyStoppingOf } from './early-stopping-result.ts'
-import type { RunRecord } from './run-record.ts'
-import type {
-  ScenarioConstraints,
-  ScenarioLatency,
-  ScenarioMetric,
-  ScenarioPeak,
-  ScenarioResult,
-} from './scenario-result.ts'
-import { belowMlperf, type ScenarioSettings } from './scenario-settings.ts'
+import type { RunRecord } from './run-scenario.ts'
+import {
+  belowMlperf,
+  type InputChoice,
+  type ScenarioName,
+  type ScenarioSettings,
+} from './scenario-settings.ts'
 
 /** What a run is judged by beside its record. */
-export interface JudgedRun {
+interface JudgedRun {
   readonly settings: ScenarioSettings
   readonly record: RunRecord
   /** Samples that the one query of `offline` was to have; `null` elsewhere, and where it went on by time. */
@@ -164,4 +160,267 @@ function plainSettings({ seeds, ...settings }: ScenarioSettings): ScenarioResult
     sampleIndexRngSeed: `${seeds.sampleIndex}`,
     scheduleRngSeed: `${seeds.schedule}`,
   }
+}
+
+/** What one run of a scenario of LoadGen, or the search for the peak of `server`, results in. Times are in microseconds unless the name says otherwise. */
+export interface ScenarioResult {
+  readonly scenario: ScenarioName
+  readonly mode: 'PerformanceOnly' | 'FindPeakPerformance'
+  /** Whether it keeps every rule, by the settings that it was given. */
+  readonly valid: boolean
+  /** Why it is not valid; none where it is. */
+  readonly reasons: readonly string[]
+  /** Where its settings ask for less than MLPerf's do, as `minDurationMs 5000 < 600000`. */
+  readonly belowMlperf: readonly string[]
+  readonly metric: ScenarioMetric
+  readonly constraints: ScenarioConstraints
+  /** LoadGen's early stopping; `null` in `offline`, which has none. */
+  readonly earlyStopping: EarlyStopping | null
+  readonly queryCount: number
+  /** Samples that were answered. */
+  readonly sampleCount: number
+  /** Samples above the bound of `server`; 0 elsewhere. */
+  readonly overLatencyCount: number
+  /** Samples that were not answered, by the code of the error. */
+  readonly failures: Readonly<Record<string, number>>
+  /** Of samples; in `multi-stream`, of queries. */
+  readonly latency: ScenarioLatency
+  /** How late queries of `server` were sent, which counts in their latency; `null` elsewhere. */
+  readonly sendLag: ScenarioLatency | null
+  /** Samples a second as they were answered; of `server`, also as they were scheduled. */
+  readonly completedPerSecond: number
+  readonly scheduledPerSecond: number | null
+  /** From the start to the last answer. */
+  readonly seconds: number
+  readonly inputs: InputChoice
+  /** Of `server`; `null` where it was not looked for. */
+  readonly peak: ScenarioPeak | null
+  /** Everything that a repetition needs; seeds as strings of digits. */
+  readonly settings: Readonly<Record<string, string | number | null>>
+}
+
+/** The one number that a scenario is about. */
+interface ScenarioMetric {
+  /** As LoadGen's summary has it: `90.0th percentile latency`, `Completed samples per second`, `Samples per second`. */
+  readonly name: string
+  readonly value: number
+  readonly unit: 'us' | 'samples/s'
+}
+
+/** Which rules were kept. */
+interface ScenarioConstraints {
+  /** The bound of `server`; `null` for scenarios without one. */
+  readonly performance: boolean | null
+  readonly minDuration: boolean
+  readonly minQueries: boolean
+  readonly earlyStopping: boolean
+  /** A rule of our own: LoadGen knows of no query that fails. */
+  readonly noFailures: boolean
+}
+
+/** What the statistics of early stopping say of a run. */
+interface EarlyStopping {
+  readonly satisfied: boolean
+  /** As LoadGen's summary has it. */
+  readonly lines: readonly string[]
+  /** Percentiles estimated on the safe side; none in `server`. */
+  readonly estimates: readonly { readonly percentile: number; readonly us: number }[]
+}
+
+/** The figures of LoadGen, each at the index that LoadGen takes. */
+export interface ScenarioLatency {
+  readonly minUs: number
+  readonly maxUs: number
+  readonly meanUs: number
+  readonly p50Us: number
+  readonly p90Us: number
+  readonly p95Us: number
+  readonly p97Us: number
+  readonly p99Us: number
+  readonly p999Us: number
+}
+
+/** The highest rate of arrivals that keeps the bound. */
+export interface ScenarioPeak {
+  /** LoadGen's: the bound held at this rate, and not a little above; `null` when it held at none. */
+  readonly targetQps: number | null
+  /** The highest rate tried at which early stopping was sure of it, too; `null` when it was at none. */
+  readonly sureQps: number | null
+  /** The rates that were tried, in their order. */
+  readonly steps: readonly PeakStep[]
+}
+
+/** One run on the way to the peak. */
+export interface PeakStep {
+  readonly targetQps: number
+  /** Whether the bound held. */
+  readonly met: boolean
+  /** Whether early stopping is sure that it did. */
+  readonly sure: boolean
+  /** The percentile that the bound is about; of what had been answered, in a run that was given up. */
+  readonly percentileUs: number
+  readonly completedPerSecond: number
+  readonly queryCount: number
+  /** It was clear before its end that the bound would not hold. */
+  readonly endedEarly: boolean
+}
+
+/*
+ * LoadGen's early stopping (early_stopping.cc): how many queries it takes to say, with a confidence of 99 %, that a
+ * percentile of a system's latency is under a bound, when some of the queries were over it. What LoadGen computes by a
+ * hypergeometric series is the lower tail of a binomial distribution; here it is summed as such, which takes as little
+ * time for millions of queries as for hundreds.
+ */
+
+const confidence = 0.99
+
+/** The smallest share of a sum that still matters to it. */
+const negligible = 2 ** -50
+
+/** Whether so many queries over a bound, among all of a run, still tell that the bound holds for the percentile. */
+export function isEnough(queryCount: number, overCount: number, percentile: number): boolean {
+  return lowerTail(queryCount, overCount, 1 - percentile) < 1 - confidence
+}
+
+/** How many queries under the bound it takes, when so many are over it. */
+export function minPassingQueries(overCount: number, percentile: number): number {
+  let enough = 1
+  while (!isEnough(enough + overCount, overCount, percentile)) enough *= 2
+  let tooFew = Math.floor(enough / 2)
+  while (enough - tooFew > 1) {
+    const middle = Math.floor((tooFew + enough) / 2)
+    if (isEnough(middle + overCount, overCount, percentile)) enough = middle
+    else tooFew = middle
+  }
+  return enough
+}
+
+/**
+ * What early stopping makes of the latencies of a run: an estimate of the percentile that is on the safe side, the
+ * smallest latency such that those above it are few enough. `null` with fewer queries than any estimate takes.
+ *
+ * @param ascending latencies of all queries, in any unit.
+ */
+export function estimatePercentile(
+  ascending: ArrayLike<number>,
+  percentile: number,
+): { readonly estimate: number; readonly discarded: number } | null {
+  const count = ascending.length
+  if (!isEnough(count, 1, percentile)) return null
+  let over = 1
+  let tooMany = count
+  while (tooMany - over > 1) {
+    const middle = Math.floor((over + tooMany) / 2)
+    if (isEnough(count, middle, percentile)) over = middle
+    else tooMany = middle
+  }
+  return { estimate: ascending[count - over]!, discarded: over - 1 }
+}
+
+/** The probability of at most `most` events among `count`, each of which comes with `probability`. */
+function lowerTail(count: number, most: number, probability: number): number {
+  if (most >= count) return 1
+  // At the mean or above it is about a half, or more; the sum below would be a long one.
+  if (most >= count * probability) return 1
+  let sum = 1
+  let term = 1
+  for (let events = most; events > 0; events--) {
+    term *= (events * (1 - probability)) / ((count - events + 1) * probability)
+    sum += term
+    if (term < sum * negligible) break
+  }
+  const logOfMost =
+    logChoose(count, most) + most * Math.log(probability) + (count - most) * Math.log1p(-probability)
+  return Math.exp(logOfMost + Math.log(sum))
+}
+
+const logChoose = (count: number, chosen: number) =>
+  logFactorial(count) - logFactorial(chosen) - logFactorial(count - chosen)
+
+/** Stirling's series, exact to the last places from 10 on; below it is counted out. */
+function logFactorial(n: number): number {
+  if (n < 10) {
+    let product = 1
+    for (let factor = 2; factor <= n; factor++) product *= factor
+    return Math.log(product)
+  }
+  const x = n + 1
+  const inverse = 1 / x
+  const square = inverse * inverse
+  const tail = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
+  return (x - 0.5) * Math.log(x) - x + 0.5 * Math.log(2 * Math.PI) + tail
+}
+
+/** What multi-stream is inferred by from a run of single-stream. */
+const multiStreamPercentile = 0.99
+
+/** What early stopping says of a run (`PerformanceSummary::EarlyStopping` in results.cc); `null` in `offline`, which has none. */
+function earlyStoppingOf(
+  settings: ScenarioSettings,
+  ascendingUs: Float64Array,
+  queryCount: number,
+  overCount: number,
+): EarlyStopping | null {
+  const { scenario, targetLatencyPercentile: percentile } = settings
+  if (scenario === 'offline') return null
+  if (scenario === 'server') return boundResult(percentile, queryCount, overCount)
+  const own = estimatePercentile(ascendingUs, percentile)
+  const least = minPassingQueries(1, percentile) + 1
+  if (own === null) {
+    const lines = [
+      ` * Only processed ${ascendingUs.length} queries.`,
+      ` * Need to process at least ${least} queries for early stopping.`,
+    ]
+    return { satisfied: false, lines, estimates: [] }
+  }
+  const lines = [
+    ` * Processed at least ${least} queries (${ascendingUs.length}).`,
+    ` * Would discard ${own.discarded} highest latency queries.`,
+    estimateLine(percentile, own.estimate),
+  ]
+  const estimates = [{ percentile, us: own.estimate }]
+  if (scenario === 'single-stream') {
+    const other = estimatePercentile(ascendingUs, multiStreamPercentile)
+    if (other === null) lines.push(...tooFewLines())
+    else {
+      lines.push(estimateLine(multiStreamPercentile, other.estimate))
+      estimates.push({ percentile: multiStreamPercentile, us: other.estimate })
+    }
+  }
+  return { satisfied: true, lines, estimates }
+}
+
+const shown = (percentile: number) => (100 * percentile).toFixed(1)
+
+const estimateLine = (percentile: number, us: number) =>
+  ` * Early stopping ${shown(percentile)}th percentile estimate: ${Math.round(us * 1000)}`
+
+function tooFewLines(): string[] {
+  return [
+    ` * Not enough queries processed for ${shown(multiStreamPercentile)}th percentile`,
+    ' early stopping estimate (would need to process at',
+    ` least ${minPassingQueries(1, multiStreamPercentile) + 1} total queries).`,
+  ]
+}
+
+function boundResult(percentile: number, queryCount: number, overCount: number): EarlyStopping {
+  if (isEnough(queryCount, overCount, percentile))
+    return { satisfied: true, lines: [' * Run successful.'], estimates: [] }
+  const more = minPassingQueries(overCount, percentile) + overCount - queryCount
+  return {
+    satisfied: false,
+    lines: [
+      ' * Run unsuccessful.',
+      ` * Processed ${queryCount} queries.`,
+      ` * Would need to run at least ${more} more queries,`,
+      ' with the run being successful if every additional',
+      ' query were under latency.',
+    ],
+    estimates: [],
+  }
+}
+
+/** The duration below which a share of all lies, at LoadGen's index: the count times the share, rounded down. 0 for none. */
+export function percentileOf(ascending: Float64Array, share: number): number {
+  return ascending[Math.min(ascending.length - 1, Math.floor(ascending.length * share))] ?? 0
 }

@@ -5,11 +5,11 @@ export const scenarioNames = ['single-stream', 'multi-stream', 'server', 'offlin
 export type ScenarioName = (typeof scenarioNames)[number]
 
 /** Which samples a run has: any, one again and again, or each once. */
-export const inputChoices = ['random', 'same', 'unique'] as const
+const inputChoices = ['random', 'same', 'unique'] as const
 export type InputChoice = (typeof inputChoices)[number]
 
 /** What each generator of random numbers begins with, in 64 bits. */
-export interface ScenarioSeeds {
+interface ScenarioSeeds {
   /** Which samples are loaded, and in what order. */
   readonly qsl: bigint
   /** In what order queries have them. */
@@ -19,7 +19,7 @@ export interface ScenarioSeeds {
 }
 
 /** The seeds of every measurement, as LoadGen's mlperf.conf has them. */
-export const loadGenSeeds: ScenarioSeeds = {
+const loadGenSeeds: ScenarioSeeds = {
   qsl: 2085463073848966840n,
   sampleIndex: 2747215439041700203n,
   schedule: 16159082839903944936n,
@@ -66,7 +66,7 @@ const tenMinutesMs = 600_000
 const mostOfOffline = 24_576
 
 /** The settings of MLPerf for a scenario over so many samples. */
-export function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number): ScenarioSettings {
+function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number): ScenarioSettings {
   return {
     scenario,
     minDurationMs: tenMinutesMs,

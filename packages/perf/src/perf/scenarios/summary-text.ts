@@ -1,4 +1,4 @@
-import type { ScenarioLatency, ScenarioResult } from './scenario-result.ts'
+import type { ScenarioLatency, ScenarioResult } from './judge-run.ts'
 import type { ScenarioName } from './scenario-settings.ts'
 
 const rule = '================================================'

@@ -2,13 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { InferenceError, Tensor, type ModelStatistics, type Outputs } from '../../../../../src/index.ts'
 import { answerDifference } from '../../../src/perf/accuracy/answer-difference.ts'
-import { accuracyText } from '../../../src/perf/accuracy/accuracy-text.ts'
 import {
-  checkRows,
+  accuracyText,
   type AnsweringModel,
+  checkRows,
   type RowCheckSettings,
 } from '../../../src/perf/accuracy/check-rows.ts'
-import type { Sample } from '../../../src/perf/input/sample.ts'
+import type { Sample } from '../../../src/perf/input/sample-source.ts'
 
 const floats = (...values: number[]) => new Tensor('float32', Float32Array.from(values), [1, values.length])
 const samples: Sample[] = [1, 2, 3, 4].map((value) => ({ feeds: { x: floats(value, -10 * value) }, rows: 1 }))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { binsOf } from '../../../src/perf/html-report/histogram-bins.ts'
+import { binsOf } from '../../../src/perf/html-report/level-sections.ts'
 
 describe('bins of a latency histogram', () => {
   it('are as wide as each other on a logarithmic axis, with those that are empty', () => {

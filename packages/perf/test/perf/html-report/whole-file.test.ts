@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFi
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { checkFilePlace, writeWholeFile } from '../../../src/perf/html-report/whole-file.ts'
+import { checkFilePlace, writeWholeFile } from '../../../src/perf/html-report/saved-result.ts'
 
 let folder: string
 beforeEach(() => {

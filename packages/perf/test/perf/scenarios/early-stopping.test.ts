@@ -1,9 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  estimatePercentile,
-  isEnough,
-  minPassingQueries,
-} from '../../../src/perf/scenarios/early-stopping.ts'
+import { estimatePercentile, isEnough, minPassingQueries } from '../../../src/perf/scenarios/judge-run.ts'
 
 const overCounts = [0, 1, 2, 3, 5, 10, 20, 50, 100, 300, 1000]
 

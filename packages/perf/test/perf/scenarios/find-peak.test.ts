@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { findPeak, type PeakSearch } from '../../../src/perf/scenarios/find-peak.ts'
-import type { SendSample } from '../../../src/perf/scenarios/scenario-run.ts'
+import type { SendSample } from '../../../src/perf/scenarios/run-scenario.ts'
 import { resolveScenario, type ScenarioOptions } from '../../../src/perf/scenarios/scenario-settings.ts'
 import { KnownService, peakOfFixedService, VirtualLoadClock } from './known-service.ts'
 

@@ -1,6 +1,6 @@
 import { VirtualClock } from '../../../src/simulation/virtual-clock.ts'
-import type { LoadClock } from '../../../src/perf/load/load-clock.ts'
-import type { Pacer } from '../../../src/perf/load/pacer.ts'
+import type { LoadClock } from '../../../src/perf/load/load.ts'
+import type { Pacer } from '../../../src/perf/load/open-loop.ts'
 
 /** Virtual time for generators of load: it jumps from one event to the next, once nothing more can be done at this one. */
 export class VirtualLoadClock extends VirtualClock implements LoadClock, Pacer {

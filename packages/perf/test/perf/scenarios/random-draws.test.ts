@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MersenneTwister } from '../../../src/perf/scenarios/mersenne-twister.ts'
-import { drawBelow, drawGap, shuffle } from '../../../src/perf/scenarios/random-draws.ts'
+import { drawBelow, drawGap, MersenneTwister, shuffle } from '../../../src/perf/scenarios/random-draws.ts'
 
 /** What a program of g++ 12 prints for the same seeds. */
 describe('random numbers as the C++ library draws them', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { runScenario } from '../../../src/perf/scenarios/run-scenario.ts'
-import type { SendSample } from '../../../src/perf/scenarios/scenario-run.ts'
+import { runScenario, type SendSample } from '../../../src/perf/scenarios/run-scenario.ts'
 import { resolveScenario, type ScenarioOptions } from '../../../src/perf/scenarios/scenario-settings.ts'
 import { KnownService, VirtualLoadClock } from './known-service.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadedSamples, sampleOrder } from '../../../src/perf/scenarios/sample-order.ts'
+import { loadedSamples, sampleOrder } from '../../../src/perf/scenarios/random-draws.ts'
 import { resolveScenario, type ScenarioOptions } from '../../../src/perf/scenarios/scenario-settings.ts'
 
 /** What LoadGen 6.0.17 (PyPI's mlcommons-loadgen) asked a system for, of 100 samples with 64 of them in memory. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { judgeRun } from '../../../src/perf/scenarios/judge-run.ts'
-import { RunRecord } from '../../../src/perf/scenarios/run-record.ts'
-import type { ScenarioResult } from '../../../src/perf/scenarios/scenario-result.ts'
+import { judgeRun, type ScenarioResult } from '../../../src/perf/scenarios/judge-run.ts'
+import { RunRecord } from '../../../src/perf/scenarios/run-scenario.ts'
 import {
   resolveScenario,
   type ScenarioName,

@@ -1,0 +1,385 @@
+import type { ServerFigures } from 'zerohop/internals'
+import { rowsOf } from '../../web-page/charts/chart-table.ts'
+import type { Colour, Curve, LevelChart, Series, View } from '../../web-page/charts/chart.ts'
+import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
+import type { LatencyFigures, LevelResult, LoadMode, PerfResult } from '../result.ts'
+import type { Cell, Part, Section, Table } from './report-page.ts'
+
+const percentiles: readonly [name: string, colour: Colour, of: keyof LatencyFigures][] = [
+  ['p50', 'p50', 'p50Us'],
+  ['p90', 'p90', 'p90Us'],
+  ['p95', 'p95', 'p95Us'],
+  ['p99', 'p99', 'p99Us'],
+  ['p99.9', 'p999', 'p999Us'],
+  ['max', 'max', 'maxUs'],
+]
+
+/** How latency grows with throughput, and each level in one line. */
+export function curveSection(result: PerfResult): Section {
+  const curve = latencyCurve(result, ['p50', 'p95', 'p99'])
+  return {
+    id: 'curve',
+    title: 'Latency against throughput',
+    lead: `Each point is a level of load, named by its ${levelAxis(result.mode).toLowerCase()}; the line goes through them in the order in which they were measured.`,
+    parts: [
+      {
+        chart: {
+          id: 'curve',
+          shape: 'curve',
+          x: { label: 'Inferences/s', unit: 'count' },
+          y: {
+            label: 'Latency',
+            unit: 'microseconds',
+            isLogarithmic: spansDecades(curve.series.flatMap(({ values }) => values)),
+          },
+          curves: [curve],
+        },
+        table: summaryTable(result),
+      },
+    ],
+  }
+}
+
+/** Some percentiles of a result over its throughput. */
+export function latencyCurve(result: PerfResult, names: readonly string[]): Curve {
+  return {
+    ...levelPoints(result),
+    xs: result.levels.map(({ inferencesPerSecond, requestCount }) =>
+      requestCount > 0 ? plotted(inferencesPerSecond) : null,
+    ),
+    series: percentileSeries(result).filter(({ name }) => names.includes(name)),
+  }
+}
+
+/** All percentiles of each level. */
+export function percentileSection(result: PerfResult): Section {
+  const series = percentileSeries(result)
+  const axis = levelAxis(result.mode)
+  const asked = result.levels.find(({ percentile }) => percentile !== null)?.percentile?.percentile
+  const own = asked === undefined || percentiles.some(([name]) => name === `p${asked}`) ? [] : [`p${asked}`]
+  return {
+    id: 'percentiles',
+    title: 'Latency percentiles',
+    lead: result.levels.some(({ sendLag }) => sendLag !== null)
+      ? 'From the moment a request was meant to be sent to its answer, so that a stall counts for all that should have been sent meanwhile.'
+      : 'From the sending of a request to its answer.',
+    parts: [
+      {
+        chart: {
+          id: 'percentiles',
+          shape: 'lines',
+          x: { label: axis },
+          y: {
+            label: 'Latency',
+            unit: 'microseconds',
+            isLogarithmic: spansDecades(series.flatMap(({ values }) => values)),
+          },
+          views: [{ name: '', ...levelPoints(result), series }],
+        },
+        table: {
+          caption: 'Latency of each level',
+          columns: [axis, 'average', 'standard deviation', ...percentiles.map(([name]) => name), ...own],
+          rows: result.levels.map((level) => [
+            levelCell(level),
+            ...[
+              level.latency.averageUs,
+              level.latency.standardDeviationUs,
+              ...percentiles.map(([, , of]) => level.latency[of]),
+            ].map((us) => (level.requestCount > 0 ? timeOf(us) : '–')),
+            ...own.map(() => timeOf(level.percentile?.us ?? null)),
+          ]),
+        },
+      },
+    ],
+  }
+}
+
+function percentileSeries({ levels }: PerfResult): Series[] {
+  return percentiles.map(([name, colour, of]) => ({
+    name,
+    colour,
+    values: levels.map(({ latency, requestCount }) => (requestCount > 0 ? plotted(latency[of]) : null)),
+  }))
+}
+
+function summaryTable({ mode, levels }: PerfResult): Table {
+  const withGoodput = levels.some(({ goodput }) => goodput !== null)
+  return {
+    caption: 'Levels of load, in the order in which they were measured',
+    columns: [
+      levelAxis(mode),
+      'inferences/s',
+      'requests',
+      'average',
+      'p50',
+      'p95',
+      'p99',
+      ...(withGoodput ? ['within bound'] : []),
+      'window',
+    ],
+    rows: levels.map((level) => {
+      const { averageUs, p50Us, p95Us, p99Us } = level.latency
+      const times = [averageUs, p50Us, p95Us, p99Us].map((us) => (level.requestCount > 0 ? timeOf(us) : '–'))
+      const goodput = withGoodput ? [shareOf(level.goodput?.share ?? null)] : []
+      return [
+        levelCell(level),
+        countOf(level.inferencesPerSecond),
+        countOf(level.requestCount),
+        ...times,
+        ...goodput,
+        roundTimeOf(level.windowSeconds * 1e6),
+      ]
+    }),
+    isOpen: true,
+  }
+}
+
+const axisNames: Readonly<Record<LoadMode, string>> = {
+  concurrency: 'Concurrency',
+  'periodic-concurrency': 'Concurrency',
+  'request-rate': 'Requests/s',
+  'request-intervals': 'Requests/s',
+  replay: 'Speed of the replay',
+  scenario: 'Level',
+}
+
+/** What levels of a mode are, as the heading of a column or the label of an axis. */
+export function levelAxis(mode: LoadMode): string {
+  return axisNames[mode] ?? 'Level'
+}
+
+/** A level as a word in a sentence. */
+export function levelPhrase(mode: LoadMode, { level }: LevelResult): string {
+  if (levelAxis(mode) === 'Requests/s') return `${countOf(level)} requests/s`
+  return `${levelAxis(mode).toLowerCase()} ${countOf(level)}`
+}
+
+/** A level as the heading of a table's row, marked where it did not become stable. */
+export function levelCell({ level, stable }: LevelResult): Cell {
+  return stable ? countOf(level) : { text: countOf(level), warning: 'unstable' }
+}
+
+/** What charts over levels share. */
+export function levelPoints({ levels }: PerfResult): { names: string[]; unstable: number[] } {
+  return {
+    names: levels.map(({ level }) => countOf(level)),
+    unstable: levels.flatMap(({ stable }, index) => (stable ? [] : [index])),
+  }
+}
+
+/** As a chart takes it: `null` where there is no such number, with the digits that can be seen. */
+export function plotted(value: number): number | null {
+  return Number.isFinite(value) ? Number(value.toPrecision(5)) : null
+}
+
+/** Whether only a logarithmic axis shows the small among them. */
+export function spansDecades(values: readonly (number | null)[]): boolean {
+  const shown = values.filter((value) => value !== null && value > 0) as number[]
+  return shown.reduce((a, b) => Math.max(a, b), 0) > 20 * shown.reduce((a, b) => Math.min(a, b), Infinity)
+}
+
+/** Requests that were answered or failed. */
+export function endedCount({ requestCount, failures }: LevelResult): number {
+  return requestCount + failureCount(failures)
+}
+
+export function failureCount(failures: LevelResult['failures']): number {
+  return Object.values(failures).reduce((a, b) => a + b, 0)
+}
+
+/** One level from close by: how its latencies and its batches are distributed. */
+export function distributionSection(result: PerfResult): Section {
+  const { mode, levels } = result
+  const choices = levels.map((level) => `${levelPhrase(mode, level)}${level.stable ? '' : ' (unstable)'}`)
+  const chosen = levels.reduce(
+    (best, { inferencesPerSecond }, index) =>
+      inferencesPerSecond > (levels[best]?.inferencesPerSecond ?? -Infinity) ? index : best,
+    0,
+  )
+  const latencies: LevelChart = {
+    id: 'latencies',
+    shape: 'bars',
+    x: { label: 'Latency up to' },
+    y: { label: 'Requests', unit: 'count', isLogarithmic: false },
+    views: levels.map((level, index) => latencyView(level, choices[index]!)),
+  }
+  const batches: LevelChart = {
+    id: 'batches',
+    shape: 'bars',
+    x: { label: 'Rows in the batch' },
+    y: { label: 'Batches', unit: 'count', isLogarithmic: false },
+    views: levels.map((level, index) => batchView(level, choices[index]!)),
+  }
+  return {
+    id: 'distribution',
+    title: 'One level from close by',
+    lead: 'How latencies are distributed (bins grow by the same factor), and how large the batches were.',
+    parts: [
+      { title: 'Latencies', chart: latencies, table: tableOf(latencies, chosen, 'Requests by latency') },
+      { title: 'Batch sizes', chart: batches, table: tableOf(batches, chosen, 'Batches by size') },
+    ],
+    choices,
+    chosen,
+  }
+}
+
+function latencyView({ latencyHistogram, latency }: LevelResult, name: string): View {
+  const { bounds, counts, placeOf } = binsOf(latencyHistogram)
+  const marks = [
+    ['p50', latency.p50Us],
+    ['p90', latency.p90Us],
+    ['p99', latency.p99Us],
+  ] as const
+  return {
+    name,
+    names: bounds.map(timeOf),
+    unstable: [],
+    series: [{ name: 'requests', colour: 'first', values: counts.map(plotted) }],
+    marks:
+      bounds.length === 0
+        ? []
+        : marks.flatMap(([name, us]) =>
+            us > 0 && Number.isFinite(us) ? [{ at: Number(placeOf(us).toFixed(2)), name }] : [],
+          ),
+  }
+}
+
+function batchView({ batchSizes }: LevelResult, name: string): View {
+  const ascending = batchSizes.toSorted((a, b) => a.batchSize - b.batchSize)
+  return {
+    name,
+    names: ascending.map(({ batchSize }) => countOf(batchSize)),
+    unstable: [],
+    series: [{ name: 'batches', colour: 'third', values: ascending.map(({ count }) => plotted(count)) }],
+  }
+}
+
+function tableOf(chart: LevelChart, chosen: number, caption: string): Part['table'] {
+  const view = chart.views[chosen]
+  return {
+    caption,
+    columns: [chart.x.label, chart.y.label],
+    rows: view === undefined ? [] : rowsOf(chart, view),
+  }
+}
+
+/** Latencies from one bound to the next. */
+interface Bins {
+  /** Upper bounds, each the same factor above the one before. */
+  readonly bounds: readonly number[]
+  readonly counts: readonly number[]
+  /** How many of another histogram are in each. */
+  countsOf(histogram: LevelResult['latencyHistogram']): number[]
+  /** Where a value lies among the bins, counted from the middle of the first. */
+  placeOf(us: number): number
+}
+
+const mostBins = 40
+/** A narrower bin would show how the latencies were rounded. */
+const leastFactor = 2 ** (1 / 4)
+
+/** Measured latencies in at most 40 bins of the same width on a logarithmic axis, without gaps; none where nothing was measured. */
+export function binsOf(histogram: LevelResult['latencyHistogram']): Bins {
+  const counted = countedIn(histogram)
+  if (counted.length === 0) return { bounds: [], counts: [], countsOf: () => [], placeOf: () => NaN }
+  const smallest = counted[0]!.upToUs
+  const largest = counted.at(-1)!.upToUs
+  const factor = Math.max(leastFactor, (largest / smallest) ** (1 / (mostBins - 1)))
+  const binOf = (us: number) => Math.max(0, Math.ceil(Math.log(us / smallest) / Math.log(factor) - 1e-9))
+  const bounds = Array.from({ length: binOf(largest) + 1 }, (_, index) => smallest * factor ** index)
+  const countsOf = (other: LevelResult['latencyHistogram']) => {
+    const counts = bounds.map(() => 0)
+    for (const { upToUs, count } of countedIn(other))
+      counts[Math.min(bounds.length - 1, binOf(upToUs))]! += count
+    return counts
+  }
+  return {
+    bounds,
+    counts: countsOf(histogram),
+    countsOf,
+    placeOf: (us) =>
+      Math.min(bounds.length - 0.5, Math.max(-0.5, Math.log(us / smallest) / Math.log(factor) + 0.5)),
+  }
+}
+
+function countedIn(histogram: LevelResult['latencyHistogram']): { upToUs: number; count: number }[] {
+  return histogram
+    .filter(({ upToUs, count }) => count > 0 && Number.isFinite(upToUs))
+    .map(({ upToUs, count }) => ({ upToUs: Math.max(upToUs, 0.001), count }))
+}
+
+const stages: readonly [name: string, colour: Colour, of: keyof ServerFigures][] = [
+  ['compute infer', 'infer', 'computeInferUs'],
+  ['compute input', 'input', 'computeInputUs'],
+  ['compute output', 'output', 'computeOutputUs'],
+  ['queue', 'queue', 'queueUs'],
+  ['overhead', 'overhead', 'overheadUs'],
+]
+
+/** What the engine does with the time of a request. */
+export function breakdownSection(result: PerfResult): Section {
+  const axis = levelAxis(result.mode)
+  const { levels } = result
+  return {
+    id: 'breakdown',
+    title: 'Where time goes',
+    lead: 'What a successful request spends in the engine, on average: waiting in the queue, having its batch put together, run and taken apart, and everything else.',
+    parts: [
+      {
+        chart: {
+          id: 'breakdown',
+          shape: 'bars',
+          x: { label: axis },
+          y: { label: 'Mean per request', unit: 'microseconds', isLogarithmic: false },
+          views: [
+            {
+              name: '',
+              ...levelPoints(result),
+              series: stages.map(([name, colour, of]) => ({
+                name,
+                colour,
+                values: levels.map(({ server }) => (server.successCount > 0 ? plotted(server[of]) : null)),
+              })),
+            },
+          ],
+        },
+        table: {
+          caption: 'Mean of a successful request in the engine',
+          columns: [
+            axis,
+            'request',
+            'overhead',
+            'queue',
+            'compute input',
+            'compute infer',
+            'compute output',
+            'cache hits',
+            'cache misses',
+          ],
+          rows: levels.map((level) => {
+            const {
+              requestUs,
+              overheadUs,
+              queueUs,
+              computeInputUs,
+              computeInferUs,
+              computeOutputUs,
+              cacheHitCount,
+              cacheMissCount,
+              successCount,
+            } = level.server
+            const times = [
+              requestUs,
+              overheadUs,
+              queueUs,
+              computeInputUs,
+              computeInferUs,
+              computeOutputUs,
+            ].map((us) => (successCount > 0 ? timeOf(us) : '–'))
+            return [levelCell(level), ...times, countOf(cacheHitCount), countOf(cacheMissCount)]
+          }),
+        },
+      },
+    ],
+  }
+}

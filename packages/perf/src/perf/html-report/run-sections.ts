@@ -1,0 +1,314 @@
+import type { Series } from '../../web-page/charts/chart.ts'
+import { countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
+import type { InputLevels, LatencyFigures, LevelResult, PerfResult } from '../result.ts'
+import { comparedLevelsSection } from './compared-levels.ts'
+import { failureCount, levelAxis, levelCell, levelPoints, plotted, spansDecades } from './level-sections.ts'
+import type { Cell, Part, Section, Table } from './report-page.ts'
+
+/** In characters. */
+const longestSetting = 2000
+
+/** What a repetition needs to know, what was said first. */
+export function configurationSection({ settings, given, machine }: PerfResult): Section {
+  const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) =>
+    factTable(
+      caption,
+      'Option',
+      Object.entries(settings).filter(([name]) => belongs(name)),
+      isOpen,
+    )
+  const isGiven = (name: string) => given === undefined || given.includes(name)
+  const usual = settingTable('Settings that are as they are by default', (name) => !isGiven(name), false)
+  return {
+    id: 'configuration',
+    title: 'Configuration',
+    lead: 'What a repetition needs: the settings, under the names of the command line, and the machine.',
+    parts: [
+      { table: settingTable(given === undefined ? 'Settings' : 'Settings that were given', isGiven, true) },
+      { table: factTable('Machine', 'Fact', Object.entries(machine), true) },
+      ...(usual.rows.length === 0 ? [] : [{ table: usual }]),
+    ],
+  }
+}
+
+function factTable(
+  caption: string,
+  heading: string,
+  facts: readonly (readonly [name: string, value: unknown])[],
+  isOpen: boolean,
+): Table {
+  const rows = facts.flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]]))
+  return { caption, columns: [heading, 'Value'], rows, isOpen }
+}
+
+/** A setting as it is written: text as it is, anything else as JSON, as far as there is one. */
+export function settingText(value: unknown): string {
+  const text =
+    typeof value === 'string'
+      ? value
+      : typeof value === 'number' || typeof value === 'bigint'
+        ? String(value)
+        : jsonOf(value)
+  return text.length > longestSetting ? `${text.slice(0, longestSetting)}… (${text.length} characters)` : text
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return (
+      JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? String(inner) : inner)) ??
+      String(value)
+    )
+  } catch {
+    return String(value) // what refers to itself
+  }
+}
+
+const shownDelays: readonly [name: string, of: keyof LatencyFigures][] = [
+  ['average', 'averageUs'],
+  ['p50', 'p50Us'],
+  ['p99', 'p99Us'],
+  ['max', 'maxUs'],
+]
+
+/** Whether the process that measured could keep up: its sender, its event loop, its processors. */
+export function processSection(result: PerfResult): Section {
+  const hasLag = result.levels.some(({ sendLag }) => sendLag !== null)
+  return {
+    id: 'process',
+    title: 'The process that measured',
+    lead: `The engine and what asks it share a process${hasLag ? '; a sender that lags is told here, and its lag is part of the latencies above' : ''}. Timers that come late show how long the application's thread was held up.`,
+    parts: [delayPart(result, hasLag), cpuPart(result)],
+  }
+}
+
+function delayPart(result: PerfResult, hasLag: boolean): Part {
+  const { levels } = result
+  const axis = levelAxis(result.mode)
+  const valuesOf = (
+    figures: (level: PerfResult['levels'][0]) => LatencyFigures | null,
+    of: keyof LatencyFigures,
+  ) => levels.map((level) => plotted(figures(level)?.[of] ?? NaN))
+  const series: Series[] = [
+    {
+      name: 'event loop p50',
+      colour: 'first',
+      isDashed: true,
+      values: valuesOf(({ eventLoopDelay }) => eventLoopDelay, 'p50Us'),
+    },
+    {
+      name: 'event loop p99',
+      colour: 'first',
+      values: valuesOf(({ eventLoopDelay }) => eventLoopDelay, 'p99Us'),
+    },
+  ]
+  const lag: Series[] = [
+    {
+      name: 'sender p50',
+      colour: 'second',
+      isDashed: true,
+      values: valuesOf(({ sendLag }) => sendLag, 'p50Us'),
+    },
+    { name: 'sender p99', colour: 'second', values: valuesOf(({ sendLag }) => sendLag, 'p99Us') },
+  ]
+  const shown = hasLag ? [...series, ...lag] : series
+  const lagColumns = hasLag ? [...shownDelays.map(([name]) => `sender ${name}`), 'sent > 1 ms late'] : []
+  return {
+    title: hasLag ? 'Delay of the event loop, lag of the sender' : 'Delay of the event loop',
+    chart: {
+      id: 'delays',
+      shape: 'lines',
+      x: { label: axis },
+      y: {
+        label: 'Late by',
+        unit: 'microseconds',
+        isLogarithmic: spansDecades(shown.flatMap(({ values }) => values)),
+      },
+      views: [{ name: '', ...levelPoints(result), series: shown }],
+    },
+    table: {
+      caption: hasLag ? 'How late timers and requests were' : 'How late timers were',
+      columns: [axis, ...shownDelays.map(([name]) => `event loop ${name}`), ...lagColumns],
+      rows: levels.map((level) => [
+        levelCell(level),
+        ...shownDelays.map(([, of]) => timeOf(level.eventLoopDelay[of])),
+        ...(hasLag
+          ? [...shownDelays.map(([, of]) => timeOf(level.sendLag?.[of] ?? null)), countOf(level.delayedCount)]
+          : []),
+      ]),
+    },
+  }
+}
+
+function cpuPart(result: PerfResult): Part {
+  const { levels } = result
+  const axis = levelAxis(result.mode)
+  return {
+    title: 'CPU',
+    chart: {
+      id: 'cpu',
+      shape: 'bars',
+      x: { label: axis },
+      y: { label: 'Cores kept busy', unit: 'count', isLogarithmic: false },
+      views: [
+        {
+          name: '',
+          ...levelPoints(result),
+          series: [
+            { name: 'cores', colour: 'sixth', values: levels.map(({ cpuCores }) => plotted(cpuCores)) },
+          ],
+        },
+      ],
+    },
+    table: {
+      caption: 'CPU of the process',
+      columns: [axis, 'cores kept busy', 'CPU per request'],
+      rows: levels.map((level) => [
+        levelCell(level),
+        countOf(level.cpuCores),
+        timeOf(
+          level.requestCount > 0 ? (level.cpuCores * level.windowSeconds * 1e6) / level.requestCount : NaN,
+        ),
+      ]),
+    },
+  }
+}
+
+/** What the models of an ensemble's steps take; nothing for any other model. */
+export function composingSection({ mode, levels }: PerfResult): Section | null {
+  if (levels.every(({ composingModels = [] }) => composingModels.length === 0)) return null
+  return {
+    id: 'composing',
+    title: 'The steps of the ensemble',
+    lead: 'What each of its models takes for a request, on average.',
+    parts: [
+      {
+        table: {
+          caption: 'Mean of a successful request in the models of the steps',
+          columns: [
+            levelAxis(mode),
+            'model',
+            'request',
+            'overhead',
+            'queue',
+            'compute input',
+            'compute infer',
+            'compute output',
+            'executions',
+            'mean rows',
+          ],
+          rows: levels.flatMap((level) =>
+            (level.composingModels ?? []).map(({ model, version, server }) => {
+              const {
+                requestUs,
+                overheadUs,
+                queueUs,
+                computeInputUs,
+                computeInferUs,
+                computeOutputUs,
+                successCount,
+                executionCount,
+                inferenceCount,
+              } = server
+              const times = [
+                requestUs,
+                overheadUs,
+                queueUs,
+                computeInputUs,
+                computeInferUs,
+                computeOutputUs,
+              ].map((us) => (successCount > 0 ? timeOf(us) : '–'))
+              return [
+                levelCell(level),
+                `${model}, version ${version}`,
+                ...times,
+                countOf(executionCount),
+                countOf(executionCount > 0 ? inferenceCount / executionCount : NaN),
+              ]
+            }),
+          ),
+          isOpen: true,
+        },
+      },
+    ],
+  }
+}
+
+/** One request again and again beside requests of which none came twice; nothing where only one of them was measured. */
+export function inputsSection(result: PerfResult): Section | null {
+  const { mode, inputs = [] } = result
+  if (inputs.length < 2) return null
+  const compared = inputs
+    .map(({ inputs: name, levels }) => ({ name, result: { ...result, levels } }))
+    .reverse() // ratios are to unique ones
+  const { parts } = comparedLevelsSection(compared)
+  return {
+    id: 'inputs',
+    title: 'The same inputs beside unique ones',
+    lead: `One request again and again, and requests of which none comes twice: what caches make of it. All below this is of ${inputs.at(-1)!.inputs} inputs.`,
+    parts: [
+      ...parts,
+      {
+        table: {
+          caption: 'Caches, and what was asked',
+          columns: [levelAxis(mode), 'inputs', 'different requests', 'out of the cache', 'mean compute'],
+          rows: inputs.flatMap(rowsOf),
+          isOpen: true,
+        },
+      },
+    ],
+  }
+}
+
+function rowsOf({ inputs, distinct, levels }: InputLevels): Cell[][] {
+  return levels.map((level) => [
+    levelCell(level),
+    inputs,
+    distinct === null ? 'all' : countOf(distinct),
+    cachedShare(level),
+    computeOf(level),
+  ])
+}
+
+function cachedShare({ server: { cacheHitCount, cacheMissCount } }: LevelResult): string {
+  const looked = cacheHitCount + cacheMissCount
+  return looked === 0 ? '–' : shareOf(cacheHitCount / looked)
+}
+
+function computeOf({ server: { computeInputUs, computeInferUs, computeOutputUs } }: LevelResult): string {
+  return timeOf(computeInputUs + computeInferUs + computeOutputUs)
+}
+
+/** How far answers under load lie from those alone; nothing where they were not compared. */
+export function accuracySection({ accuracy }: PerfResult): Section | null {
+  if (accuracy === undefined) return null
+  const { within, answers, samples, concurrency, tolerance, outputs, failures, cacheHits } = accuracy
+  const failed = failureCount(failures)
+  return {
+    id: 'accuracy',
+    title: `Answers under load, beside those alone: ${within ? 'the same' : 'NOT the same'}`,
+    lead: `${countOf(answers)} answers to ${countOf(samples)} different requests, ${concurrency} at once, within ${tolerance} of the largest number of each${failed === 0 ? '' : `; ${countOf(failed)} failed`}${cacheHits === 0 ? '' : `; ${countOf(cacheHits)} came out of the response cache`}.`,
+    parts: [
+      {
+        table: {
+          caption: 'Largest differences',
+          columns: [
+            'output',
+            'type',
+            'absolute',
+            'relative',
+            'between requests',
+            'above the tolerance',
+            'sample',
+          ],
+          rows: outputs.map(({ output, type, absolute, relative, spread, above, sample }) => [
+            output,
+            type,
+            ...[absolute, relative, spread, above].map(countOf),
+            sample === null ? '–' : countOf(sample),
+          ]),
+          isOpen: true,
+        },
+      },
+    ],
+  }
+}
