@@ -79,7 +79,7 @@ export class ModelInstance implements Instance {
   }
 
   get nextIsAlone(): boolean {
-    return this.#scheduler.demand.nextIsAlone
+    return this.#scheduler.nextIsAlone
   }
 
   get aheadElsewhere(): boolean {
@@ -95,7 +95,7 @@ export class ModelInstance implements Instance {
     for (;;) {
       const slot = this.#free.at(-1)
       if (slot === undefined) return this.#scheduler.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
-      const batch = this.#scheduler.take(idle, startsInMs)
+      const batch = this.#scheduler.nextBatch(idle, startsInMs)
       if (batch === null) return this.#scheduler.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()
       try {

@@ -1,30 +1,57 @@
 import type { Clock } from '../base/clock.ts'
-import { batchLimits, type ResolvedConfig } from '../options/model-config.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import { InstanceSet, type Instance } from './instance-set.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import { RequestQueue, type QueueOwner } from './request-queue.ts'
+import { changedInput } from '../request/input-reader.ts'
+import type { InferRequest, ReadyEstimate, QueueExit, Preparation } from '../request/infer-request.ts'
+import { InFlight, type KeepAlive } from '../base/keep-alive.ts'
+import { Retries, RunStops, RequestErrors } from './failures.ts'
+import type { BatchFacts, ObservedRequests } from './observed-requests.ts'
+import type { CheckedOptions } from '../options/infer-options.ts'
+import { type ResolvedConfig, batchLimits } from '../options/model-config.ts'
+import type { RunTimes } from './run-times.ts'
+import type { Padding } from '../request/padding.ts'
+import type { RequestCosts } from '../request/request-costs.ts'
+import type { Joining } from './joining.ts'
 import { divided, indivisibleOutput, UnpredictableOutputs } from './scatter.ts'
-import type { ReadyEstimate, QueueExit, InferRequest, Preparation } from '../request/infer-request.ts'
 import { Estimator } from './estimator.ts'
 import type { LeasedRows } from '../native/row-blocks.ts'
-import type { ModelMetadata } from '../tensor/metadata.ts'
 import { ModelStats } from '../observe/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
 import { PriorityLevels, type PriorityLevel } from '../request/priority-levels.ts'
-import { RequestQueue, type QueueOwner } from './request-queue.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
-import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
-import { BatchSupply } from './batch-supply.ts'
-import { InFlight } from '../base/keep-alive.ts'
-import type { Joining } from './joining.ts'
-import { RequestErrors, Retries, RunStops } from './failures.ts'
-import type { ScheduledModel, SubmitOptions } from './scheduled-model.ts'
 import { SplitRequest } from './split-request.ts'
 
-const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
+/** The options of a call that the scheduler acts on. */
+export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
 
-/** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
+/** What a {@link Scheduler} is made for. */
+export interface ScheduledModel {
+  readonly joining: Joining
+  /** Watches what is served while that decides whether requests may be joined; else `null`. */
+  readonly rowCheck: { served(requests: readonly InferRequest[]): void } | null
+  readonly padding: Padding | null
+  /** What requests cost; `null` where nothing is said of it. */
+  readonly costs: RequestCosts | null
+  readonly config: ResolvedConfig
+  readonly observed: ObservedRequests
+  /** What runs took so far, from a calibration. */
+  readonly runTimes: RunTimes
+  /** How many instances there will be. */
+  readonly instances: number
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  /** The model cannot serve any more. */
+  gaveUp(reason: string): void
+}
+
+/** Deaths of workers in a row, over runs of this model, after which it is given up. */
+const maxDeaths = 3
+
+/** The queue of a model and its instances: forms batches, dispatches them, settles every request exactly once. */
 export class Scheduler implements QueueOwner<InferRequest> {
   /** The model as its batches are laid out; what its users see is in {@link joining}. */
   readonly metadata: ModelMetadata
@@ -39,8 +66,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly observed: ScheduledModel['observed']
   /** What decodes its encoded images; `null` where it takes none. */
   decoding: { estimate(level: PriorityLevel): ReadyEstimate } | null = null
-  /** What waits, for whoever is to see that there are instances enough. */
-  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered' | 'resized'>
+  /** Called when requests or batches came or went; in the middle of things, so it may change nothing there and then. */
+  onUpdate: (() => void) | null = null
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -48,7 +75,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #answers: Answers
   readonly #retries: Retries
   readonly #inFlight: InFlight
-  readonly #supply: BatchSupply
+  readonly #followUps: FollowUps
   readonly #stops: RunStops
   readonly #rowCheck: ScheduledModel['rowCheck']
   readonly #gaveUp: (reason: string) => void
@@ -57,6 +84,9 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Whether outputs have other than one entry per row. */
   readonly #divides: boolean
   #hasWarned = false
+  #formed = 0
+  #runs = 0
+  #offerScheduled = false
 
   constructor({
     joining,
@@ -109,12 +139,10 @@ export class Scheduler implements QueueOwner<InferRequest> {
       { clock, instances: this.instances, answers: this.#answers, errors: this.#errors },
       config.function === null ? 'halves' : 'singly',
     )
-    this.demand = this.#supply = new BatchSupply({
-      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, observed, clock, refuse: (request, error) => this.#answers.reject(request, 'changed', error),
-    }) // prettier-ignore
+    this.#followUps = new FollowUps(clock)
   }
 
-  /** What is known of the rows of the model has changed: requests that wait are joined, or not, as those that come. */
+  /** Joins requests, those that wait as well, by what is known of the model's rows now. */
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
   }
@@ -139,26 +167,60 @@ export class Scheduler implements QueueOwner<InferRequest> {
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
-    if (request.held) return this.#supply.hold(request, nowMs)
+    if (request.held) return this.#hold(request, nowMs)
     this.#answers.accept(request)
     if (request.preparation !== null) return this.#prepare(request, request.preparation, nowMs)
     const full =
       request instanceof SplitRequest
         ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
         : this.#queue.enqueue(request, nowMs)
-    this.#supply.accepted(request, full)
+    this.#accepted(request, full)
   }
 
   /** Has a request wait for a batch that was submitted while it was held back. */
   release(request: InferRequest): void {
     this.#answers.accept(request)
-    this.#supply.accepted(request, this.#queue.release(request))
+    this.#accepted(request, this.#queue.release(request))
+  }
+
+  /** A request waits that may not be sent yet. */
+  #hold(request: InferRequest, nowMs: number): void {
+    this.#queue.hold(request, nowMs)
+    this.#update()
+  }
+
+  /** A request waits to be sent; `full` when its bucket holds a full batch now. */
+  #accepted(request: InferRequest, full: boolean): void {
+    this.#update()
+    if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
+    // A full batch starts at once; otherwise calls of the same turn may still join.
+    if (full) this.instances.offer()
+    else this.#offerSoon()
+  }
+
+  /** Notes that requests or batches came or went. */
+  #update(): void {
+    this.#inFlight.update(this.waiting)
+    if (this.onUpdate !== null) this.onUpdate()
+  }
+
+  /** Offers what waits to the instances once no more calls are expected soon: those that come until then may still join. */
+  #offerSoon(): void {
+    if (this.#offerScheduled) return
+    this.#offerScheduled = true
+    this.#followUps.whenComplete(this.#offer)
+  }
+
+  /** Offers what waits to the instances. */
+  readonly #offer = (): void => {
+    this.#offerScheduled = false
+    this.instances.offer()
   }
 
   /** Has the inputs of a request made that it has not yet; meanwhile it waits like any other, and keeps none of them waiting. */
   #prepare(request: InferRequest, preparation: Preparation, nowMs: number): void {
     request.unready = true
-    this.#supply.hold(request, nowMs)
+    this.#hold(request, nowMs)
     preparation.begin(request, {
       begins: () => !this.#queue.expires(request),
       ready: (leased) => this.#ready(request, leased),
@@ -168,14 +230,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   #ready(request: InferRequest, leased: LeasedRows | null): void {
     request.leased = leased
-    if (request.observation !== null) this.#tellDecoded(request, request.preparation!)
+    if (request.observation !== null) this.#observeDecoded(request, request.preparation!)
     request.preparation = null
     const refusal = this.#admission.weigh(request)
     if (refusal !== null) return this.#unprepared(request, refusal)
-    this.#supply.accepted(request, this.#queue.ready(request, this.clock.nowMs()))
+    this.#accepted(request, this.#queue.ready(request, this.clock.nowMs()))
   }
 
-  #tellDecoded({ observation, data }: InferRequest, { sources }: Preparation): void {
+  #observeDecoded({ observation, data }: InferRequest, { sources }: Preparation): void {
     observation!.decoded?.(new Map([...sources.keys()].map((index) => [index, data[index]])))
   }
 
@@ -184,10 +246,28 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#withdraw(request)
   }
 
-  /** Rejects a request that nobody wants any more, whether it waits or runs. */
+  /** Rejects a request whose caller wants no answer any more, whether it waits or runs. */
   cancel(request: InferRequest, why: RejectionReason, reason: unknown): void {
     this.#answers.reject(request, why, reason)
     this.#withdraw(request)
+  }
+
+  #withdraw(request: InferRequest): void {
+    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request))
+      this.#stops.unwanted(request)
+    this.#update()
+  }
+
+  /** Answers have been given at `nowMs`, by this model or one before it in a pipeline. */
+  answered(nowMs: number): void {
+    this.#followUps.answered(nowMs)
+    this.#update()
+  }
+
+  /** Batches are to have another size than before. */
+  resized(): void {
+    this.#queue.resize()
+    this.#offerSoon()
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -203,7 +283,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     const [why, error] = this.#rejectWaiting
     for (const request of this.#retries.clear()) this.#answers.reject(request, why, error(request))
     this.#queue.clear('closed')
-    this.#supply.update()
+    this.#update()
   }
 
   /** Rejects all that was accepted, and stops what runs. */
@@ -222,7 +302,22 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** Requests accepted and not started. */
   get waiting(): number {
-    return this.#supply.waiting
+    return this.#queue.count + this.#retries.count
+  }
+
+  /** Whether requests wait that are not on their way. */
+  get hasWaiting(): boolean {
+    return this.#queue.hasUnsent || this.#retries.count > 0
+  }
+
+  /** Whether what goes first is to be on its worker alone. */
+  get nextIsAlone(): boolean {
+    return this.#retries.nextIsAlone
+  }
+
+  /** When the request came that has waited longest, in a prefetched batch or in none; `Infinity` for none. */
+  get oldestAtMs(): number {
+    return Math.min(this.#queue.oldestAtMs, this.instances.oldestAheadMs)
   }
 
   /** Batches that run. */
@@ -257,20 +352,111 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   // ── for the instances ──
-  get hasWaiting(): boolean {
-    return this.#supply.hasWaiting
+
+  /**
+   * The next batch for an instance, or `null`.
+   *
+   * @param startsInMs when a busy instance will be able to start it.
+   */
+  nextBatch(idle: boolean, startsInMs: number): Batch | null {
+    // What waits to be run again goes first, as soon as an instance is idle.
+    if (this.#retries.count > 0 && !idle) return null
+    // From here on it is in flight: refusing some of its requests must not let the model look drained.
+    if (idle) this.#inFlight.running++
+    const batch = this.#retry() ?? this.#form(idle, startsInMs)
+    if (batch !== null) {
+      if (idle) this.#begins(batch)
+      return batch
+    }
+    if (idle) this.#inFlight.running--
+    this.#update()
+    return null
   }
 
-  take(idle: boolean, startsInMs: number): Batch | null {
-    return this.#supply.take(idle, startsInMs)
+  #retry(): Batch | null {
+    for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
+      const requests = this.#unchanged(retry.requests)
+      if (requests.length > 0)
+        return {
+          ...retry,
+          requests,
+          formed: ++this.#formed,
+          id: ++this.#runs,
+          place: null,
+          isRerun: true,
+          ahead: false,
+          limited: false,
+          rerun: null,
+        }
+    }
+    return null
   }
 
+  #form(idle: boolean, startsInMs: number): Batch | null {
+    // An idle instance takes what was prefetched for a busy one.
+    if (idle && this.instances.size > 1) this.instances.takeBackAhead()
+    for (
+      let formed = this.#queue.take(idle, startsInMs);
+      formed !== null;
+      formed = this.#queue.take(idle, startsInMs)
+    ) {
+      const requests = this.#unchanged(formed.entries)
+      if (requests.length === 0) continue
+      const id = idle ? ++this.#runs : 0
+      return {
+        formed: ++this.#formed,
+        id,
+        place: null,
+        requests,
+        reason: formed.reason,
+        alone: false,
+        isRerun: false,
+        ahead: !idle,
+        limited: false,
+        rerun: null,
+      }
+    }
+    return null
+  }
+
+  /** Rejects requests whose data was changed since they were checked, and gives the others. */
+  #unchanged(requests: readonly InferRequest[]): readonly InferRequest[] {
+    let refused = 0
+    for (const request of requests) {
+      const error = changedInput(this.metadata, request)
+      if (error === null) continue
+      refused++
+      this.#queue.started([request])
+      this.#answers.reject(request, 'changed', error)
+    }
+    return refused === 0 ? requests : requests.filter(({ settled }) => !settled)
+  }
+
+  /** A prefetched batch runs from now on, as far as can be told. */
   started(batch: Batch): void {
-    this.#supply.started(batch)
+    batch.ahead = false
+    batch.id = ++this.#runs
+    this.#inFlight.running++
+    this.#queue.started(batch.requests)
+    this.#begins(batch)
   }
 
+  #begins(batch: Batch): void {
+    this.#stops.started(batch)
+    if (this.observed.by.observer !== null) this.observed.batchBegan(batch)
+  }
+
+  /** A batch comes back that has not started: it was revoked, or its thread has ended. */
   takenBack(batch: Batch, threadEnded: boolean): void {
-    this.#supply.takenBack(batch, threadEnded)
+    if (threadEnded) this.#offerSoon() // to others
+    for (const request of batch.requests) request.attempts--
+    // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
+    const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
+    if (!batch.ahead) this.#runsNoMore(batch, 'its thread ended before it had begun')
+    batch.ahead = false
+    if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
+    else this.#queue.putBack(waiting)
+    this.#update()
   }
 
   finished(batch: FinishedBatch): void {
@@ -295,9 +481,33 @@ export class Scheduler implements QueueOwner<InferRequest> {
       this.#answers.answer(batch, nowMs, divisions)
     } else {
       this.joining.refuted(indivisible) // the model cannot be batched after all
-      this.#supply.runSingly(batch.requests)
+      this.#runSingly(batch.requests)
     }
-    this.#supply.answered(nowMs)
+    this.answered(nowMs)
+  }
+
+  #ended(batch: Batch | FinishedBatch, error: string | null): void {
+    this.#runsNoMore(batch, error)
+    this.stats.closed(batch.reason, batch.isRerun)
+  }
+
+  /**
+   * A batch that had started runs no more, however it ended.
+   *
+   * @param error why it failed; `null` where it has run.
+   */
+  #runsNoMore(batch: BatchFacts, error: string | null): void {
+    this.#inFlight.running--
+    this.#stops.ended(batch)
+    if (error !== null && this.observed.by.observer !== null)
+      this.observed.batchFailed(batch, error, this.clock.nowMs())
+  }
+
+  /** Has requests wait again, and from now on runs each by itself. */
+  #runSingly(requests: readonly InferRequest[]): void {
+    this.#queue.stopJoining()
+    for (const { turn } of requests) turn?.leaveSlot()
+    this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }
 
   /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
@@ -310,8 +520,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     } else
       for (const request of batch.requests)
         this.#answers.failed(request, this.#errors.undivided(request, error))
-    this.#supply.answered(this.clock.nowMs())
-    this.#supply.offerSoon()
+    this.answered(this.clock.nowMs())
+    this.#offerSoon()
   }
 
   #warnOfUndivided(message: string): void {
@@ -329,8 +539,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     else
       for (const request of batch.requests)
         this.#answers.failed(request, this.#errors.failedRun(request, message))
-    this.#supply.update()
-    this.#supply.offerSoon()
+    this.#update()
+    this.#offerSoon()
   }
 
   lost(batch: Batch, reason: string, died: boolean): void {
@@ -342,45 +552,88 @@ export class Scheduler implements QueueOwner<InferRequest> {
     // A suspect that runs alone says nothing new of the model.
     if (!batch.alone && ++this.#deaths >= maxDeaths)
       this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
-    this.#supply.update()
-    this.#supply.offerSoon()
+    this.#update()
+    this.#offerSoon()
   }
 
   /** An instance is lost for good. */
   abandoned(instance: Instance, reason: string): void {
     this.instances.remove(instance)
     if (this.instances.size === 0) this.giveUp(reason)
-    else this.#supply.offerSoon()
+    else this.#offerSoon()
   }
 
   // ── for the queue ──
+
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
     else if (why === 'deadline')
       this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
     else if (why === 'closed')
       this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
-    this.#supply.update()
+    this.#update()
   }
 
   takeBack(request: InferRequest): boolean {
     if (!this.instances.takeBackBatchOf(request)) return false
-    this.#supply.offerSoon()
+    this.#offerSoon()
     return true
   }
 
   wake(): void {
     this.instances.offer()
   }
+}
 
-  #ended(batch: Batch | FinishedBatch, error: string | null): void {
-    this.#supply.ended(batch, error)
-    this.stats.closed(batch.reason, batch.isRerun)
+/** For how long one call may follow the other before the event loop has its turn, in milliseconds. */
+const stretchMs = 0.5
+const resolved = Promise.resolve()
+
+/**
+ * Tells calls that follow from an answer, before the event loop goes on, from those that the event loop brings. The first are
+ * complete when their promises have run; of the others more may come in the same turn, one callback after the other.
+ */
+export class FollowUps {
+  readonly #clock: Clock
+  #open = false
+  #sinceMs = 0
+  #looks = 0
+  #awaited = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
   }
 
-  #withdraw(request: InferRequest): void {
-    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request))
-      this.#stops.unwanted(request)
-    this.#supply.update()
+  /** Answers have been given at `nowMs`: what is called from now until all promises have run follows from them. */
+  answered(nowMs: number): void {
+    if (!this.#open) this.#sinceMs = nowMs
+    this.#open = true
+    this.#looks++
+    void resolved.then(this.#afterPromises)
+  }
+
+  /** Has `send` called when no more is to be expected soon: after the promises that run now, or at the end of this turn of the event loop. */
+  whenComplete(send: () => void): void {
+    if (this.#open && this.#clock.nowMs() - this.#sinceMs < stretchMs) {
+      this.#awaited++
+      process.nextTick(this.#send, send)
+    } else setImmediate(send)
+  }
+
+  readonly #send = (send: () => void): void => {
+    this.#awaited--
+    send()
+  }
+
+  // All promises that can run have run before the next tick.
+  readonly #afterPromises = (): void => process.nextTick(this.#look)
+
+  readonly #look = (): void => {
+    if (--this.#looks > 0) return // there were answers since
+    if (this.#awaited === 0) this.#open = false
+    else {
+      this.#looks++
+      process.nextTick(this.#look) // what is about to be sent may be answered at once
+    }
   }
 }

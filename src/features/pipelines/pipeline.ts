@@ -330,7 +330,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     for (let index = 0; index < runs.length; index++) {
       const step = steps[index]!
       const { scheduler } = this.targets[step.index]!.serving
-      if (scheduler !== told) scheduler?.demand.answered(nowMs) // no more is to be waited for than what begins now
+      if (scheduler !== told) scheduler?.answered(nowMs) // no more is to be waited for than what begins now
       told = scheduler
       runs[index]!.begin(step, nowMs)
     }

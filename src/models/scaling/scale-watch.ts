@@ -33,7 +33,7 @@ export class ScaleWatch {
         ? null
         : new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock)
     const look = this.#autoscaler?.look ?? this.#tuner?.look
-    if (look !== undefined) scheduler.demand.onUpdate = look
+    if (look !== undefined) scheduler.onUpdate = look
   }
 
   get autoTune(): AutoTuneStatistics | null {
@@ -75,7 +75,7 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequ
       return scheduler.stats.done
     },
     get oldestAtMs() {
-      return scheduler.demand.oldestAtMs
+      return scheduler.oldestAtMs
     },
     get overloadCount() {
       return scheduler.stats.overloadCount
@@ -92,7 +92,7 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequ
     capBatches(rows) {
       if (scheduler.times.cap === null) return
       scheduler.times.cap.rows = rows
-      scheduler.demand.resized()
+      scheduler.resized()
     },
     divideCores: (instances) => scaling.divide(0, instances, cores),
     memoryBytes: () => process.memoryUsage.rss(),

@@ -76,7 +76,7 @@ export class Scaling implements Autoscaled {
   }
 
   get oldestAtMs(): number {
-    return this.#scheduler.demand.oldestAtMs
+    return this.#scheduler.oldestAtMs
   }
 
   usesOf(group: number): readonly InstanceUse[] {
