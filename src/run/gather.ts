@@ -3,7 +3,6 @@ import type { InferRequest } from '../request/infer-request.ts'
 import { type Padding, copyResized } from '../request/padding.ts'
 import {
   isPacked,
-  storageOf,
   type ElementType,
   type TensorData,
   elementCount,
@@ -13,7 +12,6 @@ import {
 } from '../tensor/tensor.ts'
 import { copyBlocks, copyPacked } from '../tensor/elements.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import type { InPlaceBatch } from './in-place.ts'
 import type { ViewedLayout } from './layout.ts'
 
 /** Copies the rows of `batch` to where `layout` has them; what cannot lie there is returned to go by message. */
@@ -57,24 +55,6 @@ export function gatherBatch(
     }
   }
   return mailed
-}
-
-/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
-export function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
-  for (const { request, row } of moved) {
-    for (const [index, data] of request.data.entries()) {
-      if (data === null) continue
-      const { offset, rowBytes } = block.layout.inputs[index]!
-      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
-      const target = new Storage(
-        block.buffer.bytes,
-        offset + row * rowBytes,
-        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
-      )
-      checkElements(data as TensorData, target.length)
-      ;(target as Float32Array).set(data as Float32Array)
-    }
-  }
 }
 
 /** What travels by message: the strings of a batch, or what is no tensor, of one request. */
@@ -170,7 +150,7 @@ function gatherBlocks(
 }
 
 /** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
-function checkElements(data: TensorData, elements: number): void {
+export function checkElements(data: TensorData, elements: number): void {
   const received = lengthOf(data)
   if (received !== elements)
     throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)

@@ -1,4 +1,9 @@
-import type { RowBlock } from '../native/row-blocks.ts'
+import { checkElements } from './gather.ts'
+import { layOut, viewOf, type ViewedLayout } from './layout.ts'
+import type { TensorPlace } from './executors/executor.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import { elementCount, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
+import type { RowPlaces, RowBlock } from '../native/row-blocks.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** A batch that is run where most of its rows were written. */
@@ -124,4 +129,66 @@ function gapFor(stretch: readonly (InferRequest | undefined)[], rows: number): n
     if (free === rows) return at - rows + 1
   }
   return -1
+}
+
+/** The layout of a batch that is run in a block: each input and output where the block has it, from the batch's first row on. */
+export function layOutInPlace(
+  metadata: ModelMetadata,
+  { block, first, rows, requests }: InPlaceBatch,
+  outputMask: number,
+  unpredictable: ReadonlySet<number>,
+): ViewedLayout {
+  const { layout, buffer } = block
+  const packed = layOut(metadata, { rows, given: requests[0]!.data, outputMask, unpredictable })
+  const inBlock = (
+    place: TensorPlace | null | undefined,
+    rowsOf: RowPlaces | null,
+  ): TensorPlace | null | undefined =>
+    place && rowsOf ? { offset: rowsOf.offset + first * rowsOf.rowBytes, dims: place.dims } : place && null
+  const inputs = packed.inputs.map((place, index) => inBlock(place, layout.inputs[index]!))
+  const outputs = packed.outputs.map((place, index) => inBlock(place, layout.outputs[index]!))
+  return {
+    inputs,
+    outputs,
+    byteLength: layout.byteLength,
+    inputDims: packed.inputDims,
+    index: 0,
+    inputViews: [], // its rows are there
+    outputViews: outputs.map(
+      (place, index) => place && viewOf(metadata.outputs[index]!.type as ElementType, buffer.bytes, place),
+    ),
+    inputRowElements: inputs.map(elementsOfRow),
+    outputRowElements: outputs.map(elementsOfRow),
+    inputBlocks: inputs.map(() => 1), // a block has rows one behind the other
+    outputBlocks: outputs.map(() => 1),
+    outputAxes: outputs.map(() => 0),
+    packs: false,
+    lengths: null,
+    rowDims: null,
+    memory: buffer.memory,
+    toldIn: 0,
+  }
+}
+
+/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
+export function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
+  for (const { request, row } of moved) {
+    for (const [index, data] of request.data.entries()) {
+      if (data === null) continue
+      const { offset, rowBytes } = block.layout.inputs[index]!
+      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
+      const target = new Storage(
+        block.buffer.bytes,
+        offset + row * rowBytes,
+        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
+      )
+      checkElements(data as TensorData, target.length)
+      ;(target as Float32Array).set(data as Float32Array)
+    }
+  }
+}
+
+/** Elements of one row, where rows are the first dimension; -1 for what has no place. */
+function elementsOfRow(place: TensorPlace | null | undefined): number {
+  return place ? elementCount(place.dims.slice(1)) : -1
 }

@@ -1,5 +1,4 @@
 import type { TensorPlace, SlotLayout } from './executors/executor.ts'
-import type { RowPlaces } from '../native/row-blocks.ts'
 import type { SlotMemory } from '../native/staging-pool.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import {
@@ -12,7 +11,6 @@ import {
   storageLength,
   storageOf,
 } from '../tensor/tensor.ts'
-import type { InPlaceBatch } from './in-place.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
 interface BatchLayout extends SlotLayout {
@@ -24,26 +22,41 @@ interface BatchLayout extends SlotLayout {
 const cacheLineBytes = 64
 const pageBytes = 4096
 const pageAlignedFromBytes = 65_536
-/**
- * Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA.
- *
- * @param given which inputs there are, by index.
- * @param rowDims dims of each input, padded, whatever the rows; `null` when the model fixes all but the rows.
- * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
- * @param whole whether the first dimensions are the request's own, as for a model that is not batched.
- * @param movesFromBytes see {@link Carrier.movesFromBytes}.
- * @param room of each input whose rows have dims of their own, in elements; `null` where there is no such input.
- */
+
+/** What is known of a batch that is to be laid out. */
+interface BatchShape {
+  readonly rows: number
+  /** Which inputs there are, by index. */
+  readonly given: readonly unknown[]
+  /** Dims of each input, padded, whatever the rows. Default: the model fixes all but the rows. */
+  readonly rowDims?: readonly (readonly number[])[] | null
+  /** Which outputs are wanted; see {@link wants}. Default: all. */
+  readonly outputMask?: number
+  /** Indices of outputs whose size has turned out not to follow from the metadata. Default: none. */
+  readonly unpredictable?: ReadonlySet<number>
+  /** Whether the first dimensions are the request's own, as for a model that is not batched. Default: false. */
+  readonly whole?: boolean
+  /** See {@link Carrier.movesFromBytes}. Default: no output is moved. */
+  readonly movesFromBytes?: number
+  /** Of each input whose rows have dims of their own, in elements. Default: no input has such rows. */
+  readonly room?: readonly (number | undefined)[] | null
+}
+
+const none: ReadonlySet<number> = new Set()
+
+/** Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA. */
 export function layOut(
   metadata: ModelMetadata,
-  rows: number,
-  given: readonly unknown[],
-  rowDims: readonly (readonly number[])[] | null,
-  outputMask: number,
-  unpredictable: ReadonlySet<number>,
-  whole = false,
-  movesFromBytes = Infinity,
-  room: readonly (number | undefined)[] | null = null,
+  {
+    rows,
+    given,
+    rowDims = null,
+    outputMask = -1,
+    unpredictable = none,
+    whole = false,
+    movesFromBytes = Infinity,
+    room = null,
+  }: BatchShape,
 ): BatchLayout {
   const batched = metadata.maxBatchSize > 0 && !whole
   const inputDims = metadata.inputs.map((input, index) => {
@@ -133,7 +146,7 @@ function alignUp(offset: number, byteLength: number): number {
 }
 
 /** This thread's view of a tensor. */
-function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
+export function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
   return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
 }
 
@@ -213,47 +226,6 @@ export function viewLayout(
     rowDims: rowDims.some((dims) => dims !== null) ? rowDims : null,
     lengths,
     memory: null,
-    toldIn: 0,
-  }
-}
-
-/** The layout of a batch that is run in a block: each input and output where the block has it, from the batch's first row on. */
-export function layOutInPlace(
-  metadata: ModelMetadata,
-  { block, first, rows, requests }: InPlaceBatch,
-  outputMask: number,
-  unpredictable: ReadonlySet<number>,
-): ViewedLayout {
-  const { layout, buffer } = block
-  const packed = layOut(metadata, rows, requests[0]!.data, null, outputMask, unpredictable)
-  const inBlock = (
-    place: TensorPlace | null | undefined,
-    rowsOf: RowPlaces | null,
-  ): TensorPlace | null | undefined =>
-    place && rowsOf ? { offset: rowsOf.offset + first * rowsOf.rowBytes, dims: place.dims } : place && null
-  const inputs = packed.inputs.map((place, index) => inBlock(place, layout.inputs[index]!))
-  const outputs = packed.outputs.map((place, index) => inBlock(place, layout.outputs[index]!))
-  const rowElements = (place: TensorPlace | null | undefined) =>
-    place ? elementCount(place.dims.slice(1)) : -1
-  return {
-    inputs,
-    outputs,
-    byteLength: layout.byteLength,
-    inputDims: packed.inputDims,
-    index: 0,
-    inputViews: [], // its rows are there
-    outputViews: outputs.map(
-      (place, index) => place && viewOf(metadata.outputs[index]!.type as ElementType, buffer.bytes, place),
-    ),
-    inputRowElements: inputs.map(rowElements),
-    outputRowElements: outputs.map(rowElements),
-    inputBlocks: inputs.map(() => 1), // a block has rows one behind the other
-    outputBlocks: outputs.map(() => 1),
-    outputAxes: outputs.map(() => 0),
-    packs: false,
-    lengths: null,
-    rowDims: null,
-    memory: buffer.memory,
     toldIn: 0,
   }
 }

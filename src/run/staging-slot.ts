@@ -2,9 +2,9 @@ import type { Executor } from './executors/executor.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { SlotMemory, StagingBuffer, StagingPool } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
-import { gatherBatch, gatherMoved, hasRaggedInputs, roomForRows } from './gather.ts'
-import { leasedRows, placeInBlock, type InPlaceBatch } from './in-place.ts'
-import { layOut, withDivisors, layOutInPlace, viewLayout, type ViewedLayout } from './layout.ts'
+import { gatherBatch, hasRaggedInputs, roomForRows } from './gather.ts'
+import { gatherMoved, leasedRows, placeInBlock, type InPlaceBatch, layOutInPlace } from './in-place.ts'
+import { layOut, withDivisors, viewLayout, type ViewedLayout } from './layout.ts'
 import type { Batch } from '../schedule/batch.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { Padding } from '../request/padding.ts'
@@ -171,17 +171,16 @@ export class StagingSlot {
     room: readonly (number | undefined)[] | null = null,
   ): ViewedLayout {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
-    const layout = layOut(
-      this.#metadata,
+    const layout = layOut(this.#metadata, {
       rows,
-      request.data,
-      dims,
+      given: request.data,
+      rowDims: dims,
       outputMask,
       unpredictable,
-      request.whole,
-      this.#source.movesFromBytes,
+      whole: request.whole,
+      movesFromBytes: this.#source.movesFromBytes,
       room,
-    )
+    })
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
     return viewLayout(
       this.#metadata,
@@ -272,7 +271,7 @@ export function largestSlotBytes(metadata: ModelMetadata): number {
   )
   if (varies) return roomFor(0)
   const given = metadata.inputs.map(() => true)
-  return roomFor(layOut(metadata, metadata.maxBatchSize, given, null, -1, new Set()).byteLength)
+  return roomFor(layOut(metadata, { rows: metadata.maxBatchSize, given }).byteLength)
 }
 
 /**

@@ -26,18 +26,12 @@ function metadata(
   }
 }
 
-const none = new Set<number>()
-
 describe('layOut', () => {
   it('puts tensors one after the other, each on a cache line', () => {
-    const layout = layOut(
-      metadata(8, [{ shape: ['N', 3] }, { shape: ['N'] }], [{ shape: ['N', 2] }]),
-      5,
-      [],
-      null,
-      -1,
-      none,
-    )
+    const layout = layOut(metadata(8, [{ shape: ['N', 3] }, { shape: ['N'] }], [{ shape: ['N', 2] }]), {
+      rows: 5,
+      given: [],
+    })
     expect(layout.inputs).toEqual([
       { offset: 0, dims: [5, 3] },
       { offset: 64, dims: [5] },
@@ -47,20 +41,16 @@ describe('layOut', () => {
   })
 
   it('puts large tensors on a page', () => {
-    const layout = layOut(
-      metadata(8, [{ shape: ['N'] }, { shape: ['N', 16384] }], [{ shape: ['N'] }]),
-      1,
-      [],
-      null,
-      -1,
-      none,
-    )
+    const layout = layOut(metadata(8, [{ shape: ['N'] }, { shape: ['N', 16384] }], [{ shape: ['N'] }]), {
+      rows: 1,
+      given: [],
+    })
     expect(layout.inputs[1]).toEqual({ offset: 4096, dims: [1, 16384] })
   })
 
   it('finds output sizes through the names of input dimensions', () => {
     const model = metadata(0, [{ shape: ['b', 'seq'] }], [{ shape: [2, 'seq'] }, { shape: ['b', 'other'] }])
-    const layout = layOut(model, 1, [], [[3, 7]], -1, none)
+    const layout = layOut(model, { rows: 1, given: [], rowDims: [[3, 7]] })
     expect(layout.outputs).toEqual([{ offset: 128, dims: [2, 7] }, null])
   })
 
@@ -70,7 +60,7 @@ describe('layOut', () => {
       [{ type: 'string', shape: ['N'] }],
       [{ type: 'string', shape: ['N'] }, { shape: ['N'] }],
     )
-    const layout = layOut(model, 2, [], null, -1, new Set([1]))
+    const layout = layOut(model, { rows: 2, given: [], unpredictable: new Set([1]) })
     expect(layout.inputs).toEqual([null])
     expect(layout.outputs).toEqual([null, null])
     expect(layout.inputDims).toEqual([[2]])
@@ -78,14 +68,17 @@ describe('layOut', () => {
 
   it('moves a large output of one row, and stages that of several', () => {
     const model = metadata(4, [{ shape: ['N'] }], [{ shape: ['N', 16384] }])
-    expect(layOut(model, 1, [], null, -1, none, false, 65_536).outputs).toEqual([null])
-    expect(layOut(model, 2, [], null, -1, none, false, 65_536).outputs).toEqual([
+    expect(layOut(model, { rows: 1, given: [], movesFromBytes: 65_536 }).outputs).toEqual([null])
+    expect(layOut(model, { rows: 2, given: [], movesFromBytes: 65_536 }).outputs).toEqual([
       { offset: 4096, dims: [2, 16384] },
     ])
   })
 
   it('leaves out what nobody asked for', () => {
     const model = metadata(4, [{ shape: ['N'] }], [{ shape: ['N'] }, { shape: ['N'] }])
-    expect(layOut(model, 1, [], null, 0b10, none).outputs).toEqual([undefined, { offset: 64, dims: [1] }])
+    expect(layOut(model, { rows: 1, given: [], outputMask: 0b10 }).outputs).toEqual([
+      undefined,
+      { offset: 64, dims: [1] },
+    ])
   })
 })

@@ -2,9 +2,8 @@ import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import type { TensorMetadata } from '../../src/tensor/metadata.ts'
 import type { TensorPlace } from '../../src/run/executors/executor.ts'
-import { execute } from '../../src/run/worker-thread/execute.ts'
+import { execute, WorkerSlot } from '../../src/run/worker-thread/execute.ts'
 import type { NamedTensors, Session } from '../../src/run/worker-thread/onnxruntime.ts'
-import { WorkerSlot } from '../../src/run/worker-thread/worker-slot.ts'
 
 const stale = 7
 

@@ -71,7 +71,7 @@ function blockLayout(metadata: ModelMetadata, fullRows: number): BlockLayout | n
   const varies = inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim !== 'number'))
   if (metadata.maxBatchSize === 0 || varies || outputs.some(({ type }) => isPacked(type as ElementType)))
     return null
-  const lay = (rows: number) => layOut(metadata, rows, inputs, null, -1, new Set())
+  const lay = (rows: number) => layOut(metadata, { rows, given: inputs })
   const bytesOf = ({ type }: ValueMetadata, dims: readonly number[]) =>
     byteLengthOf(type as ElementType, elementCount(dims))
   const one = lay(1)

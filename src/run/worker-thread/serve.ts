@@ -14,8 +14,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RunTimestamps } from '../executors/executor.ts'
 import { bindingCarrier, servable } from '../../tensor/metadata.ts'
 import type { MailedTensor } from '../../tensor/tensor.ts'
-import { execute, withMailed, type MailedOutputs, type OpenModel, runSample } from './execute.ts'
-import { WorkerSlot } from './worker-slot.ts'
+import { execute, withMailed, type SentOutputs, type OpenModel, runSample, WorkerSlot } from './execute.ts'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -269,7 +268,7 @@ export class Server {
     const prepared = slot?.layouts[layoutIndex]
     times.startMs = times.inferStartMs = this.#nowMs()
     if (!this.#control.enter()) return
-    let sent: MailedOutputs | null = null
+    let sent: SentOutputs | null = null
     let error: string | null = null
     try {
       if (model === undefined || prepared === undefined)
@@ -294,7 +293,7 @@ export class Server {
   }
 
   /** Answers a batch by message; as a failed one when its outputs cannot be sent. */
-  #report(job: Job, error: string | null, sent: MailedOutputs | null): void {
+  #report(job: Job, error: string | null, sent: SentOutputs | null): void {
     const done = { type: 'done', slotId: job.slotId, times: { ...this.#times } } as const
     this.#control.release(job) // before the message: once it has arrived, the cell may be needed
     try {

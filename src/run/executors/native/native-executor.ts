@@ -26,8 +26,7 @@ import {
   unguardLoop,
 } from './completion-hub.ts'
 import type { NativeOrt } from './native-ort.ts'
-import { openAhead } from './session-opener.ts'
-import { sessionSettings, sharable } from './session-settings.ts'
+import { openAhead, sessionSettings, sharable } from './session-opener.ts'
 
 interface Question {
   readonly sessionId: number
