@@ -6,7 +6,7 @@ import * as publicValues from '../src/index.ts'
 
 /**
  * The floors of src/, lowest first, with the files (or folders, with a slash at the end) that are on them. The longest
- * match counts. Imports lead to the same floor or to a lower one. docs/architecture.md draws them.
+ * match counts. Imports lead to the same floor or to a lower one. docs/internals/architecture.md draws them.
  */
 const floors: [floor: string, on: string[]][] = [
   ['errors', ['errors.ts']],
@@ -102,9 +102,9 @@ function circle(edges: readonly Import[]): string[] | null {
   return null
 }
 
-const architecture = readFileSync(`${top}docs/architecture.md`, 'utf8')
+const architecture = readFileSync(`${top}docs/internals/architecture.md`, 'utf8')
 
-/** The lines of the picture in docs/architecture.md that follows a sentence. */
+/** The lines of the picture in docs/internals/architecture.md that follows a sentence. */
 function picture(sentence: string): string[] {
   const after = architecture.slice(architecture.indexOf(sentence))
   return /```text\n([\s\S]*?)\n```/.exec(after)![1]!.split('\n')
@@ -148,14 +148,14 @@ describe('the files of src/', () => {
   })
 })
 
-describe('docs/architecture.md', () => {
+describe('docs/internals/architecture.md', () => {
   it('draws the floors of src/, highest first', () => {
     const drawn = picture('The floors of `src/`').map((line) => line.split(' ', 1)[0]!)
     expect(drawn.filter((name) => name !== '')).toEqual(floors.map(([floor]) => floor).reverse())
   })
 })
 
-describe("a request's way in docs/architecture.md", () => {
+describe("a request's way in docs/internals/architecture.md", () => {
   const steps = picture("A request's way").map((line) => ({
     depth: line.length - line.trimStart().length,
     file: line.trim().split(' ', 1)[0]!,

@@ -24,12 +24,18 @@ const documents = [
   'CONTRIBUTING.md',
   'CHANGELOG.md',
   'SECURITY.md',
-  ...readdirSync(`${root}docs`)
-    .filter((file) => file.endsWith('.md'))
+  ...(readdirSync(`${root}docs`, { recursive: true }) as string[])
+    .filter((file) => file.endsWith('.md') && !file.startsWith('api/'))
     .map((file) => `docs/${file}`),
 ].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
 const textOf = (name: string) => documents.find(({ document }) => document === name)!.text
 const readme = textOf('README.md')
+const textsIn = (folder: string) =>
+  documents
+    .filter(({ document }) => document.startsWith(folder))
+    .map(({ text }) => text)
+    .join('\n')
+const guideAndReference = textsIn('docs/guide/') + textsIn('docs/reference/')
 const blocks = documents.flatMap(({ document, text }) =>
   [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code], index) => ({
     name: `${document.replace(/\W/g, '-')}-${index}`,
@@ -63,7 +69,7 @@ describe('README and what it links to', () => {
       to: path === '' ? document : posix.join(posix.dirname(document), path!), heading,
     }))) // prettier-ignore
     expect(links.map(({ to }) => to)).toEqual(
-      expect.arrayContaining(['CONTRIBUTING.md', 'docs/coming-from.md']),
+      expect.arrayContaining(['CONTRIBUTING.md', 'docs/coming-from/triton.md']),
     )
     expect(
       links.filter(
@@ -73,6 +79,18 @@ describe('README and what it links to', () => {
             : headings.get(to)?.includes(heading)),
       ),
     ).toEqual([])
+  })
+
+  it('is short: README of 250 lines and 15 KB, CONTRIBUTING of 150 lines, at most', () => {
+    expect(readme.split('\n').length).toBeLessThanOrEqual(250)
+    expect(Buffer.byteLength(readme)).toBeLessThanOrEqual(15 * 1024)
+    expect(textOf('CONTRIBUTING.md').split('\n').length).toBeLessThanOrEqual(150)
+  })
+
+  it('lists every page of the documentation in docs/README.md', () => {
+    const index = textOf('docs/README.md')
+    const pages = documents.map(({ document }) => document).filter((document) => /^docs\/.+\//.test(document))
+    expect(pages.filter((page) => !index.includes(`](${page.slice('docs/'.length)})`))).toEqual([])
   })
 
   it('has code blocks of known languages only', () => {
@@ -153,7 +171,7 @@ describe('README and what it links to', () => {
     const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, member]) => member!)
     expect(names.length).toBeGreaterThan(0)
-    expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(readme))).toEqual([])
+    expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(guideAndReference))).toEqual([])
   })
 
   it('lists every code of an error, and no others', () => {
@@ -161,7 +179,11 @@ describe('README and what it links to', () => {
       ([, code]) => code!,
     )
     expect(known.length).toBeGreaterThan(10)
-    expect([...readme.matchAll(/^\| `(ERR_\w+)` \|/gm)].map(([, code]) => code!).sort()).toEqual(known.sort())
+    expect(
+      [...textOf('docs/reference/errors.md').matchAll(/^\| `(ERR_\w+)` \|/gm)]
+        .map(([, code]) => code!)
+        .sort(),
+    ).toEqual(known.sort())
   })
 
   it('lists every code of a warning, and no others', () => {
@@ -173,14 +195,14 @@ describe('README and what it links to', () => {
         .flatMap((text) => [...text.matchAll(/'(ZEROHOP_[A-Z0-9_]+)'/g)].map(([, code]) => code!))
         .filter((code) => code !== 'ZEROHOP_PROGRAMS'),
     ) // an environment variable
-    const listed = [...readme.matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(([, codes]) =>
-      codes!.match(/ZEROHOP_\w+/g)!,
+    const listed = [...textOf('docs/reference/errors.md').matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(
+      ([, codes]) => codes!.match(/ZEROHOP_\w+/g)!,
     )
     expect(listed.sort()).toEqual([...told].sort())
   })
 
   it('lists every reason of a batch, and no others', () => {
-    const [, sentence] = /^`reason` is ([^]*?)\.$/m.exec(readme)!
+    const [, sentence] = /^`reason` is ([^]*?)\.$/m.exec(textOf('docs/guide/batching.md'))!
     expect([...sentence!.matchAll(/`(\w+)`/g)].map(([, reason]) => reason).sort()).toEqual(
       [...batchReasons].sort(),
     )
@@ -197,19 +219,22 @@ describe('README and what it links to', () => {
     ['limitInputPixels', `${limitInputPixels}`.replace(/\B(?=(\d{3})+$)/g, ' ')],
     ['limitInputBytes', mebibytes(limitInputBytes)],
   ])('is right about the default of %s', (option, standard) => {
-    expect(readme).toContain(`\n| \`${option}\` | ${standard} |`)
+    expect(guideAndReference).toContain(`\n| \`${option}\` | ${standard} |`)
   })
 
   it('asks for the versions that package.json asks for', () => {
     const least = (range: string) => /^>=(\S+)/.exec(range)![1]!
     const leastOf = (name: string) => least(peerDependencies[name]!)
     expect(readme).toContain(`Node >= ${least(engines['node']!)}.`)
-    expect(readme).toContain(`\`onnxruntime-node\` (>= ${leastOf('onnxruntime-node')})`)
-    expect(readme).toContain(`\`npm install sharp\` (>= ${leastOf('sharp')},`)
-    expect(readme).toContain(
+    const installing = textOf('docs/guide/installing.md')
+    expect(installing).toContain(`\`onnxruntime-node\` (>= ${leastOf('onnxruntime-node')})`)
+    expect(installing).toContain(`\`npm install sharp\` (>= ${leastOf('sharp')},`)
+    expect(installing).toContain(
       `\`npm install @julusian/jpeg-turbo\` (${leastOf('@julusian/jpeg-turbo')} for Node ${least(engines['node']!).split('.')[0]},`,
     )
-    expect(textOf('docs/statistics.md')).toContain(`\`npm install prom-client\` (${leastOf('prom-client')})`)
+    expect(textOf('docs/reference/statistics.md')).toContain(
+      `\`npm install prom-client\` (${leastOf('prom-client')})`,
+    )
   })
 
   it('names only npm scripts that exist', () => {
@@ -241,7 +266,7 @@ describe('README and what it links to', () => {
       ZEROHOP_EXECUTOR: 'native',
     })
     expect(stderr).toBe('')
-    const architecture = textOf('docs/architecture.md')
+    const architecture = textOf('docs/internals/architecture.md')
     const section = architecture.slice(
       architecture.indexOf("A request's way"),
       architecture.indexOf('## The addon'),

@@ -5,9 +5,9 @@
 //   npm run check:installers -- 'pnpm 12'  the named installers
 //
 // Nothing there has a compiler. Installers, Nodes and what is downloaded are kept in .cache.
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { majors, nodeOf } from '../nodes.mjs'
 import { printTable } from '../print-table.mjs'
@@ -16,7 +16,6 @@ import { named } from './named.mjs'
 import { StrangersMachine } from './strangers-machine.mjs'
 import { pack } from './tarball.mjs'
 
-const model = 'examples/digits/model.onnx'
 const running = Number(process.versions.node.split('.')[0])
 const words = process.argv.slice(2)
 const quick = words.includes('--quick')
@@ -26,23 +25,20 @@ const asked = named(
   quick ? ['npm 11', 'pnpm 12', 'yarn 4 pnp'] : undefined,
 ).map((name) => installers.find((installer) => installer.name === name))
 
-/** README's first example, with the model where README says that the package has it, and whether it ran as it should. */
-function example({ runsNode = false }) {
+/** README's example, which prints the executor as well. */
+function example() {
   const [, code] = /^## Example\n.*?^```js\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))
-  return code
-    .replace(model, runsNode ? model : `node_modules/zerohop/${model}`)
-    .replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
+  return code.replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
 }
 
 /** Installs and runs in an empty project; returns in words how that went. */
 function outcome(installer, major, scripts, tarball, folder) {
   const machine = new StrangersMachine(folder, nodeOf(major))
   const project = join(folder, 'project')
-  mkdirSync(join(project, dirname(model)), { recursive: true })
-  copyFileSync(join(root, model), join(project, model)) // for who has no node_modules
+  mkdirSync(project, { recursive: true })
   const files = {
     'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n',
-    'main.js': example(installer),
+    'main.js': example(),
     ...installer.files?.(scripts),
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)

@@ -53,7 +53,7 @@ export const maxBuckets = 1024
 export const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
 const dividesEntries =
-  'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
+  'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/guide/detectors.md)'
 /** Operators that give as many entries as there are. */
 const givesEntries = /^(NonMaxSuppression|NonZero|Compress|Unique)\b/
 

@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, vi } from 'vitest'
 import { readKeptResults, type KeptResult } from '../../bench/kept-result.ts'
-import { withNumbers } from '../../bench/numbers-section.ts'
+import { withHeadlines, withNumbers } from '../../bench/numbers-section.ts'
 import { resultsDocument } from '../../bench/results-document.ts'
 import { runTrial } from '../../bench/run-trial.ts'
 import { shown, shownAll, shownRange } from '../../bench/shown.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const readme = readFileSync(`${root}README.md`, 'utf8')
+const page = readFileSync(`${root}docs/reference/benchmarks.md`, 'utf8')
 
 function resultOf(trial: string, changes: Partial<KeptResult> = {}): KeptResult {
   return {
@@ -41,8 +42,16 @@ function folderWith(files: Record<string, unknown>): string {
 describe('what the project tells of its speed', () => {
   const results = readKeptResults(`${root}bench/results`)
 
-  it('is, in README, what npm run bench:numbers makes of the results that are kept', () => {
-    expect(readme).toBe(withNumbers(readme, results))
+  it('is, in README, what npm run bench:numbers makes of the results that are kept: six rows', () => {
+    expect(readme).toBe(withHeadlines(readme, results))
+    const table = readme.slice(readme.indexOf('## Numbers'), readme.indexOf('## When not to use it'))
+    expect(table.match(/^\| .* `[\w-]+`(, shortened)? \|$/gm)).toHaveLength(6)
+  })
+
+  it("is, in docs/reference/benchmarks.md, what it makes of them, README's rows among the others", () => {
+    expect(page).toBe(withNumbers(page, results))
+    const rows = (text: string) => text.match(/^\| .* `[\w-]+`(, shortened)? \|$/gm)!
+    expect(rows(page)).toEqual(expect.arrayContaining(rows(readme)))
   })
 
   it('is, in bench/results.md, what it makes of them', () => {
@@ -53,11 +62,8 @@ describe('what the project tells of its speed', () => {
   })
 })
 
-describe("README's numbers", () => {
-  const numbersOf = (...results: KeptResult[]) => {
-    const text = withNumbers(readme, results)
-    return text.slice(text.indexOf('## Numbers'), text.indexOf('## Quick start'))
-  }
+describe('the numbers of docs/reference/benchmarks.md', () => {
+  const numbersOf = (...results: KeptResult[]) => withNumbers(page, results)
 
   it('name the machine, the day and the trial of each row, the harder questions first', () => {
     const text = numbersOf(resultOf('another'), resultOf('batchers'), resultOf('throughput'))
@@ -85,21 +91,36 @@ describe("README's numbers", () => {
     expect(text).toContain('On the machines that `bench/results.md` names, 2026-11-20 to 2026-11-22;')
   })
 
-  it('do not change when they are made again, and leave the rest of README alone', () => {
-    const once = withNumbers(readme, [resultOf('throughput')])
-    expect(withNumbers(once, [resultOf('throughput')])).toBe(once)
-    expect(once.slice(once.indexOf('## Quick start'))).toBe(readme.slice(readme.indexOf('## Quick start')))
-    expect(once.slice(0, once.indexOf('## Numbers'))).toBe(readme.slice(0, readme.indexOf('## Numbers')))
+  it.each([
+    ['README', readme, withHeadlines],
+    ['the page of benchmarks', page, withNumbers],
+  ])('do not change when they are made again, and leave the rest of %s alone', (_, text, written) => {
+    const result = resultOf('batchers', {
+      numbers: [{ question: 'MLP beside a batcher', plain: '1 /s', zerohop: '2 /s', note: '2 x' }],
+    })
+    const once = written(text, [result])
+    expect(once).not.toBe(text)
+    expect(written(once, [result])).toBe(once)
+    const around = (whole: string) => [whole.split('<!-- Made by')[0], whole.split('<!-- The end')[1]]
+    expect(around(once)).toEqual(around(text))
   })
 
   it('stay as they are where no result says anything of them', () => {
-    expect(withNumbers(readme, [])).toBe(readme)
-    expect(withNumbers(readme, [resultOf('idle', { numbers: [] })])).toBe(readme)
+    for (const [text, written] of [
+      [readme, withHeadlines],
+      [page, withNumbers],
+    ] as const) {
+      expect(written(text, [])).toBe(text)
+      expect(written(text, [resultOf('idle', { numbers: [] })])).toBe(text)
+    }
   })
 
   it('need their place', () => {
-    expect(() => withNumbers('# zerohop', [resultOf('a')])).toThrow(
+    expect(() => withHeadlines('# zerohop', [resultOf('a')])).toThrow(
       /README\.md: expected a place for the numbers/,
+    )
+    expect(() => withNumbers('# Benchmarks', [resultOf('a')])).toThrow(
+      /benchmarks\.md: expected a place for the numbers/,
     )
   })
 })

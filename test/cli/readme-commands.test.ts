@@ -6,14 +6,20 @@ import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root } from './run.ts'
 
-const [readme, ...pages] = ['README.md', 'docs/perf.md', 'docs/capacity-planning.md'].map((file) =>
-  readFileSync(join(root, file), 'utf8'),
-)
+const [reference, ...pages] = [
+  'reference/command-line',
+  'guide/perf',
+  'guide/capacity-planning',
+  'guide/execution-providers',
+  'guide/simulation',
+]
+  .map((page) => `docs/${page}.md`)
+  .map((file) => readFileSync(join(root, file), 'utf8'))
 const linesOf = (text: string) => [...text.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
-const lines = linesOf(readme!)
+const lines = linesOf(reference!)
 const others = pages.flatMap(linesOf).filter((line) => !lines.includes(line))
 
-describe('README and what it links to', () => {
+describe('the page of the command line, and those of single commands', () => {
   it('shows every command', () => {
     expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual([
       'devices',

@@ -97,7 +97,7 @@ describe('a model whose maxBatchSize is given', () => {
     const image = () => ({ x: new Tensor('float32', noise([1, 64]).data as Float32Array, [1, 1, 8, 8]) })
     expect(model.metadata.joining).toMatchObject({
       rows: 'declared',
-      reason: expect.stringContaining('docs/detectors.md'),
+      reason: expect.stringContaining('docs/guide/detectors.md'),
     })
     await Promise.all([model.infer(image()), model.infer(image())])
     await turn()
@@ -109,7 +109,7 @@ describe('a model whose maxBatchSize is given', () => {
       expect.objectContaining({
         code: 'ZEROHOP_DEPENDENT_ROWS',
         message: expect.stringMatching(
-          /^Rows of model .* meet in its graph .*NonMaxSuppression .*docs\/detectors\.md/,
+          /^Rows of model .* meet in its graph .*NonMaxSuppression .*docs\/guide\/detectors\.md/,
         ),
       }),
     ])

@@ -142,7 +142,7 @@ describe('options', () => {
   })
 
   it('are by default what the documentation says', () => {
-    const rows = readFileSync('docs/kserve.md', 'utf8').matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)
+    const rows = readFileSync('docs/guide/kserve.md', 'utf8').matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)
     const bytes: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 }
     const valueOf = (text: string) => {
       const [, digits, unit] = /^([\d ]+?)(?: (MiB|GiB))?$/.exec(text) ?? []
@@ -157,7 +157,7 @@ describe('options', () => {
   })
 
   it('are all in the documentation, with every status', () => {
-    const page = readFileSync('docs/kserve.md', 'utf8')
+    const page = readFileSync('docs/guide/kserve.md', 'utf8')
     const source = readFileSync('src/adapters/kserve/kserve-options.ts', 'utf8')
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)

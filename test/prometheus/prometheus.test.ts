@@ -179,7 +179,7 @@ describe('the metrics of an engine', () => {
     const register = new Registry()
     prometheusMetrics(ownEngine(), { register })
     const names = [...(await scrape(register)).keys()]
-    const documentation = readFileSync(new URL('../../docs/statistics.md', import.meta.url), 'utf8')
+    const documentation = readFileSync(new URL('../../docs/reference/statistics.md', import.meta.url), 'utf8')
     expect([...new Set(documentation.match(/`(?:nv|zerohop)_\w+`/g))].toSorted()).toEqual(
       names.map((name) => `\`${name}\``).toSorted(),
     )

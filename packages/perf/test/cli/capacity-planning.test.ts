@@ -5,7 +5,7 @@ import { simulate } from '../../src/simulation/simulate.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
 import { root, zerohop } from '../../../../test/cli/run.ts'
 
-const page = readFileSync(join(root, 'docs/capacity-planning.md'), 'utf8')
+const page = readFileSync(join(root, 'docs/guide/capacity-planning.md'), 'utf8')
 const [, common] = /^npx zerohop (simulate --service \S+ --max-batch-size \d+)/m.exec(page)!
 const rows = [...page.matchAll(/^\| `(--[^`]+)` \| (\d+) \| (\d+) \| (\d+)( %)? \|$/gm)].map(
   ([, options, p50, p99, last, percent]) => ({

@@ -180,8 +180,8 @@ describe('the options of zerohop perf', () => {
     expect(help).toContain(leftOutText())
   })
 
-  it('and the reasons are in docs/perf.md', () => {
-    const page = readFileSync(`${root}docs/perf.md`, 'utf8')
+  it('and the reasons are in docs/guide/perf.md', () => {
+    const page = readFileSync(`${root}docs/guide/perf.md`, 'utf8')
     for (const { options, reason } of leftOut) {
       for (const name of options.flatMap((each) => each.split(', '))) expect(page).toContain(`\`${name}\``)
       expect(page).toContain(reason)
