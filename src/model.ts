@@ -26,8 +26,7 @@ import {
   type ModelTarget,
   type ModelVersionStatus,
 } from './engine/model-target.ts'
-import { capacityOfServing, roomOf } from './features/pipelines/pipeline-capacity.ts'
-import { metadataOf } from './features/pipelines/step-target.ts'
+import { capacityOfServing, roomOf, metadataOf } from './features/pipelines/step-target.ts'
 import type { Answer } from './request/infer-request.ts'
 import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
 import { Submission } from './engine/submission.ts'

@@ -3,7 +3,7 @@ import { pipelineError, type ResolvedPipeline } from '../options/pipeline-config
 import { defaultVersion, type ScaleOptions } from '../options/method-options.ts'
 import type { EngineServices } from './engine-resources.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { ModelLeases } from '../features/leases/model-leases.ts'
+import { ModelLeases } from '../features/leases/leases.ts'
 import { closedWhileLoading } from './load-failure.ts'
 import { notReady, type Loadable, type ModelState } from './model-target.ts'
 import { Pipeline } from '../features/pipelines/pipeline.ts'

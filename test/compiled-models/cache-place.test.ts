@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { userCacheFolder } from '../../src/models/compiled-models/cache-place.ts'
+import { userCacheFolder } from '../../src/models/compiled-models/cache-folder.ts'
 
 // As of a container's user who is but a number, and has no HOME.
 vi.mock('node:os', async (original) => ({

@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ownIdentity } from '../../src/models/compiled-models/process-identity.ts'
+import { ownIdentity } from '../../src/models/compiled-models/entry-lock.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { canMount, mounted } from './mounts.ts'
 import { perceptron, perceptronOutside } from './models.ts'

@@ -16,11 +16,14 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { CacheFolder } from '../../src/models/compiled-models/cache-folder.ts'
-import { userCacheFolder } from '../../src/models/compiled-models/cache-place.ts'
+import {
+  CacheFolder,
+  userCacheFolder,
+  readSealed,
+  writeSealed,
+} from '../../src/models/compiled-models/cache-folder.ts'
 import { isAsRead, readEntry } from '../../src/models/compiled-models/entry.ts'
 import { contentOf } from '../../src/models/compiled-models/model-content.ts'
-import { readSealed, writeSealed } from '../../src/models/compiled-models/sealed-file.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
 import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { InferenceEngine } from '../../src/index.ts'

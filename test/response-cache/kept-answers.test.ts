@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type BatchReport } from '../../src/index.ts'
-import { KeptAnswers } from '../../src/features/response-cache/kept-answers.ts'
-import { keptBytes } from '../../src/features/response-cache/own-copies.ts'
+import { KeptAnswers, keptBytes } from '../../src/features/response-cache/kept-answers.ts'
 
 const report: BatchReport = {
   batchId: 1,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import type { InferOptions, Outputs, ReportedOutputs } from '../../src/index.ts'
-import { keptBytes } from '../../src/features/response-cache/own-copies.ts'
+import { keptBytes } from '../../src/features/response-cache/kept-answers.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { ensure } from '../queue/ledger.ts'
 import { SharedModel, turns, type Call } from './sharing.ts'

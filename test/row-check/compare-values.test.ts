@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compareValue, valuesTellApart } from '../../src/models/row-check/compare-values.ts'
+import { compareValue, valuesTellApart } from '../../src/models/row-check/compare-rows.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 import type { MailedMaps, MailedValue } from '../../src/tensor/values.ts'
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { divide } from '../../src/models/scaling/divide.ts'
+import { divide } from '../../src/models/scaling/scaling.ts'
 
 const group = (count: number, minInstances = count, maxInstances = count) => ({
   count,

@@ -1,6 +1,5 @@
-import { ThroughputTuner } from '../../src/models/scaling/throughput-tuner.ts'
+import { ThroughputTuner, type Tuned } from '../../src/models/scaling/throughput-tuner.ts'
 import type { ThroughputSetting } from '../../src/models/scaling/throughput-search.ts'
-import type { Tuned } from '../../src/models/scaling/tuned.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 /** A model on a fake clock that gives so many rows a second by its settings, as long as enough comes. */

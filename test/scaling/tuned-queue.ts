@@ -1,7 +1,6 @@
 import type { InstanceUse } from '../../src/models/scaling/autoscaler.ts'
 import type { ThroughputSetting } from '../../src/models/scaling/throughput-search.ts'
-import { ThroughputTuner } from '../../src/models/scaling/throughput-tuner.ts'
-import type { Tuned } from '../../src/models/scaling/tuned.ts'
+import { ThroughputTuner, type Tuned } from '../../src/models/scaling/throughput-tuner.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { mulberry32 } from '../models/random.ts'
 

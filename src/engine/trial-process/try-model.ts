@@ -1,16 +1,21 @@
 import { writeFileSync, existsSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
-import type { TrialTask, TrialWord, TrialResult } from '../../models/compiled-models/trial-messages.ts'
+import type { TrialTask, TrialWord, TrialResult } from '../../models/compiled-models/model-trial.ts'
 import { join } from 'node:path'
-import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/compiled-form.ts'
+import {
+  compilingInto,
+  graphFile,
+  ofCompiled,
+  asItIs,
+  type PreparedModel,
+} from '../../models/compiled-models/prepared-model.ts'
 import { sealFiles } from '../../models/compiled-models/entry.ts'
-import { asItIs, type PreparedModel } from '../../models/compiled-models/prepared-model.ts'
 import { resolveEngineOptions, type ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { EngineResources } from '../engine-resources.ts'
 import { LoadedModel } from '../loaded-model.ts'
-import { compareEntry } from '../../models/row-check/compare-values.ts'
+import { compareEntry } from '../../models/row-check/compare-rows.ts'
 import type { TrialFeeds } from '../../run/trial-feeds.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 import { rowRecipes, sampleRow } from '../../run/made-up-rows.ts'

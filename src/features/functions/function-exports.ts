@@ -25,5 +25,5 @@ export type {
   FunctionSignature,
 } from '../../options/function-module.ts'
 export { nonMaxSuppression, type NonMaxSuppressionOptions } from './non-max-suppression.ts'
-export { softmax } from './softmax.ts'
-export { classification, topK, type LabelledTopKOptions, type TopKOptions } from './top-k.ts'
+export { softmax } from './graph-functions.ts'
+export { classification, topK, type LabelledTopKOptions, type TopKOptions } from './graph-functions.ts'

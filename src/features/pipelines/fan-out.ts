@@ -5,12 +5,11 @@ import { batchAxisOf, type ValueMetadata } from '../../tensor/metadata.ts'
 import type { Answer } from '../../request/infer-request.ts'
 import { joinRows } from '../../request/split.ts'
 import { putValue, type TensorLike } from '../../tensor/tensor.ts'
-import type { FannedFeeds } from './fanned-values.ts'
-import { roomOf } from './pipeline-capacity.ts'
+import type { FannedFeeds } from './pipeline-values.ts'
+import { roomOf, type RunningStep } from './step-target.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
 import { startStep, type StepCaller } from './step-request.ts'
-import type { RunningStep } from './step-target.ts'
 
 /** A step of one request whose rows are run one by one. */
 export interface FannedStep {

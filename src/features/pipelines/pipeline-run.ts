@@ -1,20 +1,23 @@
-import { noOptions, type CheckedOptions } from '../../options/infer-options.ts'
+import {
+  noOptions,
+  type CheckedOptions,
+  type BatchReport,
+  type ReportedOutputs,
+  type StepReport,
+} from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
 import { putValue, type TensorData, type TensorLike } from '../../tensor/tensor.ts'
 import { FanOut } from './fan-out.ts'
-import { FannedFeeds } from './fanned-values.ts'
-import { shownValue, type PipelineValue } from './input-values.ts'
-import type { GraphStep, StepPlan } from './pipeline-graph.ts'
-import type { RunOwner } from './run-owner.ts'
-import { StagedTensors } from './staged-tensors.ts'
+import { FannedFeeds, shownValue, type PipelineValue, isWanted } from './pipeline-values.ts'
+import type { GraphStep, StepPlan, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
-import { isWanted } from './step-condition.ts'
-import type { StepReports } from './step-reports.ts'
 import { startStep, submitStep, type StepCaller } from './step-request.ts'
-import type { RunningStep } from './step-target.ts'
+import type { RunningStep, StagedRows, StepServing } from './step-target.ts'
+import type { StepErrors } from './step-errors.ts'
+import type { StepStats } from './pipeline.ts'
 
 /** One request on its way through a pipeline. It settles exactly once. */
 export class PipelineRun implements StepCaller, RunningStep {
@@ -290,3 +293,104 @@ export class PipelineRun implements StepCaller, RunningStep {
 
 /** Instead of when a step began: it has ended. */
 const ended = -1
+
+/** What a request needs of its pipeline. */
+export interface RunOwner<Run> {
+  readonly graph: PipelineGraph
+  readonly errors: StepErrors
+  readonly stepStats: readonly StepStats[]
+  nowMs(): number
+  /** The same for all that is answered together. */
+  answeredAtMs(): number
+  /** By tensor, the step that alone takes it. */
+  readonly onlyTakers: readonly (GraphStep | null)[]
+  /** @throws InferenceError when what serves the step's model now does not fit, or nothing does. */
+  bind(step: GraphStep, requestId: string | undefined): StepBinding
+  /** Has `begin` called for a step soon, with all others that come in the same turn. */
+  later(run: Run, step: GraphStep): void
+  /** The request is settled: `answer` is `null` where it failed, and else `why` and `reason` mean nothing. */
+  ended(run: Run, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void
+}
+
+/** Which step alone is made of what another makes, by tensor; `null` where there is none, or others see the tensor too. */
+export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphStep | null)[] {
+  return tensors.map(({ madeBy, awaitedBy }, tensor) => {
+    const [next, ...others] = awaitedBy
+    if (madeBy === -1 || next === undefined || others.length > 0 || outputs.includes(tensor)) return null
+    const step = steps[next]!
+    return step.when === null && step.inputs.length === 1 ? step : null
+  })
+}
+
+/** Tensors of one request that were written where the steps that take them will be run. Each is held until the request is settled, or the step is. */
+class StagedTensors {
+  /** By tensor. */
+  readonly #staged: {
+    readonly rows: StagedRows
+    readonly serving: StepServing
+    readonly data: TensorData
+  }[] = []
+
+  /** Where a tensor of so many rows is to be written; `null` where there is no room. */
+  add(tensor: number, serving: StepServing, rows: number): TensorData | null {
+    if (this.#staged[tensor] !== undefined) return null
+    const staged = serving.leases.lendIfAny()?.stage(rows) ?? null
+    const data = staged === null ? null : staged.whole(0)
+    if (data !== null) this.#staged[tensor] = { rows: staged!, serving, data }
+    return data
+  }
+
+  /** The rows that a tensor lies in, if they are of a batch of what serves now. */
+  of(tensor: number, serving: StepServing, data: unknown): StagedRows | null {
+    const staged = this.#staged[tensor]
+    return staged !== undefined && staged.serving === serving && staged.data === data ? staged.rows : null
+  }
+
+  /** Nobody needs them any more. */
+  settled(): void {
+    for (const staged of this.#staged) if (staged !== undefined) staged.rows.settled()
+  }
+}
+
+/** Collects the reports of the steps of one request, for the report of the whole. */
+export class StepReports {
+  readonly #steps: StepReport[] = []
+  readonly #parentId: number
+  /** By step. */
+  readonly #begun: { readonly version: number; readonly beganMs: number }[] = []
+
+  constructor(parentId: number) {
+    this.#parentId = parentId
+  }
+
+  /** @param beganMs from the request's call, in milliseconds. */
+  began({ index }: GraphStep, version: number, beganMs: number): void {
+    this.#begun[index] = { version, beganMs }
+  }
+
+  /** Takes the report of a step out of its answer. */
+  take({ index, name, model }: GraphStep, answer: Answer): AnyOutputs {
+    const { outputs, report } = answer as ReportedOutputs<AnyOutputs>
+    this.#steps.push({ ...report, step: name, model, parentId: this.#parentId, ...this.#begun[index]! })
+    return outputs
+  }
+
+  /** @param waitedMs until the first steps began. */
+  whole(pipeline: string, rows: number, waitedMs: number): BatchReport {
+    const steps = this.#steps
+    const last = steps.at(-1)
+    return {
+      batchId: this.#parentId,
+      batchSize: rows,
+      paddedTo: null,
+      position: 0,
+      queuedMs: steps.reduce((sum, { queuedMs }) => sum + queuedMs, waitedMs),
+      computeMs: steps.reduce((sum, { computeMs }) => sum + computeMs, 0),
+      reason: last?.reason ?? 'full',
+      inline: steps.every(({ inline }) => inline),
+      instance: pipeline,
+      attempts: Math.max(1, ...steps.map(({ attempts }) => attempts)),
+      steps,
+    }
+  }
+}

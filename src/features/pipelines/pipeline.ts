@@ -4,28 +4,22 @@ import type { ResolvedPipeline } from '../../options/pipeline-config.ts'
 import { defaultVersion } from '../../options/method-options.ts'
 import type { InferenceError } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
-import type { ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
-import type { RejectionReason } from '../../observe/rejections.ts'
-import type { RequestObservation } from '../../observe/request-observer.ts'
+import {
+  type ModelCapacity,
+  type ModelStatistics,
+  durationOf,
+  type StepStatistics,
+} from '../../observe/model-statistics.ts'
+import { type RejectionReason, refusalOf } from '../../observe/rejections.ts'
+import type { RequestObservation, ObservedModel } from '../../observe/request-observer.ts'
 import { rejectCaller, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
 import { FeedParser } from '../../request/feeds.ts'
-import { InFlight } from '../../base/keep-alive.ts'
-import { inputValues } from './input-values.ts'
-import { ObservedRuns, tellEnd } from './observed-runs.ts'
-import { capacityOfSteps, estimatedMsOf, roomOf } from './pipeline-capacity.ts'
-import { PipelineCounts } from './pipeline-counts.ts'
-import { PlacesOfRuns } from './places-of-runs.ts'
-import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
-import type { PipelineServices } from './pipeline-services.ts'
-import { PipelineRun } from './pipeline-run.ts'
-import type { RunOwner } from './run-owner.ts'
-import { CheckedTensors } from './checked-tensors.ts'
-import { onlyTakers } from './staged-tensors.ts'
-import { bindStep, type StepBinding } from './step-binding.ts'
-import { StepErrors } from './step-errors.ts'
-import { StepReports } from './step-reports.ts'
-import { StepStats } from './step-stats.ts'
+import { InFlight, type KeepAlive } from '../../base/keep-alive.ts'
+import { inputValues } from './pipeline-values.ts'
 import {
+  capacityOfSteps,
+  estimatedMsOf,
+  roomOf,
   foundAgain,
   isServed,
   metadataOf,
@@ -35,6 +29,14 @@ import {
   type StepServing,
   type StepTarget,
 } from './step-target.ts'
+import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
+import { PipelineRun, type RunOwner, onlyTakers, StepReports } from './pipeline-run.ts'
+import { CheckedTensors } from './checked-tensors.ts'
+import { bindStep, type StepBinding } from './step-binding.ts'
+import { StepErrors } from './step-errors.ts'
+import type { Observers } from '../../observe/observers.ts'
+import { ModelStats } from '../../observe/model-stats.ts'
+import { factsOf } from '../../schedule/observed-requests.ts'
 
 /** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
 export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
@@ -346,4 +348,182 @@ function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
       return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
     })
   )
+}
+
+/** What a pipeline needs of its engine. */
+interface PipelineServices {
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  readonly observers: Observers
+  readonly find: FindTarget
+}
+
+/** One request of a pipeline, as it is counted. */
+interface CountedRun {
+  readonly rows: number
+  readonly madeAtMs: number
+  readonly begunAtMs: number
+}
+
+/** Keeps the statistics of a pipeline as a whole: each of its requests is a batch of its own, and all of its steps are its run. */
+class PipelineCounts {
+  readonly stats = new ModelStats()
+
+  /** A request was refused before it was accepted. */
+  refused(error: unknown): void {
+    this.stats.refused(refusalOf(error, undefined))
+  }
+
+  /** The same, of one that had been aborted. */
+  aborted(): void {
+    this.stats.refused('cancelled')
+  }
+
+  answered({ rows, madeAtMs, begunAtMs }: CountedRun, nowMs: number): void {
+    const times = { inputMs: 0, inferMs: nowMs - begunAtMs, outputMs: 0 }
+    this.stats.ran(rows, times, false)
+    this.stats.answered(madeAtMs, begunAtMs, times, nowMs)
+  }
+
+  failed({ madeAtMs }: CountedRun, nowMs: number, why: RejectionReason): void {
+    this.stats.failed(why, nowMs - madeAtMs)
+  }
+}
+
+/** Something that knows its place among others; -1 for none. */
+interface Placed {
+  place: number
+}
+
+/** Requests in no order, of which any can be taken out at once: each knows its place. */
+class PlacesOfRuns<Run extends Placed> {
+  readonly #runs: Run[] = []
+
+  get size(): number {
+    return this.#runs.length
+  }
+
+  get all(): readonly Run[] {
+    return this.#runs
+  }
+
+  add(run: Run): void {
+    run.place = this.#runs.push(run) - 1
+  }
+
+  remove(run: Run): void {
+    const last = this.#runs.pop()!
+    if (last !== run) {
+      this.#runs[run.place] = last
+      last.place = run.place
+    }
+    run.place = -1
+  }
+}
+
+/** A request of a pipeline, as much of it as is told to those who look on. */
+interface ObservedRun {
+  readonly begunAtMs: number
+  readonly observation: RequestObservation | null
+}
+
+/** Tells those who look on at an engine of the requests of one pipeline. */
+class ObservedRuns {
+  /** Asked for each request. */
+  readonly by: Observers
+  readonly #model: ObservedModel
+
+  constructor(model: ObservedModel, by: Observers) {
+    this.#model = model
+    this.by = by
+  }
+
+  /**
+   * A request has been made.
+   *
+   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
+   */
+  begun(
+    feeds: ParsedFeeds,
+    options: CheckedOptions,
+    atMs: number,
+    parent: RequestObservation | null | undefined = this.by.parent,
+  ): RequestObservation | null {
+    if (parent === null) return null
+    const facts = factsOf(feeds, options, atMs)
+    return parent === undefined
+      ? this.by.observer!.begun(this.#model, facts)
+      : parent.child(this.#model, facts)
+  }
+}
+
+/** A request has come to its end. */
+function tellEnd(
+  { observation, begunAtMs }: ObservedRun,
+  nowMs: number,
+  answer: Answer | null,
+  reason: unknown,
+): void {
+  if (answer !== null) observation!.passed(begunAtMs, nowMs)
+  observation!.ended(answer !== null, reason, answer)
+}
+
+/** Counts what became of one step of a pipeline. */
+export class StepStats {
+  readonly #step: GraphStep
+  #successes = 0
+  #successMs = 0
+  #failures = 0
+  #failMs = 0
+  #cancelled = 0
+  #skipped = 0
+  #fanned = 0
+  #rows = 0
+
+  constructor(step: GraphStep) {
+    this.#step = step
+  }
+
+  succeeded(ms: number): void {
+    this.#successes++
+    this.#successMs += ms
+  }
+
+  failed(ms: number): void {
+    this.#failures++
+    this.#failMs += ms
+  }
+
+  /** It had begun when its request ended otherwise. */
+  cancelled(): void {
+    this.#cancelled++
+  }
+
+  /** A request fans out to so many rows. */
+  fannedOut(rows: number): void {
+    this.#fanned++
+    this.#rows += rows
+  }
+
+  /** Requests of its model for one that comes to the step: 1, or as many as its rows were on average. */
+  get rowsPerRequest(): number {
+    return this.#fanned === 0 ? 1 : this.#rows / this.#fanned
+  }
+
+  skipped(): void {
+    this.#skipped++
+  }
+
+  snapshot(): StepStatistics {
+    const { name, model } = this.#step
+    return {
+      step: name,
+      model,
+      success: durationOf(this.#successes, this.#successMs),
+      fail: durationOf(this.#failures, this.#failMs),
+      cancelledCount: this.#cancelled,
+      skippedCount: this.#skipped,
+      rowCount: this.#rows,
+    }
+  }
 }

@@ -3,7 +3,7 @@ import { pipelineError } from '../../options/pipeline-config.ts'
 import { listNames } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'
-import { fannedInputs, shownFanned } from './fanned-values.ts'
+import { fannedInputs, shownFanned } from './pipeline-values.ts'
 import { byteLengthOf, elementCount, type ElementType } from '../../tensor/tensor.ts'
 import { metadataOf, type StepServing } from './step-target.ts'
 

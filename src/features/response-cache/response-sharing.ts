@@ -3,27 +3,37 @@ import type { BatchReport, CheckedOptions, ReportedOutputs } from '../../options
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { InferenceError } from '../../errors.ts'
-import type { RejectionReason } from '../../observe/rejections.ts'
+import { type RejectionReason, rejectionOf } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { ResponseTotals } from '../../observe/model-statistics.ts'
 import type { PriorityLevel } from '../../request/priority-levels.ts'
-import { InferRequest, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
+import {
+  InferRequest,
+  type Answer,
+  type ParsedFeeds,
+  type RunAccount,
+  expiresAtMs,
+} from '../../request/infer-request.ts'
 import { RequestErrors } from '../../schedule/failures.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { SplitRequest } from '../../schedule/split-request.ts'
-import { answerOf } from './answer-of.ts'
-import { CallerCounts, failureOf } from './caller-counts.ts'
-import { CallerLimits } from './caller-limits.ts'
-import { KeptAnswers, type KeptAnswer } from './kept-answers.ts'
-import { copyOutputs, isShared, ownFeeds } from './own-copies.ts'
-import { cachedReport, coalescedReport } from './reports.ts'
+import {
+  KeptAnswers,
+  type KeptAnswer,
+  copyOutputs,
+  isShared,
+  ownFeeds,
+  cachedReport,
+  coalescedReport,
+} from './kept-answers.ts'
 import { RequestKeys } from './request-keys.ts'
-import { Settling } from './settling.ts'
-import { Caller, SharedRun } from './shared-run.ts'
-import { TurnTaking } from './turn-taking.ts'
+import type { BatchTimes, ModelStats } from '../../observe/model-stats.ts'
+import { Alarm } from '../../base/alarm.ts'
+import { Expiries } from '../../schedule/expiries.ts'
+import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answers.ts'
 
 /** A request that was read and checked. */
-export interface Asked {
+interface Asked {
   readonly feeds: ParsedFeeds
   /** One of more rows is split. */
   readonly maxRows: number
@@ -271,4 +281,228 @@ export class ResponseSharing {
   #forget(run: SharedRun): void {
     if (this.#inFlight?.get(run.key) === run) this.#inFlight.delete(run.key)
   }
+}
+
+/** One `infer()` of a model whose requests may share what they get: it waits for a run, and in no queue itself. */
+class Caller extends InferRequest {
+  /** The run that it waits for; `null` before, and when it has ended. */
+  run: SharedRun | null = null
+}
+
+/** A run that any number of equal requests wait for. */
+class SharedRun implements RunAccount {
+  readonly key: string
+  /** For whom it was begun, who may have left. */
+  readonly first: Caller
+  readonly callers = new Set<Caller>()
+  /** What the run took that it has come to; charged to one caller, and `null` afterwards. */
+  times: BatchTimes | null = null
+  begunAtMs = 0
+  /** What the scheduler knows of it: a request without a caller of its own, whose limits are those of whoever waits longest. */
+  request!: InferRequest
+
+  constructor(key: string, first: Caller) {
+    this.key = key
+    this.first = first
+    this.#take(first)
+  }
+
+  ran(begunAtMs: number, times: BatchTimes): void {
+    this.begunAtMs = begunAtMs
+    this.times = times
+  }
+
+  /** Whether it has yet to begin, or some part of it has. */
+  get waits(): boolean {
+    return this.#requests.some(({ line, ahead, held }) => line !== null || ahead || held)
+  }
+
+  /**
+   * Whether another request may wait for it: not where it would have a run of its own earlier, or one that may take longer.
+   *
+   * @param maxRunMs of the other; 0 when it says nothing of that.
+   */
+  admits({ level }: Caller, maxRunMs: number): boolean {
+    const { request } = this
+    if (request.maxRunMs !== maxRunMs) return false
+    return (
+      !this.waits || (request.level.level <= level.level && !this.#requests.some(({ delayed }) => delayed))
+    )
+  }
+
+  /** Takes another caller in, for whom it may have to wait longer. */
+  join(caller: Caller): void {
+    this.#take(caller)
+    for (const request of this.#requests) {
+      request.timeoutAtMs = later(request.timeoutAtMs, caller.timeoutAtMs)
+      request.deadlineAtMs = later(request.deadlineAtMs, caller.deadlineAtMs)
+    }
+  }
+
+  /** Whether anybody is left who waits for it when this caller does no more. */
+  leave(caller: Caller): boolean {
+    caller.run = null
+    this.callers.delete(caller)
+    return this.callers.size > 0
+  }
+
+  #take(caller: Caller): void {
+    caller.run = this
+    this.callers.add(caller)
+  }
+
+  /** What of it waits in the queue; where it was split, its parts do. */
+  get #requests(): readonly InferRequest[] {
+    return this.request instanceof SplitRequest ? [this.request, ...this.request.parts] : [this.request]
+  }
+}
+
+/** Of two times the later; `null` is never. */
+function later(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : Math.max(a, b)
+}
+
+/** Watches the timeouts and deadlines of callers that share a run, which the queue does not know. */
+class CallerLimits {
+  readonly #clock: Clock
+  readonly #expired: (caller: Caller, nowMs: number) => void
+  readonly #expiries = new Expiries<Caller>()
+  readonly #alarm: Alarm
+  #watched = 0
+
+  /** @param expired told when a caller's first limit has passed. */
+  constructor(clock: Clock, expired: (caller: Caller, nowMs: number) => void) {
+    this.#clock = clock
+    this.#expired = expired
+    this.#alarm = new Alarm(clock, () => this.#ring())
+  }
+
+  /** Watches a caller, if it has a limit. */
+  watch(caller: Caller): void {
+    const atMs = expiresAtMs(caller)
+    if (atMs === Infinity || caller.expirySlot !== null) return
+    this.#watched++
+    this.#expiries.push(caller, atMs, this.#clock.nowMs())
+    this.#alarm.set(atMs)
+  }
+
+  /** Lets go of a caller; nothing happens when it is not watched. */
+  unwatch(caller: Caller): void {
+    if (caller.expirySlot === null) return
+    this.#expiries.remove(caller)
+    if (--this.#watched === 0) this.#alarm.clear()
+  }
+
+  #ring(): void {
+    const nowMs = this.#clock.nowMs()
+    const due = this.#expiries.takeDue(nowMs)
+    this.#watched -= due.length
+    for (const caller of due) this.#expired(caller, nowMs)
+    this.#alarm.set(this.#expiries.nextAtMs)
+  }
+}
+
+/** Counts every caller once, as what it came to; the scheduler counts no run that is for callers. */
+class CallerCounts {
+  readonly #stats: ModelStats
+  readonly #clock: Clock
+
+  constructor(stats: ModelStats, clock: Clock) {
+    this.#stats = stats
+    this.#clock = clock
+  }
+
+  /** Of one that was aborted before its call. */
+  refused(): void {
+    this.#stats.refused('cancelled')
+  }
+
+  /** Of one that is answered from the cache. */
+  hit({ enqueuedAtMs }: Caller): void {
+    this.#stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
+  }
+
+  /** Of one that is answered by a run: the first of them is charged what that took, the others have had none. */
+  answered({ enqueuedAtMs }: Caller, run: SharedRun): void {
+    const { begunAtMs, times } = run
+    run.times = null
+    if (times === null)
+      this.#stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
+    else this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+  }
+
+  failed({ enqueuedAtMs }: Caller, why: RejectionReason): void {
+    this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+  }
+}
+
+/** Why a run has failed; it has no input but those of all its callers, and no signal. */
+function failureOf(reason: unknown): RejectionReason {
+  const found = rejectionOf(reason)
+  return found === 'invalid' ? 'changed' : found
+}
+
+/** Settles requests, in the order in which they came where that is to be kept. */
+class Settling {
+  readonly #order: AnswerOrder | null
+
+  constructor(preserveOrdering: boolean) {
+    this.#order = preserveOrdering ? new AnswerOrder() : null
+  }
+
+  /** A request has come: its place among the responses is the next. */
+  accept(request: InferRequest): void {
+    this.#order?.accept(request)
+  }
+
+  /** A request has come to its end: it is settled now, or when it is its turn. */
+  end(request: InferRequest, outcome: HeldOutcome): void {
+    if (request.settled) return // withdrawn since
+    if (this.#order === null) settle(request, outcome)
+    else this.#order.ended(request, outcome)
+  }
+
+  /** Rejects a request at once, whoever came before it. */
+  reject(request: InferRequest, reason: unknown, isWithdrawn = false): void {
+    request.fail(reason, isWithdrawn)
+    this.#order?.release()
+  }
+}
+
+/** For how long answers that need no run may follow each other before the event loop has its turn, in milliseconds. */
+const stretchMs = 0.5
+
+/**
+ * Gives way to the event loop now and then: a chain of calls that are all answered from the cache, each made when the one before
+ * is answered, would never let it go on, and nothing else in the process would happen.
+ */
+class TurnTaking {
+  readonly #clock: Clock
+  #open = false
+  #sinceMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Calls `answer` now, or when the event loop has had its turn. */
+  take(answer: () => void): void {
+    const nowMs = this.#clock.nowMs()
+    if (!this.#open) {
+      this.#open = true
+      this.#sinceMs = nowMs
+      setImmediate(this.#nextTurn)
+    }
+    if (nowMs - this.#sinceMs < stretchMs) answer()
+    else setImmediate(answer)
+  }
+
+  readonly #nextTurn = (): void => {
+    this.#open = false
+  }
+}
+
+/** Outputs as a request asked for them: with a report, or without. */
+function answerOf({ wantsReport }: InferRequest, outputs: AnyOutputs, report: () => BatchReport): Answer {
+  return wantsReport ? { outputs, report: report() } : outputs
 }

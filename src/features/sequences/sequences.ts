@@ -1,15 +1,21 @@
 import type { CheckedOptions, SequenceId, SequenceOptions } from '../../options/infer-options.ts'
-import { InferenceError } from '../../errors.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { SequenceEvent } from '../../observe/engine-events.ts'
 import { InferRequest, type Answer } from '../../request/infer-request.ts'
-import { EmptyRows } from './empty-rows.ts'
-import { IdleSequences } from './idle-sequences.ts'
-import { Sequence } from './sequence.ts'
-import { SequenceErrors } from './sequence-errors.ts'
-import { keyOf, SequenceIds } from './sequence-ids.ts'
-import type { SequenceParts } from './sequence-parts.ts'
-import { StateTensors } from './state-tensors.ts'
-import { Turn, type TurnOwner } from './turn.ts'
+import { EmptyRows, type SequenceInputs } from './sequence-inputs.ts'
+import { Sequence, Turn, type TurnOwner, BatchSlots, Candidates, type Places } from './sequence.ts'
+import { StateTensors, StateMemory } from './state-tensors.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { ResolvedSequence } from '../../options/sequence-config.ts'
+import type { StagingBuffer } from '../../native/staging-pool.ts'
+import type { ModelMetadata } from '../../tensor/metadata.ts'
+import type { FeedParser } from '../../request/feeds.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
+import type { PriorityLevels } from '../../request/priority-levels.ts'
+import type { ObservedRequests } from '../../schedule/observed-requests.ts'
+import { randomUUID } from 'node:crypto'
+import type { ElementType } from '../../tensor/tensor.ts'
+import { Alarm } from '../../base/alarm.ts'
 
 const endedWithModel = 'ended with its model'
 
@@ -309,4 +315,209 @@ function passStartOn(sequence: Sequence, request: InferRequest): void {
   const next = waiting[waiting.indexOf(request) + 1]
   if (next === undefined) sequence.restartNext = true
   else (next.turn as Turn).isStart = true
+}
+
+/** What serves the sequences of one model. */
+interface ServedModel {
+  readonly metadata: ModelMetadata
+  readonly parser: FeedParser
+  readonly scheduler: SequenceScheduler & {
+    readonly instances: { readonly size: number; onAdded: () => void }
+  }
+  readonly clock: Clock
+  over: SequenceParts['over']
+  staging(): { acquire(byteLength: number, device: null): StagingBuffer }
+}
+
+/** Begins to keep the sequences of a model, by the strategy of its configuration; `null` for one that has none. */
+export function sequencesOf(
+  config: ResolvedSequence | null,
+  inputs: SequenceInputs | null,
+  { metadata, parser, scheduler, clock, over, staging }: ServedModel,
+): Sequences | null {
+  if (config === null || inputs === null) return null
+  const instances = () => Math.max(1, scheduler.instances.size)
+  const { direct, oldest } = config
+  const perInstance = oldest?.maxCandidateSequences ?? Infinity
+  const places =
+    direct === undefined
+      ? new Candidates(() => perInstance * instances())
+      : new BatchSlots(Math.max(1, metadata.maxBatchSize), instances)
+  const sequences = new Sequences({
+    metadata,
+    config,
+    inputs,
+    parser,
+    scheduler,
+    places,
+    memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)),
+    clock,
+    over,
+  })
+  scheduler.instances.onAdded = () => sequences.fill() // there are more places
+  return sequences
+}
+
+/** What requests go to. */
+interface SequenceScheduler {
+  readonly levels: PriorityLevels
+  readonly observed: ObservedRequests
+  submit(request: InferRequest, options: CheckedOptions): void
+  /** Sends a request that was submitted while it was held. */
+  release(request: InferRequest): void
+  cancel(request: InferRequest, why: RejectionReason, reason: unknown): void
+}
+
+/** What the sequences of a model are made of. */
+interface SequenceParts {
+  readonly metadata: ModelMetadata
+  readonly config: ResolvedSequence
+  readonly inputs: SequenceInputs
+  readonly parser: FeedParser
+  readonly scheduler: SequenceScheduler
+  readonly places: Places
+  readonly memory: StateMemory
+  readonly clock: Clock
+  /** Told of each sequence when nothing is kept of it any more. */
+  over(event: Pick<SequenceEvent, 'type' | 'sequenceId' | 'reason'>): void
+}
+
+const largestNumber = 2 ** 31 - 1
+/** Ids that callers choose themselves are seldom so large: they begin no sequence anew that has a made one. */
+const madeFrom = 2 ** 30
+
+/** An id as text, different for ids of different kinds. */
+function keyOf(id: SequenceId): string {
+  return typeof id === 'string' ? `'${id}` : String(id)
+}
+
+/** Makes ids of sequences, of the type in which the model is told them. */
+class SequenceIds {
+  readonly #type: ElementType | null
+  #last = madeFrom
+
+  /** @param type of the correlation id; `null` where the model is not told. */
+  constructor(type: ElementType | null) {
+    this.#type = type
+  }
+
+  /** An id that is not taken. */
+  next(taken: ReadonlyMap<string, unknown>): SequenceId {
+    if (this.#type === 'string') return randomUUID()
+    do this.#last = this.#last === largestNumber ? madeFrom : this.#last + 1
+    while (taken.has(keyOf(this.#last)))
+    return this.#last
+  }
+}
+
+const longestTimerMs = 2 ** 31 - 1
+
+/** Sequences without a request, which end when they have been so for long enough. */
+class IdleSequences {
+  readonly #clock: Clock
+  readonly #maxMs: number
+  readonly #onExpired: (sequence: Sequence) => void
+  readonly #afterwards: () => void
+  readonly #alarm: Alarm
+  /** The longest idle first. */
+  readonly #all = new Set<Sequence>()
+
+  /** @param afterwards called once some have expired. */
+  constructor(clock: Clock, maxMs: number, onExpired: (sequence: Sequence) => void, afterwards: () => void) {
+    this.#clock = clock
+    this.#maxMs = maxMs
+    this.#onExpired = onExpired
+    this.#afterwards = afterwards
+    this.#alarm = new Alarm(clock, () => this.expire())
+  }
+
+  add(sequence: Sequence): void {
+    sequence.usedAtMs = this.#clock.nowMs()
+    this.#all.add(sequence)
+    this.#ringFor(sequence)
+  }
+
+  delete(sequence: Sequence): void {
+    this.#all.delete(sequence)
+  }
+
+  /** Ends those whose time has come. */
+  expire(): void {
+    const nowMs = this.#clock.nowMs()
+    let any = false
+    for (const sequence of this.#all) {
+      const atMs = sequence.usedAtMs + this.#maxMs
+      if (atMs > nowMs) {
+        this.#ringFor(sequence)
+        break
+      }
+      this.#all.delete(sequence)
+      this.#onExpired(sequence)
+      any = true
+    }
+    if (any) this.#afterwards()
+  }
+
+  /** Again and again where no timer is so long. */
+  #ringFor({ usedAtMs }: Sequence): void {
+    this.#alarm.set(Math.min(usedAtMs + this.#maxMs, this.#clock.nowMs() + longestTimerMs))
+  }
+
+  close(): void {
+    this.#all.clear()
+    this.#alarm.clear()
+  }
+}
+
+/** Sequences of which is remembered why they ended. */
+const mostRemembered = 1000
+
+/** The errors of sequences of one model, which say why a sequence has ended where that is known. */
+class SequenceErrors {
+  readonly #model: string
+  readonly #reasons = new Map<string, string>()
+
+  constructor(model: string) {
+    this.#model = model
+  }
+
+  /** Notes why a sequence has ended. */
+  remember(key: string, reason: string): void {
+    this.#reasons.delete(key)
+    this.#reasons.set(key, reason)
+    if (this.#reasons.size > mostRemembered) this.#reasons.delete(this.#reasons.keys().next().value!)
+  }
+
+  /** Under an id of which it was noted another sequence begins. */
+  forget(key: string): void {
+    this.#reasons.delete(key)
+  }
+
+  /** For a request that does not begin a sequence and belongs to none. */
+  unknown(key: string, { id }: SequenceOptions, maxIdleMs: number): InferenceError {
+    const reason =
+      this.#reasons.get(key) ??
+      `has not begun, has ended, was without a request for ${maxIdleMs} ms, or was begun on what its model has replaced`
+    const hint = `Sequence ${String(id)} ${reason}`
+    return invalidArgument('options.sequenceStart', 'true for the first request of a sequence', false, {
+      code: 'ERR_SEQUENCE_ENDED',
+      model: this.#model,
+      hint,
+    })
+  }
+
+  /** For one that waited behind another, with which its sequence has ended. */
+  ended(id: SequenceOptions['id'], reason: string, cause: unknown): InferenceError {
+    const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it anew.`
+    return new InferenceError('ERR_SEQUENCE_ENDED', message, {
+      model: this.#model,
+      ...(cause === undefined ? {} : { cause }),
+    })
+  }
+
+  /** The same for one that waited for its sequence to come under way. */
+  expired(id: SequenceOptions['id'], cause: unknown): InferenceError {
+    const message = `Sequence ${String(id)} of model '${this.#model}' waited for others to end longer than a request of it may wait; begin it anew.`
+    return new InferenceError('ERR_TIMEOUT', message, { model: this.#model, cause })
+  }
 }

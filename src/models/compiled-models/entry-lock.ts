@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
+import { constants, rmSync, readFileSync, readlinkSync } from 'node:fs'
 import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { forget, remove, removeAtExit } from './leftovers.ts'
-import { hasEnded, ownIdentity } from './process-identity.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
+import { hostname } from 'node:os'
 
 const beatEveryMs = 2000
 const lookEveryMs = 50
@@ -89,4 +89,104 @@ function contentOf(path: string): Promise<string> {
 async function stateOf(path: string): Promise<string> {
   const stats = await lstat(path, { bigint: true }).catch(() => null)
   return stats === null ? '' : `${stats.ino} ${stats.mtimeNs}`
+}
+
+/** Lets work with equal keys be done one after the other, and no more than `most` at the same time. */
+export class Turns {
+  readonly #most: number
+  readonly #busy = new Map<string, Promise<unknown>>()
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** Does `work` when it may be done; rejects with the signal's reason when that fires before. */
+  async take<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      const before =
+        this.#busy.get(key) ?? (this.#busy.size < this.#most ? undefined : Promise.race(this.#busy.values()))
+      if (before === undefined) break
+      await untilAborted(before, signal)
+    }
+    signal.throwIfAborted()
+    const working = work()
+    this.#busy.set(
+      key,
+      working.catch(() => {}),
+    )
+    try {
+      return await working
+    } finally {
+      this.#busy.delete(key)
+    }
+  }
+}
+
+const paths = new Set<string>()
+
+function removeAll(): void {
+  for (const path of paths) {
+    try {
+      rmSync(path, { recursive: true, force: true, maxRetries: 3 })
+    } catch {
+      // who compiles next takes it away
+    }
+  }
+}
+
+/** Has a file or folder removed when the process ends, as by `process.exit()`, unless {@link remove} or {@link forget} comes first. */
+export function removeAtExit(path: string): void {
+  if (paths.size === 0) process.on('exit', removeAll)
+  paths.add(path)
+}
+
+/** Removes a file or folder now. */
+export async function remove(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true }).catch(() => {})
+  forget(path)
+}
+
+/** It is not this process's any more. */
+function forget(path: string): void {
+  if (paths.delete(path) && paths.size === 0) process.off('exit', removeAll)
+}
+
+let own: string | undefined
+
+/** What tells this process from every other that ever had its number, in letters that a file's name may have. */
+export function ownIdentity(): string {
+  return (own ??= `${namespace()}.${process.pid}.${startOf(process.pid)}`)
+}
+
+/** Whether the process of an {@link ownIdentity} has ended; false when nobody here can tell. */
+export function hasEnded(identity: string): boolean {
+  const [place, pid, start] = identity.split('.')
+  if (place !== namespace() || !/^\d+$/.test(pid ?? '')) return false
+  try {
+    process.kill(Number(pid), 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return true
+  }
+  const now = startOf(Number(pid))
+  return now !== '' && now !== start
+}
+
+/** Within which numbers of processes mean something: two containers, or two machines, that share a folder do not see each other. */
+function namespace(): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')
+    return (boot + readlinkSync('/proc/self/ns/pid')).replaceAll(/[^a-z0-9]/g, '')
+  } catch {
+    return hostname().replaceAll(/[^a-zA-Z0-9]/g, '_')
+  }
+}
+
+/** When a process was started, in ticks since the system was; `''` where that is not told. */
+function startOf(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]! // its name, before that, may be anything
+  } catch {
+    return ''
+  }
 }

@@ -1,12 +1,15 @@
-import { lstatSync, type BigIntStats } from 'node:fs'
+import { lstatSync, type BigIntStats, closeSync, openSync, readSync } from 'node:fs'
 import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { CacheFolder } from './cache-folder.ts'
-import { graphFile } from './compiled-form.ts'
+import { type CacheFolder, distrustOf, stateOf, readSealed, writeSealed } from './cache-folder.ts'
+import { graphFile, graphOptionsOf } from './prepared-model.ts'
 import { hashOfFile } from './content-hash.ts'
 import { touch } from './eviction.ts'
-import { distrustOf, stateOf } from './ownership.ts'
-import { readSealed, writeSealed } from './sealed-file.ts'
+import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
+import type { ResolvedConfig } from '../../options/model-config.ts'
+import type { ModelRuntime } from '../../options/session-options.ts'
+import { cpus } from 'node:os'
 
 /** A file of a compiled model. */
 export interface CompiledFile {
@@ -158,5 +161,68 @@ function statsOf(path: string): BigIntStats | undefined {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false })
   } catch {
     return undefined
+  }
+}
+
+/**
+ * The name of an entry: another one for all that makes another compiled form, or might fail where this did not.
+ *
+ * @param obstacle why there is to be no compiled form; else `null`.
+ */
+export function entryKey(
+  content: string,
+  runtime: ModelRuntime,
+  config: ResolvedConfig,
+  obstacle: string | null,
+): string {
+  const { executor, ortVersion, onCpuOnly } = runtime
+  const providers = onCpuOnly
+    ? 'cpu'
+    : inspect([config.executionProviders, config.instanceGroup.map(({ kind, gpus }) => [kind, gpus])], {
+        depth: null,
+      })
+  const parts = [
+    content,
+    executor,
+    ortVersion,
+    process.platform,
+    process.arch,
+    cpuFeatures(),
+    providers,
+    obstacle,
+    inspect(graphOptionsOf(config), { depth: null, maxArrayLength: null, maxStringLength: null }),
+  ]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+}
+
+let found: string | undefined
+
+/** What this machine's processor can do, in words: compiled weights are laid out for it. */
+function cpuFeatures(): string {
+  return (found ??= fromSystem() ?? cpus()[0]?.model ?? '')
+}
+
+const mostBytes = 16_384
+
+/** Of the first processor: with hundreds of them the whole list takes its time. */
+function fromSystem(): string | null {
+  try {
+    const file = openSync('/proc/cpuinfo', 'r')
+    try {
+      const buffer = Buffer.alloc(mostBytes)
+      const length = readSync(file, buffer, 0, mostBytes, 0)
+      return (
+        /^(?:flags|Features)\s*:(.*)$/m
+          .exec(buffer.toString('latin1', 0, length))?.[1]
+          ?.trim()
+          .split(/\s+/)
+          .sort()
+          .join(' ') ?? null
+      )
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return null // it does not tell
   }
 }

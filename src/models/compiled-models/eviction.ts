@@ -1,7 +1,7 @@
-import { lstat, readdir, rm, stat, unlink, utimes, writeFile } from 'node:fs/promises'
+import { lstat, readdir, rm, stat, unlink, utimes, writeFile, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CacheFolder } from './cache-folder.ts'
-import { hasEnded } from './process-identity.ts'
+import { hasEnded } from './entry-lock.ts'
 
 /** See {@link StoredEntry.isInUse}. */
 const inUseForMs = 30_000
@@ -34,7 +34,7 @@ export async function evict(cache: CacheFolder, maxBytes: number, keep: string):
 }
 
 /** The same, of so many bytes as the disk lacks; nothing where all of it would not do. */
-export async function makeRoom(cache: CacheFolder, bytes: number): Promise<void> {
+async function makeRoom(cache: CacheFolder, bytes: number): Promise<void> {
   const entries = (await entriesOf(cache)).filter(({ isInUse }) => !isInUse)
   if (sumOf(entries) >= bytes) await removeOldest(cache, entries, bytes)
 }
@@ -108,4 +108,27 @@ async function bytesIn(folder: string): Promise<number> {
     ),
   )
   return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+/** Weights may be there twice: as the model has them, and as a kernel wants them. */
+const timesTheModel = 2
+const besideBytes = 2 ** 20
+
+/** Why there is no room on the disk for the compiled form of a model of so many bytes; `null` when there is, or other models made room. */
+export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promise<string | null> {
+  const needed = timesTheModel * byteLength + besideBytes
+  let free = await freeBytes(cache)
+  if (free < needed) {
+    await makeRoom(cache, needed - free).catch(() => {})
+    free = await freeBytes(cache)
+  }
+  return free >= needed
+    ? null
+    : `the disk of ${cache.root} has ${free} bytes free, and up to ${needed} may be needed`
+}
+
+/** Infinite where it is not told. */
+async function freeBytes({ root }: CacheFolder): Promise<number> {
+  const disk = await statfs(root).catch(() => null)
+  return disk === null ? Infinity : disk.bavail * disk.bsize
 }

@@ -3,22 +3,28 @@ import { availableCores } from '../../base/available-resources.ts'
 import type { CacheCapability, ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { ModelRuntime } from '../../options/session-options.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
-import { CacheFolder } from './cache-folder.ts'
-import { ofCompiled, whyNotCompiled } from './compiled-form.ts'
+import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
+import {
+  ofCompiled,
+  whyNotCompiled,
+  asItIs,
+  type PreparedModel,
+  type SessionNotes,
+} from './prepared-model.ts'
 import { hashOfBytes } from './content-hash.ts'
-import { graphOf, isAsRead, mayBeCompiled, publishEntry, readEntry, type Manifest } from './entry.ts'
-import { entryKey } from './entry-key.ts'
-import { EntryLock } from './entry-lock.ts'
-import { evict, sweep, touch } from './eviction.ts'
-import { contentOf, fileStateOf, type ModelContent } from './model-content.ts'
-import { TooManyFiles } from './external-files.ts'
-import { ModelTrial, type TrialOptions } from './model-trial.ts'
-import { asItIs, type PreparedModel, type SessionNotes } from './prepared-model.ts'
-import { remove, removeAtExit } from './leftovers.ts'
-import { lackOfRoom } from './room.ts'
-import { readSealed, writeSealed } from './sealed-file.ts'
-import type { TrialResult } from './trial-messages.ts'
-import { Turns } from './turns.ts'
+import {
+  graphOf,
+  isAsRead,
+  mayBeCompiled,
+  publishEntry,
+  readEntry,
+  type Manifest,
+  entryKey,
+} from './entry.ts'
+import { EntryLock, remove, removeAtExit, Turns } from './entry-lock.ts'
+import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
+import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model-content.ts'
+import { ModelTrial, type TrialOptions, type TrialResult } from './model-trial.ts'
 
 /** What is asked of the engine's options. */
 export type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions

@@ -22,7 +22,6 @@ import {
 } from './joining-at-load.ts'
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
-import { PacedRuns } from './paced-runs.ts'
 import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
 
@@ -42,7 +41,7 @@ interface GivenInput {
 }
 
 /** What a {@link ModelRowCheck} is made for. */
-export interface CheckedModel {
+interface CheckedModel {
   readonly joining: Joining
   readonly config: ResolvedConfig
   readonly padding: Padding | null
@@ -384,4 +383,51 @@ function readVerdict(text: string): RowVerdict | null {
   if (text === '') return null
   const [rows, largestDifference, reason] = JSON.parse(text) as [RowVerdict['rows'], string, string]
   return { rows, largestDifference: Number(largestDifference), reason, runs: 0 }
+}
+
+/** How long trials hold up a load, in milliseconds; what is left goes on beside serving. */
+const budgetMs = 40
+/** After so many milliseconds of trials as many are left to others, so that they take half of a worker's time at most. */
+const sliceMs = 5
+
+/** Runs trials one after the other: without a break while a model is loaded, until that has taken long enough, then between other work. */
+class PacedRuns {
+  /** Resolves when the load is not to wait any longer. */
+  readonly paused: Promise<void>
+  readonly #startMs = performance.now()
+  readonly #resumed: Promise<void>
+  #pause!: () => void
+  #resume!: () => void
+  #isServing = false
+  #sliceMs = 0
+
+  constructor() {
+    this.paused = new Promise((resolve) => (this.#pause = resolve))
+    this.#resumed = new Promise((resolve) => (this.#resume = resolve))
+  }
+
+  /** The model serves: trials go on, or begin, between other work. */
+  serve(): void {
+    this.#isServing = true
+    this.#resume()
+  }
+
+  /** Runs a trial when it is its turn. */
+  async run(feeds: TrialFeeds, trial: (feeds: TrialFeeds) => Promise<SampleRun>): Promise<SampleRun> {
+    if (!this.#isServing && performance.now() - this.#startMs > budgetMs) {
+      this.#pause()
+      await this.#resumed
+    }
+    if (this.#sliceMs >= sliceMs) await this.#breathe()
+    const startMs = performance.now()
+    const result = await trial(feeds)
+    if (this.#isServing) this.#sliceMs += performance.now() - startMs
+    return result
+  }
+
+  #breathe(): Promise<void> {
+    const pauseMs = this.#sliceMs
+    this.#sliceMs = 0
+    return new Promise((resolve) => setTimeout(resolve, pauseMs).unref())
+  }
 }

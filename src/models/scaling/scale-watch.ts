@@ -5,8 +5,7 @@ import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { Autoscaler } from './autoscaler.ts'
 import type { Scaling } from './scaling.ts'
-import { ThroughputTuner } from './throughput-tuner.ts'
-import type { Tuned } from './tuned.ts'
+import { ThroughputTuner, type Tuned } from './throughput-tuner.ts'
 
 /** Has the instances of a model follow its load, or find out how many are best, where its configuration says so. */
 export class ScaleWatch {

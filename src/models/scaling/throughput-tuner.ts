@@ -2,13 +2,9 @@ import type { Clock } from '../../base/clock.ts'
 import type { ResolvedAutoTune } from '../../options/instance-groups.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { Alarm } from '../../base/alarm.ts'
-import { LongerPauses } from './longer-pauses.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
-import { ThroughputWindow } from './throughput-window.ts'
-import { TrialBounds } from './trial-bounds.ts'
-import { TrialMemory } from './trial-memory.ts'
-import type { Tuned } from './tuned.ts'
-import { UsualRate } from './usual-rate.ts'
+import type { InstanceUse } from './autoscaler.ts'
+import { median } from '../../base/median.ts'
 
 /** A measurement takes so long, and so many runs of each instance; the first ones after a change do not count. */
 const windowMs = 500
@@ -264,5 +260,258 @@ export class ThroughputTuner {
     this.#skipRuns = 1 + runsToSettle * this.#model.uses.length
     this.#saturatedCount = 0
     this.#usual.forget()
+  }
+}
+
+/** What is tuned. */
+export interface Tuned extends Measured, Served {
+  /** Whether a change of the instances is under way, whoever asked for it. */
+  readonly changing: boolean
+  /** Whether no two instances share a worker. */
+  readonly haveOwnWorkers: boolean
+  /** How many rows a batch may have. */
+  readonly maxBatchSize: number
+  capBatches(rows: number): void
+  /** Has so many instances divide the cores among them; resolves when they serve. */
+  divideCores(instances: number): Promise<void>
+  /** Bytes of memory that the process has. */
+  memoryBytes(): number
+}
+
+/** What is measured of a model. */
+interface Measured {
+  /** Rows and runs so far. */
+  readonly done: { readonly rows: number; readonly runs: number }
+  readonly uses: readonly InstanceUse[]
+}
+
+/** Without anything to do for so long, a model was idle; less is what callers take between an answer and their next request. */
+const leastGapMs = 20
+/** Part of a window that may be idle: else it says more of the load than of the settings. */
+const idleShare = 0.15
+
+/** What a model does from a moment on, as it is looked at when runs end. */
+class ThroughputWindow {
+  readonly #model: Measured
+  readonly #fromMs: number
+  readonly #from: Measured['done']
+  readonly #busyBeforeMs: number
+  #seenMs: number
+  #seenBusyMs: readonly number[]
+  #idleMs = 0
+
+  constructor(model: Measured, nowMs: number) {
+    this.#model = model
+    this.#fromMs = this.#seenMs = nowMs
+    this.#from = model.done
+    this.#seenBusyMs = model.uses.map(({ busyMs }) => busyMs)
+    this.#busyBeforeMs = sum(this.#seenBusyMs)
+  }
+
+  /** A run ended. */
+  see(nowMs: number): void {
+    const busyMs = this.#model.uses.map((use) => use.busyMs)
+    const most = busyMs.reduce(
+      (longest, ms, index) => Math.max(longest, ms - (this.#seenBusyMs[index] ?? 0)),
+      0,
+    )
+    const gapMs = nowMs - this.#seenMs - most
+    if (gapMs >= leastGapMs) this.#idleMs += gapMs
+    this.#seenMs = nowMs
+    this.#seenBusyMs = busyMs
+  }
+
+  tookMs(nowMs: number): number {
+    return nowMs - this.#fromMs
+  }
+
+  get runs(): number {
+    return this.#model.done.runs - this.#from.runs
+  }
+
+  rowsPerSecond(nowMs: number): number {
+    return ((this.#model.done.rows - this.#from.rows) * 1000) / Math.max(1, this.tookMs(nowMs))
+  }
+
+  /** For how long instances were busy, all together. */
+  get busyMs(): number {
+    return sum(this.#model.uses.map(({ busyMs }) => busyMs)) - this.#busyBeforeMs
+  }
+
+  /** Whether there was nothing to do for part of it. */
+  isIdle(nowMs: number): boolean {
+    return this.#idleMs > idleShare * this.tookMs(nowMs)
+  }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0)
+}
+
+/** Looked at by its runs: how long requests wait, and how many found no place or no time. */
+interface Served {
+  /** When the request came that has waited longest; `Infinity` for none. */
+  readonly oldestAtMs: number
+  /** Requests so far that were refused or ran out of time. */
+  readonly overloadCount: number
+}
+
+/** A request may wait for so many times the usual, and so much longer, for the sake of a trial. */
+const mostTimes = 2
+const mostLongerMs = 100
+/** What waits has been worked off when it waits for no more than so many times the usual. */
+const workedOffTimes = 1.25
+const workedOffMs = 20
+
+/** What other settings may do to the requests that meet them, by what these are used to. */
+class TrialBounds {
+  readonly #model: Served
+  /** Of the window that goes on, and of those before it. */
+  #waitMs = 0
+  #usualWaitMs = 0
+  #usualRunMs = 0
+  #overloadCount = 0
+  #isOverloaded = false
+
+  constructor(model: Served) {
+    this.#model = model
+  }
+
+  /** A run ended while the settings were in use that requests are used to. */
+  see(nowMs: number): void {
+    this.#waitMs = Math.max(this.#waitMs, nowMs - this.#model.oldestAtMs)
+  }
+
+  /** A window of that is over, in which a run took so long on average. */
+  note(runMs: number): void {
+    const { overloadCount } = this.#model
+    this.#isOverloaded = overloadCount > this.#overloadCount
+    this.#overloadCount = overloadCount
+    this.#usualWaitMs = Math.max(this.#waitMs, (this.#usualWaitMs + this.#waitMs) / 2)
+    this.#usualRunMs = runMs
+    this.#waitMs = 0
+  }
+
+  /** Whether requests have been refused since then, or ran out of time, as they had not in the window before. */
+  get hasRefused(): boolean {
+    return !this.#isOverloaded && this.#model.overloadCount > this.#overloadCount
+  }
+
+  /** Whether requests wait for too long. */
+  isTooSlow(nowMs: number): boolean {
+    return nowMs - this.#model.oldestAtMs > mostTimes * this.#usualMs + mostLongerMs
+  }
+
+  /** Whether requests wait for no longer than they are used to. */
+  isWorkedOff(nowMs: number): boolean {
+    return nowMs - this.#model.oldestAtMs <= workedOffTimes * this.#usualMs + workedOffMs
+  }
+
+  get #usualMs(): number {
+    return this.#usualWaitMs + this.#usualRunMs
+  }
+}
+
+/** It is looked at so often at most: that takes some microseconds. */
+const lookEveryMs = 10
+
+/** Keeps trials within the memory that they were given, beyond what the process had when the first began. */
+class TrialMemory {
+  readonly #mostBytes: number
+  readonly #bytes: () => number
+  #ownBytes: number | null = null
+  #lookAtMs = 0
+  #ownInstances = 0
+  /** The largest number of instances that was tried, and what the process had grown by with them. */
+  #most = { instances: 0, bytes: 0 }
+
+  /** @param bytes that the process has. */
+  constructor(mostBytes: number, bytes: () => number) {
+    this.#mostBytes = mostBytes
+    this.#bytes = bytes
+  }
+
+  /** A search begins from so many instances. */
+  begin(instances: number): void {
+    if (this.#mostBytes === Infinity || this.#ownBytes !== null) return
+    this.#ownBytes = this.#bytes()
+    this.#ownInstances = instances
+  }
+
+  /** Whether more is taken than may be. */
+  isOver(nowMs: number): boolean {
+    if (this.#mostBytes === Infinity || nowMs < this.#lookAtMs) return false
+    this.#lookAtMs = nowMs + lookEveryMs
+    return this.#grownBytes > this.#mostBytes
+  }
+
+  /** So many instances were tried. */
+  note(instances: number): void {
+    if (this.#mostBytes !== Infinity && instances >= this.#most.instances)
+      this.#most = { instances, bytes: Math.max(0, this.#grownBytes) }
+  }
+
+  /** Whether so many instances are expected to keep to it, by what fewer took: each takes as much as another. */
+  allows(instances: number): boolean {
+    const { instances: tried, bytes } = this.#most
+    return (
+      instances < tried ||
+      tried <= this.#ownInstances ||
+      (bytes * (instances - this.#ownInstances)) / (tried - this.#ownInstances) <= this.#mostBytes
+    )
+  }
+
+  get #grownBytes(): number {
+    return this.#bytes() - this.#ownBytes!
+  }
+}
+
+/** Rows a second, to the usual, from which on the load is another one ... */
+const otherBelow = 0.7
+const otherAbove = 1.4
+/** ... when {@link agreeing} measurements in a row say so; the usual is that of the first so many. */
+
+/** What a busy model gives while its load is the same. */
+class UsualRate {
+  #first: number[] = []
+  #otherCount = 0
+
+  /** Takes in a measurement; whether the load has become another one. */
+  isOther(rowsPerSecond: number): boolean {
+    if (this.#first.length < agreeing) {
+      this.#first.push(rowsPerSecond)
+      return false
+    }
+    const change = rowsPerSecond / median(this.#first)
+    this.#otherCount = change < otherBelow || change > otherAbove ? this.#otherCount + 1 : 0
+    return this.#otherCount >= agreeing
+  }
+
+  /** What follows does not follow from what was before. */
+  interrupt(): void {
+    this.#otherCount = 0
+  }
+
+  forget(): void {
+    this.#first = []
+    this.#otherCount = 0
+  }
+}
+
+const firstPauseMs = 60_000
+const longestPauseMs = 3_600_000
+
+/** Pauses of which each is twice as long as the one before, up to an hour. */
+class LongerPauses {
+  #nextMs = firstPauseMs
+  #untilMs = 0
+
+  begin(nowMs: number): void {
+    this.#untilMs = nowMs + this.#nextMs
+    this.#nextMs = Math.min(longestPauseMs, 2 * this.#nextMs)
+  }
+
+  isOver(nowMs: number): boolean {
+    return nowMs >= this.#untilMs
   }
 }

@@ -1,25 +1,112 @@
-import { pipelineError } from '../../options/pipeline-config.ts'
+import { type PipelineTensors, pipelineError } from '../../options/pipeline-config.ts'
+import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
+import type { ParsedFeeds } from '../../request/infer-request.ts'
 import {
-  elementCount,
-  isElementType,
-  isPacked,
   makeTensor,
-  storageOf,
+  putValue,
+  Tensor,
   type ElementType,
   type TensorData,
   type TensorLike,
+  elementCount,
+  isElementType,
+  isPacked,
+  storageOf,
 } from '../../tensor/tensor.ts'
+import type { OutputValue } from '../../tensor/values.ts'
+import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
+import { isPromise } from 'node:util/types'
+import type { StepErrors } from './step-errors.ts'
 import { copyBlocks, cutElements, type Elements } from '../../tensor/elements.ts'
 import { invalidArgument } from '../../errors.ts'
-import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
-import type { OutputValue } from '../../tensor/values.ts'
-import type { PipelineValue } from './input-values.ts'
-import type { GraphStep } from './pipeline-graph.ts'
+
+/** A tensor of a request that is on its way, where nobody else sees it; `null` where it was left out. */
+export type PipelineValue = TensorLike | OutputValue | null
+
+/**
+ * What a request gives for each input, as tensors that steps can be fed with; `null` for one that was left out.
+ *
+ * @param none as many as there are tensors, of which those of the inputs come first.
+ */
+export function inputValues(
+  { inputs, maxBatchSize }: Pick<ModelMetadata, 'inputs' | 'maxBatchSize'>,
+  { data, dims, rows, whole }: ParsedFeeds,
+  none: readonly undefined[],
+): (PipelineValue | undefined)[] {
+  const values: (PipelineValue | undefined)[] = none.slice()
+  for (let index = 0; index < inputs.length; index++) {
+    const input = inputs[index]!
+    const given = data[index]
+    const axis = maxBatchSize > 0 && !whole ? batchAxisOf(input) : -1
+    values[index] =
+      given == null
+        ? null
+        : {
+            type: input.type,
+            dims: dims?.[index] ?? dimsOf(input.shape as readonly number[], axis, rows),
+            data: given,
+          }
+  }
+  return values
+}
+
+function dimsOf(fixed: readonly number[], axis: number, rows: number): readonly number[] {
+  if (axis === -1) return fixed
+  const dims = fixed.slice()
+  dims[axis] = rows
+  return dims
+}
+
+/** The tensors of a request that a step waits for, as its `when` is given them; without those that were left out. */
+function shownTensors(
+  { tensors }: PipelineGraph,
+  { awaits }: GraphStep,
+  values: readonly (PipelineValue | undefined)[],
+): PipelineTensors {
+  const shown: Record<string, OutputValue> = {}
+  for (const tensor of awaits) {
+    const value = values[tensor]!
+    if (value !== null) putValue(shown, tensors[tensor]!.name, shownValue(value))
+  }
+  return shown as PipelineTensors
+}
+
+/** A value as callers know it: what one step makes for another is no `Tensor` yet. */
+export function shownValue(value: PipelineValue): OutputValue {
+  if (value === null || value instanceof Tensor || !Array.isArray((value as Partial<TensorLike>).dims))
+    return value as OutputValue
+  const { type, dims, data } = value as TensorLike
+  return makeTensor(type as ElementType, data as TensorData, dims)
+}
+
+/**
+ * Whether a step is run for a request, as its `when` says.
+ *
+ * @param values by tensor; all that the step waits for are there.
+ * @throws InferenceError `ERR_EXECUTION` where it throws, or gives no boolean.
+ */
+export function isWanted(
+  step: GraphStep,
+  when: NonNullable<GraphStep['when']>,
+  values: readonly (PipelineValue | undefined)[],
+  { graph, errors }: { readonly graph: PipelineGraph; readonly errors: StepErrors },
+  requestId: string | undefined,
+): boolean {
+  let wanted: unknown
+  try {
+    wanted = when(shownTensors(graph, step, values))
+  } catch (error) {
+    throw errors.ofWhen(step, undefined, error ?? new Error(String(error)), requestId)
+  }
+  if (typeof wanted === 'boolean') return wanted
+  if (isPromise(wanted)) wanted.catch(() => {}) // what comes of it concerns nobody any more
+  throw errors.ofWhen(step, wanted, undefined, requestId)
+}
 
 type Values = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
 /** Most rows of one request at a step: each is a request of its own, and more would hold up those of other callers. */
-export const mostFanned = 10_000
+const mostFanned = 10_000
 
 /**
  * Names of the inputs that fan out: each of their rows becomes a request.
