@@ -7,7 +7,7 @@ import { MessageChannel } from 'node:worker_threads'
 export class KeepAlive {
   readonly #port = new MessageChannel().port1
   #holds = 0
-  /** Told when there comes to be something to wait for. */
+  /** Called when there comes to be something to wait for. */
   onHeld: () => void = () => {}
 
   constructor() {
@@ -45,7 +45,7 @@ export class KeepAlive {
   }
 }
 
-/** Whether a model has anything in flight: holds the process meanwhile, and tells who waits for the end. */
+/** Whether a model has anything in flight: holds the process meanwhile, and says when all of it has ended. */
 export class InFlight {
   readonly #keepAlive: KeepAlive
   readonly #onDrained: (() => void)[] = []

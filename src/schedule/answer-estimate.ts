@@ -4,7 +4,7 @@ import { deadlineMarginMs, type RunTimes } from './run-times.ts'
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
 
-/** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */
+/** Share of a run's time by which runs are estimated to spread at least: arrivals spread however even the runs are. */
 const leastSpread = 0.05
 
 const isReady: ReadyEstimate = { inMs: 0, spreadMs: 0, isNext: true }
@@ -15,7 +15,7 @@ export interface Backlog {
   readonly rowsAhead: number
   /** Rows of a full batch. */
   readonly batchRows: number
-  /** Rows that are reckoned to join a batch per millisecond that it waits; 0 where deadlines keep them from it. */
+  /** Estimated rows that join a batch per millisecond that it waits; 0 where deadlines keep them from it. */
   readonly joiningRowsPerMs: number
   readonly instances: number
   /** How long until the first instance can start something, in milliseconds. */

@@ -102,7 +102,7 @@ export class Answers {
         begunAtMs,
         times,
       )
-    // Counted is what was answered: whoever is told of a batch, or of the end of another request, may have one withdrawn there and then.
+    // Only answered requests are counted: an observer of the batch, or the caller of another request, may withdraw one meanwhile.
     const enqueuedAtMs: number[] = []
     try {
       let position = 0
@@ -279,7 +279,7 @@ export class AnswerOrder {
       const request = this.#line[this.#front]!
       const outcome = this.#outcomes.get(request)
       if (outcome === undefined && !request.settled) break
-      this.#front++ // whoever is answered may settle others of the line there and then
+      this.#front++ // its caller may settle others of the line at once
       this.#outcomes.delete(request)
       if (outcome !== undefined) settle(request, outcome)
     }

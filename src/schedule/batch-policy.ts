@@ -5,7 +5,7 @@ import type { WaitingRequest } from '../request/infer-request.ts'
 /**
  * The batching policy: pure functions over plain data. They follow Triton's dynamic batcher (largest reachable
  * preferred size first, delay 0 never waits, an overshooting request flushes the prefix before it) with two changes.
- * A partial batch is closed only when an instance is idle, so it grows as long as nobody could have started it anyway.
+ * A partial batch is closed only when an instance is idle, so it grows as long as no instance could have started it anyway.
  * And a delay that ran out sends everything only if everything fits: with more waiting than that, which is overload,
  * batches keep to the preferred sizes.
  */
@@ -41,7 +41,7 @@ export interface FormedBatch<E> {
 export interface Moment {
   readonly nowMs: number
   /**
-   * True when an instance waits for work; false when the batch would only be handed ahead to a busy one, which is worth
+   * True when an instance waits for work; false when the batch would only be prefetched for a busy one, which is worth
    * it for a full batch and no other.
    */
   readonly idle: boolean
@@ -49,7 +49,7 @@ export interface Moment {
   readonly startsInMs: number
   /** True when nothing more will arrive. */
   readonly draining: boolean
-  /** `null` when nobody knows. */
+  /** `null` when they are not known. */
   readonly runTimes: SizeRunTimes | null
   /** Why the front holds no more although more wait; left out, or `null`, where only its own end says so. */
   readonly closedBy?: BatchReason | null

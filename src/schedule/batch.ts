@@ -14,7 +14,7 @@ export interface BatchPlace {
 export interface Batch {
   /** Its number among those that left the queue. */
   readonly formed: number
-  /** Its number among those that were run; 0 while it is ahead. */
+  /** Its number among those that were run; 0 while it is prefetched. */
   id: number
   readonly requests: readonly InferRequest[]
   /** `null` until an instance has taken it. */
@@ -24,7 +24,7 @@ export interface Batch {
   readonly alone: boolean
   /** Whether its requests have been run before, and some run of them has failed. */
   readonly isRerun: boolean
-  /** Whether it waits behind another one still: it can be taken back. */
+  /** Whether it is prefetched: it waits behind another batch, and can be revoked. */
   ahead: boolean
   /** Whether its run is stopped when it takes too long. */
   limited: boolean
@@ -76,7 +76,7 @@ export interface RunSlot {
 export interface RunLayout {
   /** By input; `null` or `undefined` for one that does not lie in the slot. */
   readonly inputDims: readonly (readonly number[] | null | undefined)[]
-  /** By output; `null` for one that came by message, `undefined` for one that nobody asked for. */
+  /** By output; `null` for one that came by message, `undefined` for one that no request asked for. */
   readonly outputs: readonly ({ readonly dims: readonly number[] } | null | undefined)[]
   readonly outputViews: readonly (TensorData | null | undefined)[]
   /** Elements of one row of each output; for a request that runs as it is, of the whole. */
@@ -91,7 +91,7 @@ export interface RunLayout {
   readonly lengths: readonly number[] | null
 }
 
-/** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for one that nobody asked for. */
+/** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for one that no request asked for. */
 export type MailedOutputs = readonly (MailedValue | null | undefined)[]
 
 /** Rows of a batch that failed although it was run, with the message of each. */

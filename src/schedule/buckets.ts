@@ -13,7 +13,7 @@ import { WaitingLine } from './waiting-line.ts'
 
 const longestPatienceMs = 1000
 const shortestPatienceMs = 20
-/** Runs of others that a request is reckoned to be able to wait for. */
+/** Runs of others for which a request can wait. */
 const patienceRuns = 4
 
 /**
@@ -63,8 +63,8 @@ export class Buckets<E extends WaitingRequest> {
     return bucket.heap === this.#full && bucket.limits.cost === undefined
   }
 
-  /** Reckons patience in runs as long as this one; 0 when that is unknown. */
-  reckonPatience(runMs: number): void {
+  /** Sets the patience of requests by how long a run takes; 0 when that is unknown. */
+  setPatience(runMs: number): void {
     if (runMs > 0)
       this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))
   }
@@ -242,7 +242,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return oldestMs
   }
 
-  /** Puts an entry behind all of its line; tells whether it is the first of the bucket now. */
+  /** Puts an entry behind all of its line; returns whether it is the first of the bucket now. */
   push(entry: E): boolean {
     const line = this.#lineOf(entry)
     line.push(entry)
@@ -250,7 +250,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return line.count === 1 && line === this.#lines[0]
   }
 
-  /** Puts an entry before all of its line; tells whether it is the first of the bucket now. */
+  /** Puts an entry before all of its line; returns whether it is the first of the bucket now. */
   unshift(entry: E): boolean {
     const line = this.#lineOf(entry)
     line.unshift(entry)
@@ -258,7 +258,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return line === this.#lines[0]
   }
 
-  /** Puts an entry before those of its line that came later; tells whether it is the first of the bucket now. */
+  /** Puts an entry before those of its line that came later; returns whether it is the first of the bucket now. */
   insert(entry: E): boolean {
     const line = this.#lineOf(entry)
     line.insert(entry)
@@ -387,7 +387,7 @@ type Lines<E extends WaitingRequest> = readonly WaitingLine<E, unknown>[]
 /**
  * Makes a batch by what it will cost, around the request to be served first. Where rows are not filled up that is in the order
  * of arrival. Where they are, those join that add least padding: of the longer ones the shortest, of the shorter ones the
- * longest, and of equal ones the oldest. It looks no further than {@link costWindow}, by which nobody is overtaken for long, and at
+ * longest, and of equal ones the oldest. It looks no further than {@link costWindow}, so that no request is overtaken for long, and at
  * a line only when all of those before it are in.
  */
 function chooseByCost<E extends WaitingRequest>(

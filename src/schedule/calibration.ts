@@ -10,7 +10,7 @@ import { cutRows, isMailedTensor, tensorsIn, type MailedValue } from '../tensor/
 const runsPerSize = 4
 /** Most bytes that the inputs of a run are given; what a larger one takes follows from those that were run. */
 const maxBytes = 2 ** 27
-/** What a row counts for at least, and so does a string: outputs need memory too, and nobody knows how much. */
+/** What a row counts for at least, and so does a string: outputs need memory too, of unknown size. */
 const leastRowBytes = 1024
 const stringBytes = 256
 /** More preferred sizes than this are not measured one by one: they lie between those that are. */
@@ -49,7 +49,7 @@ export async function calibrateAtLoad(
 }
 
 /**
- * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
+ * Measures what runs take before a request waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
  * sample's first row repeated. It stops at a size whose run alone exceeds the target: no such batch will be formed; and
  * where the inputs would need much memory.
  *

@@ -8,9 +8,9 @@ import type { RunTimes } from './run-times.ts'
 /** Runs after which a latency target looks at its choice of batch size again. */
 const reviewEveryRuns = 8
 
-/** A worker, as far as it lets tell when it can start something. */
+/** What a worker says of when it can start something. */
 export interface BusyWorker {
-  /** In how many milliseconds it is reckoned to be free. */
+  /** Estimated milliseconds until it is free. */
   readonly freeInMs: number
   /** How many times longer work of this weight takes there because others have work too. */
   sharing(weight: number): number
@@ -45,9 +45,9 @@ export class Estimator {
   readonly throughput = new Throughput()
   /** Chooses batch sizes; `null` without a target, or where requests are not joined. */
   readonly target: LatencyTarget | null
-  /** Has batches be as large as they are to be at present; `null` where nobody says so. */
+  /** Sets the size of batches from outside, while a search tries sizes; `null` without one. */
   readonly cap: BatchCap | null
-  /** Divides a load that fits one batch; `null` where somebody else decides about the size of batches. */
+  /** Divides a load that fits one batch; `null` where something else decides about the size of batches. */
   readonly #division: LoadDivision | null
   readonly runTimes: RunTimes
   readonly #limits: BatchLimits
@@ -192,7 +192,7 @@ export class Throughput {
   }
 }
 
-/** Arrivals by which the rate is told. */
+/** Arrivals that the rate is taken from. */
 const arrivalWindow = 32
 
 /** How many rows arrive per millisecond, by the last requests. */

@@ -255,8 +255,8 @@ interface Run {
 }
 
 /**
- * Stops runs: those that nobody wants any more, and those that take longer than they may. Of these, whoever has a limit of
- * its own is told as soon as that has passed. The model's limit says only that some request of the batch takes too long:
+ * Stops runs: those whose callers are all gone, and those that take longer than they may. A request with a limit of
+ * its own is rejected as soon as that has passed. The model's limit says only that some request of the batch takes too long:
  * which one, runs of its halves find out; of each by itself where a stop costs the thread, as with functions.
  */
 export class RunStops {
@@ -301,7 +301,7 @@ export class RunStops {
     if (this.#runs.delete(id) && this.#runs.size === 0) this.#alarm.clear()
   }
 
-  /** Stops the run that a request is part of, unless somebody else in it still wants an answer. */
+  /** Stops the run that a request is part of, unless another request in it still wants an answer. */
   unwanted(request: InferRequest): void {
     const { instances } = this.#to
     const batch = instances.batches.find(({ requests }) => requests.includes(request))

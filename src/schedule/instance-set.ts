@@ -45,7 +45,7 @@ export class InstanceSet implements Iterable<Instance> {
   #leaving: Instance[] = []
   /** Where callers write rows that can be run there; `null` until one does. */
   rowBlocks: RowBlocks | null = null
-  /** Told that there is another. */
+  /** Called when an instance was added. */
   onAdded: () => void = () => {}
 
   get size(): number {
@@ -78,7 +78,7 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#instances.some(({ idle }) => idle)
   }
 
-  /** When the oldest request came of those that were handed ahead; `Infinity` for none. */
+  /** When the oldest request came of those in prefetched batches; `Infinity` for none. */
   get oldestAheadMs(): number {
     return this.#instances.reduce(
       (oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity),
@@ -105,12 +105,12 @@ export class InstanceSet implements Iterable<Instance> {
     for (const instance of busy) instance.offer()
   }
 
-  /** Whether a batch was handed ahead to one that another could start at once were it idle. */
+  /** Whether a batch is prefetched that another instance could start at once were it idle. */
   get anyAhead(): boolean {
     return this.#instances.length > 1 && this.#instances.some(({ batchAhead }) => batchAhead !== null)
   }
 
-  /** Whether a request is to be served before a batch that was handed ahead. */
+  /** Whether a request is to be served before a prefetched batch. */
   isOvertakenBy(request: InferRequest): boolean {
     for (const { batchAhead } of this.#instances) {
       if (batchAhead === null) continue
@@ -121,7 +121,7 @@ export class InstanceSet implements Iterable<Instance> {
     return false
   }
 
-  /** Takes the batch back of which a request is a part; false when that has started. */
+  /** Revokes the batch of which a request is a part; false when that has started. */
   takeBackBatchOf(request: InferRequest): boolean {
     const instance = this.#instances.find(({ batchAhead }) => batchAhead?.requests.includes(request))
     return instance?.takeBackAhead() ?? false
@@ -131,7 +131,7 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#instances.map(({ use, name, worker }) => use.statistics(name, worker.name))
   }
 
-  /** What the arenas of their sessions hold together; `null` when nobody can tell. */
+  /** What the arenas of their sessions hold together; `null` when that is not known. */
   get arena(): Omit<Arena, 'id'> | null {
     const arenas = new Map(
       this.#instances.flatMap(({ session: { arena } }) => (arena === null ? [] : [[arena.id, arena]])),
@@ -151,12 +151,12 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#all.flatMap(({ batches }) => batches)
   }
 
-  /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
+  /** Stops the run of a batch; with `orLeave` a thread that does not stop is detached. */
   stopRun(batch: Batch, orLeave: boolean): void {
     for (const instance of this.#all) instance.stopRun(batch, orLeave)
   }
 
-  /** Has everybody let go of memory that is given back. */
+  /** Has all instances let go of memory that is given back. */
   forgetMemory(memory: SlotMemory): void {
     for (const instance of this.#all) instance.forgetMemory(memory)
   }
@@ -165,7 +165,7 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#leaving.length === 0 ? this.#instances : [...this.#instances, ...this.#leaving]
   }
 
-  /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */
+  /** Revokes all prefetched batches that have not started, the last formed first; true when there was any. */
   takeBackAhead(): boolean {
     const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)
     if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.formed - a.batchAhead!.formed)

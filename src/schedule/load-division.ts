@@ -71,7 +71,7 @@ export class LoadDivision implements BatchSizer {
     this.#own = this.#limits = limits
   }
 
-  /** Whether it may decide about the size of batches: nobody else has said anything of it. */
+  /** Whether it may decide about the size of batches: the user has said nothing of it. */
   static suits({
     joinRequests,
     maxBatchSize,
@@ -155,7 +155,7 @@ export class LoadDivision implements BatchSizer {
     }
     const isOver = isTrial ? this.#isInVain(rows, nowMs) : !isOther && nowMs >= this.#verdict.heldUntilMs
     if (!isOver) return false
-    // Where nothing is left to be gathered, what comes next may be a single request, which waits for nobody.
+    // Where nothing is left to be gathered, what comes next may be a single request, which waits for no other.
     return isLast ? this.#asWhole() : this.#gather(this.#load, [this.#load], nowMs)
   }
 

@@ -19,11 +19,11 @@ import { RequestPart, wholeOf } from './split-request.ts'
 /** What a batch is, whether it has run or not. */
 export type BatchFacts = Pick<Batch, 'id' | 'requests' | 'reason' | 'isRerun' | 'place'>
 
-/** Where nobody can look on. */
-const nobody = new Observers()
+/** Without observers. */
+const unobserved = new Observers()
 const noTimes: BatchTimes = { inputMs: 0, inferMs: 0, outputMs: 0 }
 
-/** Tells those who look on at an engine of the requests and batches of one model. To be asked only while there are any. */
+/** Reports the requests and batches of one model to the observers of the engine. To be called only while there are any. */
 export class ObservedRequests {
   /** Asked for each request: nothing below is called while its `observer` is `null`. */
   readonly by: Observers
@@ -31,7 +31,7 @@ export class ObservedRequests {
   readonly #isOrdered: boolean
 
   /** @param isOrdered whether answers wait for each other. */
-  constructor(model: ObservedModel, by: Observers = nobody, isOrdered = false) {
+  constructor(model: ObservedModel, by: Observers = unobserved, isOrdered = false) {
     this.#model = model
     this.by = by
     this.#isOrdered = isOrdered
@@ -40,7 +40,7 @@ export class ObservedRequests {
   /**
    * A request has been made, and is about to be submitted.
    *
-   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
+   * @param parent observes what it is part of, `null` for no observer; left out for one of a caller, or of a function that is run for another.
    */
   begun(
     request: InferRequest,
@@ -55,7 +55,7 @@ export class ObservedRequests {
     if (observation !== null) request.observe(observation)
   }
 
-  /** For whom a batch is run: the first of its requests that somebody is told of; `null` where nobody looks on. */
+  /** For whom a batch is run: the first of its requests that is observed; `null` without observers. */
   askerOf({ requests }: BatchFacts): Asker | null {
     if (this.by.observer === null) return null
     const observed = requests.find((request) => wholeOf(request).observation !== null)
@@ -125,7 +125,7 @@ export class ObservedRequests {
   }
 }
 
-/** What a request is, for those who look on. */
+/** What a request is, for observers. */
 export function factsOf(
   {
     rows,
@@ -154,7 +154,7 @@ export function factsOf(
   }
 }
 
-/** How a model's requests become batches, for those who look on. */
+/** How a model's requests become batches, for observers. */
 export function batchingOf(
   config: ResolvedConfig,
   { largestBatch }: Joining,

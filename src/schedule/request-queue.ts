@@ -12,7 +12,7 @@ import type { BatchLimits } from '../options/batching.ts'
 export interface QueueOwner<E extends WaitingRequest> {
   /** `entry` left the queue for good without a batch; settle it. */
   dropped(entry: E, why: QueueExit): void
-  /** Takes the batch back of which `entry` is a part and that was handed ahead, by `putBack`; false when it has started. */
+  /** Revokes the prefetched batch of which `entry` is a part, by `putBack`; false when it has started. */
   takeBack(entry: E): boolean
   /** A queue delay ran out: offer the queue an idle instance again. */
   wake(): void
@@ -50,7 +50,7 @@ export class RequestQueue<E extends WaitingRequest> {
   #came = 0 // requests that have an order
 
   /**
-   * @param runTimes tells what a run will take, for requests with deadlines.
+   * @param runTimes estimates what a run will take, for requests with deadlines.
    * @param sizer chooses the limits of each bucket; without it they are those of `options`.
    */
   constructor(
@@ -69,7 +69,7 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#holding = options.holdUntilQueued > 0
   }
 
-  /** Requests waiting, those in batches that were handed ahead included. */
+  /** Requests waiting, those in prefetched batches included. */
   get count(): number {
     return this.#inBuckets + this.#ahead + this.#held.size
   }
@@ -133,7 +133,7 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.isReady(bucket)
   }
 
-  /** Drops a request that was held if it cannot be answered in time any more; tells whether it did. */
+  /** Drops a request that was held if it cannot be answered in time any more; returns whether it did. */
   expires(entry: E): boolean {
     return isHopeless(entry, this.#runTimes, this.#clock.nowMs()) && this.cancel(entry, 'deadline')
   }
@@ -208,7 +208,7 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
-      // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
+      // Nothing is prefetched before a partial batch whose turn it is: under load that would never be sent.
       if (!idle && !this.#buckets.hasFull) return null
       if (
         isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) &&
@@ -323,7 +323,7 @@ export class RequestQueue<E extends WaitingRequest> {
     entries.length = requests
     bucket.removeNext(entries)
     bucket.servedAtMs = nowMs
-    this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
+    this.#buckets.setPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
     for (const entry of entries) {
       this.#leftBucket(entry)
       if (ahead) {

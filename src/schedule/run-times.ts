@@ -9,11 +9,11 @@ export interface SizeRunTimes {
 /** What a deadline loses to timers and to the way back. */
 export const deadlineMarginMs = 2
 
-/** Runs of one size by which is told what is usual for it. */
+/** Runs of one size that say what is usual for it. */
 const sizeWindow = 25
 /** How many of them the expectation counts for with which a size starts. */
 const expectedRuns = 3
-/** Runs of all sizes by which is told how far they spread ... */
+/** Runs of all sizes that say how far they spread ... */
 const spreadWindow = 100
 /** ... and how fast things go at present. */
 const paceWindow = 9
@@ -26,11 +26,11 @@ const maxBuckets = 128
 
 /**
  * How long a model's runs take, per bucket and batch size. What is usual for a size is the median of its last runs; a
- * size that has not been run lies between its measured neighbours, and above the largest more rows are reckoned to take
+ * size that has not been run lies between its measured neighbours, and above the largest more rows are estimated to take
  * proportionally longer, which they hardly ever exceed. Nothing is ever fitted through a single size.
  *
  * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
- * by how much the last runs of any size differed from what is usual tells for all sizes how fast things go at present
+ * by how much the last runs of any size differed from what is usual says for all sizes how fast things go at present
  * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
  */
 export class RunTimes {
@@ -164,7 +164,7 @@ class BucketRuns implements SizeRunTimes {
     return rows * msPerRow
   }
 
-  /** Times as long as usual that runs take at present; by few of them nobody can tell. */
+  /** Times as long as usual that runs take at present; a few say nothing. */
   get #pace(): number {
     const pace = this.#lastRatios.count < paceWindow ? 1 : this.#lastRatios.quantile(0.5)
     return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
@@ -223,16 +223,16 @@ export class SafetyFactor {
   }
 }
 
-/** Decodings of one size by which is told what they take at present. */
+/** Decodings of one size that say what they take at present. */
 const decodeWindow = 9
 /** Decodings of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
 const fewDecodings = 5
-/** Decodings of all sizes by which is told how far they spread. */
+/** Decodings of all sizes that say how far they spread. */
 const decodeSpreadWindow = 100
 /** Steps of size to the doubling. */
 const decodeSteps = 2
 
-/** What is to be decoded, as far as it tells how long that takes. */
+/** What is to be decoded, as far as its time depends on it. */
 interface Sized {
   readonly name: string
   readonly size: number

@@ -304,7 +304,7 @@ function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
 /**
  * Takes what was computed from padding out of an output.
  *
- * @throws Error when the output has not the length that was filled up to, so that nobody knows what of it is the request's.
+ * @throws Error when the output has not the length that was filled up to, so that it is not known what of it is the request's.
  */
 function cutLength(
   name: string,
@@ -394,7 +394,7 @@ export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
   return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
 }
 
-/** Outputs of a model that have turned out to be of other sizes than reckoned: they get no place in a slot any more. */
+/** Outputs of a model that turned out to be of other sizes than estimated: they get no place in a slot any more. */
 export class UnpredictableOutputs {
   readonly #joined = new Set<number>()
   readonly #whole = new Set<number>() // the same for requests that run as they are

@@ -450,7 +450,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   takenBack(batch: Batch, threadEnded: boolean): void {
     if (threadEnded) this.#offerSoon() // to others
     for (const request of batch.requests) request.attempts--
-    // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
+    // One that was settled while it was prefetched is still counted by the queue, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
     if (!batch.ahead) this.#runsNoMore(batch, 'its thread ended before it had begun')
     batch.ahead = false

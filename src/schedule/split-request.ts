@@ -14,7 +14,7 @@ interface PartQueue {
 
 /**
  * A request of more rows than fit a batch. It never waits itself: its parts do, and run as requests of their own. To
- * everyone else it is one request, with one place among the answers, one end and one entry in the statistics.
+ * all others it is one request, with one place among the answers, one end and one entry in the statistics.
  */
 export class SplitRequest extends InferRequest {
   readonly parts: readonly RequestPart[]
@@ -25,7 +25,7 @@ export class SplitRequest extends InferRequest {
   readonly #model: string
   readonly #described: ModelMetadata['outputs']
   readonly #answers: Answer[] = [] // by part
-  #withdraw: (part: RequestPart) => void = nobody
+  #withdraw: (part: RequestPart) => void = nothing
   #missing: number
 
   constructor(
@@ -98,13 +98,13 @@ export class SplitRequest extends InferRequest {
     return settled
   }
 
-  /** Takes back what is left of it: it has ended, and nobody waits for the other parts. */
+  /** Takes back what is left of it: it has ended, and its caller waits for no other part. */
   withdraw(): void {
     for (const part of this.parts) if (part.fail(null)) this.#withdraw(part)
   }
 }
 
-/** Some rows of a {@link SplitRequest}. It is settled as every request is, but nobody is told. */
+/** Some rows of a {@link SplitRequest}. It is settled as every request is, but has no caller of its own. */
 export class RequestPart extends InferRequest {
   readonly parent: SplitRequest
   readonly index: number
@@ -116,7 +116,7 @@ export class RequestPart extends InferRequest {
     level: PriorityLevel,
     options: AnswerOptions,
   ) {
-    super(feeds, level, options, nobody, nobody)
+    super(feeds, level, options, nothing, nothing)
     this.parent = parent
     this.index = index
     this.account = parent
@@ -128,4 +128,4 @@ export function wholeOf(request: InferRequest): InferRequest {
   return request instanceof RequestPart ? request.parent : request
 }
 
-function nobody(): void {}
+function nothing(): void {}
