@@ -7,7 +7,7 @@ import { notStackable } from '../tensor/metadata.ts'
 import { shapeTensors } from '../request/shaped-tensors.ts'
 import { defined } from '../features/triton-repository/config-fields.ts'
 import type { RepositoryEntry } from '../features/triton-repository/model-folder.ts'
-import { readRepository } from '../features/triton-repository/read-repository.ts'
+import { readRepository } from '../features/triton-repository/load-repository.ts'
 import { readValues } from './model-file.ts'
 import { repositorySource, type NamedSubject } from './signature-module.ts'
 

@@ -9,6 +9,8 @@ import type { ModelRegistry, ModelUses, LoadLimits, ModelVersion, NamedModel } f
 import type { EventHub } from '../observe/engine-events.ts'
 import {
   loadRepository,
+  modelNames,
+  noFolder,
   reportOf,
   Repositories,
   tell,
@@ -19,7 +21,6 @@ import {
   type RepositoryEntry,
   type VersionConfig,
 } from '../features/triton-repository/model-folder.ts'
-import { modelNames, noFolder } from '../features/triton-repository/read-repository.ts'
 import {
   checkRepository,
   type RepositoryOptions,

@@ -3,8 +3,15 @@ import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path
 import { withRegularFile } from '../base/files.ts'
 import { InferenceError } from '../errors.ts'
 import { FileWindow } from './file-window.ts'
-import type { Dimension, Messages, TypeProto } from './onnx-schema.ts'
-import { MalformedFile, type Parts, type Span, WireReader } from './wire-reader.ts'
+import {
+  type Dimension,
+  MalformedFile,
+  type Messages,
+  type Parts,
+  type Span,
+  type TypeProto,
+  WireReader,
+} from './wire-reader.ts'
 
 /** How many tensors there are, and what they hold. */
 export interface TensorTotals {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { numbersText, parseExact } from '../../src/adapters/kserve/exact-json.ts'
+import { numbersText, parseExact } from '../../src/adapters/kserve/json-fields.ts'
 
 describe('JSON whose numbers stay as they are', () => {
   it('is what JSON.parse makes of it, but for whole numbers beyond 2^53', () => {

@@ -163,7 +163,7 @@ describe('options', () => {
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
     expect(names.length).toBe(12)
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
-    const failures = readFileSync('src/adapters/kserve/http-failure.ts', 'utf8')
+    const failures = readFileSync('src/adapters/kserve/reply.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({
       code: code!,
       status: status!,

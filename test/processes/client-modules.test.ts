@@ -31,7 +31,9 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
     'classification.js',
   ])
   expect(
-    files.filter((url) => /engine-server|served-client|spawn-server|infer-many|-schema/.test(url)),
+    files.filter((url) =>
+      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(url),
+    ),
   ).toEqual([])
   expect(
     ofNode.filter((name) => /NativeModule (crypto|child_process|worker_threads|http)$/.test(name)),

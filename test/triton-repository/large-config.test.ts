@@ -9,7 +9,7 @@ import {
   position,
   type TextField,
 } from '../../src/features/triton-repository/text-format.ts'
-import { readRepository } from '../../src/features/triton-repository/read-repository.ts'
+import { readRepository } from '../../src/features/triton-repository/load-repository.ts'
 import { errorOf, temporaryFolder } from './temporary.ts'
 
 const source = (text: string) => ({ model: 'm', file: 'config.pbtxt', text })

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { ModelConfig } from '../../src/index.ts'
-import { readRepository } from '../../src/features/triton-repository/read-repository.ts'
+import { readRepository } from '../../src/features/triton-repository/load-repository.ts'
 import { errorOf, temporaryFolder } from './temporary.ts'
 
 describe('a model repository', () => {

@@ -1,10 +1,11 @@
+import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Transform } from 'node:stream'
+import { createGunzip, createInflate, type ZlibOptions } from 'node:zlib'
 import { type Pieces, slices } from '../../base/slices.ts'
 import { followConnection } from '../http/connection-end.ts'
-import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
-import { type Reply, send, sendLast } from './reply.ts'
-import { readBody } from './request-body.ts'
+import { HttpFailure, type Reply, send, sendLast } from './reply.ts'
 
 /** One request, and what goes for it until it is answered or its client has gone. */
 export class Exchange {
@@ -113,4 +114,148 @@ export class HeldBytes {
   giveBack(bytes: number): void {
     this.#held -= bytes
   }
+}
+
+/** What is left of a body that is not read would hold up the next request of its connection. */
+const closing = { connection: 'close' }
+
+/** Bytes to which the first tensor of a body is aligned: the longest element's. */
+const alignment = 8
+/** Of the length that is said of a body, what is believed before it has come. */
+const trustedBytes = 2 ** 20
+
+const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = {
+  gzip: createGunzip,
+  deflate: createInflate,
+}
+
+/** What is asked of a body, and who is told of its bytes. */
+interface BodyLimits extends Pick<
+  ResolvedKserveOptions,
+  'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'
+> {
+  readonly signal: AbortSignal
+  /** @throws HttpFailure where they are too many. */
+  hold(bytes: number): void
+}
+
+/**
+ * Reads the body of a request, decompressed as it comes: so no more of it is ever held than is counted. It lies so that what begins at
+ * `alignedAt` can be looked at as elements of any size where it is: to copy what has arrived once is all that is done to it.
+ *
+ * @throws HttpFailure 408, 413, 415, 400 where it cannot be decompressed, 503; the signal's reason.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  alignedAt = 0,
+): Promise<Uint8Array> {
+  const encoding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
+  const decoder = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
+  if (decoder === undefined && encoding !== 'identity')
+    throw new HttpFailure(
+      415,
+      `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`,
+      closing,
+    )
+  if (request.readableDidRead)
+    throw new HttpFailure(
+      500,
+      'The body has been read already. Mount kserve() before any middleware that parses bodies.',
+    )
+  const declared = request.headers['content-length']
+  const { maxBodyBytes } = limits
+  if (Number(declared ?? 0) > maxBodyBytes) throw tooLarge('maxBodyBytes', maxBodyBytes)
+  if (decoder === undefined || declared === '0')
+    return receive(
+      request,
+      null,
+      declared === undefined ? undefined : Number(declared),
+      'maxBodyBytes',
+      limits,
+      alignedAt,
+    )
+  const limit = limits.maxDecompressedBytes < maxBodyBytes ? 'maxDecompressedBytes' : 'maxBodyBytes'
+  return receive(request, decoder({ chunkSize: 65_536 }), undefined, limit, limits, alignedAt)
+}
+
+/**
+ * @param said how long it says that it is.
+ * @param limit what counts for it.
+ */
+function receive(
+  request: IncomingMessage,
+  decoder: Transform | null,
+  said: number | undefined,
+  limit: 'maxBodyBytes' | 'maxDecompressedBytes',
+  limits: BodyLimits,
+  alignedAt: number,
+): Promise<Uint8Array> {
+  const { [limit]: mostBytes, bodyTimeoutMs, signal, hold } = limits
+  const source = decoder === null ? request : request.pipe(decoder)
+  const before = (alignment - (alignedAt % alignment)) % alignment
+  return new Promise((resolve, reject) => {
+    const most = before + (said ?? mostBytes)
+    let bytes = Buffer.allocUnsafeSlow(said === undefined ? 0 : Math.min(most, trustedBytes))
+    let received = 0
+    const end = (settle: () => void) => {
+      clearTimeout(timer)
+      source.off('data', onData).off('end', onEnd)
+      request.off('error', onGone).off('close', onGone)
+      if (decoder !== null) request.unpipe(decoder.destroy()).resume()
+      signal.removeEventListener('abort', onAbort)
+      settle()
+    }
+    const fail = (reason: unknown) => end(() => reject(reason))
+    const onAbort = () => fail(signal.reason)
+    const onGone = () => {
+      if (!request.complete) fail(new HttpFailure(400, 'The connection ended before the body did.'))
+    }
+    const onEnd = () => end(() => resolve(bytes.subarray(before, before + received)))
+    const onData = (chunk: Buffer) => {
+      try {
+        if (received + chunk.length > mostBytes) throw tooLarge(limit, mostBytes)
+        hold(chunk.length)
+        if (before + received + chunk.length > bytes.length)
+          bytes = longer(bytes, before + received + chunk.length, most)
+        bytes.set(chunk, before + received)
+        received += chunk.length
+      } catch (error) {
+        fail(error)
+      }
+    }
+    const timer = setTimeout(
+      () =>
+        fail(
+          new HttpFailure(
+            408,
+            `The body did not arrive within ${bodyTimeoutMs} ms (bodyTimeoutMs).`,
+            closing,
+          ),
+        ),
+      bodyTimeoutMs,
+    )
+    if (signal.aborted) return onAbort()
+    signal.addEventListener('abort', onAbort)
+    source.on('data', onData).on('end', onEnd)
+    request.on('error', onGone).on('close', onGone)
+    decoder?.on('error', (error) =>
+      fail(new HttpFailure(400, `The body is not compressed as it says: ${error.message}.`)),
+    )
+  })
+}
+
+/** Twice as long where it may be, so that a long body is copied a few times only. */
+function longer(bytes: Buffer, least: number, most: number): Buffer<ArrayBuffer> {
+  const copy = Buffer.allocUnsafeSlow(Math.max(least, Math.min(2 * bytes.length, most)))
+  copy.set(bytes)
+  return copy
+}
+
+function tooLarge(limit: 'maxBodyBytes' | 'maxDecompressedBytes', most: number): HttpFailure {
+  return new HttpFailure(
+    413,
+    `The body${limit === 'maxBodyBytes' ? '' : ', decompressed'}: expected ${most} bytes at most (${limit}), received more.`,
+    closing,
+  )
 }

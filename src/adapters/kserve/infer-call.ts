@@ -5,7 +5,7 @@ import type { InferOptions } from '../../options/infer-options.ts'
 import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
 import { byteLengthOf, elementCount, type ElementType, isElementType, putValue } from '../../tensor/tensor.ts'
-import { HttpFailure } from './http-failure.ts'
+import { HttpFailure } from './reply.ts'
 import {
   countIn,
   fieldOf,

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { numbersText } from './exact-json.ts'
+import { numbersText } from './json-fields.ts'
 import type { Pieces } from '../../base/slices.ts'
 import type { Classification } from '../../engine/classification.ts'
 import { type InferenceError, invalidArgument } from '../../errors.ts'

@@ -4,9 +4,8 @@ import { repositoriesOf } from '../../engine/engine-resources.ts'
 import { InferenceError } from '../../errors.ts'
 import type { ModelState } from '../../engine/model-target.ts'
 import type { Exchange } from './exchange.ts'
-import { failureOf, HttpFailure } from './http-failure.ts'
+import { emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './reply.ts'
 import { fieldsPieces, flagIn, parametersIn, textIn, type Fields } from './json-fields.ts'
-import { emptyReply, jsonReply, type Reply } from './reply.ts'
 
 const states: Readonly<Record<ModelState, string>> = {
   ready: 'READY',

@@ -10,8 +10,7 @@ import { InferenceEngine } from '../../engine.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { readPlain } from '../../options/plain-options.ts'
-import { EngineSession } from './engine-session.ts'
-import { SessionModels } from './session-models.ts'
+import { EngineSession, SessionModels } from './engine-session.ts'
 import { checkSessionOptions, modelSettings } from './ort-session-options.ts'
 
 /** The API of onnxruntime-node, served by an engine. */
