@@ -17,7 +17,7 @@ import type { ModelEvent } from '../observe/engine-events.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
 /** The models of an engine by name, and what still goes on of those that have none any more. */
-export class ModelRegistry implements NameOwner {
+export class ModelRegistry {
   readonly #services: EngineServices
   readonly #named = new Map<string, NamedModel>()
   /** Those that are being released, and have others under their names. */
@@ -118,11 +118,13 @@ export class ModelRegistry implements NameOwner {
     await Promise.all(all.map(end))
   }
 
+  /** No version of a name is left. */
   gone(named: NamedModel): void {
     this.#unnamed.delete(named)
     if (this.#named.get(named.name) === named) this.#named.delete(named.name)
   }
 
+  /** Something is released that no caller waits for; {@link close} does. */
   leaving(released: Promise<void>): void {
     const left = released.finally(() => this.#leaving.delete(left))
     this.#leaving.add(left)
@@ -134,22 +136,12 @@ export function engineClosed(): InferenceError {
   return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
 }
 
-/** What a name needs of those that have it. */
-interface NameOwner {
-  /** Whether what is released keeps its name, to be looked at. */
-  readonly closed: boolean
-  /** No version of it is left. */
-  gone(model: NamedModel): void
-  /** Something is released that nobody waits for. */
-  leaving(released: Promise<void>): void
-}
-
 /** The versions of one name. Requests that name none go to the newest that is ready. */
-export class NamedModel implements ModelTarget, VersionOwner {
+export class NamedModel implements ModelTarget {
   readonly name: string
   /** What that is; where none is ready, the newest, and the last when there is none any more. */
   serving!: Loadable
-  readonly #owner: NameOwner
+  readonly #registry: ModelRegistry
   readonly #services: EngineServices
   readonly #versions = new Map<number, ModelVersion>()
   /** Versions that are being released, and have others in their places. */
@@ -159,11 +151,16 @@ export class NamedModel implements ModelTarget, VersionOwner {
   #end: Promise<unknown> | null = null
 
   /** @param after what has to be released before anything is loaded; `null` for nothing. */
-  constructor(name: string, owner: NameOwner, services: EngineServices, after: Promise<unknown> | null) {
+  constructor(
+    name: string,
+    registry: ModelRegistry,
+    services: EngineServices,
+    after: Promise<unknown> | null,
+  ) {
     this.name = name
     this.#after = after
     void after?.then(() => (this.#after = null))
-    this.#owner = owner
+    this.#registry = registry
     this.#services = services
   }
 
@@ -222,24 +219,27 @@ export class NamedModel implements ModelTarget, VersionOwner {
     return (this.#end ??= Promise.all(ending))
   }
 
+  /** What serves a version, or its state, has changed. */
   changed(): void {
     const all = this.all()
     const isIn = (state: ModelState) => all.find(({ serving }) => serving.state === state)
     // While the engine closes, pipelines have what drains serve them to their end.
-    const newest = isIn('ready') ?? (this.#owner.closed ? isIn('draining') : undefined) ?? all[0]
+    const newest = isIn('ready') ?? (this.#registry.closed ? isIn('draining') : undefined) ?? all[0]
     if (newest !== undefined) this.serving = newest.serving
   }
 
+  /** Nothing is loaded as this version any more. */
   gone(version: ModelVersion): void {
     this.#leaving.delete(version)
-    if (this.#owner.closed && !version.isVacant) return
+    if (this.#registry.closed && !version.isVacant) return
     if (this.#versions.get(version.version) === version) this.#versions.delete(version.version)
     this.changed()
-    if (this.#versions.size === 0 && this.#leaving.size === 0) this.#owner.gone(this)
+    if (this.#versions.size === 0 && this.#leaving.size === 0) this.#registry.gone(this)
   }
 
+  /** As {@link ModelRegistry.leaving}. */
   leaving(released: Promise<void>): void {
-    this.#owner.leaving(released)
+    this.#registry.leaving(released)
   }
 }
 
@@ -253,18 +253,6 @@ export interface LoadLimits {
 /** What may be loaded under a name. */
 export type ServableConfig = ResolvedConfig | ResolvedPipeline
 
-/** What a version needs of its name. */
-interface VersionOwner {
-  readonly name: string
-  readonly versions: ModelVersionStatus[]
-  /** What serves a version, or its state, is another. */
-  changed(): void
-  /** Nothing is loaded as this version any more. */
-  gone(version: ModelVersion): void
-  /** Something is released that nobody waits for. */
-  leaving(released: Promise<void>): void
-}
-
 /**
  * One version of a name. Loaded again, it is replaced while it serves: the new model is loaded beside the old one and takes
  * the requests from when it is ready on, and the old one answers what it had accepted. One load after the other, so that two
@@ -274,7 +262,7 @@ export class ModelVersion implements ModelTarget {
   readonly version: number
   /** Where its requests go. */
   serving!: Loadable
-  readonly #owner: VersionOwner
+  readonly #named: NamedModel
   readonly #services: EngineServices
   /** What has to be released before anything is loaded. */
   readonly #after: Promise<unknown> | null
@@ -289,24 +277,19 @@ export class ModelVersion implements ModelTarget {
   #end: Promise<void> | null = null
 
   /** @param after what has to be released before anything is loaded; `null` for nothing. */
-  constructor(
-    version: number,
-    owner: VersionOwner,
-    services: EngineServices,
-    after: Promise<unknown> | null,
-  ) {
+  constructor(version: number, named: NamedModel, services: EngineServices, after: Promise<unknown> | null) {
     this.version = version
     this.#after = after
-    this.#owner = owner
+    this.#named = named
     this.#services = services
   }
 
   get name(): string {
-    return this.#owner.name
+    return this.#named.name
   }
 
   get versions(): ModelVersionStatus[] {
-    return this.#owner.versions
+    return this.#named.versions
   }
 
   get status(): ModelVersionStatus {
@@ -352,7 +335,7 @@ export class ModelVersion implements ModelTarget {
   end(destroy: boolean): Promise<void> {
     const held = [this.serving, ...this.#replaced, ...(this.#next === null ? [] : [this.#next])]
     const released = Promise.all(held.map((model) => model.close(destroy)))
-    return (this.#end ??= released.then(() => this.#owner.gone(this)))
+    return (this.#end ??= released.then(() => this.#named.gone(this)))
   }
 
   async #loadAfter(before: Promise<unknown>, config: ServableConfig, limits: LoadLimits): Promise<void> {
@@ -371,7 +354,7 @@ export class ModelVersion implements ModelTarget {
       : new LoadedModel(this.name, config, services)
     if (old === null) this.serving = model
     else this.#next = model
-    this.#owner.changed()
+    this.#named.changed()
     const loading = this.#begin(model)
     try {
       await untilAborted(loading, signal)
@@ -411,14 +394,14 @@ export class ModelVersion implements ModelTarget {
   }
 
   #leaveIfEmpty(): void {
-    if (this.#loads === 0 && this.#vacant && this.#end === null) this.#owner.gone(this)
+    if (this.#loads === 0 && this.#vacant && this.#end === null) this.#named.gone(this)
   }
 
   #replace(old: Loadable, model: Loadable): void {
     this.serving = model
     this.#next = null
     this.#replaced.add(old)
-    this.#owner.changed()
+    this.#named.changed()
     this.#services.changed({ type: 'ready', model: this.name, version: this.version })
     void old.close(false, model).then(() => {
       this.#replaced.delete(old)
@@ -440,7 +423,7 @@ export class ModelVersion implements ModelTarget {
   #changed(model: Loadable, event: ModelEvent): void {
     const { type } = event
     if (model === this.serving) {
-      this.#owner.changed()
+      this.#named.changed()
       this.#services.changed(event)
     } else if (model === this.#next && type === 'failed')
       this.#services.changed({ ...event, type: 'notReplaced' })
@@ -454,7 +437,7 @@ export class ModelVersion implements ModelTarget {
     const released = loading
       .then(() => model.close(true)) // it was ready in the same moment
       .catch(() => {}) // that it failed was to be expected
-    this.#owner.leaving(released)
+    this.#named.leaving(released)
   }
 
   #checkNotEnded(): void {
