@@ -37,6 +37,18 @@ const maxBuckets = 256
 const everyUpTo = 64
 const perDoubling = 16
 
+/** What the size of a bucket's batches is chosen by. */
+export interface SizeChoice {
+  readonly bucketKey: string
+  readonly runTimes: RunTimes
+  readonly targetMs: number
+  readonly instances: number
+  /** What comes; `null`, or left out, for just as much as can be worked off. */
+  readonly arrivingRowsPerMs?: number | null
+  /** The size in use, kept while it is good enough; left out for none. */
+  readonly present?: number | undefined
+}
+
 /**
  * The batch size with which a bucket answers most rows per second within `targetMs`. A size does so for every request
  * when one that has just missed a batch, and waits until the next instance is done with a run of that size, is admitted
@@ -44,20 +56,11 @@ const perDoubling = 16
  * it can work off: under overload enough is left to fill larger batches. Of sizes about as good the smallest is taken.
  *
  * @param sizes candidates in rows, ascending.
- * @param arrivingRowsPerMs what comes; `null` for just as much as can be worked off.
- * @param present the size in use, kept while it is good enough.
  */
-export function chooseBatchSize(
-  sizes: readonly number[],
-  bucketKey: string,
-  runTimes: RunTimes,
-  targetMs: number,
-  instances: number,
-  arrivingRowsPerMs: number | null = null,
-  present?: number,
-): number {
+export function chooseBatchSize(sizes: readonly number[], choice: SizeChoice): number {
+  const { bucketKey, runTimes, instances, arrivingRowsPerMs = null, present } = choice
   const rates = sizes.map((rows) => {
-    const share = admittedShare(rows, bucketKey, runTimes, targetMs, instances)
+    const share = admittedShare(rows, choice)
     const rowsPerMs = (instances * rows) / runTimes.medianMs(bucketKey, rows)
     return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
   })
@@ -79,13 +82,7 @@ export function candidateSizes(maxBatchSize: number): number[] {
 }
 
 /** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
-function admittedShare(
-  rows: number,
-  bucketKey: string,
-  runTimes: RunTimes,
-  targetMs: number,
-  instances: number,
-): number {
+function admittedShare(rows: number, { bucketKey, runTimes, targetMs, instances }: SizeChoice): number {
   const waitMs = runTimes.presentMs(bucketKey, rows) / instances
   const missed = {
     rowsAhead: 0,
@@ -148,15 +145,14 @@ export class LatencyTarget {
   }
 
   #choose(bucketKey: string, arrivingRowsPerMs: number | null, present?: number): BatchLimits {
-    const size = chooseBatchSize(
-      this.#sizes,
+    const size = chooseBatchSize(this.#sizes, {
       bucketKey,
-      this.#runTimes,
-      this.#targetMs,
-      this.instances,
+      runTimes: this.#runTimes,
+      targetMs: this.#targetMs,
+      instances: this.instances,
       arrivingRowsPerMs,
       present,
-    )
+    })
     return { ...this.#limits, preferredBatchSizes: [size] }
   }
 }

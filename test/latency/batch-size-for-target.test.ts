@@ -51,7 +51,7 @@ describe('a latency target', () => {
 
   it('chooses among as many preferred sizes as there are', () => {
     const sizes = Array.from({ length: 200_000 }, (_, index) => index + 1)
-    const best = chooseBatchSize(sizes, '', known(), 50, 1)
+    const best = chooseBatchSize(sizes, { bucketKey: '', runTimes: known(), targetMs: 50, instances: 1 })
     expect(best).toBeGreaterThan(64)
     expect(best).toBeLessThan(1024)
   })

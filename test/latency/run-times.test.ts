@@ -122,7 +122,15 @@ describe('a latency target', () => {
     targetMs: number,
     present?: number,
     arrivingRowsPerMs: number | null = null,
-  ) => chooseBatchSize(sizes, '', seen(table), targetMs, 1, arrivingRowsPerMs, present)
+  ) =>
+    chooseBatchSize(sizes, {
+      bucketKey: '',
+      runTimes: seen(table),
+      targetMs,
+      instances: 1,
+      arrivingRowsPerMs,
+      present,
+    })
 
   it('takes the smallest size where larger ones serve no more rows', () => {
     expect(choose({ 1: 10, 2: 20, 4: 40, 8: 80 }, 1000)).toBe(1)
