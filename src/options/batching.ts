@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { declares, optionsOf, properties, wholeNumber, delayMs } from './options-schema.ts'
 import type { TensorLike } from '../tensor/tensor.ts'
 
 /** Limits of one priority level's queue; Triton's `ModelQueuePolicy`. */
@@ -281,30 +281,29 @@ export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<B
   return { cost: { maxBatchCost, maxPaddingShare, isPadded } satisfies CostLimits }
 }
 
-const duration = v.pipe(
-  v.number(),
-  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, at least 0 and less than 2^31'),
-)
-
 const queuePolicySchema = optionsOf({
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
-  defaultTimeoutMs: v.optional(duration, 0),
+  defaultTimeoutMs: v.optional(delayMs, 0),
   allowTimeoutOverride: v.optional(v.boolean(), false),
   maxQueueSize: v.optional(wholeNumber(0), 0),
 })
 
 /** Schema of `dynamicBatching`. */
-export const schedulingSchema = optionsOf({
-  preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
-  maxQueueDelayMs: v.optional(duration, 0),
-  ...costEntries,
-  preserveOrdering: v.optional(v.boolean(), false),
-  priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
-  defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
-  defaultQueuePolicy: v.optional(queuePolicySchema, {}),
-  priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
-  holdUntilQueued: v.optional(wholeNumber(0), 0),
-})
+export const schedulingSchema = declares<DynamicBatchingConfig>()(
+  optionsOf({
+    preferredBatchSize: v.optional(
+      v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
+    ),
+    maxQueueDelayMs: v.optional(delayMs, 0),
+    ...costEntries,
+    preserveOrdering: v.optional(v.boolean(), false),
+    priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
+    defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
+    defaultQueuePolicy: v.optional(queuePolicySchema, {}),
+    priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
+    holdUntilQueued: v.optional(wholeNumber(0), 0),
+  }),
+)
 
 /** `dynamicBatching` as its schema gives it. */
 export type Scheduling = v.InferOutput<typeof schedulingSchema>

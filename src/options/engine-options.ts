@@ -3,8 +3,8 @@ import type { ResourceLimits } from 'node:worker_threads'
 import { resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
 import { availableCores } from '../base/available-resources.ts'
-import { deepest, optionsOf, properties, wholeNumber } from './options-schema.ts'
-import { typed } from './plain-options.ts'
+import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
+
 import {
   resolveTraceOptions,
   traceSchema,
@@ -317,48 +317,50 @@ export const threadEntries = {
   startTimeoutMs: v.optional(positiveInteger),
 }
 
-const schema = optionsOf({
-  cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
-  executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
-  inline: v.optional(
-    v.union([
-      v.literal(false),
-      optionsOf({
-        maxUs: v.optional(
-          v.pipe(
-            v.number(),
-            v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0'),
+const schema = declares<EngineOptions>()(
+  optionsOf({
+    cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
+    executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
+    inline: v.optional(
+      v.union([
+        v.literal(false),
+        optionsOf({
+          maxUs: v.optional(
+            v.pipe(
+              v.number(),
+              v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0'),
+            ),
+            defaultInline.maxUs,
           ),
-          defaultInline.maxUs,
-        ),
-        loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
+          loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
+        }),
+      ]),
+      {},
+    ),
+    staging: v.optional(
+      optionsOf({
+        kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
+        limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
       }),
-    ]),
-    {},
-  ),
-  staging: v.optional(
-    optionsOf({
-      kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
-      limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
-    }),
-    {},
-  ),
-  providers: v.optional(providersSchema, {}),
-  workers: v.optional(
-    optionsOf({
-      ...threadEntries,
-      niceIncrement: v.optional(
-        v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)),
-        5,
-      ),
-    }),
-    {},
-  ),
-  cache: cacheSchema,
-  verify: v.optional(v.picklist(['child', 'none'])),
-  verifyTimeoutMs: v.optional(positiveInteger),
-  trace: traceSchema,
-})
+      {},
+    ),
+    providers: v.optional(providersSchema, {}),
+    workers: v.optional(
+      optionsOf({
+        ...threadEntries,
+        niceIncrement: v.optional(
+          v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)),
+          5,
+        ),
+      }),
+      {},
+    ),
+    cache: cacheSchema,
+    verify: v.optional(v.picklist(['child', 'none'])),
+    verifyTimeoutMs: v.optional(positiveInteger),
+    trace: traceSchema,
+  }),
+)
 
 /**
  * Checks the options of an engine and fills in defaults.
@@ -366,24 +368,8 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptions {
-  const result = parse(options)
-  if (!result.success) {
-    const issue = deepest(result.issues[0])
-    if (issue.path === undefined) throw invalidArgument('options', 'a plain object', options)
-    const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
-    const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-    throw invalidArgument(
-      name,
-      unknownKey
-        ? issue.message
-        : issue.expected === 'unknown'
-          ? issue.message
-          : (issue.expected ?? issue.message),
-      unknownKey ? issue.path?.at(-1)?.key : issue.input,
-    )
-  }
   const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs, trace } =
-    result.output
+    parseOptions(schema, options, 'options')
   if (executor === 'binding' && providers.length > 0) {
     throw invalidArgument(
       'options.providers',
@@ -405,13 +391,5 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     verify: resolveVerify(verify),
     verifyTimeoutMs,
     trace: resolveTraceOptions(trace as TraceOptions | undefined),
-  }
-}
-
-function parse(options: unknown) {
-  try {
-    return v.safeParse(schema, options, { abortEarly: true })
-  } catch (error) {
-    throw typed('options', error)
   }
 }

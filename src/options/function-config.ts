@@ -3,12 +3,12 @@ import { resolve } from 'node:path'
 import { threadEntries, type WorkerOptions } from './engine-options.ts'
 import type { FunctionDeclaration, FunctionInput, FunctionOutput, ModelFunction } from './function-module.ts'
 import { scalingEntries, type InstanceGroup } from './instance-groups.ts'
-import { resolveConfig, type ModelOptions, type ResolvedConfig } from './model-config.ts'
+import { resolveConfig, type ModelOptions, type ResolvedConfig, type WarmupSample } from './model-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
-import { checkConfig, optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
 import { carriedType } from './tensor-config.ts'
 
 /** Options that functions have in common with models, with the same meaning. */
@@ -84,7 +84,7 @@ export interface FunctionOptions<
    */
   rerunAfterCrash?: boolean
   /** Samples to be run on each instance before it takes batches; one that fails makes the load fail. Default: none. */
-  warmup?: ModelOptions['warmup'] & readonly unknown[]
+  warmup?: readonly WarmupSample[]
   /** Settings of its threads. Default, also of what is left out: the engine's `workers`. */
   workers?: FunctionWorkerOptions
 }
@@ -108,37 +108,44 @@ const oneThread = { sessionOptions: { intraOpNumThreads: 1 } }
 /** Checked as a model's. */
 const asOfModels = v.optional(v.unknown())
 
-const schema = optionsOf({
-  module: v.optional(v.unknown()),
-  run: v.optional({
-    ...v.custom<ModelFunction>((given) => typeof given === 'function'),
-    expects: 'a function',
+const schema = declares<
+  FunctionOptions & { readonly module?: unknown; readonly run?: ModelFunction; readonly graph?: unknown }
+>()(
+  optionsOf({
+    module: v.optional(v.unknown()),
+    run: v.optional({
+      ...v.custom<ModelFunction>((given) => typeof given === 'function'),
+      expects: 'a function',
+    }),
+    inputs: v.pipe(
+      v.array(declares<FunctionInput>()(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) }))),
+      v.minLength(1, 'at least one input'),
+    ),
+    outputs: v.pipe(
+      v.array(declares<FunctionOutput>()(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) }))),
+      v.minLength(1, 'at least one output'),
+    ),
+    graph: v.optional(v.unknown()),
+    maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
+    instanceGroup: v.optional(
+      v.pipe(v.array(declares<FunctionInstanceGroup>()(optionsOf(scalingEntries))), v.length(1, 'one group')),
+      [{}],
+    ),
+    concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
+    parameters: v.optional(properties, {}),
+    workers: v.optional(declares<FunctionWorkerOptions>()(optionsOf(threadEntries)), {}),
+    rerunAfterCrash: v.optional(v.boolean(), true),
+    warmup: v.optional(v.array(v.custom<WarmupSample>(() => true)), []),
+    version: asOfModels,
+    dynamicBatching: asOfModels,
+    latencyTargetMs: asOfModels,
+    maxRunMs: asOfModels,
+    rejectNonFinite: asOfModels,
+    splitOversized: asOfModels,
+    responseCache: asOfModels,
+    coalesce: asOfModels,
   }),
-  inputs: v.pipe(
-    v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })),
-    v.minLength(1, 'at least one input'),
-  ),
-  outputs: v.pipe(
-    v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })),
-    v.minLength(1, 'at least one output'),
-  ),
-  graph: v.optional(v.unknown()),
-  maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
-  instanceGroup: v.optional(v.pipe(v.array(optionsOf(scalingEntries)), v.length(1, 'one group')), [{}]),
-  concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
-  parameters: v.optional(properties, {}),
-  workers: v.optional(optionsOf(threadEntries), {}),
-  rerunAfterCrash: v.optional(v.boolean(), true),
-  warmup: v.optional(v.array(v.unknown()), []),
-  version: asOfModels,
-  dynamicBatching: asOfModels,
-  latencyTargetMs: asOfModels,
-  maxRunMs: asOfModels,
-  rejectNonFinite: asOfModels,
-  splitOversized: asOfModels,
-  responseCache: asOfModels,
-  coalesce: asOfModels,
-})
+)
 
 /**
  * Turns what the caller gave for a function into the configuration of a model, checked, complete and frozen.
@@ -164,7 +171,7 @@ export function resolveFunctionConfig(
     workers: ownWorkers,
     warmup,
     ...shared
-  } = checkConfig(schema, model, config)
+  } = parseOptions(schema, config, 'config', model)
   const groups = instanceGroup.map((group) => ({ kind: 'cpu', ...group }))
   if (graph !== undefined) {
     const resolved = resolveConfig(model, {

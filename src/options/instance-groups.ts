@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { optionsOf, wholeNumber } from './options-schema.ts'
+import { optionsOf, wholeNumber, durationMs } from './options-schema.ts'
 
 /** Where instances of a model run: the name of a provider plugin (`EngineOptions.providers`) is a kind, too. */
 export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
@@ -43,10 +43,6 @@ export const maxInstances = 256
 
 const instances = v.optional(
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(maxInstances)),
-)
-const durationMs = v.pipe(
-  v.number(),
-  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
 )
 
 /** What a group says of how many instances it has. */

@@ -43,7 +43,15 @@ import {
 } from './tensor-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
-import { checkConfig, optionsOf, parametersSchema, properties, wholeNumber } from './options-schema.ts'
+import {
+  declares,
+  parseOptions,
+  optionsOf,
+  parametersSchema,
+  properties,
+  wholeNumber,
+  durationMs,
+} from './options-schema.ts'
 import {
   checkMemory,
   checkOptionsForBytes,
@@ -493,74 +501,82 @@ export interface ResolvedConfig extends ModelSource {
   readonly autoTune: ResolvedAutoTune | null
 }
 
-const durationMs = v.pipe(
-  v.number(),
-  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
-)
-const paddingSchema = optionsOf({
-  input: v.pipe(v.string(), v.minLength(1)),
-  dim: wholeNumber(0),
-  sizes: v.optional(
-    v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
-    'longest',
-  ),
-  value: v.optional(v.number(), 0),
-  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
-})
-
-/** An execution provider with options of its own, which ONNX Runtime checks. */
-const providerSchema = v.pipe(
-  properties,
-  v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })),
-  v.transform(ownProperties),
-)
-
-const schema = optionsOf({
-  path: v.optional(v.unknown()),
-  bytes: v.optional(v.unknown()),
-  version: v.optional(v.unknown()),
-  maxBatchSize: v.optional(wholeNumber(0)),
-  defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
-  inputs: v.optional(v.array(inputSchema)),
-  outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
-  parameters: v.optional(parametersSchema, {}),
-  sequence: v.optional(sequenceSchema),
-  checkRows: v.optional(v.boolean(), true),
-  dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
-  instanceGroup: v.optional(
-    v.pipe(
-      v.array(
-        optionsOf({
-          kind: v.optional(v.string(), 'auto'),
-          ...scalingEntries,
-          cpuCount: v.optional(v.pipe(wholeNumber(1), v.maxValue(maxInstances))),
-          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
-        }),
-      ),
-      v.minLength(1),
+const paddingSchema = declares<PaddingConfig>()(
+  optionsOf({
+    input: v.pipe(v.string(), v.minLength(1)),
+    dim: wholeNumber(0),
+    sizes: v.optional(
+      v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
+      'longest',
     ),
-    [{}],
+    value: v.optional(v.number(), 0),
+    outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
+  }),
+)
+
+/** An execution provider by its name, or with options of its own, which ONNX Runtime checks. */
+const providerSchema = v.union([
+  v.string(),
+  v.pipe(
+    properties,
+    v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })),
+    v.transform(ownProperties),
   ),
-  sessionOptions: v.optional(properties, {}),
-  memory: memorySchema,
-  runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
-  executionProviders: v.optional(
-    v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1, 'at least one execution provider')),
-  ),
-  required: v.optional(v.boolean(), false),
-  warmup: warmupSchema,
-  latencyTargetMs: v.optional(durationMs),
-  maxRunMs: v.optional(durationMs),
-  optionalInputs: v.optional(v.array(v.string()), []),
-  weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
-  padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
-  rerunAfterCrash: v.optional(v.boolean(), false),
-  rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
-  splitOversized: v.optional(v.boolean(), false),
-  responseCache: responseCacheSchema,
-  coalesce: v.optional(v.boolean()),
-  autoTune: autoTuneSchema,
-})
+]) as v.GenericSchema<
+  InferenceSession.ExecutionProviderConfig | ProviderOptions,
+  InferenceSession.ExecutionProviderConfig
+>
+
+const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes?: unknown }>()(
+  optionsOf({
+    path: v.optional(v.unknown()),
+    bytes: v.optional(v.unknown()),
+    version: v.optional(v.unknown()),
+    maxBatchSize: v.optional(wholeNumber(0)),
+    defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
+    inputs: v.optional(v.array(inputSchema)),
+    outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
+    parameters: v.optional(parametersSchema, {}),
+    sequence: v.optional(sequenceSchema),
+    checkRows: v.optional(v.boolean(), true),
+    dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
+    instanceGroup: v.optional(
+      v.pipe(
+        v.array(
+          declares<InstanceGroup>()(
+            optionsOf({
+              kind: v.optional(v.string(), 'auto'),
+              ...scalingEntries,
+              cpuCount: v.optional(v.pipe(wholeNumber(1), v.maxValue(maxInstances))),
+              gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
+            }),
+          ),
+        ),
+        v.minLength(1),
+      ),
+      [{}],
+    ),
+    sessionOptions: v.optional(properties, {}),
+    memory: memorySchema,
+    runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
+    executionProviders: v.optional(
+      v.pipe(v.array(providerSchema), v.minLength(1, 'at least one execution provider')),
+    ),
+    required: v.optional(v.boolean(), false),
+    warmup: warmupSchema,
+    latencyTargetMs: v.optional(durationMs),
+    maxRunMs: v.optional(durationMs),
+    optionalInputs: v.optional(v.array(v.string()), []),
+    weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
+    padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
+    rerunAfterCrash: v.optional(v.boolean(), false),
+    rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
+    splitOversized: v.optional(v.boolean(), false),
+    responseCache: responseCacheSchema,
+    coalesce: v.optional(v.boolean()),
+    autoTune: autoTuneSchema,
+  }),
+)
 
 /**
  * Turns what the caller gave into a checked, complete, frozen configuration.
@@ -573,7 +589,7 @@ export function resolveConfig(
   config: unknown,
   plugins: readonly string[] = [],
 ): ResolvedConfig {
-  const raw = checkConfig(schema, model, config)
+  const raw = parseOptions(schema, config, 'config', model)
   const sequence = raw.sequence as ResolvedSequence | undefined
   const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
   const settled: Omit<ResolvedConfig, 'autoTune'> = {
@@ -602,7 +618,7 @@ export function resolveConfig(
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
     runEntries: runEntries(model, raw.runOptions?.extra),
-    executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
+    executionProviders: raw.executionProviders,
     required: raw.required,
     warmup: resolveWarmup(raw.warmup),
     latencyTargetMs: raw.latencyTargetMs ?? 0,

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
+import { invalidArgument } from '../errors.ts'
 import { isPlainObject, ownProperties, typed } from './plain-options.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
 
 const plainObject = {
   ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject),
@@ -13,15 +13,99 @@ export const properties = v.pipe(plainObject, v.transform(ownProperties))
 /** Schema of what clients are told of a model by name. */
 export const parametersSchema = v.pipe(properties, v.record(v.string(), v.string()))
 
-/** Schema of an object with these entries and no others, whose output inherits nothing either. The message for another one names them. */
-export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
+type ObjectOf<Entries extends v.ObjectEntries> = v.StrictObjectSchema<Entries, undefined>
+type SchemaOf<Entries extends v.ObjectEntries> = v.GenericSchema<
+  v.InferInput<ObjectOf<Entries>>,
+  v.InferOutput<ObjectOf<Entries>>
+>
+
+/** Schema of an object with these entries and no others, whose output inherits nothing. The message for another entry lists them. */
+export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries): SchemaOf<Entries> {
   const known = `one of ${Object.keys(entries).join(', ')}`
   const message = ({ expected, message }: v.StrictObjectIssue) => (expected === 'never' ? known : message)
-  return v.pipe(properties, v.strictObject(ownProperties(entries), message), v.transform(ownProperties))
+  return v.pipe(
+    properties,
+    v.strictObject(ownProperties(entries), message),
+    v.transform(ownProperties),
+  ) as SchemaOf<Entries>
+}
+
+/** The type of an option, whether it may be left out or not; lists without `readonly`, which no schema says. */
+type Taken<T> =
+  Exclude<T, undefined> extends infer U ? (U extends readonly (infer E)[] ? readonly E[] : U) : never
+/** Options that only one of both has, or that have another type there. What a schema leaves to be checked by hand has any type. */
+type Differing<A, B> =
+  | Exclude<keyof A | keyof B, keyof A & keyof B>
+  | {
+      [Key in keyof A & keyof B]: Readonly<Record<string, unknown>> extends Taken<B[Key]>
+        ? never
+        : [Taken<A[Key]>, Taken<B[Key]>] extends [Taken<B[Key]>, Taken<A[Key]>]
+          ? never
+          : Key
+    }[keyof A & keyof B]
+
+/** Schema of the options that an interface declares. It does not compile where an option is missing in either, or has another type there. */
+export function declares<Declared>() {
+  return <Schema extends v.GenericSchema>(
+    schema: [Differing<Declared, v.InferInput<Schema>>] extends [never]
+      ? Schema
+      : Schema & { readonly differs: Differing<Declared, v.InferInput<Schema>> },
+  ) => schema as v.GenericSchema<Declared, v.InferOutput<Schema>>
+}
+
+/** Schema of a whole number. */
+export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
+  v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
+
+/** Schema of a duration in milliseconds that may be 0, and fits a timer. */
+export const delayMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, at least 0 and less than 2^31'),
+)
+
+/** Schema of a duration in milliseconds that is not 0, and fits a timer. */
+export const durationMs = v.pipe(
+  v.number(),
+  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+)
+
+/**
+ * What the caller gave, checked against its schema.
+ *
+ * @param name of the whole, for errors; those of a model's configuration name its options without it.
+ * @param model whose configuration it is.
+ * @throws InferenceError `ERR_INVALID_ARG`, of a configuration `ERR_MODEL_CONFIG`, with the option's path, what was expected and what was received.
+ */
+export function parseOptions<Schema extends v.GenericSchema>(
+  schema: Schema,
+  given: unknown,
+  name: 'options' | 'settings' | 'config',
+  model?: string,
+): v.InferOutput<Schema> {
+  let result
+  try {
+    result = v.safeParse(schema, given, { abortEarly: true })
+  } catch (error) {
+    throw typed(name, error, model === undefined ? {} : { model })
+  }
+  if (result.success) return result.output
+  const issue = deepest(result.issues[0])
+  const details = model === undefined ? {} : ({ code: 'ERR_MODEL_CONFIG', model } as const)
+  if (issue.path === undefined) throw invalidArgument(name, 'a plain object', given, details)
+  const path = issue.path.reduce(
+    (path, { key }) =>
+      typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`,
+    name === 'config' ? '' : name,
+  )
+  const isUnknownKey = issue.type === 'strict_object' && issue.expected === 'never'
+  const isMissing = issue.type === 'strict_object' && issue.received === 'undefined'
+  const isOwn = !issue.message.startsWith('Invalid ') // said in the schema, and not by the library
+  const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
+  throw invalidArgument(path, expected, isUnknownKey ? issue.path.at(-1)?.key : issue.input, details)
 }
 
 /** The innermost issue of a union: the one that talks about what the caller most likely meant. */
-export function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
+function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
   const nested = issue.issues
     ?.map(deepest)
     .toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
@@ -30,44 +114,4 @@ export function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
     ...nested,
     path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]],
   }
-}
-
-/** Schema of a whole number. */
-export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
-  v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
-
-/**
- * What the caller gave as a configuration, checked against its schema.
- *
- * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
- */
-export function checkConfig<Schema extends v.GenericSchema>(
-  schema: Schema,
-  model: string,
-  config: unknown,
-): v.InferOutput<Schema> {
-  let result
-  try {
-    result = v.safeParse(schema, config, { abortEarly: true })
-  } catch (error) {
-    throw typed('config', error, { model })
-  }
-  if (result.success) return result.output
-  throw configError(model, config, deepest(result.issues[0]))
-}
-
-function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {
-  const name = (issue.path ?? []).reduce(
-    (path, { key }) =>
-      typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`,
-    '',
-  )
-  const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-  const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
-  const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
-  const isOwn = !issue.message.startsWith('Invalid ') // said in the schema, and not by the library
-  const expected = isOwn ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
-  if (name === '')
-    return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

@@ -4,7 +4,7 @@ import type { TensorType } from '../tensor/tensor.ts'
 import type { FunctionFeed } from './function-module.ts'
 import type { FeedValue, ModelSignature } from './model-signature.ts'
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
-import { checkConfig, optionsOf, parametersSchema, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, optionsOf, parametersSchema, wholeNumber } from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
@@ -187,41 +187,50 @@ const names = v.pipe(v.unknown(), v.transform(readOnce), {
   expects: 'an object of names of tensors',
 })
 
-const schema = optionsOf({
-  inputs: v.pipe(
-    v.array(inputSchema),
-    v.check((given) => given.length > 0, 'at least one input'),
-  ),
-  steps: v.pipe(
-    v.array(
-      optionsOf({
-        name: v.optional(name),
-        model: name,
-        version: v.optional(v.unknown()),
-        inputs: names,
-        outputs: names,
-        when: v.optional({
-          ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
-          expects: 'a function',
-        }),
-        needs: v.optional(v.array(name), []),
-        fanOut: v.optional(
-          v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]),
-          false,
-        ),
-      }),
+const schema = declares<
+  Omit<PipelineConfig, 'inputs' | 'outputs'> & { inputs: readonly unknown[]; outputs: readonly unknown[] }
+>()(
+  optionsOf({
+    inputs: v.pipe(
+      v.array(inputSchema),
+      v.check((given) => given.length > 0, 'at least one input'),
     ),
-    v.check((given) => given.length > 0, 'at least one step'),
-  ),
-  outputs: v.pipe(
-    v.array(outputSchema),
-    v.check((given) => given.length > 0, 'at least one output'),
-  ),
-  maxBatchSize: v.optional(wholeNumber(0)),
-  maxInFlight: v.optional(wholeNumber(1)),
-  parameters: v.optional(parametersSchema, {}),
-  version: v.optional(v.unknown()),
-})
+    steps: v.pipe(
+      v.array(
+        declares<PipelineStep>()(
+          optionsOf({
+            name: v.optional(name),
+            model: name,
+            version: v.optional(v.unknown()),
+            inputs: names,
+            outputs: names,
+            when: v.optional({
+              ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
+              expects: 'a function',
+            }),
+            needs: v.optional(v.array(name), []),
+            fanOut: v.optional(
+              v.union([
+                v.boolean(),
+                v.pipe(v.array(name), v.minLength(1, 'at least one input of the model')),
+              ]),
+              false,
+            ),
+          }),
+        ),
+      ),
+      v.check((given) => given.length > 0, 'at least one step'),
+    ),
+    outputs: v.pipe(
+      v.array(outputSchema),
+      v.check((given) => given.length > 0, 'at least one output'),
+    ),
+    maxBatchSize: v.optional(wholeNumber(0)),
+    maxInFlight: v.optional(wholeNumber(1)),
+    parameters: v.optional(parametersSchema, {}),
+    version: v.optional(v.unknown()),
+  }),
+)
 
 /**
  * Turns what the caller gave for a pipeline into a configuration that is checked by itself, complete and frozen; see `PipelineGraph`
@@ -230,10 +239,11 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolvePipelineConfig(model: string, config: unknown): ResolvedPipeline {
-  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = checkConfig(
+  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = parseOptions(
     schema,
-    model,
     config,
+    'config',
+    model,
   )
   const details = { model, code: 'ERR_MODEL_CONFIG' } as const
   for (const [option, tensors] of [

@@ -3,7 +3,7 @@ import { invalidArgument } from '../errors.ts'
 import type { ElementType } from '../tensor/tensor.ts'
 import type { DynamicBatchingConfig } from './batching.ts'
 import type { FeedValue } from './model-signature.ts'
-import { optionsOf, wholeNumber } from './options-schema.ts'
+import { declares, optionsOf, wholeNumber, delayMs } from './options-schema.ts'
 import { dims, elementType } from './tensor-config.ts'
 
 /** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
@@ -82,65 +82,67 @@ export interface ResolvedSequence {
 
 const name = v.pipe(v.string(), v.minLength(1, 'the name of a tensor'))
 const kinds = ['start', 'end', 'ready', 'correlationId'] as const
-const delayMs = v.pipe(
-  v.number(),
-  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, 0 or more and less than 2^31'),
-)
 const count = wholeNumber(1)
 
 /** Schema of `sequence`. */
-export const sequenceSchema = optionsOf({
-  maxSequenceIdleMs: v.optional(
-    v.pipe(
-      v.number(),
-      v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
-    ),
-    1000,
-  ),
-  controls: v.optional(
-    v.array(
-      optionsOf({
-        input: name,
-        kind: v.picklist(kinds),
-        type: v.optional(elementType),
-        values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
-      }),
-    ),
-    [],
-  ),
-  state: v.optional(
-    v.array(
-      optionsOf({
-        input: name,
-        output: name,
-        type: v.optional(elementType),
-        dims: v.optional(dims),
-        initial: v.optional(v.unknown()),
-      }),
-    ),
-    [],
-  ),
-  direct: v.optional(
-    optionsOf({
-      maxQueueDelayMs: v.optional(delayMs, 0),
-      minimumSlotUtilization: v.optional(
-        v.pipe(
-          v.number(),
-          v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
-        ),
-        0,
+export const sequenceSchema = declares<SequenceConfig>()(
+  optionsOf({
+    maxSequenceIdleMs: v.optional(
+      v.pipe(
+        v.number(),
+        v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
       ),
-    }),
-  ),
-  oldest: v.optional(
-    optionsOf({
-      maxCandidateSequences: v.optional(count),
-      preferredBatchSize: v.optional(v.union([count, v.array(count)])),
-      maxQueueDelayMs: v.optional(delayMs),
-      preserveOrdering: v.optional(v.boolean()),
-    }),
-  ),
-})
+      1000,
+    ),
+    controls: v.optional(
+      v.array(
+        declares<SequenceControl>()(
+          optionsOf({
+            input: name,
+            kind: v.picklist(kinds),
+            type: v.optional(elementType),
+            values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
+          }),
+        ),
+      ),
+      [],
+    ),
+    state: v.optional(
+      v.array(
+        declares<SequenceState>()(
+          optionsOf({
+            input: name,
+            output: name,
+            type: v.optional(elementType),
+            dims: v.optional(dims),
+            initial: v.optional(v.unknown()),
+          }),
+        ),
+      ),
+      [],
+    ),
+    direct: v.optional(
+      optionsOf({
+        maxQueueDelayMs: v.optional(delayMs, 0),
+        minimumSlotUtilization: v.optional(
+          v.pipe(
+            v.number(),
+            v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
+          ),
+          0,
+        ),
+      }),
+    ),
+    oldest: v.optional(
+      optionsOf({
+        maxCandidateSequences: v.optional(count),
+        preferredBatchSize: v.optional(v.union([count, v.array(count)])),
+        maxQueueDelayMs: v.optional(delayMs),
+        preserveOrdering: v.optional(v.boolean()),
+      }),
+    ),
+  }),
+)
 
 /**
  * Checks that each kind of control is there once, each input is filled by one thing, and there is one strategy.

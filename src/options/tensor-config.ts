@@ -3,7 +3,7 @@ import { invalidArgument, listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
 import type { ImageInput } from './image-options.ts'
-import { optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { declares, optionsOf, properties, wholeNumber } from './options-schema.ts'
 
 /** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
@@ -73,22 +73,26 @@ const entries = {
 }
 
 /** Schema of an entry of `inputs`. */
-export const inputSchema = optionsOf({
-  ...entries,
-  shared: v.optional(v.boolean()),
-  image: v.optional(properties),
-})
+export const inputSchema = declares<InputConfig>()(
+  optionsOf({
+    ...entries,
+    shared: v.optional(v.boolean()),
+    image: v.optional(properties),
+  }),
+)
 const rowsSchema = optionsOf({
   index: v.optional(wholeNumber(0)),
   of: v.optional(entries.name),
   counts: v.optional(entries.name),
 })
 /** Schema of an entry of `outputs`. */
-export const outputSchema = optionsOf({
-  ...entries,
-  labels: v.optional(v.array(v.string())),
-  rows: v.optional(rowsSchema),
-})
+export const outputSchema = declares<OutputConfig>()(
+  optionsOf({
+    ...entries,
+    labels: v.optional(v.array(v.string())),
+    rows: v.optional(rowsSchema),
+  }),
+)
 
 type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &
   Pick<v.InferOutput<typeof outputSchema>, 'rows'>

@@ -2,8 +2,7 @@ import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
-import { deepest, optionsOf, properties } from './options-schema.ts'
-import { typed } from './plain-options.ts'
+import { parseOptions, optionsOf, properties } from './options-schema.ts'
 
 /** What is traced: when a request came how far, and the tensors that it gave and got. */
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS'
@@ -120,21 +119,7 @@ const defaultMaxBufferedBytes = 16 * 2 ** 20
  * @throws InferenceError `ERR_INVALID_ARG` with what was expected and what was received.
  */
 export function readTraceSettings(given: unknown): GivenTraceSettings {
-  let result
-  try {
-    result = v.safeParse(settingsSchema, given, { abortEarly: true })
-  } catch (error) {
-    throw typed('settings', error)
-  }
-  if (result.success) return read(result.output as TraceSettings)
-  const issue = deepest(result.issues[0])
-  if (issue.path === undefined) throw invalidArgument('settings', 'a plain object', given)
-  const isUnknown = issue.type === 'strict_object' && issue.expected === 'never'
-  throw invalidArgument(
-    `settings.${issue.path.map(({ key }) => String(key)).join('.')}`,
-    issue.message,
-    isUnknown ? issue.path.at(-1)?.key : issue.input,
-  )
+  return read(parseOptions(settingsSchema, given, 'settings') as TraceSettings)
 }
 
 /** @throws InferenceError `ERR_INVALID_ARG` where something is to be traced to no file. */
