@@ -2,9 +2,8 @@ import { checkInferOptions, type CheckedOptions, type InferOptions } from '../op
 import type { HeldRows } from '../features/leases/held-rows.ts'
 import { notForLeases, type Leases } from '../features/leases/leases.ts'
 import { notReady, refused, type ModelLifecycle, type ModelTarget } from './model-target.ts'
-import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
-import { InferRequest, type Answer, type ParsedFeeds, type Preparation } from '../request/infer-request.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import { sequencesOfModel } from './sequence-stream.ts'
@@ -41,13 +40,11 @@ export class Submission {
       if (serving.images !== null && checked.signal?.aborted)
         return refused(serving, checked.signal.reason, checked.signal)
       const images = serving.images === null ? null : serving.images.read(feeds)
-      return this.#parse(
-        serving,
-        parser,
-        images === null ? feeds : images.feeds,
-        checked,
-        images?.preparation,
-      )
+      const { maxBatchSize } = scheduler.joining.metadata
+      const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
+      const read = parser.parse(images === null ? feeds : images.feeds, split)
+      const parsed = images === null ? read : { ...read, preparation: images.preparation }
+      return this.#submit(serving, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
     } catch (error) {
       return refused(serving, error)
     }
@@ -109,21 +106,6 @@ export class Submission {
     }
   }
 
-  /** @param preparation of the images among the feeds, if there are any. */
-  #parse(
-    serving: ModelLifecycle,
-    parser: FeedParser,
-    feeds: unknown,
-    checked: CheckedOptions,
-    preparation?: Preparation,
-  ): Promise<Answer> {
-    const { maxBatchSize } = serving.scheduler!.joining.metadata
-    const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
-    const read = parser.parse(feeds, split)
-    const parsed = preparation === undefined ? read : { ...read, preparation }
-    return this.#submit(serving, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
-  }
-
   #inSequence(serving: ModelLifecycle, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
     const { levels } = serving.scheduler!
     this.#ignored.look(levels, levels.of(checked.priority), checked.priority, checked.timeoutMs)
@@ -141,15 +123,17 @@ export class Submission {
     if (options !== joining.plainOptions)
       this.#ignored.look(levels, level, options.priority, options.timeoutMs)
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
-    return new Promise((resolve, reject) => {
-      const request =
+    let request!: InferRequest
+    const answer = new Promise<Answer>((resolve, reject) => {
+      request =
         parsed.rows > maxRows
           ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
           : new InferRequest(parsed, level, options, resolve, reject)
-      request.isCall = true
-      const { observed, clock } = scheduler!
-      if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())
-      scheduler!.submit(request, options)
     })
+    request.isCall = true
+    const { observed, clock } = scheduler!
+    if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())
+    scheduler!.submit(request, options)
+    return answer
   }
 }
