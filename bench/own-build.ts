@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { packageFolder } from '../src/base/own-package.ts'
-import { buildHash } from '../packages/perf/src/tune/build-hash.ts'
+import { buildHash } from '../packages/perf/src/tune/state-file.ts'
 
 /** Which zerohop is measured: its version, and the hash of what is built here. */
 export interface OwnBuild {

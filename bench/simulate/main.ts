@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
-import type { OpenArrivals } from '../../packages/perf/src/simulation/arrival-schedule.ts'
+import type { OpenArrivals } from '../../packages/perf/src/simulation/traffic.ts'
 import { bestFixed } from './best-fixed.ts'
 import { parse } from './parse.ts'
 import { bestFixedTable, resultTable, timelineTable } from './report.ts'

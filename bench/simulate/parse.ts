@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
-import type { OpenArrivals } from '../../packages/perf/src/simulation/arrival-schedule.ts'
-import type { Step } from '../../packages/perf/src/simulation/factor-steps.ts'
 import type { ServiceTable } from '../../packages/perf/src/simulation/service-times.ts'
+import type { OpenArrivals, Step } from '../../packages/perf/src/simulation/traffic.ts'
 import { policyNames, type PolicyName, type Scenario } from './scenario.ts'
 
 /** Values of the command line; each throws what commander reports. */

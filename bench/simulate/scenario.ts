@@ -1,7 +1,5 @@
-import type { OpenArrivals } from '../../packages/perf/src/simulation/arrival-schedule.ts'
-import type { Step } from '../../packages/perf/src/simulation/factor-steps.ts'
-import type { RowShare } from '../../packages/perf/src/simulation/row-mix.ts'
 import { capacityRowsPerSecond, type ServiceTable } from '../../packages/perf/src/simulation/service-times.ts'
+import type { OpenArrivals, RowShare, Step } from '../../packages/perf/src/simulation/traffic.ts'
 
 export const policyNames = ['none', 'window', 'triton', 'zerohop', 'zerohop-target'] as const
 /** How batches are formed. */

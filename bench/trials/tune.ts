@@ -5,10 +5,15 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { ModelConfig } from 'zerohop'
-import { keyOf, optionsFor, type Configuration } from '../../packages/perf/src/tune/configuration.ts'
+import {
+  type Configuration,
+  keyOf,
+  layoutsOf,
+  optionsFor,
+  saturating,
+} from '../../packages/perf/src/tune/configuration.ts'
 import { hasShared, sharedPath } from '../../test/support/shared.ts'
-import { layoutsOf, saturating } from '../../packages/perf/src/tune/search-space.ts'
-import type { TuneResult } from '../../packages/perf/src/tune/tune-result.ts'
+import type { TuneResult } from '../../packages/perf/src/tune/outcome.ts'
 import { run } from '../child.ts'
 import { benchModel } from '../models.ts'
 import type { TunedLoop, TunedLoopResult } from '../programs/tuned-loop.ts'

@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { failureOf } from '../../src/cli/command-line.ts'
-import { perfExitCodes } from '../../packages/perf/src/cli/perf-exit-codes.ts'
+import { perfExitCodes } from '../../packages/perf/src/cli/perf-left-out.ts'
 import { identity } from '../models/small.ts'
 import { root, zerohop } from './run.ts'
 

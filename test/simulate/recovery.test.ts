@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Interval } from '../../packages/perf/src/simulation/simulation-record.ts'
+import type { Interval } from '../../packages/perf/src/simulation/simulation-result.ts'
 import type { Scenario } from '../../bench/simulate/scenario.ts'
 import { simulate } from '../../bench/simulate/simulate.ts'
 import { atLoad, capacity, linear, subLinear } from './tables.ts'

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import type { EngineOptions, InferenceEngine, TraceOptions } from '../../src/index.ts'
-import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'
-import type { Trace } from '../../packages/perf/src/trace-files/trace.ts'
+import { readTraceFile, type Trace } from '../../packages/perf/src/trace-files/read-trace-file.ts'
 import { ownEngine } from '../support/open.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 

@@ -1,6 +1,9 @@
-import { EngineQueue } from '../../../packages/perf/src/simulation/engine-queue.ts'
-import type { QueueContext, SimulatedQueue } from '../../../packages/perf/src/simulation/simulated-queue.ts'
-import { TargetQueue } from '../../../packages/perf/src/simulation/target-queue.ts'
+import {
+  EngineQueue,
+  type QueueContext,
+  type SimulatedQueue,
+  TargetQueue,
+} from '../../../packages/perf/src/simulation/simulated-queue.ts'
 import type { PolicyName } from '../scenario.ts'
 import { UnbatchedQueue } from './none.ts'
 import { TritonQueue } from './triton.ts'

@@ -1,6 +1,8 @@
-import { Fifo } from '../../../packages/perf/src/simulation/fifo.ts'
-import { SimulatedQueue } from '../../../packages/perf/src/simulation/simulated-queue.ts'
-import type { SimulatedRequest } from '../../../packages/perf/src/simulation/simulated-request.ts'
+import { Fifo } from '../../../packages/perf/src/simulation/traffic.ts'
+import {
+  SimulatedQueue,
+  type SimulatedRequest,
+} from '../../../packages/perf/src/simulation/simulated-queue.ts'
 
 /** Every request is a run of its own. */
 export class UnbatchedQueue extends SimulatedQueue {

@@ -1,6 +1,10 @@
-import { Fifo } from '../../../packages/perf/src/simulation/fifo.ts'
-import { SimulatedQueue, type QueueContext } from '../../../packages/perf/src/simulation/simulated-queue.ts'
-import { rowsOf, type SimulatedRequest } from '../../../packages/perf/src/simulation/simulated-request.ts'
+import { Fifo } from '../../../packages/perf/src/simulation/traffic.ts'
+import {
+  type QueueContext,
+  rowsOf,
+  SimulatedQueue,
+  type SimulatedRequest,
+} from '../../../packages/perf/src/simulation/simulated-queue.ts'
 
 /** A batch on its way to an instance; until one takes it, more may be added. */
 class Payload {

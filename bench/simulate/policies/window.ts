@@ -1,6 +1,9 @@
-import { Fifo } from '../../../packages/perf/src/simulation/fifo.ts'
-import { SimulatedQueue, type QueueContext } from '../../../packages/perf/src/simulation/simulated-queue.ts'
-import type { SimulatedRequest } from '../../../packages/perf/src/simulation/simulated-request.ts'
+import { Fifo } from '../../../packages/perf/src/simulation/traffic.ts'
+import {
+  type QueueContext,
+  SimulatedQueue,
+  type SimulatedRequest,
+} from '../../../packages/perf/src/simulation/simulated-queue.ts'
 
 /**
  * A fixed window, as in Ray Serve and LitServe: a batch is sealed when it is full or a delay after its first request,

@@ -1,7 +1,6 @@
 import { Command } from 'commander'
 import { libraryVersion, runProgram, usualExitCodes } from 'zerohop/internals'
-import { perfExitCodes } from './perf-exit-codes.ts'
-import { withReason } from './perf-left-out.ts'
+import { perfExitCodes, withReason } from './perf-left-out.ts'
 
 /** The commands that `zerohop` hands over. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {

@@ -1,9 +1,8 @@
 import { resolve } from 'node:path'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from 'zerohop'
-import { readRegularTextSync, fileErrorText } from 'zerohop/internals'
-import { addPlugin, type NamedPlugin } from './plugin-option.ts'
-import { above, list, whole } from './perf-values.ts'
+import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
+import { above, list, whole } from './perf-measure-options.ts'
 
 /** Options of the engine and of the model in it, as commander has them. */
 export interface EngineCommandOptions {
@@ -154,4 +153,18 @@ export function json(text: string): Record<string, unknown> {
     )
   }
   throw new InvalidArgumentError('It has to be an object of JSON, or the path of a file with one.')
+}
+
+/** A provider plugin: the name that it is to have, and its library. */
+export interface NamedPlugin {
+  readonly name: string
+  readonly library: string
+}
+
+/** Reads `name=library`, and adds it to those before. */
+export function addPlugin(value: string, before: readonly NamedPlugin[]): NamedPlugin[] {
+  const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
+  if (name === undefined || library === undefined)
+    throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
+  return [...before, { name, library: resolve(library) }]
 }

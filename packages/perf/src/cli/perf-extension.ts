@@ -42,3 +42,64 @@ export interface PerfExtension {
   /** Does something with a result, whoever measured it. */
   report?(result: PerfResult, context: PerfContext): Promise<void>
 }
+
+/** Options of how levels are measured, which mean nothing to what is measured in their place, but for what it takes for itself. */
+export function levelOptionsBut(...heard: readonly string[]): string[] {
+  const all = [
+    'concurrencyRange', 'requestRateRange', 'requestDistribution', 'requestIntervals', 'periodicConcurrencyRange', 'requestPeriod',
+    'measurementMode', 'measurementInterval', 'measurementRequestCount', 'stabilityPercentage', 'maxTrials', 'percentile', 'latencyThreshold', 'binarySearch',
+    'warmupRequestCount', 'requestCount', 'goodput', 'latencyReportFile', 'verboseCsv',
+  ] // prettier-ignore
+  return all.filter((name) => !heard.includes(name))
+}
+
+/**
+ * Ends the program, before anything is opened, where an option was given that nobody would hear: one of an extension that is not
+ * asked to measure, or one that means nothing beside one that is.
+ */
+export function refuseUnheard(
+  command: Command,
+  extensions: readonly PerfExtension[],
+  ownOf: (extension: PerfExtension) => readonly string[],
+): void {
+  const options: PerfOptions = command.opts()
+  const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli'
+  const written = (name: string) => {
+    const flag = command.options.find((option) => option.attributeName() === name)!.long!
+    return typeof options[name] === 'string' ? `${flag} ${options[name]}` : flag
+  }
+  for (const extension of extensions) {
+    const { leader, unheard } = extension
+    if (leader === undefined) continue
+    const isAsked = isGiven(leader)
+    const [first] = (isAsked ? (unheard?.(options) ?? []) : ownOf(extension)).filter(isGiven)
+    if (first === undefined) continue
+    command.error(
+      isAsked
+        ? `error: ${written(first)} means nothing beside ${written(leader)}: leave it out`
+        : `error: ${written(first)} means nothing without ${command.options.find((option) => option.attributeName() === leader)!.flags}`,
+    )
+  }
+}
+
+/** Options that say where and how it is told what was measured, which makes no difference to that. */
+const told = new Set(['json', 'report', 'latencyReportFile', 'profileExportFile', 'verbose', 'verboseCsv'])
+
+/** The settings of a command line under the names that they have there, ranges as they are written, and which of them it gives. */
+export function settingsShown(command: Command): Required<Pick<PerfResult, 'settings' | 'given'>> {
+  const options = Object.entries(command.opts()).filter(([name]) => !told.has(name))
+  const isGiven = ([name]: readonly [string, unknown]) => command.getOptionValueSource(name) === 'cli'
+  const nameOf = ([name]: readonly [string, unknown]) =>
+    name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  return {
+    settings: Object.fromEntries(options.map((option) => [nameOf(option), shown(option[1])])),
+    given: options.filter(isGiven).map(nameOf),
+  }
+}
+
+function shown(value: unknown): unknown {
+  const { start, end, step } = Object(value) as { start?: number; end?: number; step?: number }
+  return start === undefined || end === undefined
+    ? value
+    : [start, end, ...(step === undefined ? [] : [step])].join(':')
+}

@@ -1,10 +1,13 @@
-import { basename, dirname, join } from 'node:path'
-import { writeWholeFile } from '../perf/html-report/saved-result.ts'
+import { basename, dirname, join, resolve } from 'node:path'
+import { type Command, InvalidArgumentError } from 'commander'
+import { InferenceError } from 'zerohop'
+import { isSameFile, tellLine } from 'zerohop/internals'
+import { checkFilePlace, writeWholeFile } from '../perf/html-report/saved-result.ts'
 import { RequestLog } from '../perf/load/recorder.ts'
-import type { LoadMode, MeasuredWindow, PerfResult } from '../perf/result.ts'
 import { composingCsvReport, csvReport } from '../perf/report/csv-report.ts'
-import { profileText, type Experiment } from '../perf/report/profile-export.ts'
-import { tellLine } from 'zerohop/internals'
+import { type Experiment, profileText } from '../perf/report/profile-export.ts'
+import type { LoadMode, MeasuredWindow, PerfResult } from '../perf/result.ts'
+import type { PerfExtension, PerfOptions } from './perf-extension.ts'
 
 /** Requests of a level that are exported at most: they are held in memory until then, 37 bytes each. */
 const mostExported = 10_000_000
@@ -43,7 +46,7 @@ export class ProfileExport {
 }
 
 /** Writes the table of -f, and beside it one for each model of an ensemble, named after that as well. */
-export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
+async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
   await writeWholeFile('--latency-report-file', path, csvReport(result, verbose))
   for (const [index, { model, version }] of (result.levels[0]?.composingModels ?? []).entries()) {
     await writeWholeFile(
@@ -52,4 +55,58 @@ export async function writeCsv(path: string, result: PerfResult, verbose: boolea
       composingCsvReport(result, index),
     )
   }
+}
+
+/** `-f`: all levels as a table. */
+export const levelTable: PerfExtension = {
+  addOptions: (command: Command) =>
+    void command
+      .optionsGroup('Output:')
+      .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV', filePlace)
+      .option('--verbose-csv', 'with further columns', false),
+  async report(result, { options }) {
+    if (typeof options['latencyReportFile'] === 'string')
+      await writeCsv(options['latencyReportFile'], result, options['verboseCsv'] === true)
+  },
+}
+
+/** `--profile-export-file`: each request; of a scenario, which keeps none, its result. */
+export const requestExport: PerfExtension = {
+  addOptions: (command: Command) =>
+    void command
+      .optionsGroup('Output:')
+      .option('--profile-export-file <file>', 'write each request there, as JSON', filePlace),
+  async report(result, { options, profile }) {
+    const path = options['profileExportFile'] as string
+    if (result.scenario === undefined) await profile?.write(path, result)
+    else if (profile !== null)
+      await writeWholeFile('--profile-export-file', path, `${JSON.stringify(result)}\n`)
+  },
+}
+
+/** A path where a file could be written: nobody wants to hear otherwise when all is measured. */
+export function filePlace(path: string): string {
+  try {
+    checkFilePlace('file', path)
+  } catch (error) {
+    if (error instanceof InferenceError)
+      throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
+    throw error
+  }
+  return path
+}
+
+const outputs = ['latencyReportFile', 'profileExportFile', 'json', 'report'] as const
+
+const inputs = ['modelName', 'replay', 'inputData'] as const
+
+/** Ends the program where a file that is asked for is another one, too, that is asked for or read: it would take the place of that. */
+export function refuseSharedFiles(options: PerfOptions, command: Command): void {
+  const paths = outputs.flatMap((name) => (typeof options[name] === 'string' ? resolve(options[name]) : []))
+  const twice = paths.find((path, index) => paths.indexOf(path) !== index)
+  if (twice !== undefined)
+    command.error(`error: ${twice} is asked for twice: each result needs a file of its own`)
+  const read = inputs.flatMap((name) => [options[name]].flat().filter((path) => typeof path === 'string'))
+  const lost = paths.find((path) => read.some((other) => isSameFile(path, other)))
+  if (lost !== undefined) command.error(`error: ${lost} is what is read: name another file`)
 }

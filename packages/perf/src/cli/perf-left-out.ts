@@ -105,3 +105,14 @@ export function leftOutText(): string {
   const columns = leftOutColumns.map(({ columns, reason }) => `  ${columns.join(', ')}\n      ${reason}\n`)
   return `Options of perf_analyzer that are not here:\n${options.join('')}\nColumns of its CSV that are not here:\n${columns.join('')}`
 }
+
+/** What `zerohop perf` exits with, as perf_analyzer does. */
+export const perfExitCodes = {
+  /** Windows did not agree. */
+  unstable: 2,
+  /** Answers under load differ from those alone (`--check-rows`). */
+  differs: 1,
+  usage: 3,
+  /** Anything else. */
+  wrong: 99,
+} as const

@@ -12,8 +12,8 @@ import { throughputOf } from '../perf/windows.ts'
 import type { LevelResult, PerfResult } from '../perf/result.ts'
 import { tellLine } from 'zerohop/internals'
 import type { PerfContext } from './perf-extension.ts'
-import { perfExitCodes } from './perf-exit-codes.ts'
-import { PerfProgress } from './perf-progress.ts'
+import { perfExitCodes } from './perf-left-out.ts'
+import { PerfProgress } from './progress-line.ts'
 
 /** Options of what is told, as commander has them. */
 export interface ReportOptions {

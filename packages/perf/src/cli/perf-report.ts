@@ -1,11 +1,12 @@
 import { basename } from 'node:path'
 import { Command } from 'commander'
+import { isSameFile, printJson } from 'zerohop/internals'
 import { comparisonOf } from '../perf/html-report/comparison.ts'
 import { mostCompared, type NamedResult } from '../perf/html-report/report-page.ts'
 import { reportOf } from '../perf/html-report/report.ts'
-import { readSavedResult, writeWholeFile } from '../perf/html-report/saved-result.ts'
-import { filePlace } from './output-files.ts'
-import { isSameFile } from 'zerohop/internals'
+import { readSavedResult, savedText, writeWholeFile } from '../perf/html-report/saved-result.ts'
+import type { PerfExtension } from './perf-extension.ts'
+import { filePlace } from './perf-files.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */
 export const perfReport = new Command('perf-report')
@@ -36,4 +37,29 @@ function ownName(paths: readonly string[], index: number): string {
   const isShared = paths.some((path, other) => other !== index && nameOf(path) === nameOf(own))
   if (!isShared) return nameOf(own)
   return paths.some((path, other) => other !== index && path === own) ? `${own} ${index + 1}` : own
+}
+
+/** `--report out.html`, `--json`: what was measured, as a page, and for programs. */
+export const reportPage: PerfExtension = {
+  addOptions(command: Command) {
+    command
+      .optionsGroup('Output:')
+      .option(
+        '--report <file>',
+        'write a page with charts and tables of all levels there, as HTML that needs nothing else',
+        filePlace,
+      )
+      .option(
+        '--json [file]',
+        'print the result as JSON and nothing else, or write it there: for `zerohop perf-report`, which also sets several beside each other',
+        filePlace,
+      )
+  },
+  async report(result, { options }) {
+    if (options['json'] === true) printJson(result)
+    if (typeof options['json'] === 'string')
+      await writeWholeFile('--json', options['json'], savedText(result))
+    if (typeof options['report'] === 'string')
+      await writeWholeFile('--report', options['report'], reportOf(result))
+  },
 }

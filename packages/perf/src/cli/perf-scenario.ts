@@ -15,12 +15,11 @@ import {
 import { summaryText } from '../perf/scenarios/summary-text.ts'
 import { sender } from '../perf/open-target.ts'
 import { tellLine } from 'zerohop/internals'
-import { perfExitCodes } from './perf-exit-codes.ts'
-import type { PerfContext, PerfExtension } from './perf-extension.ts'
-import { levelOptionsBut } from './perf-instead.ts'
-import { samplesInMemory } from './perf-samples.ts'
-import { above, share, whole } from './perf-values.ts'
-import { ScenarioProgress } from './scenario-progress.ts'
+import { perfExitCodes } from './perf-left-out.ts'
+import { levelOptionsBut, type PerfContext, type PerfExtension } from './perf-extension.ts'
+import { samplesInMemory } from './perf-input-options.ts'
+import { above, share, whole } from './perf-measure-options.ts'
+import { ScenarioProgress } from './progress-line.ts'
 
 /** Options of scenarios, as commander has them. */
 interface ScenarioCommandOptions {

@@ -13,21 +13,22 @@ import {
   modelOptionsOf,
   type EngineCommandOptions,
 } from './perf-engine-options.ts'
-import { inputComparisons } from './perf-inputs.ts'
-import { rowChecks } from './perf-check-rows.ts'
+import { inputComparisons, rowChecks } from './perf-check-rows.ts'
 import { scenarios } from './perf-scenario.ts'
-import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
+import {
+  type PerfContext,
+  type PerfExtension,
+  type PerfOptions,
+  refuseUnheard,
+  settingsShown,
+} from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
-import { refuseUnheard } from './perf-instead.ts'
-import { levelTable, requestExport } from './perf-level-files.ts'
-import { refuseSharedFiles } from './output-files.ts'
-import { ProfileExport } from './perf-files.ts'
+import { levelTable, ProfileExport, refuseSharedFiles, requestExport } from './perf-files.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
 import { perfReplay } from './perf-replay.ts'
-import { reportPage } from './perf-report-page.ts'
-import { settingsShown } from './perf-settings-shown.ts'
+import { reportPage } from './perf-report.ts'
 
 /** What is added from files of their own. */
 const extensions: readonly PerfExtension[] = [

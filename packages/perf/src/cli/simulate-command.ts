@@ -1,14 +1,21 @@
 import { Command } from 'commander'
 import { type Arrival, printJson } from 'zerohop/internals'
-import { checkPrediction, type PredictionCheck } from '../simulation/prediction-check.ts'
-import { recordedFigures } from '../simulation/recorded-figures.ts'
-import { seldomSizes, type SeldomSizes } from '../simulation/seldom-sizes.ts'
-import { configIn } from '../simulation/recorded-service.ts'
+import {
+  checkPrediction,
+  configIn,
+  type PredictionCheck,
+  recordedFigures,
+} from '../simulation/recorded-run.ts'
+import { seldomSizes, type SeldomSizes } from '../simulation/service-times.ts'
 import { simulate as simulateLoad, type SimulationOptions } from '../simulation/simulate.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
 import { addSimulateOptions, simulatedRequests, usage, type SimulateOptions } from './simulate-options.ts'
-import { simulatedConfiguration } from './simulated-configuration.ts'
-import { knownService, recordedService, type KnownService } from './simulated-service.ts'
+import {
+  knownService,
+  type KnownService,
+  recordedService,
+  simulatedConfiguration,
+} from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
 
 /** `zerohop simulate --replay FILE`: what a configuration would make of a load. */

@@ -5,7 +5,7 @@ import { arrivalsOf } from '../perf/replay/replay.ts'
 import type { CostShare } from '../simulation/simulated-costs.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulatedArrivals } from '../simulation/simulate.ts'
-import { above, list, whole } from './perf-values.ts'
+import { above, list, whole } from './perf-measure-options.ts'
 
 /** Options of `zerohop simulate`, as commander has them. */
 export interface SimulateOptions {

@@ -1,12 +1,13 @@
-import { type Arrival, invalidArgument, mulberry32 } from 'zerohop/internals'
+import { type Arrival, fullBatchRows, invalidArgument, levelsOf, mulberry32 } from 'zerohop/internals'
 import { generatedFeed, hasRows, inputShapes } from '../perf/input/generated-data.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
-import { configIn, inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
-import { bucketOf } from '../simulation/recorded-traffic.ts'
+import { configIn, inlineIn, instancesIn, runsOf } from '../simulation/recorded-run.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
-import { usage, type SimulateOptions } from './simulate-options.ts'
+import { oneLevel } from '../simulation/simulated-queue.ts'
+import { bucketOf } from '../simulation/traffic.ts'
+import { type SimulateOptions, usage } from './simulate-options.ts'
 
 /** What is known of a model's runs, and how many rows and instances it has. */
 export type KnownService = Pick<
@@ -148,4 +149,79 @@ function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string
   if (seen.size === 0) return new Map([['', new Map()]])
   const frequent = [...seen].sort(([, a], [, b]) => b.count - a.count).slice(0, mostShapes)
   return new Map(frequent.map(([key, { dims }]) => [key, dims]))
+}
+
+/** Fields of a simulation that a model's configuration has as well. */
+export type SimulatedConfiguration = Required<
+  Pick<
+    SimulationOptions,
+    | 'instances'
+    | 'maxBatchSize'
+    | 'joinRequests'
+    | 'preferredBatchSizes'
+    | 'maxQueueDelayMs'
+    | 'latencyTargetMs'
+    | 'levels'
+    | 'splitOversized'
+  >
+>
+
+/** What may be given of a configuration, beside what is known of the service. */
+type ConfigurationOptions = Pick<
+  SimulateOptions,
+  'batchSize' | 'preferredBatchSizes' | 'maxQueueDelayUs' | 'latencyTargetMs' | 'priorityLevels'
+>
+
+/**
+ * The configuration to simulate: what is given, and the rest as it was recorded.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for requests that are too large for it, and preferred sizes that are.
+ */
+export function simulatedConfiguration(
+  options: ConfigurationOptions,
+  recording: readonly Arrival[] | null,
+  { instances, maxBatchSize }: KnownService,
+): SimulatedConfiguration {
+  const config = configIn(recording ?? [])
+  const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? options.batchSize
+  // Only a request that was split can have more rows than its batches had.
+  const splitOversized = largest > (config?.maxBatchSize ?? Infinity)
+  if (largest > maxBatchSize && !splitOversized)
+    throw invalidArgument(
+      '--max-batch-size',
+      `at least ${largest}, the rows of the largest request`,
+      maxBatchSize,
+    )
+  const preferredBatchSizes =
+    sizesOf(options.preferredBatchSizes, maxBatchSize) ??
+    (config?.preferredBatchSizes ?? []).filter((size) => size <= maxBatchSize)
+  const { priorityLevels } = options
+  const levels = config === null ? oneLevel : levelsOf(config)
+  return {
+    instances,
+    maxBatchSize,
+    joinRequests: config?.joinRequests ?? true,
+    preferredBatchSizes,
+    maxQueueDelayMs:
+      options.maxQueueDelayUs === undefined ? (config?.maxQueueDelayMs ?? 0) : options.maxQueueDelayUs / 1000,
+    latencyTargetMs: options.latencyTargetMs ?? config?.latencyTargetMs ?? 0,
+    levels:
+      priorityLevels === undefined
+        ? levels
+        : { ...levels, priorityLevels, defaultPriorityLevel: priorityLevels },
+    splitOversized,
+  }
+}
+
+function sizesOf(given: readonly number[] | undefined, maxBatchSize: number): readonly number[] | undefined {
+  if (given === undefined) return undefined
+  const preferredBatchSizes = [...new Set(given)].sort((a, b) => a - b)
+  const largest = fullBatchRows({ preferredBatchSizes, maxBatchSize })
+  if (largest > maxBatchSize)
+    throw invalidArgument(
+      '--preferred-batch-sizes',
+      `sizes of at most ${maxBatchSize}, the rows of a batch`,
+      largest,
+    )
+  return preferredBatchSizes
 }

@@ -1,10 +1,13 @@
 import Table from 'cli-table3'
-import { isWithin, trustedWithin, type PredictionCheck } from '../simulation/prediction-check.ts'
-import type { RecordedFigures } from '../simulation/recorded-figures.ts'
-import { trustedSeldomShare, type SeldomSizes } from '../simulation/seldom-sizes.ts'
+import {
+  isWithin,
+  type PredictionCheck,
+  type RecordedFigures,
+  trustedWithin,
+} from '../simulation/recorded-run.ts'
+import { fewestRuns, type SeldomSizes, trustedSeldomShare } from '../simulation/service-times.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
-import { fewestRuns } from '../simulation/size-medians.ts'
-import type { SimulatedConfiguration } from './simulated-configuration.ts'
+import type { SimulatedConfiguration } from './simulated-service.ts'
 
 /** A prediction, beside what was recorded where the same was, and how far it is to be trusted. */
 export function simulationText(

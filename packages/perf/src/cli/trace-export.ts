@@ -1,7 +1,6 @@
 import { Command } from 'commander'
 import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
-import { readTraceFile } from '../trace-files/read-trace-file.ts'
-import type { Trace } from '../trace-files/trace.ts'
+import { readTraceFile, type Trace } from '../trace-files/read-trace-file.ts'
 import { arrivalsOf } from '../trace-files/trace-arrivals.ts'
 import { tellLine, isSameFile } from 'zerohop/internals'
 import { writeParts } from './write-parts.ts'

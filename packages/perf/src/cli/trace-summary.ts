@@ -1,9 +1,12 @@
 import { Command } from 'commander'
-import { dataFlowText } from '../trace-files/data-flow-text.ts'
-import { eachTrace, readTraceFile } from '../trace-files/read-trace-file.ts'
-import type { Trace } from '../trace-files/trace.ts'
-import { ModelSummaries, type ModelSummary } from '../trace-files/model-summary.ts'
-import { summaryText, traceText } from '../trace-files/model-summary-text.ts'
+import {
+  dataFlowText,
+  ModelSummaries,
+  type ModelSummary,
+  summaryText,
+  traceText,
+} from '../trace-files/model-summary.ts'
+import { eachTrace, readTraceFile, type Trace } from '../trace-files/read-trace-file.ts'
 import { tellLine, escaped, printJson } from 'zerohop/internals'
 import { writeParts } from './write-parts.ts'
 

@@ -1,9 +1,8 @@
 import { Option, type Command } from 'commander'
 import type { EngineOptions, ModelOptions } from 'zerohop'
-import { json } from './perf-engine-options.ts'
+import { addPlugin, json, type NamedPlugin } from './perf-engine-options.ts'
 import { shape } from './perf-input-options.ts'
-import { above, collect, list, whole } from './perf-values.ts'
-import { addPlugin, type NamedPlugin } from './plugin-option.ts'
+import { above, collect, list, whole } from './perf-measure-options.ts'
 
 /** Options of `zerohop tune`, as commander has them. */
 export interface TuneOptions {

@@ -1,7 +1,7 @@
 import Table from 'cli-table3'
 import type { Load } from '../tune/configuration.ts'
-import type { Goal } from '../tune/goal.ts'
-import type { TunedRow, TuneResult } from '../tune/tune-result.ts'
+import type { Goal } from '../tune/tune-settings.ts'
+import type { TunedRow, TuneResult } from '../tune/outcome.ts'
 import { oneLine } from 'zerohop/internals'
 
 const mostRows = 10

@@ -1,17 +1,15 @@
-import { existsSync, writeFileSync } from 'node:fs'
-import { basename, dirname, extname, join } from 'node:path'
+import { closeSync, existsSync, openSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, extname, join, resolve } from 'node:path'
 import { Command } from 'commander'
-import { invalidArgument, tellLine, usualExitCodes, readModelFile, printJson } from 'zerohop/internals'
 import type { EngineOptions, ModelConfig } from 'zerohop'
-import { budgetsOf } from '../tune/batch-budgets.ts'
-import { configJson, configText } from '../tune/config-file.ts'
-import type { TuneResult } from '../tune/tune-result.ts'
+import { invalidArgument, printJson, readModelFile, tellLine, usualExitCodes } from 'zerohop/internals'
+import { budgetsOf, configJson, configText } from '../tune/configuration.ts'
+import type { TuneResult } from '../tune/outcome.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
-import { checkFiles } from './tune-files.ts'
 import { interruptSignal } from './interrupt.ts'
+import { TuneProgress } from './progress-line.ts'
 import { addTuneOptions, type TuneOptions } from './tune-options.ts'
-import { TuneProgress } from './tune-progress.ts'
 import { bestText, tuneText } from './tune-text.ts'
 
 const bytesPerMegabyte = 1e6
@@ -158,4 +156,36 @@ function finish(
     format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!,
   )
   if (!json) process.stdout.write(`Written to ${output}. ${bestText(best)}\n`)
+}
+
+/** The files of a call. */
+interface TuneFiles {
+  readonly model: string
+  readonly output: string
+  readonly state: string
+}
+
+/**
+ * Looks, before anything is measured, whether what is found can be written, and over none of the others.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` where two are one file; what opening them throws.
+ */
+export function checkFiles({ model, output, state }: TuneFiles): void {
+  for (const path of [output, state])
+    if (isSame(path, model))
+      throw invalidArgument(path === output ? 'output' : 'state', 'another file than the model', path)
+  if (isSame(output, state)) throw invalidArgument('state', 'another file than the output', state)
+  checkWritable(output)
+  checkWritable(state)
+}
+
+function isSame(one: string, other: string): boolean {
+  const real = (path: string) => (existsSync(path) ? realpathSync(path) : resolve(path))
+  return real(one) === real(other)
+}
+
+function checkWritable(path: string): void {
+  const isNew = !existsSync(path)
+  closeSync(openSync(path, 'a'))
+  if (isNew) rmSync(path)
 }

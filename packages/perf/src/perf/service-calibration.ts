@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { batchSizesToTry, median } from 'zerohop/internals'
 import type { Feeds } from 'zerohop'
-import type { Overheads } from '../simulation/overheads.ts'
+import type { Overheads } from '../simulation/delays.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { PerfModel } from './open-target.ts'
 

@@ -1,6 +1,14 @@
 import { createReadStream } from 'node:fs'
-import { invalidArgument, checkRegularFile, type Arrival } from 'zerohop/internals'
-import { parseArrival } from './parse-arrival.ts'
+import type { InferenceError } from 'zerohop'
+import {
+  type Arrival,
+  type ArrivalRun,
+  batchReasons,
+  checkRegularFile,
+  invalidArgument,
+  isDuration,
+  isRecordedConfig,
+} from 'zerohop/internals'
 
 /** A line of more is none that was recorded. */
 const longestLineBytes = 1 << 20
@@ -80,4 +88,107 @@ async function* linesOf(
       )
   }
   if (begunBytes > 0) yield { line: Buffer.concat(begun).toString(), isWhole: false }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+const runAmounts = [
+  'takenAtUs',
+  'gatherUs',
+  'handOverUs',
+  'runUs',
+  'wakeUs',
+  'scatterUs',
+] as const satisfies (keyof ArrivalRun)[]
+/** More is no time that passed, and no number to reckon with: 31 years in microseconds. */
+const mostAmount = 1e15
+
+/** What a field may be; those of an {@link Arrival} that are not here are of no use to anybody, and left out. */
+const optional: readonly [field: keyof Arrival, expected: string, is: (value: unknown) => boolean][] = [
+  ['model', 'a name', (value) => typeof value === 'string' && value !== ''],
+  ['dims', 'lists of whole numbers by the names of inputs', isDims],
+  ['priority', 'a whole number of at least 0', isCount],
+  ['timeoutMs', 'a number above 0 and below 2^31', isDuration],
+  ['deadlineMs', 'a number above 0 and below 2^31', isDuration],
+  ['sequenceId', 'a number or a string', (value) => typeof value === 'string' || isCount(value)],
+  ['latencyUs', 'a number from 0 to 1e15', isAmount],
+  ['afterAnswerUs', 'a number from 0 to 1e15', isAmount],
+  ['decodedUs', 'a number from 0 to 1e15', isAmount],
+  ['cancelledUs', 'a number from 0 to 1e15', isAmount],
+  ['shared', 'true or false', (value) => typeof value === 'boolean'],
+  [
+    'runs',
+    `runs with rows, requests, instance, ${runAmounts.join(', ')}`,
+    (value) => Array.isArray(value) && value.every(isRun),
+  ],
+  ['config', 'a configuration as it is recorded', isRecordedConfig],
+]
+
+/**
+ * Reads one line of a recording.
+ *
+ * @param where its file and number, for errors.
+ * @param notBeforeUs the time of the line before.
+ * @throws InferenceError `ERR_INVALID_ARG`
+ */
+function parseArrival(line: string, where: string, notBeforeUs: number): Arrival {
+  const fields = parsed(line, where)
+  const { atUs, rows } = fields
+  if (!isAmount(atUs)) throw wrong(where, 'atUs', 'a number from 0 to 1e15', atUs)
+  if (atUs < notBeforeUs) throw wrong(where, 'atUs', `at least the ${notBeforeUs} of the line before`, atUs)
+  if (!isSize(rows)) throw wrong(where, 'rows', 'a whole number of at least 1, below 2^31', rows)
+  const arrival: Record<string, unknown> = { atUs, rows }
+  for (const [field, expected, is] of optional) {
+    const value = fields[field]
+    if (value === undefined) continue
+    if (!is(value)) throw wrong(where, field, expected, value)
+    arrival[field] = value
+  }
+  return arrival as unknown as Arrival
+}
+
+function parsed(line: string, where: string): Fields {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    throw invalidArgument(where, 'a request in JSON', line, {
+      hint: 'Each line is one, as { "atUs": 1500, "rows": 1 }',
+    })
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalidArgument(where, 'a request in JSON', line)
+  return value as Fields
+}
+
+function wrong(where: string, field: string, expected: string, received: unknown): InferenceError {
+  return invalidArgument(`${where}: ${field}`, expected, received)
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= mostAmount
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** Rows, which memory is reckoned by. */
+function isSize(value: unknown): boolean {
+  return isCount(value) && value >= 1 && value < 2 ** 31
+}
+
+function isDims(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.values(value).every((dims) => Array.isArray(dims) && dims.every(isCount))
+}
+
+function isRun(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const run = value as Fields
+  if (run['inline'] !== undefined && typeof run['inline'] !== 'boolean') return false
+  if (run['reason'] !== undefined && !(batchReasons as readonly unknown[]).includes(run['reason']))
+    return false
+  if (!isSize(run['rows']) || !isSize(run['requests'])) return false
+  return typeof run['instance'] === 'string' && runAmounts.every((field) => isAmount(run[field]))
 }

@@ -1,3 +1,15 @@
+import {
+  type Arrival,
+  type ArrivalRun,
+  defaultInline,
+  type Random,
+  type RecordedConfig,
+} from 'zerohop/internals'
+import type { Overheads } from './delays.ts'
+import type { SeldomSizes } from './service-times.ts'
+import { countUpTo, type SimulationResult } from './simulation-result.ts'
+import { bucketOf, firstGivenUs } from './traffic.ts'
+
 /** A run as it was recorded. */
 export interface RecordedRun {
   /** When it started, in milliseconds since the first request. */
@@ -37,10 +49,10 @@ export function lengthOf(runs: readonly RecordedRun[]): number {
 }
 
 /** So many runs of requests that came one after the other say how fast the machine was then. */
-export const neighbours = 15
+const neighbours = 15
 
 /** For each run the first of its neighbours; there are {@link neighbours} of them, or as many as there are. */
-export function firstNeighbour(index: number, count: number): number {
+function firstNeighbour(index: number, count: number): number {
   return Math.max(0, Math.min(index - (neighbours >> 1), count - neighbours))
 }
 
@@ -86,4 +98,349 @@ export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
     open.push(index)
   }
   return sharedMs.map((shared, index) => (runs[index]!.ms === 0 ? 1 : shared / runs[index]!.ms))
+}
+
+/** What was measured when a recording was made; latencies are `null` when nothing was answered. */
+export interface RecordedFigures {
+  readonly requests: number
+  readonly answered: number
+  readonly p50Ms: number | null
+  readonly p90Ms: number | null
+  readonly p95Ms: number | null
+  readonly p99Ms: number | null
+  readonly maxMs: number | null
+  readonly throughputPerSecond: number
+  readonly rowsPerSecond: number
+  /** `null` where no runs were recorded. */
+  readonly meanBatchRows: number | null
+}
+
+/** Sums up a recording, as a simulation is summed up. */
+export function recordedFigures(arrivals: readonly Arrival[]): RecordedFigures {
+  const answered = arrivals.filter(({ latencyUs }) => latencyUs !== undefined)
+  const sortedMs = Float64Array.from(answered, ({ latencyUs }) => latencyUs! / 1000).sort()
+  const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * sortedMs.length) - 1)] ?? null
+  const lastUs = answered.reduce((last, { atUs, latencyUs }) => Math.max(last, atUs + latencyUs!), 0)
+  const perSecond = (count: number) => (lastUs === 0 ? 0 : (count * 1e6) / lastUs)
+  const runs = arrivals.flatMap(({ runs = [] }) => runs)
+  return {
+    requests: arrivals.length,
+    answered: answered.length,
+    p50Ms: quantile(0.5),
+    p90Ms: quantile(0.9),
+    p95Ms: quantile(0.95),
+    p99Ms: quantile(0.99),
+    maxMs: quantile(1),
+    throughputPerSecond: perSecond(answered.length),
+    rowsPerSecond: perSecond(answered.reduce((sum, { rows }) => sum + rows, 0)),
+    meanBatchRows: runs.length === 0 ? null : runs.reduce((sum, { rows }) => sum + rows, 0) / runs.length,
+  }
+}
+
+/** By what shares the prediction of a recording may be off that is still trusted. */
+export const trustedWithin = { p99: 0.15, throughput: 0.05 }
+
+/** How well a recording is predicted by itself: in the configuration and at the speed that it was recorded with. */
+export interface PredictionCheck {
+  /** By what share of the recorded one the predicted p99 is more, or less where it is below 0. */
+  readonly p99Off: number
+  readonly throughputOff: number
+  /** Whether both are within {@link trustedWithin}, and the sizes of what was asked ran often enough to tell. */
+  readonly isTrusted: boolean
+}
+
+/**
+ * Sets the prediction of a recording beside it; `null` where nothing was answered.
+ *
+ * @param sizes of what is asked of the recording; `null` where that is told by other runs.
+ */
+export function checkPrediction(
+  recorded: RecordedFigures,
+  predicted: SimulationResult,
+  sizes: SeldomSizes | null = null,
+): PredictionCheck | null {
+  if (recorded.answered === 0) return null
+  const p99Off = shareOff(predicted.p99Ms ?? 0, recorded.p99Ms!)
+  const throughputOff = shareOff(predicted.throughputPerSecond, recorded.throughputPerSecond)
+  return {
+    p99Off,
+    throughputOff,
+    isTrusted: isWithin({ p99Off, throughputOff }) && sizes?.isTrusted !== false,
+  }
+}
+
+/** Whether a recording was predicted well enough. */
+export function isWithin({
+  p99Off,
+  throughputOff,
+}: Pick<PredictionCheck, 'p99Off' | 'throughputOff'>): boolean {
+  return Math.abs(p99Off) <= trustedWithin.p99 && Math.abs(throughputOff) <= trustedWithin.throughput
+}
+
+/** Of answers that took no time, as those of a cache do, there is no share but that of the same. */
+function shareOff(predicted: number, recorded: number): number {
+  return predicted === recorded ? 0 : predicted / recorded - 1
+}
+
+/** A run, and the request that it was noted with. */
+interface NotedRun {
+  readonly run: ArrivalRun
+  readonly arrival: Arrival
+  /** Its number. */
+  readonly request: number
+  /** Which of its runs, where it was split. */
+  readonly part: number
+}
+
+/** Times are written to a tenth of a microsecond, and several of them are added. */
+const roundingUs = 0.3
+
+/** What the application's thread did for the runs of a recording, and when: it did one thing after the other. */
+class RecordedThread {
+  readonly #cameUs: readonly number[]
+  /** When answers were given, ascending. */
+  readonly #answeredUs: readonly number[]
+  /** When it closed batches, gathered them, and ran them if it did so itself. */
+  readonly #taking: Spans
+  /** When it handed outputs out and gave answers. */
+  readonly #giving: Spans
+
+  constructor(arrivals: readonly Arrival[], runs: readonly NotedRun[]) {
+    this.#cameUs = arrivals.map(({ atUs }) => atUs)
+    this.#answeredUs = arrivals
+      .flatMap(({ atUs, latencyUs }) => (latencyUs === undefined ? [] : [atUs + latencyUs]))
+      .sort((a, b) => a - b)
+    this.#taking = new Spans(
+      runs.map(({ run }) => [run.takenAtUs, run.inline === true ? endUs(run) : run.takenAtUs + run.gatherUs]),
+    )
+    this.#giving = new Spans(
+      runs.map((noted) => [endUs(noted.run) + noted.run.wakeUs, this.#lastGivenUs(noted)]),
+    )
+  }
+
+  /** Batches that were out at a moment, as far as it knew. */
+  outAt(atUs: number): number {
+    return this.#taking.begunBy(atUs) - this.#giving.begunBy(atUs)
+  }
+
+  /** How long it took to do something about the end of a run, were it not busy: to take the next batch, or hand the outputs out. */
+  wakeUs(run: ArrivalRun): number {
+    const toldUs = this.#toldUs(run)
+    return Math.max(
+      0,
+      toldUs - Math.max(endUs(run), this.#taking.lastEndUs(toldUs), this.#giving.lastEndUs(toldUs)),
+    )
+  }
+
+  /** From there until the first answer was given, but for the batches that it took before. */
+  scatterUs({ run, arrival }: NotedRun): number {
+    const fromUs = this.#toldUs(run)
+    const untilUs = firstGivenUs(arrival, run)
+    return Math.max(0, untilUs - fromUs - this.#taking.withinUs(fromUs, untilUs))
+  }
+
+  /** From one answer of a run to the next; `null` where there was one. */
+  answerUs(noted: NotedRun): number | null {
+    const { requests } = noted.run
+    return requests === 1
+      ? null
+      : (this.#lastGivenUs(noted) - firstGivenUs(noted.arrival, noted.run)) / (requests - 1)
+  }
+
+  /** From the request that filled a batch until it was closed; `null` for one that was not closed on a request. */
+  closingUs({ run, request }: NotedRun, instances: number): number | null {
+    const { reason, takenAtUs, requests } = run
+    const last = countUpTo(this.#cameUs, takenAtUs) - 1
+    if ((reason !== 'full' && reason !== 'preferred') || last !== request + requests - 1) return null
+    const cameUs = this.#cameUs[last]!
+    return this.outAt(cameUs) < 2 * instances ? takenAtUs - cameUs : null
+  }
+
+  #toldUs(run: ArrivalRun): number {
+    const ranUs = endUs(run)
+    return run.inline === true ? ranUs : Math.min(ranUs + run.wakeUs, this.#taking.nextUs(ranUs))
+  }
+
+  /** All answers of a run are given before anything else is done. */
+  #lastGivenUs({ run, arrival }: NotedRun): number {
+    const firstUs = firstGivenUs(arrival, run)
+    const lastUs =
+      this.#answeredUs[countUpTo(this.#answeredUs, firstUs - roundingUs) + run.requests - 1] ?? firstUs
+    return lastUs > this.#taking.nextUs(firstUs) ? firstUs : Math.max(firstUs, lastUs)
+  }
+}
+
+/** What a thread did, one after the other. */
+class Spans {
+  readonly #fromUs: readonly number[]
+  readonly #untilUs: readonly number[]
+
+  constructor(spans: readonly (readonly [fromUs: number, untilUs: number])[]) {
+    const sorted = spans.toSorted(([a], [b]) => a - b)
+    this.#fromUs = sorted.map(([fromUs]) => fromUs)
+    this.#untilUs = sorted.map(([, untilUs]) => untilUs)
+  }
+
+  /** How many had begun. */
+  begunBy(atUs: number): number {
+    return countUpTo(this.#fromUs, atUs)
+  }
+
+  /** When the next one begins after a moment; `Infinity` for none. */
+  nextUs(atUs: number): number {
+    return this.#fromUs[this.begunBy(atUs)] ?? Infinity
+  }
+
+  /** When the last one ended that had begun before a moment, that moment at the latest. */
+  lastEndUs(atUs: number): number {
+    return Math.min(atUs, this.#untilUs[this.begunBy(atUs - roundingUs) - 1] ?? 0)
+  }
+
+  /** What was done from one moment to another, in all. */
+  withinUs(fromUs: number, untilUs: number): number {
+    let us = 0
+    for (
+      let at = this.begunBy(fromUs - roundingUs);
+      at < this.#fromUs.length && this.#fromUs[at]! < untilUs;
+      at++
+    )
+      us += this.#untilUs[at]! - this.#fromUs[at]!
+    return us
+  }
+}
+
+function endUs({ takenAtUs, gatherUs, handOverUs, runUs }: ArrivalRun): number {
+  return takenAtUs + gatherUs + handOverUs + runUs
+}
+
+/** What was seen at some requests of a recording, each of which is to serve once: so that a stall which came once comes once. */
+export class RecordedMoments {
+  readonly #requests: readonly number[]
+  readonly #taken: Uint8Array
+  readonly #random: Random
+  /** Requests after which the recording is gone through again, and how often it was. */
+  readonly #length: number
+  #rounds = 0
+
+  /**
+   * @param requests their numbers, ascending, at least one.
+   * @param length of the recording, in requests.
+   */
+  constructor(requests: readonly number[], length: number, random: Random) {
+    this.#requests = requests
+    this.#taken = new Uint8Array(requests.length)
+    this.#random = random
+    this.#length = length
+  }
+
+  /** The nearest about a request that was not taken; any of them, `again`, when all were: then a stall is none. */
+  take(request: number): { readonly index: number; readonly again: boolean } {
+    const rounds = Math.floor(request / this.#length)
+    if (rounds > this.#rounds) this.#taken.fill(0)
+    this.#rounds = Math.max(rounds, this.#rounds)
+    const wanted = request % this.#length
+    const count = this.#requests.length
+    const from = firstNeighbour(this.#indexOf(wanted), count)
+    const until = Math.min(count, from + neighbours)
+    let nearest = -1
+    for (let index = from; index < until; index++) {
+      if (this.#taken[index] === 1) continue
+      if (
+        nearest === -1 ||
+        Math.abs(this.#requests[index]! - wanted) < Math.abs(this.#requests[nearest]! - wanted)
+      )
+        nearest = index
+    }
+    if (nearest === -1) return { index: from + Math.floor(this.#random() * (until - from)), again: true }
+    this.#taken[nearest] = 1
+    return { index: nearest, again: false }
+  }
+
+  /** The first at or after a request. */
+  #indexOf(request: number): number {
+    let [low, high] = [0, this.#requests.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#requests[middle]! < request) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** The runs of a recording, in the order of their starts. */
+export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
+  const noted = arrivals.flatMap((arrival, request) =>
+    (arrival.runs ?? []).map((run, part): NotedRun => ({ arrival, request, run, part })),
+  )
+  noted.sort((a, b) => startUs(a.run) - startUs(b.run))
+  const thread = new RecordedThread(arrivals, noted)
+  const config = configIn(arrivals)
+  const instances = config?.instances ?? instancesIn(arrivals)
+  const freeUs = new Map<string, number>()
+  return noted.map((own) => {
+    const { arrival, request, run, part } = own
+    const { rows, runUs, instance, inline = false, handOverUs, gatherUs, takenAtUs } = run
+    const endUs = freeUs.get(instance) ?? 0
+    const wasFree = endUs <= takenAtUs + gatherUs
+    freeUs.set(instance, startUs(run) + runUs)
+    const waitedMs = part === 0 ? (takenAtUs - arrival.atUs) / 1000 : null
+    return {
+      atMs: startUs(run) / 1000,
+      request,
+      requests: run.requests,
+      rows,
+      ms: runUs / 1000,
+      bucketKey: bucketOf(arrival),
+      turnMs:
+        thread.outAt(arrival.atUs) < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0)
+          ? waitedMs
+          : null,
+      closingMs: toMs(thread.closingUs(own, instances)),
+      timerMs:
+        waitedMs !== null && run.reason === 'delay' && config !== null
+          ? Math.max(0, waitedMs - config.maxQueueDelayMs)
+          : null,
+      handOverMs: wasFree && !inline ? handOverUs / 1000 : null,
+      betweenMs: wasFree || inline ? null : (startUs(run) - endUs) / 1000,
+      inlineMs: inline ? handOverUs / 1000 : null,
+      wakeMs: inline ? null : thread.wakeUs(run) / 1000,
+      gatherMs: gatherUs / 1000,
+      scatterMs: thread.scatterUs(own) / 1000,
+      answerMs: toMs(thread.answerUs(own)),
+    }
+  })
+}
+
+/** The configuration that a recording begins with; `null` where it has none. */
+export function configIn(arrivals: readonly Arrival[]): RecordedConfig | null {
+  return arrivals.find(({ config }) => config !== undefined)?.config ?? null
+}
+
+/** Whether a batch was closed as soon as an instance and the event loop came to it, or before: it waited for nothing else. */
+function closedWhenSeen({ reason }: ArrivalRun, maxQueueDelayMs: number): boolean {
+  return (
+    reason === undefined ||
+    reason === 'idle' ||
+    reason === 'bucket' ||
+    ((reason === 'full' || reason === 'preferred') && maxQueueDelayMs === 0)
+  )
+}
+
+/** Instances that ran something in a recording. */
+export function instancesIn(arrivals: readonly Arrival[]): number {
+  return new Set(arrivals.flatMap(({ runs = [] }) => runs.map(({ instance }) => instance))).size
+}
+
+/** Whether the application's thread runs some batches itself, as it did in a recording. */
+export function inlineIn(arrivals: readonly Arrival[]): Overheads['inline'] {
+  return arrivals.some(({ runs = [] }) => runs.some(({ inline }) => inline === true)) ? defaultInline : null
+}
+
+function startUs({ takenAtUs, gatherUs, handOverUs }: ArrivalRun): number {
+  return takenAtUs + gatherUs + handOverUs
+}
+
+function toMs(us: number | null): number | null {
+  return us === null ? null : us / 1000
 }

@@ -1,14 +1,16 @@
 import { PriorityLevels, type LevelOptions, type Clock } from 'zerohop/internals'
-import { ApplicationThread } from './application-thread.ts'
-import type { Delays } from './delays.ts'
-import type { Overheads } from './overheads.ts'
+import { ApplicationThread, SimulatedInstances } from './simulated-instances.ts'
+import type { Delays, Overheads } from './delays.ts'
 import type { RunDurations } from './service-times.ts'
 import { meanCost, type SimulatedCosts } from './simulated-costs.ts'
-import { SimulatedInstances } from './simulated-instances.ts'
-import type { QueueContext, QueueSettings, SimulatedQueue } from './simulated-queue.ts'
-import { partsOf, type SimulatedRequest } from './simulated-request.ts'
-import { SimulationRecord } from './simulation-record.ts'
-import { summarise, type SimulationResult } from './simulation-result.ts'
+import {
+  partsOf,
+  type QueueContext,
+  type QueueSettings,
+  type SimulatedQueue,
+  type SimulatedRequest,
+} from './simulated-queue.ts'
+import { SimulationRecord, type SimulationResult, summarise } from './simulation-result.ts'
 import type { Coming, Traffic } from './traffic.ts'
 import { VirtualClock } from './virtual-clock.ts'
 

@@ -1,5 +1,14 @@
-import { mulberry32, type Random } from 'zerohop/internals'
-import { factorAt, type Step } from './factor-steps.ts'
+import { median, mulberry32, type Random } from 'zerohop/internals'
+import {
+  lengthOf,
+  localMeans,
+  localMedians,
+  RecordedMoments,
+  type RecordedRun,
+  runningAtOnce,
+} from './recorded-run.ts'
+import type { SimulationResult } from './simulation-result.ts'
+import { factorAt, type Step } from './traffic.ts'
 
 /** What a run of so many rows takes, alone on the machine. */
 export interface ServiceTime {
@@ -108,4 +117,210 @@ export class ServiceTimes implements RunDurations {
 function factorsOf(samplesMs: readonly number[]): Float64Array {
   const meanMs = samplesMs.reduce((sum, ms) => sum + ms, 0) / samplesMs.length
   return Float64Array.from(samplesMs, (ms) => ms / meanMs)
+}
+
+/** What fewer runs of a size took is no measure of it: one of them may have been held up. */
+export const fewestRuns = 3
+
+/** What runs of a size took, and how many there were. */
+interface Seen {
+  readonly rows: number
+  readonly ms: number
+  readonly runs: number
+}
+
+/**
+ * What runs usually take, by their rows: on the lines between the sizes that ran often enough to tell, and above them on the line
+ * through all of these, in which each counts as often as it ran. Never less for more rows. Where one size tells, others are in proportion.
+ */
+export class SizeMedians {
+  readonly #seen: readonly Seen[]
+  readonly #msPerRow: number
+  readonly #byRows: (number | undefined)[] = []
+
+  /** @param msByRows at least one size. */
+  constructor(msByRows: ReadonlyMap<number, readonly number[]>) {
+    const all = [...msByRows]
+      .map(([rows, ms]): Seen => ({ rows, ms: median(ms), runs: ms.length }))
+      .sort((a, b) => a.rows - b.rows)
+    const telling = all.filter(({ runs }) => runs >= fewestRuns)
+    this.#seen = rising(telling.length > 0 ? telling : all)
+    // With one size that tells, the others say at least whether more rows take longer.
+    this.#msPerRow = slopeOf(telling.length === 1 ? rising(all) : this.#seen, this.#seen.at(-1)!)
+  }
+
+  of(rows: number): number {
+    return (this.#byRows[rows] ??= this.#reckon(rows))
+  }
+
+  #reckon(rows: number): number {
+    const seen = this.#seen
+    const above = seen.findIndex((size) => size.rows >= rows)
+    if (above === 0) return seen[0]!.ms
+    if (above === -1) return seen.at(-1)!.ms + this.#msPerRow * (rows - seen.at(-1)!.rows)
+    const low = seen[above - 1]!
+    const high = seen[above]!
+    return low.ms + ((high.ms - low.ms) * (rows - low.rows)) / (high.rows - low.rows)
+  }
+}
+
+/** Neighbours of which the larger took less get what both took on average, by their runs. */
+function rising(seen: readonly Seen[]): Seen[] {
+  const levels: { ms: number; runs: number; sizes: number }[] = []
+  for (const { ms, runs } of seen) {
+    let level = { ms, runs, sizes: 1 }
+    for (let before = levels.at(-1); before !== undefined && before.ms > level.ms; before = levels.at(-1)) {
+      levels.pop()
+      const both = before.runs + level.runs
+      level = {
+        ms: (before.ms * before.runs + level.ms * level.runs) / both,
+        runs: both,
+        sizes: before.sizes + level.sizes,
+      }
+    }
+    levels.push(level)
+  }
+  const times = levels.flatMap(({ ms, sizes }) => Array.from({ length: sizes }, () => ms))
+  return seen.map(({ rows, runs }, index) => ({ rows, runs, ms: times[index]! }))
+}
+
+/** Of the line with the least squares; it rises, and begins at no time or more for no rows. */
+function slopeOf(seen: readonly Seen[], last: Seen): number {
+  const inProportion = last.ms / last.rows
+  const runs = seen.reduce((sum, size) => sum + size.runs, 0)
+  const meanOf = (read: (size: Seen) => number) =>
+    seen.reduce((sum, size) => sum + read(size) * size.runs, 0) / runs
+  const meanRows = meanOf(({ rows }) => rows)
+  const spread = meanOf(({ rows }) => (rows - meanRows) ** 2)
+  if (spread === 0) return inProportion
+  return Math.min(inProportion, Math.max(0, meanOf(({ rows, ms }) => (rows - meanRows) * ms) / spread))
+}
+
+/** Up to this share of its batches may be of sizes that hardly ran in a prediction that is still trusted. */
+export const trustedSeldomShare = 0.1
+
+/** How many of the batches that are predicted are of sizes of which a recording tells little: what those take is reckoned from other sizes. */
+export interface SeldomSizes {
+  readonly batches: number
+  /** Of sizes that never ran. */
+  readonly neverRan: number
+  /** Of sizes that ran, but fewer than {@link fewestRuns} times. */
+  readonly seldomRan: number
+  /** Whether both together are no more than {@link trustedSeldomShare} of the batches. */
+  readonly isTrusted: boolean
+}
+
+/** Looks up the sizes of a prediction among the runs that it was made from. */
+export function seldomSizes(
+  runs: readonly { readonly rows: number }[],
+  { batches }: Pick<SimulationResult, 'batches'>,
+): SeldomSizes {
+  const ran = new Map<number, number>()
+  for (const { rows } of runs) ran.set(rows, (ran.get(rows) ?? 0) + 1)
+  const sizes = Object.entries(batches).map(([rows, count]) => ({ count, times: ran.get(Number(rows)) ?? 0 }))
+  const total = (of: typeof sizes) => of.reduce((sum, { count }) => sum + count, 0)
+  const all = total(sizes)
+  const neverRan = total(sizes.filter(({ times }) => times === 0))
+  const seldomRan = total(sizes.filter(({ times }) => times > 0 && times < fewestRuns))
+  return { batches: all, neverRan, seldomRan, isTrusted: neverRan + seldomRan <= all * trustedSeldomShare }
+}
+
+/** As often are sizes, times and slowing reckoned by each other; they settle within fewer. */
+const refinements = 12
+
+/** No run takes no time: a recording tells a tenth of a microsecond. */
+const leastMs = 0.0001
+
+/**
+ * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
+ * taken from those of the requests that came about then: a machine that is shared has its slow seconds, and their
+ * queues, and stalls that come once, which runs drawn from all of the recording would not have.
+ */
+export class RecordedDurations implements RunDurations {
+  /** By what share each further run that goes on at the same time slows the others. */
+  slowing = 0
+  readonly #runs: readonly RecordedRun[]
+  readonly #atOnce: Float64Array
+  readonly #moments: RecordedMoments
+  /** What each took, were it alone on the machine. */
+  #aloneMs: Float64Array
+  #usual = new Map<string, SizeMedians>()
+  /** How many times as long as usual runs took about the time of each. */
+  #local: Float64Array
+
+  /** @param runs at least one. */
+  constructor(runs: readonly RecordedRun[], seed: number) {
+    this.#runs = runs
+      .map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) }))
+      .sort((a, b) => a.request - b.request)
+    this.#atOnce = runningAtOnce(this.#runs)
+    this.#moments = new RecordedMoments(
+      this.#runs.map(({ request }) => request),
+      lengthOf(this.#runs),
+      mulberry32(seed),
+    )
+    this.#local = new Float64Array(runs.length).fill(1)
+    this.#aloneMs = this.#local
+    for (let round = 0; round < refinements; round++) this.#refine()
+  }
+
+  /** What runs take when 1, 2, ... of them run at once, in times of what they take alone. */
+  slowdown(instances: number): number[] {
+    return Array.from({ length: instances }, (_, others) => 1 + this.slowing * others)
+  }
+
+  expectedMs(bucketKey: string, rows: number): number {
+    return (this.#usual.get(bucketKey) ?? this.#usual.values().next().value!).of(rows)
+  }
+
+  draw(bucketKey: string, rows: number, _atMs: number, request: number): number {
+    const { index: near, again } = this.#moments.take(request)
+    const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
+    const local = this.#local[near]!
+    const itsMs = this.expectedMs(itsKey, itsRows) * local
+    const ms = this.expectedMs(bucketKey, rows) * local
+    const moreMs = Math.min(this.#aloneMs[near]! - itsMs, again ? itsMs : Infinity)
+    // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
+    return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
+  }
+
+  #refine(): void {
+    const { slowing } = this
+    this.#aloneMs = Float64Array.from(
+      this.#runs,
+      ({ ms }, index) => ms / (1 + slowing * (this.#atOnce[index]! - 1)),
+    )
+    const byBucket = new Map<string, Map<number, number[]>>()
+    for (const [index, { bucketKey, rows }] of this.#runs.entries()) {
+      let sizes = byBucket.get(bucketKey)
+      if (sizes === undefined) byBucket.set(bucketKey, (sizes = new Map()))
+      const ms = this.#aloneMs[index]! / this.#local[index]!
+      const seen = sizes.get(rows)
+      if (seen === undefined) sizes.set(rows, [ms])
+      else seen.push(ms)
+    }
+    this.#usual = new Map([...byBucket].map(([bucketKey, sizes]) => [bucketKey, new SizeMedians(sizes)]))
+    const ratios = Float64Array.from(
+      this.#runs,
+      ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows),
+    )
+    this.#local = localMedians(ratios)
+    this.slowing = this.#reckonSlowing(ratios)
+  }
+
+  /**
+   * By what share a run took longer than its neighbours while more ran at once than beside them. Only neighbours are
+   * compared: when the machine is slow, runs take long and more of them go on at once, and neither is for the other.
+   */
+  #reckonSlowing(ratios: Float64Array): number {
+    const usual = localMeans(this.#atOnce)
+    let [both, own] = [0, 0]
+    for (const [index, atOnce] of this.#atOnce.entries()) {
+      const more = atOnce - usual[index]!
+      both += more * (ratios[index]! / this.#local[index]!) * (1 + this.slowing * (atOnce - 1))
+      own += more * more
+    }
+    // Nothing runs faster for not being alone, and two never take more than one after the other.
+    return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
+  }
 }

@@ -1,21 +1,20 @@
 import { mulberry32, type LevelOptions, type Arrival } from 'zerohop/internals'
-import { schedule, type OpenArrivals } from './arrival-schedule.ts'
-import { ClosedTraffic } from './closed-traffic.ts'
-import { constantDelays, RecordedDelays } from './delays.ts'
-import { EngineQueue } from './engine-queue.ts'
-import { OpenTraffic } from './open-traffic.ts'
-import { noOverheads, type Overheads } from './overheads.ts'
-import { RecordedDurations } from './recorded-durations.ts'
+import {
+  ClosedTraffic,
+  type OpenArrivals,
+  OpenTraffic,
+  RecordedTraffic,
+  type RowShare,
+  schedule,
+  type Traffic,
+} from './traffic.ts'
+import { constantDelays, noOverheads, type Overheads, RecordedDelays } from './delays.ts'
+import { EngineQueue, oneLevel, TargetQueue } from './simulated-queue.ts'
+import { RecordedDurations, type ServiceTime, ServiceTimes } from './service-times.ts'
 import type { RecordedRun } from './recorded-run.ts'
-import { RecordedTraffic } from './recorded-traffic.ts'
-import type { RowShare } from './row-mix.ts'
 import { CostedTraffic, simulatedLimits, type SimulatedCosts } from './simulated-costs.ts'
 import { runSimulation, type SimulationInputs } from './run-simulation.ts'
-import { ServiceTimes, type ServiceTime } from './service-times.ts'
-import { oneLevel } from './simulated-request.ts'
 import type { SimulationResult } from './simulation-result.ts'
-import { TargetQueue } from './target-queue.ts'
-import type { Traffic } from './traffic.ts'
 
 /** How requests come. */
 export type SimulatedArrivals =

@@ -1,5 +1,5 @@
 import { defaultPaddingShare, type CostLimits, type Random } from 'zerohop/internals'
-import type { SimulatedRequest } from './simulated-request.ts'
+import type { SimulatedRequest } from './simulated-queue.ts'
 import type { Coming, Traffic } from './traffic.ts'
 
 /** What a row of a request costs, and what part of the requests has such rows: parts of whatever the shares add up to. */

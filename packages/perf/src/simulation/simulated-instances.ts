@@ -1,15 +1,10 @@
-import { InlineBudget } from 'zerohop/internals'
-import type { ApplicationThread } from './application-thread.ts'
-import { BatchesAhead } from './batches-ahead.ts'
-import type { Delays } from './delays.ts'
-import type { Overheads } from './overheads.ts'
+import { type Charge, type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs } from 'zerohop/internals'
+import type { Delays, Overheads } from './delays.ts'
+import { Fifo, type Traffic } from './traffic.ts'
 import type { RunDurations } from './service-times.ts'
 import { costsOf, type SimulatedCosts } from './simulated-costs.ts'
-import { SimulatedInstance, type InstanceOwner, type Run } from './simulated-instance.ts'
-import type { SimulatedQueue } from './simulated-queue.ts'
-import { rowsOf, type SimulatedRequest } from './simulated-request.ts'
-import type { SimulationRecord } from './simulation-record.ts'
-import type { Traffic } from './traffic.ts'
+import { rowsOf, type SimulatedQueue, type SimulatedRequest } from './simulated-queue.ts'
+import type { SimulationRecord } from './simulation-result.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** What {@link SimulatedInstances} work with. */
@@ -247,4 +242,271 @@ export class SimulatedInstances implements InstanceOwner {
     this.#context.thread.spend(ms)
     return ms
   }
+}
+
+/** A batch on an instance. */
+interface Run {
+  /** Later ones have greater numbers. */
+  readonly number: number
+  readonly model: number
+  readonly requests: readonly SimulatedRequest[]
+  readonly rows: number
+  /** By what it takes its time: its rows, or what it costs. */
+  readonly size: number
+  readonly charge: TurnCharge
+  /** What it is expected to take; 0 when nobody knows. */
+  readonly expectedMs: number
+  /** When it is gathered and handed over. */
+  readyAtMs: number
+  /** What it takes on the application's thread; `null` for one that was handed over. */
+  readonly inlineMs: number | null
+  /** Whether its queue reckons that it waits behind another. */
+  readonly ahead: boolean
+  startMs: number
+}
+
+/** What a {@link SimulatedInstance} tells its owner. */
+interface InstanceOwner {
+  /** How long a run that starts now takes when nothing else runs, in milliseconds. */
+  started(run: Run): number
+  /** How long it takes from the end of a run until one starts that waited behind it. */
+  betweenMs(run: Run): number
+  ended(instance: SimulatedInstance, run: Run): void
+}
+
+/** One batch at a time, and at most one that waits behind it. */
+class SimulatedInstance {
+  readonly turns: FairTurns
+  running: Run | null = null
+  behind: Run | null = null
+  /** Runs that have ended, of which the application's thread was not told yet. */
+  #untold = 0
+  readonly #clock: VirtualClock
+  readonly #owner: InstanceOwner
+  #timer: unknown = null
+  /** How many times as long as alone the run takes at present. */
+  #factor = 1
+  #leftMs = 0 // of the run, were it alone
+  #asOfMs = 0
+
+  constructor(models: number, clock: VirtualClock, owner: InstanceOwner) {
+    this.turns = new FairTurns(models)
+    this.#clock = clock
+    this.#owner = owner
+  }
+
+  /** Whether it has nothing, as far as the application's thread knows. */
+  get isIdle(): boolean {
+    return this.#out === 0
+  }
+
+  /** Whether it may be given a batch: one that runs, and one behind it. */
+  get hasRoom(): boolean {
+    return this.#out < 2
+  }
+
+  get #out(): number {
+    return this.#untold + (this.running === null ? 0 : 1) + (this.behind === null ? 0 : 1)
+  }
+
+  submit(run: Run): void {
+    if (this.running === null) this.#next(run)
+    else this.behind = run
+  }
+
+  /** The application's thread knows of the end of a run. */
+  told(): void {
+    this.#untold--
+  }
+
+  /** Takes what waits behind its run back. */
+  takeBack(): Run | null {
+    const { behind } = this
+    this.behind = null
+    if (behind !== null) this.turns.refund(behind.charge)
+    return behind
+  }
+
+  /** How long until it could start something more, in milliseconds, as far as can be known. */
+  freeInMs(): number {
+    const { running, behind } = this
+    if (running === null) return this.isIdle ? 0 : leftOfRunMs(0)
+    const leftMs = running.startMs + running.expectedMs - this.#clock.nowMs()
+    return leftOfRunMs(leftMs) + (behind?.expectedMs ?? 0)
+  }
+
+  /** From now on a run takes so many times as long as alone: also what is left of the one that runs. */
+  slowBy(factor: number): void {
+    if (factor === this.#factor) return
+    const nowMs = this.#clock.nowMs()
+    this.#leftMs = Math.max(0, this.#leftMs - (nowMs - this.#asOfMs) / this.#factor)
+    this.#asOfMs = nowMs
+    this.#factor = factor
+    if (this.#timer === null) return
+    this.#clock.clearTimer(this.#timer)
+    this.#timer = this.#clock.setTimer(this.#onEnd, this.#leftMs * factor)
+  }
+
+  #next(run: Run): void {
+    this.running = run
+    run.startMs = Math.max(this.#clock.nowMs(), run.readyAtMs)
+    if (run.readyAtMs > this.#clock.nowMs())
+      this.#clock.setTimer(this.#start, run.readyAtMs - this.#clock.nowMs())
+    else this.#start()
+  }
+
+  readonly #start = (): void => {
+    const run = this.running!
+    run.startMs = this.#asOfMs = this.#clock.nowMs()
+    this.#leftMs = this.#owner.started(run)
+    this.#timer = this.#clock.setTimer(this.#onEnd, this.#leftMs * this.#factor)
+  }
+
+  readonly #onEnd = (): void => {
+    const { running, behind } = this
+    const run = running!
+    this.#timer = null
+    this.running = this.behind = null
+    this.#untold++
+    this.turns.settle(run.charge, this.#clock.nowMs() - run.startMs)
+    if (behind !== null) {
+      behind.readyAtMs = Math.max(behind.readyAtMs, this.#clock.nowMs() + this.#owner.betweenMs(behind))
+      this.#next(behind)
+    }
+    this.#owner.ended(this, run)
+  }
+}
+
+/** The thread that takes requests in, gathers, scatters and answers: what it does for one keeps the others waiting. */
+export class ApplicationThread {
+  readonly #clock: Clock
+  readonly #waiting = new Fifo<() => void>()
+  #freeAtMs = 0
+  #alarmed = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Does something as soon as what came before is done; at once when nothing is. */
+  whenFree(action: () => void): void {
+    if (this.#waiting.size === 0 && !this.#alarmed && this.#freeAtMs <= this.#clock.nowMs()) return action()
+    this.#waiting.push(action)
+    this.#setAlarm()
+  }
+
+  /** What is done now takes so long; returns when it will be done. */
+  spend(ms: number): number {
+    return (this.#freeAtMs = Math.max(this.#freeAtMs, this.#clock.nowMs()) + ms)
+  }
+
+  #setAlarm(): void {
+    if (this.#alarmed) return
+    this.#alarmed = true
+    this.#clock.setTimer(this.#onFree, Math.max(0, this.#freeAtMs - this.#clock.nowMs()))
+  }
+
+  readonly #onFree = (): void => {
+    this.#alarmed = false
+    while (this.#waiting.size > 0) {
+      if (this.#freeAtMs > this.#clock.nowMs()) return this.#setAlarm()
+      this.#waiting.shift()!()
+    }
+  }
+}
+
+/** What a run was charged with. */
+type TurnCharge = Charge<number>
+
+/** As on the library's workers: where models share an instance, only runs as short as this are handed ahead. */
+const handAheadBelowMs = 5
+
+/** Whose turn it is on one instance: the only file that knows how the pool divides a worker among its models. */
+class FairTurns {
+  readonly #shares = new FairShare<number>()
+
+  constructor(models: number) {
+    for (let model = 0; model < models; model++) this.#shares.join(model)
+  }
+
+  /** Says that a model may have requests. */
+  activate(model: number): void {
+    this.#shares.activate(model)
+  }
+
+  /** Says that a model has none. */
+  deactivate(model: number): void {
+    this.#shares.deactivate(model)
+  }
+
+  /** The model whose turn it is, or `null` when none has requests. */
+  next(): number | null {
+    return this.#shares.next()?.source ?? null
+  }
+
+  /** Whether the model whose turn it is may hand a batch to the instance while it is busy. */
+  get mayHandAhead(): boolean {
+    return this.#shares.size === 1 || (this.#shares.next()?.lastMs ?? Infinity) <= handAheadBelowMs
+  }
+
+  /** Charges a run about to start; `expectedMs` is 0 when nobody knows what it takes. */
+  charge(model: number, expectedMs: number): TurnCharge {
+    return this.#shares.charge(model, expectedMs)
+  }
+
+  /** Takes a charge back: its run did not start. */
+  refund(charge: TurnCharge): void {
+    this.#shares.refund(charge)
+  }
+
+  settle(charge: TurnCharge, tookMs: number): void {
+    this.#shares.settle(charge, tookMs)
+  }
+}
+
+/** Batches that wait behind runs: what has them go back to their queues, as in the library. */
+class BatchesAhead {
+  readonly #instances: readonly SimulatedInstance[]
+  readonly #putBack: (run: Run) => void
+
+  /** @param putBack lets the requests of a batch wait in their queue again. */
+  constructor(instances: readonly SimulatedInstance[], putBack: (run: Run) => void) {
+    this.#instances = instances
+    this.#putBack = putBack
+  }
+
+  /** The models of which there are some. */
+  get models(): number[] {
+    return this.#instances.flatMap(({ behind }) => behind?.model ?? [])
+  }
+
+  /** Takes the batch back of which a request is part; false when there is none. */
+  takeBackBatchOf(request: SimulatedRequest): boolean {
+    const instance = this.#instances.find(({ behind }) => behind?.requests.includes(request))
+    if (instance === undefined) return false
+    this.#putBack(instance.takeBack()!)
+    return true
+  }
+
+  /** Takes all of a model back, the last of them first: an instance is idle that could start them. */
+  takeBack(model: number): void {
+    const own = this.#instances.filter(({ behind }) => behind?.model === model)
+    if (own.length > 1) own.sort((a, b) => b.behind!.number - a.behind!.number)
+    for (const instance of own) this.#putBack(instance.takeBack()!)
+  }
+
+  /** The same where a request has come that is to be served before one of them. */
+  yieldTo(model: number, request: SimulatedRequest): void {
+    if (
+      this.#instances.some(
+        ({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request),
+      )
+    )
+      this.takeBack(model)
+  }
+}
+
+function isOvertaken(first: SimulatedRequest, by: SimulatedRequest): boolean {
+  if (by.level.level < first.level.level) return true
+  return by.bucketKey !== first.bucketKey && expiresAtMs(by) < expiresAtMs(first)
 }

@@ -1,5 +1,19 @@
-import type { Clock, CostLimits } from 'zerohop/internals'
-import type { SimulatedRequest } from './simulated-request.ts'
+import {
+  ArrivalRate,
+  type BatchLimits,
+  type Clock,
+  type CostLimits,
+  estimatedAnswerMs,
+  fullBatchRows,
+  LatencyTarget,
+  type LevelOptions,
+  PriorityLevels,
+  type QueueOwner,
+  RequestQueue,
+  RunTimes,
+  WaitingRequest,
+} from 'zerohop/internals'
+import type { Coming } from './traffic.ts'
 
 /** What a simulated model is configured with. */
 export interface QueueSettings {
@@ -88,4 +102,230 @@ export abstract class SimulatedQueue {
 
   /** A run of this model has ended. */
   ran(_requests: readonly SimulatedRequest[], _rows: number, _tookMs: number): void {}
+}
+
+/**
+ * The library's own queue with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
+ * behind one that runs.
+ */
+export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedRequest> {
+  protected readonly context: QueueContext
+  protected readonly queue: RequestQueue<SimulatedRequest>
+
+  constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
+    super(context)
+    this.context = context
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true, cost } = context.settings
+    const options = {
+      maxBatchSize,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      joinRequests,
+      holdUntilQueued: 0,
+      ...(cost && { cost }),
+    }
+    this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
+  }
+
+  get waiting(): number {
+    return this.queue.hasUnsent ? this.queue.count : 0
+  }
+
+  override get hasFull(): boolean {
+    return this.queue.hasFull
+  }
+
+  arrive(request: SimulatedRequest): boolean {
+    if (request.level.full) return false
+    if (request.deadlineMs !== undefined && request.deadlineAtMs === null)
+      request.deadlineAtMs = this.context.clock.nowMs() + request.deadlineMs
+    this.join(request)
+    return true
+  }
+
+  override join(request: SimulatedRequest): void {
+    const { clock } = this.context
+    if (request.decodeMs === 0) return void this.queue.enqueue(request, clock.nowMs())
+    request.unready = true
+    this.queue.hold(request, clock.nowMs())
+    clock.setTimer(() => {
+      if (!request.held) return // it has left the queue
+      this.queue.ready(request, clock.nowMs())
+      this.context.wake()
+    }, request.decodeMs)
+  }
+
+  override withdraw(request: SimulatedRequest): boolean {
+    return this.queue.cancel(request, 'cancelled')
+  }
+
+  override started(requests: readonly SimulatedRequest[]): void {
+    this.queue.started(requests)
+  }
+
+  override putBack(requests: readonly SimulatedRequest[]): void {
+    this.queue.putBack(requests)
+  }
+
+  take(idle: boolean, startsInMs: number): SimulatedRequest[] | null {
+    return this.queue.take(idle, startsInMs)?.entries ?? null
+  }
+
+  dropped(request: SimulatedRequest): void {
+    this.context.drop(request)
+  }
+
+  takeBack(request: SimulatedRequest): boolean {
+    return this.context.takeBack(request)
+  }
+
+  wake(): void {
+    this.context.wake()
+  }
+}
+
+/** What is calibrated: requests of the shape that the model fixes. */
+const calibratedKey = ''
+/** As many as the library counts for each size when a model is loaded. */
+const calibrationRuns = 3
+/** Runs after which the library looks at its choice of batch size again. */
+const reviewEveryRuns = 8
+
+/**
+ * The library's own queue where answers are wanted by some time: it learns what runs take, refuses at once what it could
+ * not answer by then, and with a target chooses the batch size by it.
+ */
+export class TargetQueue extends EngineQueue {
+  readonly #limits: BatchLimits
+  readonly #runTimes: RunTimes
+  /** `null` where only requests say by when. */
+  readonly #target: LatencyTarget | null
+  readonly #arrivals = new ArrivalRate()
+  #runs = 0
+
+  constructor(context: QueueContext) {
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances, cost } = context.settings
+    const limits = {
+      maxBatchSize,
+      preferredBatchSizes,
+      maxQueueDelayMs,
+      joinRequests: true,
+      ...(cost && { cost }),
+    }
+    const runTimes = calibrated(context)
+    const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
+    super(context, runTimes, target)
+    this.#limits = limits
+    this.#runTimes = runTimes
+    this.#target = target
+  }
+
+  override arrive(request: SimulatedRequest): boolean {
+    const { settings } = this.context
+    const { bucketKey } = request
+    const nowMs = this.context.clock.nowMs()
+    this.#arrivals.arrived(request.rows, nowMs)
+    const withinMs = request.deadlineMs ?? settings.targetMs
+    if (withinMs === Infinity) return super.arrive(request)
+    const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
+      rowsAhead: this.context.rowsAhead(request),
+      batchRows: fullBatchRows(this.#target?.limits(bucketKey) ?? this.#limits),
+      instances: settings.instances,
+      joiningRowsPerMs: this.#target === null ? 0 : this.#arrivals.rowsPerMs(nowMs),
+      freeInMs: this.context.freeInMs(),
+      sharing: this.context.sharing(),
+      keepsTarget: this.#target !== null,
+      ready: request.decodeMs === 0 ? undefined : { inMs: request.decodeMs, spreadMs: 0, isNext: false },
+    })
+    if (answerMs > withinMs) return false
+    request.deadlineAtMs = nowMs + withinMs
+    return super.arrive(request)
+  }
+
+  override expectedMs(rows: number, bucketKey: string): number {
+    return this.#runTimes.presentMs(bucketKey, rows)
+  }
+
+  override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
+    const nowMs = this.context.clock.nowMs()
+    const { bucketKey } = requests[0]!
+    this.#runTimes.observe(bucketKey, rows, tookMs)
+    this.#runTimes.safetyFactor.answered(requests, nowMs)
+    const arriving = this.#arrivals.rowsPerMs(nowMs)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target?.review(bucketKey, arriving))
+      this.queue.resize(bucketKey)
+  }
+}
+
+/** A few runs of each size, as before the first request or by those before a recording, up to one that exceeds the target by itself. */
+function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
+  const runTimes = new RunTimes()
+  const { maxBatchSize, targetMs } = settings
+  for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
+    for (let run = 0; run < calibrationRuns; run++) runTimes.observe(calibratedKey, rows, calibrationMs(rows))
+    if (rows === maxBatchSize || runTimes.medianMs(calibratedKey, rows) > targetMs) return runTimes
+  }
+}
+
+/** No priorities, no timeouts but a request's own, and no limit on how many may wait. */
+export const oneLevel: LevelOptions = {
+  priorityLevels: 0,
+  defaultPriorityLevel: 0,
+  defaultPolicy: {
+    timeoutAction: 'REJECT',
+    defaultTimeoutMs: 0,
+    allowTimeoutOverride: false,
+    maxQueueSize: 0,
+  },
+  policies: new Map(),
+}
+
+/** A request: what the queue needs of one, and which it is. */
+export class SimulatedRequest extends WaitingRequest {
+  readonly index: number
+  /** Within how long its answer is wanted, in milliseconds; `undefined` for what the model says. */
+  readonly deadlineMs: number | undefined
+  /** After what time its encoded images are decoded; 0 for one that has none. */
+  readonly decodeMs: number
+  /** Of the whole request, where this is a part of it. */
+  readonly wholeRows: number
+
+  /** @param rows of it: all that come, or a part of them. */
+  constructor(
+    index: number,
+    { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, decodeMs = 0, cost }: Coming,
+    rows: number,
+    levels: PriorityLevels,
+    nowMs: number,
+  ) {
+    super(rows, bucketKey, levels.of(priority))
+    this.index = index
+    this.wholeRows = wholeRows
+    this.deadlineMs = deadlineMs
+    this.decodeMs = decodeMs
+    if (cost !== undefined) this.cost = { units: cost * rows, order: 0 }
+    const waitMs = this.level.timeoutFor(timeoutMs)
+    if (waitMs > 0) this.timeoutAtMs = nowMs + waitMs
+  }
+}
+
+/** What comes, in parts of at most `mostRows` rows. */
+export function partsOf(
+  index: number,
+  coming: Coming,
+  mostRows: number,
+  levels: PriorityLevels,
+  nowMs: number,
+): SimulatedRequest[] {
+  const parts: SimulatedRequest[] = []
+  for (let from = 0; from < coming.rows; from += mostRows)
+    parts.push(new SimulatedRequest(index, coming, Math.min(mostRows, coming.rows - from), levels, nowMs))
+  return parts
+}
+
+/** Rows of several requests. */
+export function rowsOf(requests: readonly SimulatedRequest[]): number {
+  let rows = 0
+  for (const request of requests) rows += request.rows
+  return rows
 }

@@ -1,4 +1,4 @@
-import type { Interval, SimulationRecord } from './simulation-record.ts'
+import type { SimulatedRequest } from './simulated-queue.ts'
 
 /** What a simulation found. Latencies are `null` when nothing was answered. */
 export interface SimulationResult {
@@ -96,4 +96,169 @@ export function summarise(
     wallSeconds: wallMs / 1000,
     timeline: record.timeline,
   }
+}
+
+/** Figures of one interval of time: requests by when they came, runs by when they started. */
+export interface Interval {
+  readonly fromMs: number
+  offered: number
+  answered: number
+  /** Answered, but not within the target. */
+  late: number
+  refused: number
+  dropped: number
+  runs: number
+  rows: number
+}
+
+/** Notes what becomes of every request. */
+export class SimulationRecord {
+  requests = 0
+  answeredCount = 0
+  answeredRows = 0
+  lateCount = 0
+  refusedCount = 0
+  droppedCount = 0
+  runs = 0
+  /** What the requests of all runs cost by themselves, what the runs did, and the dearest of them. */
+  readonly costs = { own: 0, runs: 0, largest: 0 }
+  maxQueued = 0
+  lastAnswerMs = 0
+  readonly timeline: Interval[] = []
+  /** Of the answered, in the order of their answers. */
+  readonly latenciesMs: Float64Array
+  /** Runs by rows. */
+  readonly runsByRows = new Map<number, number>()
+  readonly #arrivalsMs: Float64Array
+  /** Of each request, how many of its parts have to be answered still. */
+  readonly #open: Uint32Array
+  /** Those that were withdrawn: what of them runs comes to nothing. */
+  readonly #withdrawn = new Set<number>()
+  readonly #targetMs: number
+  readonly #timelineMs: number
+  #queued = 0
+
+  /** @param count requests that will come at most. */
+  constructor(count: number, targetMs: number, timelineMs: number) {
+    this.latenciesMs = new Float64Array(count)
+    this.#arrivalsMs = new Float64Array(count)
+    this.#open = new Uint32Array(count)
+    this.#targetMs = targetMs
+    this.#timelineMs = timelineMs
+  }
+
+  arrived(index: number, atMs: number): void {
+    this.requests++
+    this.#arrivalsMs[index] = atMs
+    this.#open[index] = 1
+    const interval = this.#interval(atMs)
+    if (interval !== null) interval.offered++
+  }
+
+  /** A request waits, in so many parts. */
+  accepted(index: number, parts: number): void {
+    this.#open[index] = parts
+    this.#queued += parts
+    this.maxQueued = Math.max(this.maxQueued, this.#queued)
+  }
+
+  refused(request: SimulatedRequest): void {
+    this.#end(request)
+    this.refusedCount++
+    const interval = this.#interval(this.#arrivalsMs[request.index]!)
+    if (interval !== null) interval.refused++
+  }
+
+  /** A request, or a part of one, has left the queue without a run. Returns whether the request ends by that. */
+  dropped(request: SimulatedRequest): boolean {
+    this.#queued--
+    return this.withdrawn(request)
+  }
+
+  /** Nobody waits for a request any more. Returns whether anybody did. */
+  withdrawn({ index }: SimulatedRequest): boolean {
+    if (this.#open[index] === 0) return false
+    this.#open[index] = 0
+    this.#withdrawn.add(index)
+    this.droppedCount++
+    const interval = this.#interval(this.#arrivalsMs[index]!)
+    if (interval !== null) interval.dropped++
+    return true
+  }
+
+  started(requests: number, rows: number, atMs: number): void {
+    this.#queued -= requests
+    this.runs++
+    this.runsByRows.set(rows, (this.runsByRows.get(rows) ?? 0) + 1)
+    const interval = this.#interval(atMs)
+    if (interval === null) return
+    interval.runs++
+    interval.rows += rows
+  }
+
+  /** Notes what a run costs. */
+  costed({ ownCost, batchCost }: { readonly ownCost: number; readonly batchCost: number }): void {
+    const { costs } = this
+    costs.own += ownCost
+    costs.runs += batchCost
+    costs.largest = Math.max(costs.largest, batchCost)
+  }
+
+  /** Returns whether a request ends by that: it may have been withdrawn, or have other parts. */
+  answered(request: Pick<SimulatedRequest, 'index' | 'wholeRows'>, atMs: number): boolean {
+    const { index } = request
+    if (this.#withdrawn.has(index)) return false
+    if (this.#open[index]! > 1) {
+      this.#open[index]!--
+      return false
+    }
+    this.#end(request)
+    const arrivedMs = this.#arrivalsMs[index]!
+    const latencyMs = atMs - arrivedMs
+    const late = latencyMs > this.#targetMs
+    this.latenciesMs[this.answeredCount++] = latencyMs
+    this.answeredRows += request.wholeRows
+    if (late) this.lateCount++
+    this.lastAnswerMs = Math.max(this.lastAnswerMs, atMs)
+    const interval = this.#interval(arrivedMs)
+    if (interval === null) return true
+    interval.answered++
+    if (late) interval.late++
+    return true
+  }
+
+  #end({ index }: Pick<SimulatedRequest, 'index'>): void {
+    if (this.#open[index] === 0) throw new Error(`request ${index} has ended twice`)
+    this.#open[index] = 0
+  }
+
+  #interval(atMs: number): Interval | null {
+    const lengthMs = this.#timelineMs
+    if (lengthMs === 0) return null
+    const { timeline } = this
+    for (let next = timeline.length; next * lengthMs <= atMs; next++) {
+      timeline.push({
+        fromMs: next * lengthMs,
+        offered: 0,
+        answered: 0,
+        late: 0,
+        refused: 0,
+        dropped: 0,
+        runs: 0,
+        rows: 0,
+      })
+    }
+    return timeline[Math.floor(atMs / lengthMs)]!
+  }
+}
+
+/** How many of ascending numbers are at most `limit`. */
+export function countUpTo(ascending: readonly number[], limit: number): number {
+  let [low, high] = [0, ascending.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (ascending[middle]! <= limit) low = middle + 1
+    else high = middle
+  }
+  return low
 }

@@ -1,4 +1,4 @@
-import { timestampOf, type Trace } from './trace.ts'
+import { timestampOf, type Trace, type TraceTensor } from './read-trace-file.ts'
 
 /** Where traces of Triton's come in; `null` for those of this library, which come in process. */
 type Frontend = 'HTTP' | 'GRPC' | null
@@ -164,4 +164,162 @@ function summaryOf({ key, count, cached, coalesced, failures, spans }: Sums): Mo
     parts: isQueued ? { overheadUs: averageUs('REQUEST', 'QUEUE', 'COMPUTE'), queueUs: averageUs('QUEUE'), computeUs: averageUs('COMPUTE') } : null,
     compute: spans.has('COMPUTE_INPUT') ? { inputUs: averageUs('COMPUTE_INPUT'), inferUs: averageUs('COMPUTE_INFER'), outputUs: averageUs('COMPUTE_OUTPUT') } : null,
   } // prettier-ignore
+}
+
+/** A summary in the layout of Triton's `trace_summary.py`. */
+export function summaryText({
+  model,
+  version,
+  frontend,
+  traceCount,
+  cachedCount,
+  coalescedCount,
+  failures,
+  request,
+  handlerUs,
+  parts,
+  compute,
+}: ModelSummary): string {
+  const lines = [`Summary for ${model} (${version}): trace count = ${traceCount}`]
+  if (request !== null) {
+    lines.push(
+      `${frontend} infer request (avg): ${request.averageUs}us`,
+      `\t${frontend === 'HTTP' ? 'Receive' : 'Wait/Read'} (avg): ${request.receiveUs}us`,
+    )
+    lines.push(`\tSend (avg): ${request.sendUs}us`, `\tOverhead (avg): ${request.overheadUs}us`)
+  }
+  lines.push(`\tHandler (avg): ${handlerUs}us`)
+  if (parts !== null)
+    lines.push(
+      `\t\tOverhead (avg): ${parts.overheadUs}us`,
+      `\t\tQueue (avg): ${parts.queueUs}us`,
+      `\t\tCompute (avg): ${parts.computeUs}us`,
+    )
+  if (compute !== null)
+    lines.push(
+      `\t\t\tInput (avg): ${compute.inputUs}us`,
+      `\t\t\tInfer (avg): ${compute.inferUs}us`,
+      `\t\t\tOutput (avg): ${compute.outputUs}us`,
+    )
+  if (cachedCount + coalescedCount > 0)
+    lines.push(
+      `\tAnswered by the runs of others: ${cachedCount} from the cache, ${coalescedCount} by a run in flight`,
+    )
+  const failed = Object.entries(failures)
+  if (failed.length > 0)
+    lines.push(
+      `\tNot answered, and left out above: ${failed.map(([why, count]) => `${count} ${why}`).join(', ')}`,
+    )
+  return `${lines.join('\n')}\n`
+}
+
+/** One trace, with what passed between its timestamps. */
+export function traceText({ model, version, id, parentId, error, timestamps }: Trace): string {
+  const lines = [`${model} (${version}):`, `\tid: ${id}`]
+  if (parentId !== undefined) lines.push(`\tparent id: ${parentId}`)
+  if (error !== undefined) lines.push(`\terror: ${error}`)
+  let lastNs: number | null = null
+  for (const { name, ns } of timestamps.toSorted((a, b) => a.ns - b.ns)) {
+    if (lastNs !== null) lines.push(`\t\t${(ns - lastNs) / 1000}us`)
+    lines.push(`\t${name}`)
+    lastNs = ns
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** What is shown of a tensor of more elements, at each end of each dimension: as NumPy does. */
+const edge = 3
+const mostShown = 1000
+const width = 50
+/** More levels than there are, of pipelines in pipelines and of dims. */
+const deepest = 100
+
+/** The tensors of the first request that has any, or of the first with others inside, and of those: in the layout of Triton's tool; `''` where there are none. */
+export function dataFlowText(traces: readonly Trace[]): string {
+  const children = new Map<number, Trace[]>()
+  for (const trace of traces)
+    if (trace.parentId !== undefined)
+      children.set(trace.parentId, [...(children.get(trace.parentId) ?? []), trace])
+  const withTensors = traces.filter(({ tensors }) => tensors.length > 0)
+  if (withTensors.length === 0) return ''
+  const first =
+    traces.find(
+      ({ id, parentId, tensors }) => parentId === undefined && tensors.length > 0 && children.has(id),
+    ) ?? withTensors[0]!
+  const depth = depthOf(first, children, 0, new Set())
+  return `Data Flow:\n${flow(first, children, depth, 0, new Set()).join('\n')}\n`
+}
+
+/** How many levels there are below a trace. */
+function depthOf(
+  { id }: Trace,
+  children: ReadonlyMap<number, readonly Trace[]>,
+  step: number,
+  seen: Set<number>,
+): number {
+  if (seen.has(id) || step > deepest) return 0
+  seen.add(id)
+  return (children.get(id) ?? []).reduce(
+    (most, child) => Math.max(most, 1 + depthOf(child, children, step + 1, seen)),
+    0,
+  )
+}
+
+function flow(
+  trace: Trace,
+  children: ReadonlyMap<number, readonly Trace[]>,
+  depth: number,
+  step: number,
+  seen: Set<number>,
+): string[] {
+  if (seen.has(trace.id) || step > deepest) return []
+  seen.add(trace.id)
+  const tabs = '\t'.repeat(step + 1)
+  const line = `${tabs}${'='.repeat(width + 8 * (depth - step))}`
+  const tensors = trace.tensors.flatMap((tensor) => [
+    `${tabs}${tensor.activity.replace(/^TENSOR_/, '')}:`,
+    `${tabs}\t${tensor.name}: ${elementsText(tensor)}`,
+  ])
+  const own = [line, `${tabs}Name:   ${trace.model}`, `${tabs}Version:${trace.version}`, ...tensors, line]
+  return [
+    ...own,
+    ...(children.get(trace.id) ?? []).flatMap((child) => flow(child, children, depth, step + 1, seen)),
+  ]
+}
+
+/** Elements in brackets by their dims. */
+function elementsText({ data, shape, dtype }: TraceTensor): string {
+  const elements = dtype === 'BYTES' ? stringsOf(data) : data === '' ? [] : data.split(',')
+  const dims = shape === '' ? [] : shape.split(',').map(Number)
+  const count = dims.reduce((product, dim) => product * dim, 1)
+  if (count === 0) return '[]'
+  if (
+    count !== elements.length ||
+    dims.length > deepest ||
+    !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)
+  )
+    return data
+  return nested(elements, dims, count > mostShown)
+}
+
+function nested(elements: readonly string[], [dim, ...rest]: readonly number[], isCut: boolean): string {
+  if (dim === undefined) return elements[0] ?? ''
+  const stride = elements.length / Math.max(1, dim)
+  const part = (index: number) => nested(elements.slice(index * stride, (index + 1) * stride), rest, isCut)
+  const shown =
+    isCut && dim > 2 * edge ? [...indices(0, edge), -1, ...indices(dim - edge, dim)] : indices(0, dim)
+  return `[${shown.map((index) => (index === -1 ? '...' : part(index))).join(' ')}]`
+}
+
+function indices(from: number, to: number): number[] {
+  return Array.from({ length: to - from }, (_, index) => from + index)
+}
+
+/** Strings are in quotes, where this library has written them. */
+function stringsOf(data: string): string[] {
+  try {
+    return (JSON.parse(`[${data}]`) as unknown[]).map((item) => JSON.stringify(item))
+  } catch {
+    return data.split(',')
+  }
 }

@@ -1,8 +1,85 @@
 import { getHeapStatistics } from 'node:v8'
+import * as v from 'valibot'
 import { InferenceError, NotReadable, withRegularFile } from 'zerohop/internals'
-import { JsonObjects, NoObjects } from './json-objects.ts'
-import type { Trace } from './trace.ts'
-import { addRecord, NoRecord, type PartialTrace } from './trace-record.ts'
+
+/** One trace, put together from its records. What only files of this library have is left out of others. */
+export interface Trace {
+  readonly id: number
+  readonly model: string
+  /** -1 for the newest, in Triton's. */
+  readonly version: number
+  readonly requestId?: string
+  readonly parentId?: number
+  readonly rows?: number
+  readonly priority?: number
+  readonly timeoutMs?: number
+  readonly deadlineMs?: number
+  readonly sequenceId?: number | string
+  /** Dims of inputs that the model leaves open beyond the rows, by name. */
+  readonly dims?: Readonly<Record<string, readonly number[]>>
+  /** Why it was not answered: a code of `InferenceError`, or `'cancelled'`. */
+  readonly error?: string
+  /** Whether it was answered by the run of another. */
+  readonly shared?: 'cached' | 'coalesced'
+  /** The runs that it took part in. */
+  readonly batches: readonly TraceBatch[]
+  /** In the file's order, in nanoseconds. */
+  readonly timestamps: readonly Timestamp[]
+  readonly tensors: readonly TraceTensor[]
+}
+
+interface Timestamp {
+  readonly name: string
+  readonly ns: number
+}
+
+/** A tensor, as the file has it. */
+export interface TraceTensor {
+  readonly activity: string
+  readonly name: string
+  /** Elements with commas between; strings each as in JSON. */
+  readonly data: string
+  /** Dims with commas between. */
+  readonly shape: string
+  readonly dtype: string
+}
+
+/** A run that a request took part in. */
+export interface TraceBatch {
+  /** Its number among the runs of the model. */
+  readonly id: number
+  readonly instance: string
+  readonly worker: string
+  readonly reason: string
+  readonly rows: number
+  readonly requests: number
+  /** Of the request's first row. */
+  readonly position: number
+  /** Of a request that was split: which part of it this is. */
+  readonly part?: number
+  /** Whether the application's thread ran it. */
+  readonly inline: boolean
+  readonly rerun: boolean
+  readonly error?: string
+  /** `null` for one that failed. */
+  readonly moments: BatchTimes | null
+}
+
+/** When a batch came how far, in nanoseconds. */
+export interface BatchTimes {
+  readonly takenNs: number
+  readonly gatheredNs: number
+  readonly startNs: number
+  readonly inferStartNs: number
+  readonly inferEndNs: number
+  readonly outputStartNs: number
+  readonly outputEndNs: number
+}
+
+/** When a trace came to a point; `undefined` where it has not, or the file does not say. */
+export function timestampOf({ timestamps }: Trace, name: string): number | undefined {
+  return timestamps.find((timestamp) => timestamp.name === name)?.ns
+}
 
 const chunkBytes = 2 ** 20
 /** So many traces are open at a time: records of one lie between those of others where requests are traced as they go, as Triton does. */
@@ -98,4 +175,258 @@ function notTraces(path: string, reason: string, cause?: unknown): InferenceErro
     expected: 'a file of traces',
     cause,
   })
+}
+
+const number = v.pipe(v.number(), v.finite())
+const id = v.pipe(v.number(), v.safeInteger())
+/** As far as numbers of JSON go without loss, which is a hundred days, and some more. */
+const ns = v.pipe(v.number(), v.minValue(0), v.maxValue(2 ** 62))
+const text = v.string()
+const dims = v.array(v.pipe(v.number(), v.integer(), v.minValue(0)))
+
+const batch = v.object({
+  id, instance: text, worker: text, reason: text, rows: number, requests: number, position: number,
+  part: v.optional(number), inline: v.optional(v.boolean(), false), rerun: v.optional(v.boolean(), false), error: v.optional(text),
+  taken_ns: v.optional(ns), gathered_ns: v.optional(ns), start_ns: v.optional(ns), infer_start_ns: v.optional(ns), infer_end_ns: v.optional(ns),
+  output_start_ns: v.optional(ns), output_end_ns: v.optional(ns),
+}) // prettier-ignore
+
+/** Of the fields of ours only those that are read; Triton's files have none of them. */
+const record = v.object({
+  id,
+  model_name: v.optional(text),
+  model_version: v.optional(number),
+  request_id: v.optional(text),
+  parent_id: v.optional(id),
+  rows: v.optional(number),
+  priority: v.optional(number),
+  timeout_ms: v.optional(number),
+  deadline_ms: v.optional(number),
+  sequence_id: v.optional(v.union([number, text])),
+  dims: v.optional(v.record(text, dims)),
+  error: v.optional(text),
+  shared: v.optional(v.picklist(['cached', 'coalesced'])),
+  batches: v.optional(v.array(batch), []),
+  timestamps: v.optional(v.array(v.object({ name: text, ns })), []),
+  activity: v.optional(text),
+  tensor: v.optional(v.object({ name: text, data: text, shape: text, dtype: text })),
+})
+
+type Batch = v.InferOutput<typeof batch>
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
+/** A trace some records of which have been read. */
+export type PartialTrace = Mutable<Omit<Trace, 'timestamps' | 'tensors' | 'model' | 'version'>> & {
+  model: string | null
+  version: number
+  readonly timestamps: Timestamp[]
+  readonly tensors: TraceTensor[]
+}
+
+/** What is wrong with a record. */
+class NoRecord extends Error {}
+
+/**
+ * Adds a record to the trace that it is of.
+ *
+ * @returns the trace that had its id before, of another process: a first record begins another one; `null` for none.
+ * @throws NoRecord
+ */
+export function addRecord(traces: Map<number, PartialTrace>, given: string): PartialTrace | null {
+  const { id, timestamps, activity, tensor, ...rest } = parsed(given)
+  const known = traces.get(id)
+  const isAnother = known !== undefined && known.model !== null && rest.model_name !== undefined
+  if (isAnother) traces.delete(id) // the other comes behind those that are open
+  let trace = isAnother ? undefined : known
+  if (trace === undefined)
+    traces.set(id, (trace = { id, model: null, version: -1, batches: [], timestamps: [], tensors: [] }))
+  if (rest.model_name !== undefined) Object.assign(trace, described(rest))
+  trace.timestamps.push(...timestamps)
+  if (activity !== undefined && tensor !== undefined) trace.tensors.push({ activity, ...tensor })
+  return isAnother ? known : null
+}
+
+function parsed(given: string): v.InferOutput<typeof record> {
+  let value: unknown
+  try {
+    value = JSON.parse(given)
+  } catch {
+    throw new NoRecord('is no JSON')
+  }
+  const result = v.safeParse(record, value, { abortEarly: true })
+  if (result.success) return result.output
+  const [issue] = result.issues
+  const path = (issue.path ?? []).reduce(
+    (before, { key }) =>
+      typeof key === 'number'
+        ? `${before}[${key}]`
+        : before === ''
+          ? String(key)
+          : `${before}.${String(key)}`,
+    '',
+  )
+  throw new NoRecord(`${path}: expected ${issue.expected ?? issue.message}, received ${issue.received}`)
+}
+
+type Described = Omit<v.InferOutput<typeof record>, 'id' | 'timestamps' | 'activity' | 'tensor'>
+
+/** What the first record says. */
+function described({
+  model_name,
+  model_version,
+  request_id,
+  parent_id,
+  timeout_ms,
+  deadline_ms,
+  sequence_id,
+  batches,
+  ...same
+}: Described): Partial<Trace> {
+  const named = {
+    requestId: request_id,
+    parentId: parent_id,
+    timeoutMs: timeout_ms,
+    deadlineMs: deadline_ms,
+    sequenceId: sequence_id,
+  }
+  const given = Object.fromEntries(
+    Object.entries({ ...same, ...named }).filter(([, value]) => value !== undefined),
+  )
+  return { ...given, model: model_name!, version: model_version ?? -1, batches: batches.map(batchOf) }
+}
+
+function batchOf(given: Batch): TraceBatch {
+  const {
+    taken_ns,
+    gathered_ns,
+    start_ns,
+    infer_start_ns,
+    infer_end_ns,
+    output_start_ns,
+    output_end_ns,
+    part,
+    error,
+    ...same
+  } = given
+  const all = [taken_ns, gathered_ns, start_ns, infer_start_ns, infer_end_ns, output_start_ns, output_end_ns]
+  const [takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs] = all as number[]
+  const moments = all.includes(undefined)
+    ? null
+    : {
+        takenNs: takenNs!,
+        gatheredNs: gatheredNs!,
+        startNs: startNs!,
+        inferStartNs: inferStartNs!,
+        inferEndNs: inferEndNs!,
+        outputStartNs: outputStartNs!,
+        outputEndNs: outputEndNs!,
+      }
+  return { ...same, ...(part !== undefined && { part }), ...(error !== undefined && { error }), moments }
+}
+
+/** Longer than the record of the largest tensor that is traced. */
+const mostBytes = 64 * 2 ** 20
+
+const [quote, backslash, open, close] = [...'"\\{}'].map((character) => character.charCodeAt(0)) as [
+  number,
+  number,
+  number,
+  number,
+]
+/** What may be between the objects of an array: blanks, commas, and the array's own brackets. */
+const between = new Set([...' \t\r\n,[]'].map((character) => character.charCodeAt(0)))
+const blanks = new Set([...' \t\r\n'].map((character) => character.charCodeAt(0)))
+
+const mark = Buffer.from('\uFEFF')
+
+/** Why a file is no array of objects in JSON. */
+class NoObjects extends Error {}
+
+/**
+ * Finds the objects of an array in JSON as its bytes come, also of one that has no end: one that was cut off with the process that
+ * wrote it.
+ */
+class JsonObjects {
+  #rest: Buffer[] = []
+  #restBytes = 0
+  #depth = 0
+  #inText = false
+  #escaped = false
+  #begun = false
+  /** How many there were so far. */
+  count = 0
+
+  /** Whether the bytes so far end within an object. */
+  get isCut(): boolean {
+    return this.#depth > 0
+  }
+
+  /** Whether there was anything but blanks. */
+  get isEmpty(): boolean {
+    return !this.#begun
+  }
+
+  /**
+   * The objects that end in these bytes, as text.
+   *
+   * @throws NoObjects
+   */
+  *take(bytes: Buffer): Generator<string> {
+    let from = 0
+    for (let at = this.#markLength(bytes); at < bytes.length; at++) {
+      const byte = bytes[at]!
+      if (this.#depth === 0) {
+        if (byte === open) {
+          this.#checkBegun(byte)
+          this.#depth = 1
+          from = at
+        } else this.#checkBetween(byte)
+      } else if (this.#inText) this.#text(byte)
+      else if (byte === quote) this.#inText = true
+      else if (byte === open) this.#depth++
+      else if (byte === close && --this.#depth === 0) {
+        yield this.#whole(bytes.subarray(from, at + 1))
+        from = at + 1
+      }
+    }
+    if (this.#depth > 0) this.#keep(bytes.subarray(from))
+  }
+
+  /** Of a byte order mark. */
+  #markLength(bytes: Buffer): number {
+    return !this.#begun && this.count === 0 && bytes.subarray(0, mark.length).equals(mark) ? mark.length : 0
+  }
+
+  #text(byte: number): void {
+    if (this.#escaped) this.#escaped = false
+    else if (byte === backslash) this.#escaped = true
+    else if (byte === quote) this.#inText = false
+  }
+
+  #whole(last: Buffer): string {
+    this.count++
+    const text = Buffer.concat([...this.#rest, last]).toString()
+    this.#rest = []
+    this.#restBytes = 0
+    return text
+  }
+
+  #keep(bytes: Buffer): void {
+    this.#restBytes += bytes.length
+    if (this.#restBytes > mostBytes)
+      throw new NoObjects(`record ${this.count + 1} has more than ${mostBytes} bytes`)
+    this.#rest.push(Buffer.from(bytes)) // what they came in is used again
+  }
+
+  #checkBetween(byte: number): void {
+    if (!between.has(byte))
+      throw new NoObjects(
+        this.#begun ? `what follows record ${this.count} is no object` : 'it is no JSON array of objects',
+      )
+    if (!blanks.has(byte)) this.#checkBegun(byte)
+  }
+
+  #checkBegun(byte: number): void {
+    if (!this.#begun && byte !== '['.charCodeAt(0)) throw new NoObjects('it is no JSON array of objects')
+    this.#begun = true
+  }
 }

@@ -1,5 +1,5 @@
 import type { Arrival } from 'zerohop/internals'
-import { timestampOf, type Trace } from './trace.ts'
+import { timestampOf, type Trace } from './read-trace-file.ts'
 
 /** The requests of callers as a recording, in the order in which they came. What ran inside of others is left out. */
 export function arrivalsOf(traces: readonly Trace[]): Arrival[] {

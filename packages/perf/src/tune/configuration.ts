@@ -1,4 +1,14 @@
-import type { InstanceKind, DynamicBatchingConfig, ModelOptions } from 'zerohop'
+import {
+  type DynamicBatchingConfig,
+  InferenceError,
+  type InstanceKind,
+  type ModelConfig,
+  type ModelOptions,
+} from 'zerohop'
+import { availableCores } from 'zerohop/internals'
+import type { MeasuringGround, MeasuringSettings } from './measuring-process.ts'
+import type { DefaultFacts } from './state-file.ts'
+import type { TuneSettings } from './tune-settings.ts'
 
 /** What the tuner varies of a model's options; the others stay as they are. */
 export interface Configuration {
@@ -74,4 +84,226 @@ export function measuredOptions(
   const { responseCache: _, coalesce: __, ...given } = options
   if (configuration !== null) return optionsFor(configuration, given, kind)
   return kind === 'auto' ? given : { ...given, instanceGroup: [{ kind }] }
+}
+
+/** How many instances a model has, and the threads of each. */
+export interface Layout {
+  readonly instances: number
+  readonly threads: number
+}
+
+/** The values that are searched; what is left out is chosen by the machine and by what runs take. */
+export interface SearchSpace {
+  readonly instances?: readonly number[] | undefined
+  readonly threads?: readonly number[] | undefined
+  /** Most rows in one run. */
+  readonly batchSizes?: readonly number[] | undefined
+  readonly delaysMs?: readonly number[] | undefined
+  /** Most that a batch may cost, 0 for no limit; of a model that says what requests cost. */
+  readonly batchCosts?: readonly number[] | undefined
+}
+
+/** Largest batch that is tried unless the user names others. */
+const largestBatch = 128
+/** Delays, as parts of what a run of the largest batch takes. */
+const delayShares = [0.25, 1]
+
+/**
+ * Layouts that keep at most the machine's cores busy, those that keep all of them first. Where instances or threads are named
+ * all of these are taken, whatever they come to.
+ */
+export function layoutsOf({ instances, threads }: SearchSpace, cores: number): Layout[] {
+  const counts = [...new Set([...powersOf2(cores), cores])]
+  const layouts: Layout[] = []
+  for (const count of instances ?? counts) {
+    const fitting = [...new Set([...counts, Math.floor(cores / count)])].filter(
+      (each) => each >= 1 && each * count <= cores,
+    )
+    for (const each of threads ?? (fitting.length > 0 ? fitting : [1]))
+      layouts.push({ instances: count, threads: each })
+  }
+  const idle = ({ instances: count, threads: each }: Layout) => Math.abs(cores - count * each)
+  return layouts.sort((a, b) => idle(a) - idle(b) || a.instances - b.instances || a.threads - b.threads)
+}
+
+/** Batch sizes to try, ascending; `[0]` for a model whose requests are not joined. */
+export function batchSizesOf(
+  { batchSizes }: SearchSpace,
+  isJoined: boolean,
+  rowsPerRequest: number,
+): number[] {
+  if (!isJoined) return [0]
+  const sizes = batchSizes ?? powersOf2(largestBatch)
+  const enough = sizes.filter((size) => size >= rowsPerRequest)
+  return [...new Set(enough.length > 0 ? enough : [rowsPerRequest])].sort((a, b) => a - b)
+}
+
+/** Delays to try for batches whose run takes so long, 0 first. Nothing waits for a batch of one request. */
+export function delaysOf(
+  { delaysMs }: SearchSpace,
+  {
+    maxBatchSize,
+    runMs,
+    rowsPerRequest,
+  }: { readonly maxBatchSize: number; readonly runMs: number; readonly rowsPerRequest: number },
+): number[] {
+  if (maxBatchSize < 2 * rowsPerRequest) return [0]
+  return [...new Set(delaysMs ?? [0, ...delayShares.map((share) => roundNumber(runMs * share))])].sort(
+    (a, b) => a - b,
+  )
+}
+
+/** Callers that always leave a full batch waiting while another runs, on each instance. */
+export function saturating({ instances, maxBatchSize }: Configuration, rowsPerRequest: number): number {
+  return 2 * instances * Math.max(1, Math.floor(maxBatchSize / rowsPerRequest))
+}
+
+function powersOf2(most: number): number[] {
+  return Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, exponent) => 2 ** exponent)
+}
+
+/** The nearest of 1, 2 and 5 times a power of ten. */
+export function roundNumber(value: number): number {
+  if (!(value > 0)) return 0
+  const power = 10 ** Math.floor(Math.log10(value))
+  const nearest = [1, 2, 5, 10].reduce((best, step) =>
+    Math.abs(Math.log((step * power) / value)) < Math.abs(Math.log((best * power) / value)) ? step : best,
+  )
+  return Number((nearest * power).toPrecision(1))
+}
+
+/** What a model comes to, and how long it took until it was loaded. */
+interface FoundDefaults {
+  readonly facts: DefaultFacts
+  readonly startMs: number
+}
+
+/**
+ * Loads a model as it is without the tuner, to see what that comes to; `null` where there was no time for it, or nobody wants it any more.
+ *
+ * @throws InferenceError as `engine.load()`.
+ */
+export async function findDefaults(
+  ground: MeasuringGround,
+  config: ModelConfig,
+  settings: MeasuringSettings,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<FoundDefaults | null> {
+  const startMs = ground.clock.nowMs()
+  const process = ground.start(settings)
+  const stop = () => void process.end()
+  signal.addEventListener('abort', stop)
+  try {
+    const word = await process.ask({ type: 'load', name: 'model', config }, limitMs)
+    if (signal.aborted) return null
+    if (word.type === 'failed') {
+      if (word.code === 'ERR_TOO_LONG') return null
+      throw new InferenceError(word.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : word.code, word.message)
+    }
+    const { instances, maxBatchSize, isOnCpu, joining } = word
+    return {
+      facts: { configuration: defaultConfiguration(config, instances, maxBatchSize), isOnCpu, joining },
+      startMs: ground.clock.nowMs() - startMs,
+    }
+  } finally {
+    signal.removeEventListener('abort', stop)
+    await process.end()
+  }
+}
+
+function defaultConfiguration(
+  { sessionOptions, dynamicBatching }: ModelOptions,
+  instances: number,
+  maxBatchSize: number,
+): Configuration {
+  const threads =
+    sessionOptions?.intraOpNumThreads ?? Math.max(1, Math.floor(availableCores().usable / instances))
+  const { maxQueueDelayMs = 0, maxBatchCost } =
+    dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  return {
+    instances,
+    threads,
+    maxBatchSize,
+    maxQueueDelayMs,
+    ...(maxBatchCost === undefined ? {} : { maxBatchCost }),
+  }
+}
+
+/** Where nobody names a budget: of tokens, from a few sentences to what large accelerators take at once. */
+const usualBudgets = [1024, 4096, 16_384]
+
+/**
+ * Budgets of a batch to try where a cost is configured, 0 for none: those that are named, or around the one that is configured.
+ * Nothing to try where no cost is.
+ */
+export function budgetsOf(
+  named: readonly number[] | undefined,
+  { dynamicBatching }: Pick<ModelOptions, 'dynamicBatching'>,
+): number[] {
+  if (dynamicBatching === undefined || dynamicBatching === false || dynamicBatching.cost === undefined)
+    return []
+  const { maxBatchCost } = dynamicBatching
+  const around =
+    maxBatchCost === undefined ? usualBudgets : [maxBatchCost / 2, maxBatchCost, 2 * maxBatchCost]
+  return [...new Set(named ?? [...around, 0])]
+}
+
+/**
+ * The same prospects with each of the budgets, side by side. What a budget makes of them only a measurement with the real lengths
+ * tells, so all are expected to be alike.
+ */
+export function withBudgets<Prospect extends { readonly candidate: Candidate }>(
+  prospects: readonly Prospect[],
+  budgets: readonly number[] = [],
+): Prospect[] {
+  if (budgets.length === 0) return [...prospects]
+  return prospects.flatMap((prospect) => {
+    const { candidate } = prospect
+    if (candidate.configuration.maxBatchSize < 2) return [prospect]
+    return budgets.map((budget) => ({
+      ...prospect,
+      candidate: { ...candidate, configuration: ofBudget(candidate.configuration, budget) },
+    }))
+  })
+}
+
+function ofBudget(configuration: Configuration, budget: number): Configuration {
+  return budget === 0 ? configuration : { ...configuration, maxBatchCost: budget }
+}
+
+/** The file that `engine.load()` takes, as JSON: the model's path, and its options with those that were found. */
+export function configJson(
+  configuration: Configuration,
+  { path, options }: Pick<TuneSettings, 'path' | 'options'>,
+  kind: InstanceKind,
+): string {
+  return `${JSON.stringify({ path, ...optionsFor(configuration, options, kind) }, null, 2)}\n`
+}
+
+const kinds: Readonly<Record<string, string>> = { auto: 'KIND_AUTO', cpu: 'KIND_CPU', cuda: 'KIND_GPU' }
+
+/**
+ * What a repository's `config.pbtxt` has to say of a configuration; inputs and outputs are those of the model's file.
+ *
+ * @returns `null` for a kind of instances that Triton has none of.
+ */
+export function configText(
+  name: string,
+  { instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration,
+  kind: InstanceKind,
+): string | null {
+  const itsKind = kinds[kind]
+  if (itsKind === undefined) return null
+  const lines = [
+    `name: ${JSON.stringify(name)}`,
+    'platform: "onnxruntime_onnx"',
+    `max_batch_size: ${maxBatchSize}`,
+    `instance_group [ { kind: ${itsKind}, count: ${instances} } ]`,
+    ...(maxBatchSize > 1
+      ? [`dynamic_batching { max_queue_delay_microseconds: ${Math.round(maxQueueDelayMs * 1000)} }`]
+      : []),
+    `parameters { key: "intra_op_thread_count" value { string_value: "${threads}" } }`,
+  ]
+  return `${lines.join('\n')}\n`
 }

@@ -1,6 +1,18 @@
-import type { Goal } from './goal.ts'
-import type { Measurement } from './measurement.ts'
+import { median } from 'zerohop/internals'
+import {
+  type Candidate,
+  type Configuration,
+  configurationKey,
+  keyOf,
+  type Load,
+  saturating,
+} from './configuration.ts'
+import type { MeasuringPlan } from './measuring-process.ts'
+import type { Measurement, TunedRow } from './outcome.ts'
+import { finalistsOf, type Prospect } from './prune.ts'
 import { rank, scatterOf, type Standing } from './ranking.ts'
+import type { RecordedContest } from './state-file.ts'
+import type { Goal } from './tune-settings.ts'
 
 /** With fewer rounds one that met something else is no reason to be out: it is by their best that candidates go on. */
 const enoughForMedian = 5
@@ -125,5 +137,201 @@ export class Contest {
       .filter((standing) => showed(standing) >= top * (1 - behind))
       .sort((a, b) => showed(b) - showed(a))
     return close.filter(({ key }, place) => place < most || key === this.#reference)
+  }
+}
+
+/** What the first contest is made of. */
+interface FirstContestTask {
+  /** The best first. */
+  readonly prospects: readonly Prospect[]
+  readonly goal: Goal
+  readonly plan: MeasuringPlan
+  /** What the model has by default. */
+  readonly reference: Configuration
+  /** The load, where it was given. */
+  readonly load: Load | null
+  readonly rowsPerRequest: number
+}
+
+/** The default, which is measured first, and the best prospects, as far as there is time for them. */
+export function firstContest({
+  prospects,
+  goal,
+  plan,
+  reference,
+  load,
+  rowsPerRequest,
+}: FirstContestTask): RecordedContest {
+  const its = configurationKey(reference)
+  const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
+  const [best] = prospects
+  // Under a bound on latency what keeps all busy is more than what keeps the bound.
+  const otherwise =
+    goal.p99Ms !== undefined && best !== undefined
+      ? best.candidate.load
+      : { concurrency: saturating(reference, rowsPerRequest) }
+  const ofDefault: Candidate = asProspect?.candidate ?? { configuration: reference, load: load ?? otherwise }
+  const finalists = finalistsOf(prospects, goal, plan.affordableMs, ({ candidate }) =>
+    plan.roundCostMs(candidate),
+  ).map(({ candidate }) => candidate)
+  return {
+    candidates: [ofDefault, ...finalists.filter((candidate) => keyOf(candidate) !== keyOf(ofDefault))],
+    showings: [],
+  }
+}
+
+/** A candidate with where it came in, and the medians of what it showed. */
+interface Placed {
+  readonly candidate: Candidate
+  readonly standing: Standing
+  readonly measured: Measurement | null
+}
+
+/** Configurations that go on with another load. */
+const mostOfThem = 4
+/** A bound on latency is used up to this. */
+const usedUp = 0.85
+/** What is aimed at. */
+const aimedAt = 0.93
+
+/**
+ * Where the load is free and latency is bound: with which loads it goes on, after what was expected turned out otherwise. With fewer callers
+ * where nobody kept the bound, with more where it is not used up; nobody when there is nothing to gain.
+ */
+function furtherCandidates(
+  places: readonly Placed[],
+  { p99Ms }: Goal,
+  rowsPerRequest: number,
+  tried: ReadonlySet<string>,
+): Candidate[] {
+  if (p99Ms === undefined) return []
+  const of = new Map<string, Placed>()
+  for (const place of places) {
+    const key = configurationKey(place.candidate.configuration)
+    if (place.measured !== null && !of.has(key)) of.set(key, place)
+  }
+  const best = places.find(({ standing, measured }) => standing.isKept && measured !== null)
+  const changed = [...of.values()]
+    .slice(0, mostOfThem)
+    .flatMap(({ candidate, standing, measured }): Candidate[] => {
+      const { configuration, load } = candidate
+      if (load.concurrency === undefined) return []
+      const most = saturating(configuration, rowsPerRequest)
+      const wanted = wantedCallers(load.concurrency, measured!.p99Ms, p99Ms, standing.isKept)
+      return wanted === null
+        ? []
+        : [{ configuration, load: { concurrency: Math.min(most, Math.max(1, wanted)) } }]
+    })
+  const fresh = changed.filter(
+    (candidate, index) =>
+      !tried.has(keyOf(candidate)) &&
+      changed.findIndex((other) => keyOf(other) === keyOf(candidate)) === index,
+  )
+  if (fresh.length === 0) return []
+  return best === undefined
+    ? fresh
+    : [best.candidate, ...fresh.filter((candidate) => keyOf(candidate) !== keyOf(best.candidate))]
+}
+
+/** The contest that follows others, where there is one; the default is measured first in it, as in those before. */
+export function furtherContests(
+  contests: readonly RecordedContest[],
+  places: readonly Placed[],
+  goal: Goal,
+  rowsPerRequest: number,
+): RecordedContest[] {
+  const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
+  const candidates = furtherCandidates(places, goal, rowsPerRequest, tried)
+  if (candidates.length === 0) return []
+  const before = contests.at(-1)!.candidates[0]!
+  const isDefault = ({ configuration }: Candidate) =>
+    configurationKey(configuration) === configurationKey(before.configuration)
+  const ofDefault = candidates.find(isDefault) ?? before
+  return [
+    { candidates: [ofDefault, ...candidates.filter((candidate) => candidate !== ofDefault)], showings: [] },
+  ]
+}
+
+/** With how many callers the bound is about used up, or kept; `null` when they stay as they are. */
+function wantedCallers(callers: number, p99Ms: number, boundMs: number, isKept: boolean): number | null {
+  const fitting = Math.floor((callers * aimedAt * boundMs) / p99Ms)
+  if (!isKept) return Math.min(callers - 1, fitting)
+  if (p99Ms > boundMs * usedUp) return null
+  return Math.min(2 * callers, Math.max(callers + 1, fitting))
+}
+
+/** A candidate with why it failed. */
+export interface Place extends Placed {
+  readonly failure: string | null
+  readonly worstP99Ms: number | null
+}
+
+/** With fewer rounds a contest says less than those before it, and a candidate less than others. */
+const enoughRoundsForPlaces = 3
+
+/** Where all candidates stand after a contest: before those of earlier ones, once it has gone through some rounds. */
+export function placesOf(
+  contest: Contest,
+  recorded: RecordedContest,
+  goal: Goal,
+  earlier: readonly Placed[],
+): Place[] {
+  const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
+  const places = contest.standings().map((standing): Place => {
+    const own = recorded.showings.filter(({ key }) => key === standing.key)
+    const measurements = own.flatMap(({ measurement }) => (measurement === null ? [] : [measurement]))
+    const failure = own.find((showing) => showing.failure !== null)?.failure ?? null
+    return {
+      candidate: candidates.get(standing.key)!,
+      standing,
+      measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing),
+      failure,
+      worstP99Ms: measurements.length === 0 ? null : Math.max(...measurements.map(({ p99Ms }) => p99Ms)),
+    }
+  })
+  const before = earlier as readonly Place[]
+  const known = new Set(before.map(({ candidate }) => keyOf(candidate)))
+  if (contest.round < enoughRoundsForPlaces && contest.left.length > 0)
+    return [...before, ...places.filter(({ candidate }) => !known.has(keyOf(candidate)))]
+  return [...places, ...before.filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
+}
+
+/** Rows of a table. */
+export function rowsOf(places: readonly Placed[], reference: Configuration | null, goal: Goal): TunedRow[] {
+  const isDefault = ({ candidate }: Placed) =>
+    reference !== null && configurationKey(candidate.configuration) === configurationKey(reference)
+  const its = places.find((place) => isDefault(place) && place.measured !== null)
+  const rows = (places as readonly Place[]).map((place): TunedRow => ({
+    candidate: place.candidate,
+    isDefault: isDefault(place),
+    measured: place.measured,
+    rounds: place.standing.rounds,
+    roundsOver: place.standing.roundsOver,
+    worstP99Ms: place.worstP99Ms,
+    isKept: place.standing.isKept && place.failure === null,
+    toDefault:
+      its?.measured == null || place.measured === null
+        ? null
+        : place.measured.rowsPerSecond / its.measured.rowsPerSecond,
+    failure: place.failure,
+  }))
+  // A bound that was kept once may have been kept by chance.
+  const isBound = Object.values(goal).some((bound) => bound !== undefined)
+  const classOf = ({ isKept, rounds: count }: TunedRow) =>
+    isKept ? (count >= enoughRoundsForPlaces || !isBound ? 0 : 1) : 2
+  return rows.toSorted((a, b) => classOf(a) - classOf(b))
+}
+
+/** Medians of several measurements of one candidate, of memory the most; rows a second as it is compared by them, whatever each round was like. */
+function summaryOf(measurements: readonly Measurement[], goal: Goal, { score }: Standing): Measurement {
+  const middle = (read: (measurement: Measurement) => number) => median(measurements.map(read))
+  return {
+    rowsPerSecond:
+      goal.rowsPerSecond === undefined && score > 0 ? score : middle(({ rowsPerSecond }) => rowsPerSecond),
+    p50Ms: middle(({ p50Ms }) => p50Ms),
+    p99Ms: middle(({ p99Ms }) => p99Ms),
+    memoryBytes: Math.max(...measurements.map(({ memoryBytes }) => memoryBytes)),
+    meanBatchRows: middle(({ meanBatchRows }) => meanBatchRows),
+    failures: measurements.reduce((sum, { failures }) => sum + failures, 0),
   }
 }

@@ -1,11 +1,11 @@
-import type { Model } from 'zerohop'
-import type { Sample, SampleSource } from '../perf/input/sample-source.ts'
+import type { Model, ModelMetadata, ModelOptions } from 'zerohop'
+import { inputDefaults, type Sample, type SampleSource, sampleSource } from '../perf/input/sample-source.ts'
 import { ClosedLoop } from '../perf/load/closed-loop.ts'
 import { loadClock, pause } from '../perf/load/load.ts'
 import { metronome, OpenLoop, poissonSchedule } from '../perf/load/open-loop.ts'
 import { Recorder } from '../perf/load/recorder.ts'
 import { sender } from '../perf/open-target.ts'
-import type { MeasuredWord, MeasureTask } from './measuring-messages.ts'
+import type { MeasuredWord, MeasureTask, RequestSettings } from './measuring-process.ts'
 
 const seed = 1
 
@@ -102,4 +102,27 @@ async function reasonOf(
     (error: Error) => error.message,
   )
   return `${counts.join(', ')} failed${message === null ? '' : `: ${message}`}`
+}
+
+/** Different requests, of which each comes again when all have been sent. */
+const differentRequests = 16
+
+/**
+ * What a model is asked while it is measured.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for data or shapes that do not fit the model, or are missing.
+ */
+export function requestSource(
+  metadata: ModelMetadata,
+  { optionalInputs }: ModelOptions,
+  { rows, shapes, inputData }: RequestSettings,
+): Promise<SampleSource> {
+  return sampleSource(metadata, {
+    ...inputDefaults,
+    inputData,
+    batchSize: rows,
+    shapes: new Map(shapes),
+    uniqueInputs: differentRequests,
+    optionalInputs,
+  })
 }

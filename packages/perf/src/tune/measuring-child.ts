@@ -1,15 +1,14 @@
 // A program: loads models and measures them, as its parent asks.
 import { InferenceEngine, InferenceError, type Model } from 'zerohop'
 import type { SampleSource } from '../perf/input/sample-source.ts'
-import { measureLoad } from './measure-load.ts'
+import { measureLoad, requestSource } from './measure-load.ts'
 import type {
   LoadedWord,
   LoadTask,
   MeasuringSettings,
   MeasuringTask,
   MeasuringWord,
-} from './measuring-messages.ts'
-import { requestSource } from './request-source.ts'
+} from './measuring-process.ts'
 
 interface Loaded {
   readonly model: Model

@@ -1,5 +1,5 @@
-import type { CalibrationPoint } from './batch-times.ts'
-import type { Layout } from './search-space.ts'
+import type { CalibrationPoint } from './calibrate.ts'
+import type { Layout } from './configuration.ts'
 
 /** A batch size in a layout, to be calibrated. */
 export interface PointToCome extends Layout {

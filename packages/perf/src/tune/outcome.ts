@@ -1,8 +1,48 @@
-import { rowsOf, type Place } from './contest-places.ts'
-import { roundsToBeatReference } from './contest.ts'
-import type { Configuration } from './configuration.ts'
-import type { Goal } from './goal.ts'
-import type { TunedRow, TuneResult } from './tune-result.ts'
+import type { InstanceKind } from 'zerohop'
+import type { Candidate, Configuration } from './configuration.ts'
+import { type Place, roundsToBeatReference, rowsOf } from './contest.ts'
+import type { Goal } from './tune-settings.ts'
+
+/** One configuration, and what was measured of it. */
+export interface TunedRow {
+  readonly candidate: Candidate
+  readonly isDefault: boolean
+  /** Medians over its rounds, and of memory the most. `null` when it failed, or there was no time for it. */
+  readonly measured: Measurement | null
+  readonly rounds: number
+  /** In how many of these it did not keep what has to be kept. */
+  readonly roundsOver: number
+  /** The largest p99 of a round; `null` where nothing was measured. */
+  readonly worstP99Ms: number | null
+  /** Whether it keeps what has to be kept: in all but less than a quarter of its rounds. */
+  readonly isKept: boolean
+  /** How good it is, in times of the default; `null` where that was not measured. */
+  readonly toDefault: number | null
+  /** Why it failed. */
+  readonly failure: string | null
+}
+
+/** What tuning found. */
+export interface TuneResult {
+  /** The best that keeps what has to be kept; `null` for none. */
+  readonly best: TunedRow | null
+  /** Whether it was compared: `false` where the best is the default, and there was no time to compare others with it. */
+  readonly isConfirmed: boolean
+  /** What each round is judged by: the bounds that were asked for, less what is left for the next process to differ by. */
+  readonly judgedBy: Goal
+  /** Why there is none. */
+  readonly reason: string | null
+  /** The best first, by the last rounds in which each was measured. */
+  readonly rows: readonly TunedRow[]
+  /** Where instances run. */
+  readonly kind: InstanceKind
+  /** What the tuner had to leave out, and why requests share runs or do not. */
+  readonly notes: readonly string[]
+  /** `decided`: further rounds would change nothing; `budget`: there was no time for another measurement; `interrupted`: by the user. */
+  readonly end: 'decided' | 'budget' | 'interrupted'
+  /** All that it took. */
+  readonly seconds: number
+}
 
 /** What there is to be judged at the end. */
 interface Found {
@@ -53,4 +93,17 @@ function reasonOf(rows: readonly TunedRow[], { reference, leastSeconds, isDecide
   const failure = rows.find((row) => row.failure !== null)?.failure
   if (failure != null) return `no configuration served its requests: ${failure}`
   return `there was no time to ${reference === null ? 'load the model' : 'measure anything'}: ${longer}`
+}
+
+/** What a candidate showed while it was measured once. */
+export interface Measurement {
+  /** Rows answered a second. */
+  readonly rowsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Most memory that the process had, in loading too: the model's weights, arenas and staging memory, Node.js and its libraries. */
+  readonly memoryBytes: number
+  readonly meanBatchRows: number
+  /** Requests that were not answered. */
+  readonly failures: number
 }

@@ -1,6 +1,6 @@
 import { median } from 'zerohop/internals'
-import { excessOf, valueOf, type Goal } from './goal.ts'
-import type { Measurement } from './measurement.ts'
+import { excessOf, type Goal, valueOf } from './tune-settings.ts'
+import type { Measurement } from './outcome.ts'
 
 /** What the standard deviation is to the median of all deviations, where they are normally distributed. */
 const madOfNormal = 1.4826

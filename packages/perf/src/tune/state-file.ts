@@ -1,8 +1,23 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { invalidArgument } from 'zerohop/internals'
-import type { CalibrationPoint } from './batch-times.ts'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import {
+  availableCores,
+  ExternalFiles,
+  hashOfFile,
+  installedVersion,
+  invalidArgument,
+  libraryVersion,
+  packageFolder,
+} from 'zerohop/internals'
+import { ownFolder } from '../own-files.ts'
+import { isMadeUp } from '../perf/input/generated-data.ts'
+import type { CalibrationPoint } from './calibrate.ts'
 import type { Candidate, Configuration } from './configuration.ts'
-import type { Measurement } from './measurement.ts'
+import type { Measurement } from './outcome.ts'
+import type { TuneSettings } from './tune-settings.ts'
 
 /** What a model is loaded with when nothing is said of what the tuner varies. */
 export interface DefaultFacts {
@@ -53,7 +68,7 @@ export function newState(fingerprint: TuneState['fingerprint']): TuneState {
  * @returns with `state: null`, why there is nothing to go on from; `reason: null` where there never was.
  * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file, which would be overwritten.
  */
-export function readState(
+function readState(
   path: string,
   fingerprint: TuneState['fingerprint'],
 ): { readonly state: TuneState | null; readonly reason: string | null } {
@@ -84,7 +99,7 @@ export function readState(
 }
 
 /** Writes what was measured: whoever reads it, or ends this process, finds the old state or the new one. */
-export function writeState(path: string, state: TuneState): void {
+function writeState(path: string, state: TuneState): void {
   const unfinished = `${path}.unfinished`
   try {
     writeFileSync(unfinished, `${JSON.stringify({ format, ...state })}\n`)
@@ -93,4 +108,134 @@ export function writeState(path: string, state: TuneState): void {
     rmSync(unfinished, { force: true })
     throw error
   }
+}
+
+/** What one call knows, in its file for the next one. */
+export class KeptState {
+  readonly state: TuneState
+  readonly #path: string
+  readonly #note: (text: string) => void
+  #isKept = true
+
+  private constructor(path: string, state: TuneState, note: (text: string) => void) {
+    this.#path = path
+    this.state = state
+    this.#note = note
+  }
+
+  /**
+   * What an earlier call has left, or nothing.
+   *
+   * @param fresh whether that is forgotten.
+   * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file; what writing throws, while nothing is lost by it.
+   */
+  static open(
+    path: string,
+    fingerprint: TuneState['fingerprint'],
+    fresh: boolean,
+    note: (text: string) => void,
+  ): KeptState {
+    const { state, reason } = readState(path, fingerprint)
+    const known = fresh ? null : state
+    if (!fresh && reason !== null) note(`begins anew: ${reason}`)
+    if (known !== null && known.defaults !== null)
+      note(`goes on with what ${path} has: ${known.calibration.length} batch sizes calibrated`)
+    const kept = new KeptState(path, known ?? newState(fingerprint), note)
+    writeState(path, kept.state)
+    return kept
+  }
+
+  /** Of no use to the next call is a file in which nothing was measured. */
+  removeIfEmpty(): void {
+    const { calibration, contests } = this.state
+    const showings = Object.values(contests).flatMap((each) => each.flatMap((contest) => contest.showings))
+    if ([...calibration, ...showings].every(({ measurement }) => measurement === null))
+      rmSync(this.#path, { force: true })
+  }
+
+  /** A disk that is full later costs the next call what this one knows, and not this one its result. */
+  save(): void {
+    try {
+      writeState(this.#path, this.state)
+    } catch (error) {
+      if (this.#isKept) this.#note(`what was measured cannot be kept: ${(error as Error).message}`)
+      this.#isKept = false
+    }
+  }
+}
+
+let ownBuild: string | undefined
+
+/**
+ * What figures depend on, in words that tell which of it is another one.
+ *
+ * @throws what reading the files throws, and the reason of the signal.
+ */
+export async function fingerprintOf(
+  { path, options, kind, measuring: { requests, engine } }: TuneSettings,
+  signal: AbortSignal,
+): Promise<Record<string, string>> {
+  const { usable, machine } = availableCores()
+  return {
+    model: await contentHash(path, signal),
+    machine: [
+      process.platform,
+      process.arch,
+      cpus()[0]?.model.trim() ?? '',
+      `${usable} of ${machine} cores`,
+    ].join(', '),
+    'version of zerohop': libraryVersion,
+    'build of zerohop': (ownBuild ??= `${buildHash(packageFolder)}-${buildHash(ownFolder)}`),
+    'version of ONNX Runtime': installedVersion() ?? 'unknown',
+    'version of Node.js': process.versions.node,
+    environment: JSON.stringify(
+      Object.entries(process.env)
+        .filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS')
+        .sort(),
+    ),
+    provider: kind,
+    'set of model options': JSON.stringify(options),
+    'set of engine options': JSON.stringify(engine),
+    'kind of request': JSON.stringify([requests, await dataHashes(requests.inputData, signal)]),
+  }
+}
+
+/** Of a model's file and those of its weights. */
+async function contentHash(path: string, signal: AbortSignal): Promise<string> {
+  const external = new ExternalFiles()
+  const hash = createHash('sha256').update(await hashOfFile(path, signal, (piece) => external.look(piece)))
+  for (const file of external.in(dirname(path)))
+    hash
+      .update(basename(file))
+      .update(await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable')))
+  return hash.digest('hex')
+}
+
+/** Of files, and of those in folders. */
+async function dataHashes(inputData: readonly string[], signal: AbortSignal): Promise<string[]> {
+  const hashes: string[] = []
+  for (const path of inputData) {
+    if (isMadeUp(path)) continue
+    const files = (await stat(path)).isDirectory()
+      ? (await readdir(path)).sort().map((name) => join(path, name))
+      : [path]
+    for (const file of files) hashes.push(await hashOfFile(file, signal))
+  }
+  return hashes
+}
+
+/** Of the compiled files of a package and its addons: a checkout has many builds of one version. */
+export function buildHash(folder: string): string {
+  const hash = createHash('sha256')
+  for (const part of ['dist', 'build', 'prebuilds', 'native/build'].map((name) => join(folder, name))) {
+    try {
+      const files = readdirSync(part, { recursive: true, encoding: 'utf8' }).filter((file) =>
+        /\.(js|node)$/.test(file),
+      )
+      for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(part, file)))
+    } catch {
+      // nothing was built there
+    }
+  }
+  return hash.digest('hex').slice(0, 12)
 }

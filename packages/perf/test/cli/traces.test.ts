@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { decodeTrace } from '../../src/trace-files/perfetto-schema.ts'
+import { decodeTrace } from '../../src/trace-files/perfetto-timeline.ts'
 import { tritonRecords } from '../trace-files/triton-traces.ts'
 import { temporaryFolder } from '../../../../test/triton-repository/temporary.ts'
 import { zerohop } from '../../../../test/cli/run.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
-import type { TuneResult } from '../../src/tune/tune-result.ts'
+import type { TuneResult } from '../../src/tune/outcome.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { root, zerohop, type Ended } from '../../../../test/cli/run.ts'
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { schedule } from '../../src/simulation/arrival-schedule.ts'
+import { factorAt, schedule, timeOfWork } from '../../src/simulation/traffic.ts'
 import { defaultScenario, type Scenario } from '../../../../bench/simulate/scenario.ts'
-import { factorAt, timeOfWork } from '../../src/simulation/factor-steps.ts'
 
 const draw = (scenario: Partial<Scenario>) => schedule({ ...defaultScenario, requests: 10_000, ...scenario })
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
-import { checkPrediction } from '../../src/simulation/prediction-check.ts'
-import { recordedFigures } from '../../src/simulation/recorded-figures.ts'
+import { checkPrediction, recordedFigures } from '../../src/simulation/recorded-run.ts'
 import { simulate } from '../../src/simulation/simulate.ts'
 
 /** Requests of 10 ms each, far apart. */

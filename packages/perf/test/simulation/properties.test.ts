@@ -3,7 +3,7 @@ import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
 import { mulberry32, type Random } from '../../../../src/base/seeded-random.ts'
 import type { RecordedRun } from '../../src/simulation/recorded-run.ts'
 import { simulate, type SimulatedArrivals, type SimulationOptions } from '../../src/simulation/simulate.ts'
-import { oneLevel } from '../../src/simulation/simulated-request.ts'
+import { oneLevel } from '../../src/simulation/simulated-queue.ts'
 
 const runs = 60
 const requests = 400

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { mulberry32 } from '../../../../src/base/seeded-random.ts'
-import { RecordedDurations } from '../../src/simulation/recorded-durations.ts'
+import { RecordedDurations } from '../../src/simulation/service-times.ts'
 import { runningAtOnce, type RecordedRun } from '../../src/simulation/recorded-run.ts'
 
 const run = (atMs: number, rows: number, ms: number): RecordedRun => ({

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
-import { followersOf } from '../../src/simulation/followers.ts'
-import { runsOf } from '../../src/simulation/recorded-service.ts'
-import { oneLevel } from '../../src/simulation/simulated-request.ts'
+import { followersOf } from '../../src/simulation/traffic.ts'
+import { runsOf } from '../../src/simulation/recorded-run.ts'
+import { oneLevel } from '../../src/simulation/simulated-queue.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 
 const flat = [

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Arrival, ArrivalRun } from '../../../../src/observe/arrivals/arrival.ts'
 import { RecordedDelays } from '../../src/simulation/delays.ts'
-import { recordedFigures } from '../../src/simulation/recorded-figures.ts'
-import { inlineIn, instancesIn, runsOf } from '../../src/simulation/recorded-service.ts'
+import { inlineIn, instancesIn, recordedFigures, runsOf } from '../../src/simulation/recorded-run.ts'
 
 const run = (more: Partial<ArrivalRun>): ArrivalRun => ({
   takenAtUs: 0, rows: 1, requests: 1, instance: 'm_0', gatherUs: 10, handOverUs: 20, runUs: 1000, wakeUs: 30, scatterUs: 40, ...more,

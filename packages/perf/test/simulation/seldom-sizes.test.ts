@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seldomSizes } from '../../src/simulation/seldom-sizes.ts'
+import { seldomSizes } from '../../src/simulation/service-times.ts'
 
 const runs = [
   [1, 20],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SizeMedians } from '../../src/simulation/size-medians.ts'
+import { SizeMedians } from '../../src/simulation/service-times.ts'
 
 type Runs = readonly (readonly [rows: number, ms: number, count: number])[]
 

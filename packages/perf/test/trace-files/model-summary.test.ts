@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type ModelStatistics } from '../../../../src/index.ts'
-import { summarize, type ModelSummary } from '../../src/trace-files/model-summary.ts'
-import { summaryText } from '../../src/trace-files/model-summary-text.ts'
+import { type ModelSummary, summarize, summaryText } from '../../src/trace-files/model-summary.ts'
 import { loadNumber, one, step } from '../../../../test/pipelines/arithmetic.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { tracedEngine } from '../../../../test/tracing/traced-engine.ts'

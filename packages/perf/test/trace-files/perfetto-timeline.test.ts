@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../../../src/index.ts'
-import { inLanes } from '../../src/trace-files/lanes.ts'
-import { decodeTrace, eventTypes, type TracePacket } from '../../src/trace-files/perfetto-schema.ts'
-import { perfettoTimeline } from '../../src/trace-files/perfetto-timeline.ts'
-import type { Trace } from '../../src/trace-files/trace.ts'
+import { inLanes } from '../../src/trace-files/timeline.ts'
+import {
+  decodeTrace,
+  eventTypes,
+  perfettoTimeline,
+  type TracePacket,
+} from '../../src/trace-files/perfetto-timeline.ts'
+import type { Trace } from '../../src/trace-files/read-trace-file.ts'
 import { loadGate, one, step } from '../../../../test/pipelines/arithmetic.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { until } from '../../../../test/support/until.ts'

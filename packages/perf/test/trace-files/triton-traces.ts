@@ -1,5 +1,4 @@
-import type { Trace } from '../../src/trace-files/trace.ts'
-import { addRecord, type PartialTrace } from '../../src/trace-files/trace-record.ts'
+import { addRecord, type PartialTrace, type Trace } from '../../src/trace-files/read-trace-file.ts'
 
 /** Moments of a way, in microseconds from when it began, as Triton writes them: a record for each. */
 function timestamps(id: number, atUs: Readonly<Record<string, number>>): object[] {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { budgetsOf, withBudgets } from '../../src/tune/batch-budgets.ts'
-import { configurationKey, optionsFor } from '../../src/tune/configuration.ts'
+import { budgetsOf, configurationKey, optionsFor, withBudgets } from '../../src/tune/configuration.ts'
 
 const cost = { input: 'input_ids', dim: 1 }
 const configuration = { instances: 1, threads: 2, maxBatchSize: 8, maxQueueDelayMs: 0 }

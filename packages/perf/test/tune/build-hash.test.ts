@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { buildHash } from '../../src/tune/build-hash.ts'
+import { buildHash } from '../../src/tune/state-file.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
 afterAll(() => rmSync(folder, { recursive: true }))

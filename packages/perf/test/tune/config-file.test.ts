@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
-import { configJson, configText } from '../../src/tune/config-file.ts'
-import { measuredOptions, optionsFor } from '../../src/tune/configuration.ts'
+import { configJson, configText, measuredOptions, optionsFor } from '../../src/tune/configuration.ts'
 import { identity } from '../../../../test/models/small.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))

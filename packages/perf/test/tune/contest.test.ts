@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Contest } from '../../src/tune/contest.ts'
-import type { Goal } from '../../src/tune/goal.ts'
-import type { Measurement } from '../../src/tune/measurement.ts'
+import type { Goal } from '../../src/tune/tune-settings.ts'
+import type { Measurement } from '../../src/tune/outcome.ts'
 import { mulberry32 } from '../../../../test/models/random.ts'
 
 const showing = (rowsPerSecond: number, p99Ms = 1): Measurement => ({

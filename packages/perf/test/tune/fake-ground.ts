@@ -5,10 +5,11 @@ import type {
   LoadedWord,
   MeasuredWord,
   MeasureTask,
+  Measuring,
+  MeasuringGround,
   MeasuringTask,
   UnloadedWord,
-} from '../../src/tune/measuring-messages.ts'
-import type { Measuring, MeasuringGround } from '../../src/tune/measuring-process.ts'
+} from '../../src/tune/measuring-process.ts'
 import { simulate } from '../../src/simulation/simulate.ts'
 import { FakeClock } from '../../../../test/fake-clock.ts'
 import { mulberry32, type Random } from '../../../../test/models/random.ts'

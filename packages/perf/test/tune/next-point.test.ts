@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CalibrationPoint } from '../../src/tune/batch-times.ts'
+import type { CalibrationPoint } from '../../src/tune/calibrate.ts'
 import { nextPoint, pointToRepeat } from '../../src/tune/next-point.ts'
 
 const layout = { instances: 1, threads: 1 }

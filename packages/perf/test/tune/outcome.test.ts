@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { keyOf, type Candidate } from '../../src/tune/configuration.ts'
-import { placesOf } from '../../src/tune/contest-places.ts'
-import { Contest } from '../../src/tune/contest.ts'
-import type { Measurement } from '../../src/tune/measurement.ts'
-import { outcomeOf } from '../../src/tune/outcome.ts'
+import { Contest, placesOf } from '../../src/tune/contest.ts'
+import { type Measurement, outcomeOf } from '../../src/tune/outcome.ts'
 
 const goal = { p99Ms: 10 }
 const configuration = { instances: 1, threads: 1, maxBatchSize: 8, maxQueueDelayMs: 0 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batchSizesOf, delaysOf, layoutsOf, roundNumber, saturating } from '../../src/tune/search-space.ts'
+import { batchSizesOf, delaysOf, layoutsOf, roundNumber, saturating } from '../../src/tune/configuration.ts'
 
 const shown = (layouts: ReturnType<typeof layoutsOf>) =>
   layouts.map(({ instances, threads }) => `${instances}x${threads}`)

@@ -2,8 +2,13 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { optionsFor, type Configuration } from '../../src/tune/configuration.ts'
-import { batchSizesOf, layoutsOf, saturating } from '../../src/tune/search-space.ts'
+import {
+  batchSizesOf,
+  type Configuration,
+  layoutsOf,
+  optionsFor,
+  saturating,
+} from '../../src/tune/configuration.ts'
 import { tune } from '../../src/tune/tuning.ts'
 import type { TuneSettings } from '../../src/tune/tune-settings.ts'
 import { mulberry32 } from '../../../../test/models/random.ts'

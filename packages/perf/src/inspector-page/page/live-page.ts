@@ -1,12 +1,7 @@
-import { element } from '../../web-page/charts/page-elements.ts'
-import { onColourChange } from '../../web-page/charts/theme.ts'
-import { BatchList } from './batch-list.ts'
+import { element, onColourChange } from '../../web-page/charts/page-elements.ts'
+import { BatchList, showHeadline, showState, showTallies } from './page-tables.ts'
 import type { Frame } from 'zerohop/internals'
-import { FrameHistory, modelKey } from './frame-history.ts'
-import { showHeadline } from './headline-figures.ts'
-import { modelCharts, processCharts } from './live-charts.ts'
-import { showState } from './state-tables.ts'
-import { showTallies } from './tallies.ts'
+import { FrameHistory, modelCharts, modelKey, processCharts } from './live-charts.ts'
 import { TimePlot } from './time-plot.ts'
 
 /** After an answer that was none, such as that there are too many pages. */

@@ -1,10 +1,8 @@
 import type uPlotClass from 'uplot'
 import { figureOf } from '../../web-page/charts/figures.ts'
-import { lastSecondsAxis, movingValueAxis } from '../../web-page/charts/moving-axes.ts'
-import { colourOf, sizeOf } from '../../web-page/charts/theme.ts'
-import { tooltip, type Told } from '../../web-page/charts/tooltip.ts'
-import { keptFrames } from './frame-history.ts'
-import type { LiveChart, Moment } from './live-charts.ts'
+import { lastSecondsAxis, movingValueAxis } from '../../web-page/charts/axes.ts'
+import { colourOf, sizeOf, type Told, tooltip } from '../../web-page/charts/page-elements.ts'
+import { keptFrames, type LiveChart, type Moment } from './live-charts.ts'
 
 declare const uPlot: typeof uPlotClass
 

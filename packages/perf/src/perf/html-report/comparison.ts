@@ -1,5 +1,4 @@
-import { rowsOf } from '../../web-page/charts/chart-table.ts'
-import type { Curve, LevelChart, Series, View } from '../../web-page/charts/chart.ts'
+import { type Curve, type LevelChart, rowsOf, type Series, type View } from '../../web-page/charts/chart.ts'
 import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { LevelResult, PerfResult } from '../result.ts'
 import type { ScenarioResult } from '../scenarios/judge-run.ts'

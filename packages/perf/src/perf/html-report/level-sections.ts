@@ -1,6 +1,12 @@
 import type { ServerFigures } from 'zerohop/internals'
-import { rowsOf } from '../../web-page/charts/chart-table.ts'
-import type { Colour, Curve, LevelChart, Series, View } from '../../web-page/charts/chart.ts'
+import {
+  type Colour,
+  type Curve,
+  type LevelChart,
+  rowsOf,
+  type Series,
+  type View,
+} from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { LatencyFigures, LevelResult, LoadMode, PerfResult } from '../result.ts'
 import type { Cell, Part, Section, Table } from './report-page.ts'

@@ -1,3 +1,5 @@
+import { figureOf } from './figures.ts'
+
 /** What a chart shows: made when the report is, drawn by the page, which has nothing else. */
 export type Chart = CurveChart | LevelChart
 
@@ -84,4 +86,12 @@ export interface View extends Points {
   readonly name: string
   /** Places between points that have a name, counted from the first point. */
   readonly marks?: readonly { readonly at: number; readonly name: string }[]
+}
+
+/** What a view shows as text: of each point its name, then its figures. */
+export function rowsOf({ y }: LevelChart, { names, series }: View): string[][] {
+  return names.map((name, index) => [
+    name,
+    ...series.map(({ values }) => figureOf(values[index] ?? null, y.unit)),
+  ])
 }

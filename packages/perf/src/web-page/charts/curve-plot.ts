@@ -1,10 +1,8 @@
 import type uPlot from 'uplot'
 import { quantityAxis, valueAxis } from './axes.ts'
-import type { Curve, CurveChart, Series } from './chart.ts'
-import { drawDots } from './dots.ts'
+import type { Curve, CurveChart, Series, View } from './chart.ts'
 import { figureOf } from './figures.ts'
-import { axisFont, colourOf, widthOf } from './theme.ts'
-import { tooltip, type Told } from './tooltip.ts'
+import { axisFont, colourOf, type Told, tooltip, widthOf } from './page-elements.ts'
 
 /** A point of all series of one curve, where there is one. */
 interface Place {
@@ -151,6 +149,70 @@ function drawNames(plot: uPlot, curves: readonly Curve[], places: readonly Place
       continue
     taken.push({ left: right - width, right, y })
     ctx.fillText(name, right, y)
+  }
+  ctx.restore()
+}
+
+/** In pixels of the page. */
+const radius = 4
+
+/** Draws the points of a series; hollow where a level did not become stable. */
+export function drawDots(
+  plot: uPlot,
+  series: number,
+  { colour, values }: Series,
+  isUnstable: (index: number) => boolean,
+): void {
+  const { ctx, data } = plot
+  ctx.save()
+  ctx.setLineDash([]) // the series' own would be left from its line
+  ctx.lineWidth = 2 * devicePixelRatio
+  ctx.strokeStyle = colourOf(colour)
+  for (const index of values.keys()) {
+    const value = data[series]![index]
+    if (value === null || value === undefined) continue
+    ctx.fillStyle = colourOf(isUnstable(index) ? 'surface' : colour)
+    ctx.beginPath()
+    ctx.arc(
+      plot.valToPos(data[0][index]!, 'x', true),
+      plot.valToPos(value, 'y', true),
+      radius * devicePixelRatio,
+      0,
+      2 * Math.PI,
+    )
+    ctx.fill()
+    ctx.stroke()
+  }
+  ctx.restore()
+}
+
+/** In pixels of the page. */
+const lineHeight = 15
+
+/** Draws upright lines at places of the horizontal axis, with names that do not cover each other. */
+export function drawMarks(plot: uPlot, marks: NonNullable<View['marks']>): void {
+  const { ctx, bbox } = plot
+  const scale = devicePixelRatio
+  ctx.save()
+  ctx.strokeStyle = ctx.fillStyle = colourOf('text')
+  ctx.font = axisFont.replace('12px', `${12 * scale}px`)
+  ctx.textAlign = 'left'
+  ctx.textBaseline = 'top'
+  ctx.lineWidth = scale
+  const ends: number[] = [] // of the names in each line of text
+  for (const { at, name } of marks) {
+    const x = plot.valToPos(at, 'x', true)
+    const width = (widthOf(name) + 8) * scale
+    const isAtEnd = x + width > bbox.left + bbox.width
+    const left = isAtEnd ? x - width + 4 * scale : x + 4 * scale
+    const row = [...ends, -Infinity].findIndex((end) => end <= left)
+    ends[row] = left + width
+    ctx.setLineDash([4 * scale, 3 * scale])
+    ctx.beginPath()
+    ctx.moveTo(x, bbox.top)
+    ctx.lineTo(x, bbox.top + bbox.height)
+    ctx.stroke()
+    ctx.fillText(name, left, bbox.top + row * lineHeight * scale)
   }
   ctx.restore()
 }

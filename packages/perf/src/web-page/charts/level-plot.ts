@@ -1,11 +1,9 @@
 import type uPlot from 'uplot'
 import { nameAxis, valueAxis } from './axes.ts'
 import type { LevelChart, View } from './chart.ts'
-import { drawDots } from './dots.ts'
+import { drawDots, drawMarks } from './curve-plot.ts'
 import { figureOf } from './figures.ts'
-import { drawMarks } from './marks.ts'
-import { colourOf } from './theme.ts'
-import { tooltip, type Told } from './tooltip.ts'
+import { colourOf, type Told, tooltip } from './page-elements.ts'
 
 const barShare = 0.72
 /** In pixels of the page. */

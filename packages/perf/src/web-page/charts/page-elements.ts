@@ -1,3 +1,6 @@
+import type uPlot from 'uplot'
+import type { Colour } from './chart.ts'
+
 /** Text is never read as HTML: names of models are anybody's. */
 export function element(tag: string, text = ''): HTMLElement {
   const made = document.createElement(tag)
@@ -16,5 +19,91 @@ export function rowElement(cells: readonly (string | Node)[]): HTMLElement {
     }),
   )
   row.firstElementChild!.setAttribute('scope', 'row')
+  return row
+}
+
+/** Widths below this are those of phones. */
+const phoneWidthPixels = 480
+
+/** A colour of the page as it is now: light, dark, or printed. */
+export function colourOf(name: Colour | 'text' | 'muted' | 'grid' | 'surface' | 'warning'): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
+}
+
+export const axisFont =
+  '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+export function sizeOf(place: Element): { width: number; height: number } {
+  const width = Math.max(200, Math.floor(place.clientWidth))
+  return { width, height: width < phoneWidthPixels ? 240 : 300 }
+}
+
+const ruler = document.createElement('canvas').getContext('2d')!
+
+/** How wide a text is on an axis, in pixels of the page. */
+export function widthOf(text: string): number {
+  ruler.font = axisFont
+  return ruler.measureText(text).width
+}
+
+/** Calls back whenever colours may have changed: with the scheme, and before and after it is printed. */
+export function onColourChange(redraw: () => void): void {
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw)
+  const root = document.documentElement
+  addEventListener('beforeprint', () => {
+    root.dataset['printed'] = '' // colours are light on paper, and the canvas has to know before the media has changed
+    redraw()
+  })
+  addEventListener('afterprint', () => {
+    delete root.dataset['printed']
+    redraw()
+  })
+}
+
+/** What is told of the point under the cursor. */
+export interface Told {
+  readonly title: string
+  readonly lines: readonly {
+    readonly name: string
+    readonly figure: string
+    readonly colour?: Colour
+    readonly isDashed?: boolean
+  }[]
+}
+
+/** In pixels of the page. */
+const gap = 14
+
+/** The figures at the cursor, beside it. Hidden from screen readers: they have the table. */
+export function tooltip(told: (index: number) => Told | null): uPlot.Plugin {
+  const box = document.createElement('div')
+  box.className = 'tooltip'
+  box.hidden = true
+  box.ariaHidden = 'true'
+  return {
+    hooks: {
+      init: (plot) => void plot.over.append(box),
+      setCursor: (plot) => {
+        const { idx, left = -1 } = plot.cursor
+        const what = typeof idx === 'number' && left >= 0 ? told(idx) : null
+        box.hidden = what === null
+        if (what === null) return
+        box.replaceChildren(element('strong', what.title), ...what.lines.map(line))
+        // Beside the cursor, where there is room; never beyond the plot, which would widen the page.
+        const room = plot.over.clientWidth - box.offsetWidth
+        const wanted = left + gap <= room ? left + gap : left - gap - box.offsetWidth
+        box.style.transform = `translate(${Math.round(Math.max(0, Math.min(room, wanted)))}px, 4px)`
+      },
+    },
+  }
+}
+
+function line({ name, figure, colour, isDashed }: Told['lines'][number]): HTMLElement {
+  const row = element('span')
+  const swatch = element('i')
+  swatch.className = 'swatch'
+  if (colour !== undefined) swatch.dataset['colour'] = colour
+  if (isDashed === true) swatch.dataset['dashed'] = ''
+  row.append(swatch, element('span', name), element('b', figure))
   return row
 }

@@ -1,10 +1,8 @@
 import type uPlotClass from 'uplot'
-import type { Chart } from '../../../web-page/charts/chart.ts'
-import { rowsOf } from '../../../web-page/charts/chart-table.ts'
+import { type Chart, rowsOf } from '../../../web-page/charts/chart.ts'
 import { curvePlot } from '../../../web-page/charts/curve-plot.ts'
-import { rowElement } from '../../../web-page/charts/page-elements.ts'
+import { onColourChange, rowElement, sizeOf } from '../../../web-page/charts/page-elements.ts'
 import { levelPlot } from '../../../web-page/charts/level-plot.ts'
-import { onColourChange, sizeOf } from '../../../web-page/charts/theme.ts'
 
 declare const uPlot: typeof uPlotClass
 
