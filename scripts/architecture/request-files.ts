@@ -19,7 +19,7 @@ if (document !== undefined) {
   writeFileSync(
     document,
     before.replace(
-      /(The files of a request[^`]*```text\n)[^`]*(```)/,
+      /(## The files of a request[\s\S]*?```text\n)[\s\S]*?(```)/,
       (_, head: string, tail: string) => `${head}${text}\n${tail}`,
     ),
   )
