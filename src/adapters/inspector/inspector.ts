@@ -1,20 +1,19 @@
-import { readFileSync } from 'node:fs'
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { systemClock } from '../../base/clock.ts'
-import { ownFile } from '../../base/own-package.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { observersOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import { readOptions } from '../../options/plain-options.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/browser-requests.ts'
 import { FrameSource } from './frame-source.ts'
+import { inspectorPage, refuse, sendPage, startEvents, type SelfContainedPage } from './inspector-answers.ts'
 import { LiveFeed } from './live-feed.ts'
 
 /**
  * Answers requests for the page of an engine. Without `next` that is every one that comes. With `next`, as in Express, it is one for the
  * very path on which it is mounted, to be looked at; `next` is called for any other.
  */
-interface Inspector {
+export interface Inspector {
   (request: IncomingMessage, response: ServerResponse, next?: () => void): void
   /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
   close(): void
@@ -83,68 +82,8 @@ function asksForEvents(accept: string | undefined): boolean {
   return accept !== undefined && /^\s*text\/event-stream\s*(;|,|$)/i.test(accept)
 }
 
-/** Of every answer: nobody keeps it, guesses its type, puts it into a page of theirs, or is told where a link came from. */
-const always: OutgoingHttpHeaders = {
-  'cache-control': 'no-store, no-transform', // compressed, events would wait for others
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'referrer-policy': 'no-referrer',
-  vary: 'accept',
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-}
-
-/** Headers by which a service, for its own answers, lets pages of others read them. */
-const crossOrigin = [
-  'access-control-allow-origin',
-  'access-control-allow-credentials',
-  'access-control-expose-headers',
-]
-
-export function sendPage(
-  response: ServerResponse,
-  { text, policy }: SelfContainedPage,
-  isHead: boolean,
-): void {
-  begin(response, 200, {
-    'content-type': 'text/html; charset=utf-8',
-    'content-length': Buffer.byteLength(text),
-    'content-security-policy': `${policy}; frame-ancestors 'none'`,
-  })
-  response.end(isHead ? undefined : text)
-}
-
-/** Writes the head of server-sent events. */
-export function startEvents(response: ServerResponse): void {
-  response.shouldKeepAlive = false // when they end the connection does, which a server that closes would wait for
-  begin(response, 200, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'content-security-policy': "default-src 'none'",
-    'x-accel-buffering': 'no',
-  })
-}
-
-function refuse(
-  response: ServerResponse,
-  status: number,
-  why: string,
-  headers: OutgoingHttpHeaders = {},
-): void {
-  begin(response, status, {
-    'content-type': 'text/plain; charset=utf-8',
-    'content-security-policy': "default-src 'none'",
-    ...headers,
-  })
-  response.end(`${why}\n`)
-}
-
-function begin(response: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
-  for (const name of crossOrigin) response.removeHeader(name)
-  response.writeHead(status, { ...always, ...headers })
-}
-
 /** How an engine is shown. */
-interface InspectorOptions {
+export interface InspectorOptions {
   /** Heading of the page, of 200 characters at most. Default: `zerohop inspector`. */
   readonly title?: string | undefined
   /** How often an open page is told, in milliseconds: 100 to 60 000. Default: 1000. */
@@ -187,30 +126,4 @@ function whole(name: string, value: unknown, least: number, most: number): numbe
   if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
     throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
   return value
-}
-
-/** A page, and the policy that is in it, too, for those who send it. */
-interface SelfContainedPage {
-  readonly text: string
-  readonly policy: string
-}
-
-/** The page of an engine, which is filled by what it is told. Its source is packages/perf/src/inspector-page; `npm run build:ts` writes it. */
-export function inspectorPage(title: string): SelfContainedPage {
-  const { text, policy } = JSON.parse(
-    readFileSync(ownFile('adapters/inspector/page.json'), 'utf8'),
-  ) as SelfContainedPage
-  return { text: text.replaceAll('{{title}}', () => escaped(title)), policy }
-}
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-
-function escaped(text: string): string {
-  return text.toWellFormed().replace(/[&<>"']/g, (character) => entities[character]!)
 }

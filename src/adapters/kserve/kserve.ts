@@ -16,7 +16,7 @@ export type { KserveOptions } from './kserve-options.ts'
  * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
  * resolves with `false`. Where there is no `next` it answers that with 404. It never rejects.
  */
-type KserveHandler = (
+export type KserveHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   next?: () => void,

@@ -21,7 +21,7 @@ const optionNames: readonly string[] = [
 ] satisfies (keyof InstrumentOptions)[]
 
 /** What an engine is told to report, and to whom. */
-interface InstrumentOptions {
+export interface InstrumentOptions {
   /** Default: the one that is registered with `@opentelemetry/api`; `false`: no spans. */
   tracerProvider?: TracerProvider | false
   /** Default: the one that is registered; `false`: no metrics. */
@@ -31,7 +31,7 @@ interface InstrumentOptions {
 }
 
 /** An engine that reports to OpenTelemetry. */
-interface Instrumentation {
+export interface Instrumentation {
   /** Has it report no more. May be called twice. */
   disable(): void
 }
