@@ -54,14 +54,14 @@ import type { TraceStatistics } from './observe/trace-writer.ts'
 import type { Traces } from './observe/traces.ts'
 
 /**
- * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
- * the first model. An idle engine does not keep the process alive; a request in flight does.
+ * Loads ONNX models once and serves them to every caller in the process. An engine is cheap to create: threads and
+ * memory are allocated with the first model. An idle engine does not keep the process alive; a request in flight does.
  *
- * Close it when it is not needed any more. One that is dropped instead is closed, with a warning, when the garbage
- * collector finds that neither it nor any of its models can be reached.
+ * Close the engine when you no longer need it. An engine that is dropped without `close()` is closed, with a warning,
+ * once the garbage collector finds that neither it nor any of its models is reachable.
  */
 export class InferenceEngine {
-  /** What it traces, which can be changed at any time. */
+  /** Trace settings and statistics. Settings can change at any time. */
   readonly trace: EngineTrace
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
@@ -69,7 +69,10 @@ export class InferenceEngine {
   readonly #loads: EngineLoads
   #closed = false
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option; `ERR_PLATFORM` where no model can be run, with what to do. */
+  /**
+   * @throws InferenceError `ERR_INVALID_ARG` for an unknown or invalid option; `ERR_PLATFORM` where no model can run,
+   * with advice.
+   */
   constructor(options?: EngineOptions) {
     const resolved = resolveEngineOptions(options)
     this.#resources = outsideContext(() => new EngineResources(resolved))
@@ -82,20 +85,24 @@ export class InferenceEngine {
   }
 
   /**
-   * Loads a model; resolves when every instance is open and warmed.
+   * Loads a model. Resolves when every instance is open and warmed up.
    *
-   * Where that version of the name is loaded already it is replaced while it serves: the new model is loaded beside it (so
-   * both are held), takes the requests from when it is ready on, and the old one answers what it had accepted. Several such
-   * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, and what served before serves on.
+   * If that version of the name is already loaded, it is replaced without an interruption: the new model loads while
+   * the old one serves (so both are in memory), new requests go to the new model once it is ready, and the old one
+   * finishes the requests it accepted. Concurrent loads of one version run one after the other. A load that rejects
+   * changes nothing: it releases what it opened, and the old model keeps serving.
    *
-   * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
-   * @param config of the model. Feeds and outputs are typed from the `inputs` and `outputs` that it lists literally, unless a signature `M`
-   * is given, which is taken on trust. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
-   * came from there before and are not asked for any more are unloaded.
-   * @returns the model of that name, which serves its newest version; where `config` names one, that version.
+   * @param name the name of the model in this engine. A model of that name that failed after it was ready is released
+   * before it is replaced.
+   * @param config the configuration. Feeds and outputs are typed from its literal `inputs` and `outputs`, unless you
+   * give a signature `M`, which is not checked. Without a configuration, all versions are loaded as the repositories
+   * given to {@link loadRepository} have them now; versions from a repository that its policy no longer selects are
+   * unloaded.
+   * @returns the model of that name, which serves its newest version; with `config.version`, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
-   * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
-   * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once the cause is gone.
+   * `ERR_NATIVE_LOAD` (onnxruntime-node, or native memory that was asked for, cannot be loaded), `ERR_INVALID_ARG` or
+   * `ERR_CLOSED`; when `options.signal` fires, its reason. A load that failed because no worker thread could start can
+   * be repeated once the cause is gone.
    */
   load<
     const I extends readonly InputConfig[],
@@ -118,13 +125,16 @@ export class InferenceEngine {
   }
 
   /**
-   * Serves a function of the user's as a model: JavaScript in a module, run on threads of its own, with the queue, batches, deadlines,
-   * statistics and errors of any model. Feeds and outputs are typed from what is declared.
+   * Serves a JavaScript function as a model. The function is in a module and runs on threads of its own, with the same
+   * queue, batches, deadlines, statistics and errors as a model. Feeds and outputs are typed from the declared inputs
+   * and outputs.
    *
-   * Resolves when every instance has loaded the module and is set up. A name that is loaded already is replaced, as by {@link load}.
+   * Resolves when every instance has loaded the module and run its `setup`. A name that is already loaded is replaced,
+   * as by {@link load}.
    *
-   * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such module), `ERR_MODEL_LOAD` (the module, or its `setup`,
-   * has thrown, ended its thread or took too long), `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
+   * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such module), `ERR_MODEL_LOAD` (the module or
+   * its `setup` threw, ended its thread or took too long), `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal`
+   * fires, its reason.
    */
   async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(
     name: string,
@@ -138,14 +148,16 @@ export class InferenceEngine {
   }
 
   /**
-   * Serves a graph of models, functions and other pipelines as one model: each step joins requests for itself, steps that do not wait
-   * for each other run at once, and what goes from one to the next goes through nobody's hands.
+   * Serves a graph of models, functions and other pipelines as one model. Each step batches its own requests, steps
+   * that do not depend on each other run concurrently, and tensors pass from step to step without the caller.
    *
-   * The models have to be loaded, or being loaded; while the pipeline is, they can be replaced, and not be unloaded. A name that is loaded
-   * already is replaced, as by {@link load}. Feeds and outputs are typed from what is declared of them; a signature `M` is taken on trust.
+   * The models must be loaded or loading. While the pipeline is loaded they can be replaced but not unloaded. A name
+   * that is already loaded is replaced, as by {@link load}. Feeds and outputs are typed from the declared inputs and
+   * outputs; a signature `M` is not checked.
    *
-   * @throws InferenceError `ERR_MODEL_CONFIG` for a graph that is not whole, or does not fit the models: with the step and its field;
-   * `ERR_MODEL_NOT_FOUND` and `ERR_MODEL_NOT_READY` for a step's model, `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
+   * @throws InferenceError `ERR_MODEL_CONFIG` for a graph that is incomplete or does not fit the models, with the step
+   * and its field; `ERR_MODEL_NOT_FOUND` and `ERR_MODEL_NOT_READY` for a step's model; `ERR_INVALID_ARG` or
+   * `ERR_CLOSED`; when `options.signal` fires, its reason.
    */
   loadPipeline<const I extends PipelineInputs, const O extends PipelineOutputs>(
     name: string,
@@ -163,16 +175,18 @@ export class InferenceEngine {
   }
 
   /**
-   * Loads the models of a Triton model repository, `<model>/config.pbtxt` (or `config.ts`, `.js`, `.json`, or none) and `<model>/<version>/model.onnx`,
-   * all at once, each under the name of its folder. Waits for all of them; when some failed it rejects, and others stay ready.
+   * Loads all models of a Triton model repository at once, each under the name of its folder: `<model>/config.pbtxt`
+   * (or `config.ts`, `.js`, `.json`, or none) and `<model>/<version>/model.onnx`. Waits for all of them. If some fail,
+   * it rejects and the others stay ready.
    *
-   * With `mode: 'watch'` it does not reject for them, and goes on looking at the files until the engine is closed: models and
-   * versions that come are loaded, those that change are replaced, those that go are unloaded; see {@link RepositoryEvent}.
+   * With `mode: 'watch'` it does not reject for failed models, and watches the files until the engine is closed: new
+   * models and versions are loaded, changed ones replaced, deleted ones unloaded; see {@link RepositoryEvent}.
    *
-   * @param path of its folder, or a `file:` URL.
-   * @returns the models, as an array that has `unsupported`, `missing` and `failed` beside: those that are not served, and why.
-   * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
-   * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
+   * @param path the folder, as a path or a `file:` URL.
+   * @returns an array of the models. Its properties `unsupported`, `missing` and `failed` list the models that are not
+   * served, and why.
+   * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model
+   * that failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
   async loadRepository(
     path: string | URL,
@@ -188,8 +202,10 @@ export class InferenceEngine {
   }
 
   /**
-   * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust, as by {@link model}.
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
+   * Calls {@link Model.infer} of the model of that name, or of `options.version` of it. The signature `M` is not
+   * checked, as in {@link model}.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` for an unknown name or version, and everything {@link Model.infer}
+   * rejects with.
    */
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
@@ -222,26 +238,29 @@ export class InferenceEngine {
   }
 
   /**
-   * The model of that name, in whatever state it is, or one version of it. The signature `M` is taken on trust: nothing is
-   * checked.
+   * Returns the model of that name, or one version of it, in any state. The signature `M` is not checked.
    *
-   * @param version left out: whichever is the newest that is ready, now and later.
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version; `ERR_INVALID_ARG`.
+   * @param version the version. Default: the newest that is ready, at each request.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` for an unknown name or version; `ERR_INVALID_ARG`.
    */
   model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): Model<M> {
     return this.#facades.find(name, version) as unknown as Model<M>
   }
 
-  /** The models of this engine, one for each name, also those that load, drain, or failed after they were ready. */
+  /**
+   * The models of this engine, one per name, including those that are loading, draining, or failed after they were
+   * ready.
+   */
   models(): Model[] {
     return this.#models.all().map((named) => this.#facades.of(named))
   }
 
   /**
-   * Takes no more requests for the model, finishes those accepted, and releases it, with all its versions or the one that is
-   * given; loads of it that are under way are rejected with `ERR_CLOSED`.
+   * Stops accepting requests for the model, finishes those accepted, and releases all versions, or the given one. Its
+   * loads in progress reject with `ERR_CLOSED`.
    *
-   * @throws InferenceError `ERR_MODEL_IN_USE` (a step of a pipeline), `ERR_MODEL_NOT_FOUND`, `ERR_INVALID_ARG` or `ERR_CLOSED`.
+   * @throws InferenceError `ERR_MODEL_IN_USE` (a step of a pipeline), `ERR_MODEL_NOT_FOUND`, `ERR_INVALID_ARG` or
+   * `ERR_CLOSED`.
    */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     this.#checkOpen()
@@ -249,31 +268,34 @@ export class InferenceEngine {
   }
 
   /**
-   * Calls `listener` with what happens to models, worker threads, repositories, traces or sequences, soon after it has; the same is
-   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. It runs in the
-   * asynchronous context (`AsyncLocalStorage`) that it is added in. What a listener
-   * throws is an uncaught exception; the engine and other listeners do not notice.
+   * Adds a listener for events of models, worker threads, repositories, traces or sequences. The listener is called
+   * shortly after the event, in the asynchronous context (`AsyncLocalStorage`) in which it was added. The same events
+   * of all engines of the process are published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so
+   * on. An exception from a listener is an uncaught exception; it does not affect the engine or other listeners.
    *
-   * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.
+   * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is not a function.
    */
   on<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
     this.#resources.events.on(event, listener)
     return this
   }
 
-  /** As {@link on}, for the next one only. */
+  /** As {@link on}, for the next event only. */
   once<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
     this.#resources.events.once(event, listener)
     return this
   }
 
-  /** The end of {@link on}. */
+  /** Removes a listener that {@link on} or {@link once} added. */
   off<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
     this.#resources.events.off(event, listener)
     return this
   }
 
-  /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
+  /**
+   * Records the arrival of requests in a new file, until it is stopped or the engine closes; see {@link
+   * ArrivalRecording}.
+   */
   async recordArrivals(path: string | URL, options: RecordingOptions = {}): Promise<ArrivalRecording> {
     this.#checkOpen()
     return outsideContext(() => this.#resources.recordings.start(path, options))
@@ -284,26 +306,26 @@ export class InferenceEngine {
     return engineStatistics(this.#resources, (version) => this.#facades.of(version).stats())
   }
 
-  /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */
+  /** Which cores, workers, native addon, staging memory, compiled-model cache and GPUs the engine uses, and why. */
   capabilities(): Capabilities {
     return this.#resources.capabilities()
   }
 
   /**
-   * Tries all execution providers, one after the other: each is loaded and runs a model of one operator in a process of its own, for
-   * 60 s at most. Loads go by what is found; what could not be used before is tried again.
+   * Probes all execution providers, one after the other: each is loaded and runs a model of one operator in a child
+   * process, for at most 60 s. Later loads use the result. Providers that were unusable before are probed again.
    *
-   * @returns `capabilities().providers`, where `available` is known of all now.
-   * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had; `ERR_CLOSED`.
+   * @returns `capabilities().providers`, with `available` known for every provider.
+   * @throws InferenceError `ERR_NATIVE_LOAD` when `executor: 'native'` was given and is not available; `ERR_CLOSED`.
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
     await outsideContext(() => this.#resources.probeProviders())
-    this.#checkOpen() // else it was closed, and nothing waited for
+    this.#checkOpen() // the engine may have closed meanwhile, which ends the probes early
     return this.capabilities().providers
   }
 
-  /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
+  /** Refuses new work, finishes accepted requests, and releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)
     const drained = this.#end(false)
@@ -311,7 +333,10 @@ export class InferenceEngine {
     return drained.finally(() => clearTimeout(timer))
   }
 
-  /** Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A run that does not stop within a second is left to itself. */
+  /**
+   * Rejects accepted requests with `ERR_CLOSED`, stops runs, and releases everything. A run that does not stop within a
+   * second is detached. May be called more than once.
+   */
   async destroy(): Promise<void> {
     return this.#end(true)
   }
@@ -332,7 +357,7 @@ export class InferenceEngine {
   }
 }
 
-/** What is loaded under a name, of each kind. */
+/** Loads models, functions and pipelines under a name. */
 class EngineLoads {
   readonly #resources: EngineResources
   readonly #facades: ModelFacades
@@ -376,7 +401,7 @@ function checked(name: unknown, options: LoadOptions): LoadOptions {
   return { ...(signal && { signal }) }
 }
 
-/** What callers hold of an engine's models. In the engine's hands only, see {@link EngineResources}. */
+/** The `Model` objects that callers hold. Only the engine refers to it; see {@link EngineResources}. */
 class ModelFacades {
   readonly #engine: object
   readonly #resources: EngineResources
@@ -387,7 +412,7 @@ class ModelFacades {
     this.#resources = resources
   }
 
-  /** That of a name, or of a version. */
+  /** The `Model` of a name or a version. */
   of(target: NamedModel | ModelVersion): Model {
     let model = this.#models.get(target)
     if (model === undefined) {
@@ -398,7 +423,7 @@ class ModelFacades {
     return model
   }
 
-  /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for what is no version. */
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for an invalid version. */
   find(name: string, version?: number | string): Model {
     const { models } = this.#resources
     return this.of(
@@ -422,7 +447,7 @@ const engineOf = new WeakMap<Model, object>()
 let warned = false
 
 const collected = new FinalizationRegistry<EngineResources>((resources) => {
-  // An engine that never served has nothing that would be missed.
+  // No warning for an engine that never served: it holds nothing.
   if (resources.staging !== null && !warned) {
     warned = true
     const message =
@@ -430,21 +455,21 @@ const collected = new FinalizationRegistry<EngineResources>((resources) => {
       'collector found it they were held for nothing. Call engine.close(), or declare it with `await using`.'
     process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_ENGINE_DROPPED' })
   }
-  // What was accepted is finished first. Nobody is left to be told of a failure.
+  // Accepted requests are finished first. A failure has no caller to report to.
   resources.close(false).catch(() => {})
 })
 
-/** Has `resources` closed when neither the engine nor any of its models can be reached any more. */
+/** Closes `resources` when neither the engine nor any of its models is reachable. */
 function closeWhenDropped(engine: object, resources: EngineResources): void {
   collected.register(engine, resources, engine)
 }
 
-/** Ends {@link closeWhenDropped}: the engine is being closed. */
+/** Cancels {@link closeWhenDropped}, because the engine is closing. */
 function notDropped(engine: object): void {
   collected.unregister(engine)
 }
 
-/** Who holds a model uses its engine. */
+/** A model keeps its engine reachable. */
 function keepWith(model: Model, engine: object): void {
   engineOf.set(model, engine)
 }
@@ -461,11 +486,13 @@ export class EngineTrace {
   }
 
   /**
-   * Changes settings, from the next request on. What is left out stays.
+   * Changes trace settings, from the next request on. Settings that are left out stay.
    *
-   * @param model its name, for settings of its own instead of the engine's. Left out: those of the engine, for all models that have none.
-   * @returns the settings that hold now.
-   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_FOUND` (no model has that name, nor settings of its own) or `ERR_CLOSED`; nothing has changed then.
+   * @param model the model whose own settings change. Default: the engine's settings, which apply to every model
+   * without its own.
+   * @returns the settings now in effect.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_FOUND` (a name with neither a model nor settings) or
+   * `ERR_CLOSED`; nothing has changed then.
    */
   update(settings: TraceSettings, model?: string): ResolvedTraceSettings {
     if (this.#models.closed) throw engineClosed()
@@ -474,7 +501,8 @@ export class EngineTrace {
   }
 
   /**
-   * The settings that hold for a model, or with no name for all that have none of their own; `count` is what is left of it.
+   * The settings in effect for a model or, without a name, for every model without its own. `count` is the number of
+   * traces left.
    *
    * @throws InferenceError `ERR_INVALID_ARG` or `ERR_MODEL_NOT_FOUND`.
    */
@@ -482,12 +510,15 @@ export class EngineTrace {
     return this.#traces.settings(this.#known(model))
   }
 
-  /** How many traces were begun, written and lost. */
+  /** Numbers of traces started, written and lost. */
   stats(): TraceStatistics {
     return this.#traces.statistics()
   }
 
-  /** Resolves when what has been traced so far is in its file, or lost. {@link InferenceEngine.close} does so, too. */
+  /**
+   * Resolves when all traces so far are written to their file, or lost. {@link InferenceEngine.close} also waits for
+   * this.
+   */
   flush(): Promise<void> {
     return this.#traces.flush()
   }

@@ -1,28 +1,28 @@
 import { types } from 'node:util'
 
 /**
- * The stable codes of {@link InferenceError}; a caller branches on these, never on messages.
+ * The stable codes of {@link InferenceError}. Branch on these, never on messages.
  *
  * | code | meaning |
  * |---|---|
  * | `ERR_INVALID_ARG` | an argument is wrong: name, type, rank, dims, rows over the limit |
  * | `ERR_MODEL_CONFIG` | a configuration contradicts itself or the model |
- * | `ERR_MODEL_NOT_FOUND` | no model of that name, or no such version of it, or no model file at that path |
- * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; one of its rows is too large for any memory; a function's module or its `setup` cannot be run; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
- * | `ERR_MODEL_IN_USE` | the model cannot be unloaded, as a pipeline has it as a step |
+ * | `ERR_MODEL_NOT_FOUND` | no model of that name, no such version of it, or no model file at that path |
+ * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; one row is too large for any memory; a function's module or its `setup` cannot run; too many files are open to check the file; a required execution provider is unusable; or no worker thread could start |
+ * | `ERR_MODEL_IN_USE` | the model cannot be unloaded while a pipeline uses it as a step |
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
- * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran; its stack shows the async functions that await the call |
+ * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran; the stack shows the async functions that await the call |
  * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
- * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |
- * | `ERR_SEQUENCE_ENDED` | the sequence has not begun, or has ended: by its last request, by being idle for too long, with its model or a worker |
- * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` carries its message), or its outputs cannot be served |
- * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
- * | `ERR_PLATFORM` | there can be no engine in this process: another runtime than Node.js, too old a version of it, or musl |
- * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
- * | `ERR_LEASE_ENDED` | the rows of a lease were used after its end: they were run or released, or it was held for too long |
- * | `ERR_IMAGE_DECODE` | no image file that can be read, no image that can be decoded, or one over a limit; `argument` names the option |
+ * | `ERR_INSTANCE_CRASHED` | the worker died during the request's run |
+ * | `ERR_SEQUENCE_ENDED` | the sequence has not begun, or has ended: with its last request, after too long without a request, or with its model or worker |
+ * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` has its message), or its outputs cannot be served |
+ * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (for an image), the addon (asked for by name) |
+ * | `ERR_PLATFORM` | an engine cannot run in this process: a runtime other than Node.js, a Node.js that is too old, or musl |
+ * | `ERR_DISCONNECTED` | the serving process cannot be reached, or ended while it had the request |
+ * | `ERR_LEASE_ENDED` | the rows of a lease were used after its end: they were run or released, or held for too long |
+ * | `ERR_IMAGE_DECODE` | not a readable image file, not a decodable image, or one over a limit; `argument` names the option |
  */
 export type InferenceErrorCode =
   | 'ERR_INVALID_ARG'
@@ -44,56 +44,62 @@ export type InferenceErrorCode =
   | 'ERR_IMAGE_DECODE'
   | 'ERR_LEASE_ENDED'
 
-/** What an {@link InferenceError} may carry besides its code and message. */
+/** Fields of an {@link InferenceError} besides its code and message. All are optional. */
 export interface InferenceErrorDetails {
-  /** Name of the model concerned. */
+  /** Name of the model. */
   model?: string
   /** The argument, option, input or output that is wrong. */
   name?: string
-  /** What would have been right, in words or as a value. */
+  /** The valid input, in words or as a value. */
   expected?: unknown
   /**
-   * What came instead: a short primitive, or a short array of those, as it was; of anything else its description, so that
-   * the error keeps nobody's data and can be serialised.
+   * The value received. A short primitive, or a short array of those, is kept as it is; anything else is replaced by
+   * its description, so that the error holds no caller data and can be serialised.
    */
   received?: unknown
-  /** When a refused request may be worth another try, in milliseconds (`ERR_QUEUE_FULL`). */
+  /** Milliseconds after which a refused request may be retried (`ERR_QUEUE_FULL`). */
   retryAfterMs?: number
-  /** When the request would have been answered by what runs have taken so far, in milliseconds from its call (`ERR_DEADLINE`). */
+  /**
+   * Estimated latency of the request, in milliseconds from its call (`ERR_DEADLINE`). The estimate comes from the times
+   * of earlier runs.
+   */
   estimatedMs?: number
-  /** The `requestId` the caller gave, if any. */
+  /** The caller's `requestId`, if any. */
   requestId?: string
-  /** Name of the step of the pipeline {@link model} that failed; the error of the step's own model is the `cause`. */
+  /**
+   * Name of the pipeline step that failed, for a {@link model} that is a pipeline. The `cause` is the error of the
+   * step's own model.
+   */
   step?: string
   /** The underlying error. */
   cause?: unknown
 }
 
-/** In characters. What is longer ends with its length; the whole of what ONNX Runtime said is in `cause`. */
+/** In characters. A longer message is cut and ends with its length; `cause` keeps the full text of ONNX Runtime. */
 const longestMessage = 4000
 const longestName = 200
 const longestExpected = 1000
 
-/** The one error class of the library; tell failures apart by {@link InferenceError.code}. */
+/** The only error class of the library. Tell failures apart by {@link InferenceError.code}. */
 export class InferenceError extends Error {
   override readonly name = 'InferenceError'
-  /** What kind of failure it is. */
+  /** The kind of failure. */
   readonly code: InferenceErrorCode
-  /** The model that was asked, where one was. */
+  /** The model of the request, if any. */
   declare readonly model?: string
   /** The argument, option or setting that is wrong. */
   declare readonly argument?: string
-  /** What it should have been. */
+  /** The valid value. */
   declare readonly expected?: unknown
-  /** What was given instead. */
+  /** The value received. */
   declare readonly received?: unknown
-  /** Of `ERR_QUEUE_FULL`: when there is likely to be a place, in milliseconds. */
+  /** For `ERR_QUEUE_FULL`: milliseconds until the queue is likely to have room. */
   declare readonly retryAfterMs?: number
-  /** Of `ERR_DEADLINE`: how long it would have taken to the answer, in milliseconds. */
+  /** For `ERR_DEADLINE`: estimated latency of the request, in milliseconds. */
   declare readonly estimatedMs?: number
-  /** The request's own name, as it was given. */
+  /** The caller's `requestId`. */
   declare readonly requestId?: string
-  /** Of a pipeline: the step that failed. */
+  /** For a pipeline: the step that failed. */
   declare readonly step?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {
@@ -102,7 +108,7 @@ export class InferenceError extends Error {
       Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined,
     )
     this.code = code
-    // Property by property: an overloaded model makes one of these for every request it refuses.
+    // A plain loop: an overloaded model creates one of these errors for every request it refuses.
     const fields: Record<string, unknown> = this as never
     for (const field of Object.keys(details) as (keyof InferenceErrorDetails)[]) {
       const value = details[field]
@@ -115,13 +121,13 @@ export class InferenceError extends Error {
     }
   }
 
-  /** What `JSON.stringify` writes: all that it carries but `cause` and `stack`. */
+  /** For `JSON.stringify`: all fields except `cause` and `stack`. */
   toJSON(): object {
     return { ...this, message: this.message }
   }
 }
 
-/** The one formatter for wrong arguments: which name, what was expected, what was received. */
+/** Formats every error for a wrong argument: its name, what was expected, what was received. */
 export function invalidArgument(
   name: string,
   expected: string,
@@ -144,7 +150,7 @@ export function invalidArgument(
   })
 }
 
-/** What the caller's own code threw (a getter, a proxy) while an argument of theirs was read. */
+/** The error for an exception from the caller's own code (a getter, a proxy) while an argument was read. */
 export function unreadable(
   name: string,
   cause: unknown,
@@ -157,22 +163,22 @@ export function unreadable(
   })
 }
 
-/** Without what a changed `Object.prototype` would add. */
+/** A copy that ignores properties added to `Object.prototype`. */
 function own<T extends object>(object: T): T {
   return { __proto__: null, ...object } as T
 }
 
-/** Most characters of a description, of a name and of a piece of text in a message. */
+/** Longest description, name and piece of text in a message, in characters. */
 const longest = 200
-/** Most characters of a string that are shown, and of one within an array. */
+/** Longest string shown, and longest string within an array, in characters. */
 const longestText = 80
 const longestItem = 40
 const itemsShown = 8
-/** Arrays within arrays shown; what lies deeper is dots. */
+/** Depth of nested arrays shown; deeper ones appear as dots. */
 const deepest = 2
-/** Arrays of so many items at most are kept as they are in `error.received`. */
+/** Longest array that `error.received` keeps as it is. */
 const itemsKept = 16
-/** Names listed in a message. */
+/** Number of names listed in a message. */
 const namesListed = 10
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 const hugeInteger = 10n ** 40n
@@ -182,8 +188,9 @@ const lengthOf = Object.getOwnPropertyDescriptor(typedArrayPrototype, 'length')!
 const kindOf = Object.getOwnPropertyDescriptor(typedArrayPrototype, Symbol.toStringTag)!.get!
 
 /**
- * Shows a received value in an error message: with its type, in at most 200 characters and with as little work, however
- * large, deep or cyclic it is. Runs none of the value's own code (getters, proxies, `toString`) and never throws.
+ * Describes a received value for an error message, with its type, in at most 200 characters. The cost is small however
+ * large, deep or cyclic the value is. It runs none of the value's own code (getters, proxies, `toString`) and never
+ * throws.
  */
 export function describe(value: unknown): string {
   if (typeof value === 'string') return cut(quoted(value, longestText), longest)
@@ -194,8 +201,8 @@ export function describe(value: unknown): string {
 }
 
 /**
- * What an error keeps of a value that was wrong: itself if it is a short primitive, a copy if it is a short array of
- * those, else its description. So an error holds nobody's memory, and can be serialised.
+ * What an error keeps of a wrong value: a short primitive as it is, a copy of a short array of those, else a
+ * description. So an error holds no caller memory and can be serialised.
  */
 export function receivedOf(value: unknown): unknown {
   if (isShort(value)) return value
@@ -204,7 +211,7 @@ export function receivedOf(value: unknown): unknown {
   return items.every(isShort) ? items : describe(value)
 }
 
-/** The first ten names in quotes, and how many more there are; `'none'` for an empty list. */
+/** The first ten names in quotes, and the number of the others; `'none'` for an empty list. */
 export function listNames(names: readonly string[], none = 'none'): string {
   if (names.length === 0) return none
   const shown = names
@@ -214,7 +221,7 @@ export function listNames(names: readonly string[], none = 'none'): string {
   return names.length > namesListed ? `${shown} and ${names.length - namesListed} more` : shown
 }
 
-/** The text if it is short, else its beginning and how long it is. */
+/** The text if it is short, else its beginning and its length. */
 export function cut(text: string, most: number): string {
   return text.length <= most ? text : `${flat(text, most - 30)}... (${text.length} characters)`
 }
@@ -251,7 +258,7 @@ function primitive(value: unknown, most: number): string {
   if (typeof value === 'string') return printable(value.length > most ? `${flat(value, most - 3)}...` : value)
   if (typeof value === 'symbol') return `Symbol(${printable(cut(value.description ?? '', most))})`
   if (typeof value !== 'bigint') return String(value)
-  // Writing a number of a million digits takes seconds; comparing it takes none.
+  // Formatting a number of a million digits takes seconds; comparing it is free.
   return value < hugeInteger && value > -hugeInteger ? String(value) : 'more than 40 digits'
 }
 
@@ -259,7 +266,7 @@ function quoted(text: string, most: number): string {
   return `'${primitive(text, most)}'`
 }
 
-/** Without line breaks and other control characters, with which a value could forge lines of a log. */
+/** Escapes line breaks and other control characters, which could forge log lines. */
 function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\u2028\u2029]/gu,
@@ -267,7 +274,7 @@ function printable(text: string): string {
   )
 }
 
-/** A beginning of its own: what `slice` gives would keep the whole text in memory. */
+/** A copy of the beginning: the result of `slice` would keep the whole text in memory. */
 function flat(text: string, length: number): string {
   return Buffer.from(text.slice(0, length).toWellFormed()).toString()
 }
@@ -286,7 +293,7 @@ function className(value: object): string | undefined {
   return undefined
 }
 
-/** A property as it is stored; what a getter would give is not looked at. */
+/** A property as it is stored. Getters are not called. */
 function ownData(holder: object, key: string | number): unknown {
   const property = Object.getOwnPropertyDescriptor(holder, key)
   return property !== undefined && Object.hasOwn(property, 'value') ? property.value : undefined

@@ -32,15 +32,15 @@ import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
 import { Submission } from './engine/submission.ts'
 
 /**
- * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is
- * loaded again: requests go to what was loaded last, those before are answered by what they were accepted by.
+ * A loaded model, returned by `engine.load`. Any number of callers may use it at once. The object stays valid when the
+ * model is loaded again: new requests go to the newest load, earlier ones are answered by the load that accepted them.
  *
- * One that was got for a version is that version; any other is the name: whichever of its versions is the newest that is ready.
+ * A `Model` of a version always serves that version. A `Model` of a name serves the newest version that is ready.
  */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
   readonly name: string
-  /** Kept up by the engine, read by everyone. */
+  /** The engine updates it, all readers share it. */
   readonly #target: ModelTarget
   readonly #unload: () => Promise<void>
   readonly #submission: Submission
@@ -53,12 +53,12 @@ export class Model<M extends ModelSignature = AnySignature> {
     this.#submission = new Submission(target)
   }
 
-  /** Where it is in its life, from loading to unloaded. */
+  /** The state of the model, from loading to unloaded. */
   get state(): ModelState {
     return this.#target.serving.state
   }
 
-  /** Why it failed; `null` unless its state is `failed`. */
+  /** Why the model failed; `null` unless its state is `failed`. */
   get failure(): string | null {
     return this.#target.serving.failure
   }
@@ -68,13 +68,14 @@ export class Model<M extends ModelSignature = AnySignature> {
     return this.#target.serving.version
   }
 
-  /** All versions of its name, ascending; none once it is unloaded. */
+  /** All versions of the name, ascending; empty once it is unloaded. */
   get versions(): ModelVersionStatus[] {
     return this.#target.versions
   }
 
   /**
-   * Inputs, outputs, batch size, and whether requests are joined. Another object when that is found out while it serves.
+   * Inputs, outputs, batch size, and whether requests are batched. It is a new object when the model learns more about
+   * this while it serves.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
@@ -87,11 +88,12 @@ export class Model<M extends ModelSignature = AnySignature> {
   /**
    * Runs one request, in a batch with others where the model allows it.
    *
-   * The data of `feeds` is read when its batch is formed: leave it alone until the call settles. With `responseCache` or `coalesce` it
-   * is read by the call itself.
+   * The data of `feeds` is read when the batch is formed: do not change it until the promise settles. With
+   * `responseCache` or `coalesce` it is read during the call.
    *
-   * @param feeds every input by name, as properties of its own; dims include the batch dimension, and there may be several rows.
-   * @returns the outputs with the request's own rows, owned by the caller.
+   * @param feeds every input by name, as own properties. Dims include the batch dimension; a request may have several
+   * rows.
+   * @returns the outputs for the request's own rows. The caller owns them.
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
@@ -112,16 +114,17 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Leases rows of the batch that is being filled, to be written where they will be run: what `infer()` copies is written there at
-   * once. `lease.inputs` has an array for each input; `lease.infer()` runs the rows, `lease.release()` gives them back. A lease is
-   * no request: it takes no place in the queue and holds nobody up.
+   * Leases rows of the batch that is being filled, so that the caller writes inputs directly into the memory they run
+   * from, instead of the copy that `infer()` makes. `lease.inputs` has one array per input; `lease.infer()` runs the
+   * rows, `lease.release()` returns them. A lease is not a request: it takes no place in the queue and delays no other
+   * request.
    *
-   * Rows lie there with the native executor, for a model of fixed shapes whose rows have 4 KiB or more. Else, and where many are
-   * held, they have memory of their own and are copied once, as with `infer()`.
+   * Rows are in batch memory only with the native executor, for a model of fixed shapes with rows of at least 4 KiB.
+   * Otherwise, and while many leases are held, they have memory of their own and are copied once, as by `infer()`.
    *
    * @param rows how many, at most `maxBatchSize`. Default 1.
-   * @throws InferenceError `ERR_INVALID_ARG`, also for a pipeline, and for a model with sequences, or with inputs of strings, of 4 bits, or
-   * that are no tensors; `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
+   * @throws InferenceError `ERR_INVALID_ARG`, also for a pipeline, for a model with sequences, and for inputs that are
+   * strings, 4-bit or not tensors; `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
    */
   lease<Inputs = M['inputs']>(rows = 1, options?: LeaseOptions): Lease<Inputs, M['outputs']> {
     const { serving } = this.#target
@@ -134,7 +137,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Begins a sequence of requests, which go on from each other; for a model with `sequence` in its configuration.
+   * Begins a sequence of requests that share state. The model needs `sequence` in its configuration.
    *
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
    */
@@ -144,13 +147,14 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Runs every item of an iterable or async iterable, taking from it no more than can be used at once; a full queue is
-   * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
+   * Runs every item of an iterable or async iterable. It takes only as many items from the source as it can use at
+   * once, and waits while the queue is full. An item that fails yields an `error`, and the stream continues. Leaving
+   * the loop withdraws the queued items.
    *
-   * @param source the feeds of each request, or promises of them: one that rejects is the error of its item.
-   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the
-   * results of all items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
-   * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
+   * @param source the feeds of each request, or promises of them; a promise that rejects is the error of its item.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED` from the first `next()`. After the
+   * results of all items taken: what the source throws, the signal's reason once it fires, and `ERR_CLOSED` or
+   * `ERR_MODEL_NOT_READY` if the model closed or failed meanwhile.
    */
   inferMany<Name extends OutputName<M> = never>(
     source: ItemSource<M['inputs']>,
@@ -163,7 +167,8 @@ export class Model<M extends ModelSignature = AnySignature> {
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
         const steps = this.#target.serving.pipeline?.graph.steps.length ?? 1
-        // Of what serves by then; where that is nothing, whoever waits is to be told.
+        // Reads the serving model at each call. When none serves, room is infinite, so that the next item gets the
+        // error.
         const room = () => roomOf(this.#target.serving, each.priority)
         return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) * steps, room }
       },
@@ -173,7 +178,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * How much more the model can take now, for callers that want to slow down rather than be refused.
+   * How many more requests and rows the model can take now, for callers that prefer to slow down over being refused.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
@@ -184,7 +189,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Statistics since the model was loaded, the last time where it was loaded again; they include every response of that so far.
+   * Statistics since the model was last loaded, including every response so far.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
@@ -195,14 +200,17 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Changes how many instances serve, while they do; resolves when that is so. Further ones are opened on the workers with
-   * the fewest, and take batches once they are warmed: with the native executor they share the session that is there, and
-   * nothing is loaded. One that is taken out first ends what it runs; what waited behind that goes to others. Calls are
-   * worked off one after the other, each in whole or not at all. Threads of a run stay as many as they were at the load.
+   * Changes the number of instances while the model serves. Resolves when it is done.
    *
-   * @throws InferenceError `ERR_INVALID_ARG` (a kind that the model has no group of, a count that it may not have),
-   * `ERR_MODEL_LOAD` (instances cannot be opened; those that serve go on), `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, also when the
-   * model fails or is closed meanwhile.
+   * - A new instance opens on the worker with the fewest instances and takes batches once it is warmed up. With the
+   *   native executor it shares the existing session, so no model is loaded.
+   * - A removed instance finishes its run first; batches that wait behind the run go to other instances.
+   * - Calls take effect one after the other, each completely or not at all.
+   * - The number of threads per run stays as it was at load.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` (a kind without a group, or a count that is not allowed), `ERR_MODEL_LOAD`
+   * (instances cannot be opened; existing ones keep serving), `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, also when the
+   * model fails or closes meanwhile.
    */
   async scale(options: ScaleOptions): Promise<void> {
     const lifecycle = this.#target.serving
@@ -210,20 +218,23 @@ export class Model<M extends ModelSignature = AnySignature> {
     try {
       await outsideContext(() => lifecycle.scale(options))
     } catch (error) {
-      throw lifecycle.state === 'ready' ? error : notReady(this.name, lifecycle) // whatever has taken its place
+      throw lifecycle.state === 'ready' ? error : notReady(this.name, lifecycle) // whatever has replaced it
     }
   }
 
   /**
-   * The classes with the highest scores, for each row of an output; one row for an output without a batch dimension.
+   * Returns the classes with the highest scores, for each row of an output (one row for an output without a batch
+   * dimension).
    *
-   * @param outputs what `infer()` has answered with.
+   * @param outputs the result of `infer()`.
    * @param count how many classes, at most as many as there are. Default 1.
-   * @param output which of them. Default: the only one that has labels, or the only one.
-   * @param axis the dimension of the output that counts its classes, where each position of a row has classes of its own: -1 or 2 for tokens
-   * `[rows, tokens, classes]`, 1 for pixels `[rows, classes, height, width]`. Then for each row a list of its positions, in their order in the
-   * output, and for each of those its classes. Default: all that a row has are scores of its classes.
-   * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers, or an axis that it has not; `ERR_MODEL_NOT_READY`.
+   * @param output the name of the output. Default: the only output with labels, or the only output.
+   * @param axis the dimension of the output that counts classes, where each position of a row has its own classes: -1
+   * or 2 for tokens `[rows, tokens, classes]`, 1 for pixels `[rows, classes, height, width]`. The result then has, for
+   * each row, a list of positions in the order of the output, and for each position its classes. Default: all values of
+   * a row are scores of its classes.
+   * @throws InferenceError `ERR_INVALID_ARG` for an output that is missing or not numeric, or an axis that it does not
+   * have; `ERR_MODEL_NOT_READY`.
    */
   classification(outputs: Partial<AnyOutputs>, count?: number, output?: OutputName<M>): Classification[][]
   classification(
@@ -244,16 +255,16 @@ export class Model<M extends ModelSignature = AnySignature> {
       : classifyAlong(axis, metadata, labels, { outputs, count, output })
   }
 
-  /** @internal Names of the classes of its outputs, by output; while it has `metadata`. */
+  /** @internal Class names by output; available once it has `metadata`. */
   get labels(): ReadonlyMap<string, readonly string[]> {
     const { scheduler, pipeline } = this.#target.serving
     return pipeline?.labels ?? scheduler!.joining.labels
   }
 
   /**
-   * Takes no more requests, finishes those accepted, and releases this very model: all versions of the name, or the one
-   * that it is. Loads under way are rejected with `ERR_CLOSED`; what is loaded under the name afterwards is another model.
-   * May be called more than once, and in any state.
+   * Stops accepting requests, finishes those accepted, and releases this model: all versions of the name, or this one
+   * version. Loads in progress reject with `ERR_CLOSED`. A later load under the same name is a different model. May be
+   * called more than once, in any state.
    */
   unload(): Promise<void> {
     return this.#unload()

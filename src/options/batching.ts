@@ -6,76 +6,84 @@ import type { TensorLike } from '../tensor/tensor.ts'
 /** Limits of one priority level's queue; Triton's `ModelQueuePolicy`. */
 export interface QueuePolicy {
   /**
-   * `'REJECT'`: it rejects with `ERR_TIMEOUT`. `'DELAY'`: it waits on without a timeout, behind the others of its level.
-   * Default `'REJECT'`.
+   * What happens at the timeout. `'REJECT'`: the request rejects with `ERR_TIMEOUT`. `'DELAY'`: it keeps waiting,
+   * without a timeout, behind the others of its level. Default `'REJECT'`.
    */
   timeoutAction?: TimeoutAction
-  /** Longest time in the queue, in milliseconds. Default 0: no limit. */
+  /** Milliseconds a request may wait in the queue. Default 0: no limit. */
   defaultTimeoutMs?: number
   /**
-   * Whether a request's `timeoutMs` may shorten `defaultTimeoutMs`; as in Triton it can't lengthen it. Without a default
-   * a request's own timeout always counts. Default `false`.
+   * Whether a request's `timeoutMs` may shorten `defaultTimeoutMs`; as in Triton it cannot lengthen it. Without a
+   * default, a request's own timeout always applies. Default `false`.
    */
   allowTimeoutOverride?: boolean
-  /** Most requests of the level that may wait; one more is refused with `ERR_QUEUE_FULL`. Default 0: no limit. */
+  /** Most requests of the level in the queue; further ones are refused with `ERR_QUEUE_FULL`. Default 0: no limit. */
   maxQueueSize?: number
 }
 
-/** How requests are gathered into batches; Triton's `dynamic_batching`. */
+/** How requests are batched; Triton's `dynamic_batching`. */
 export interface DynamicBatchingConfig {
   /**
-   * Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. Left out, and without a delay, priority levels, costs, a target and `autoTune`: where
-   * all that is under way would fit one batch, it is divided among the instances, or from 24 rows on in two for the only one, if that is found to give
-   * more: runs overlap then, and answers with runs. From time to time both are compared anew; for that what comes is held back once, no longer
-   * than the whole takes. `[maxBatchSize]` keeps batches as they are.
+   * Batch sizes, in rows, at which a batch may close early. Default: `maxBatchSize` alone.
+   *
+   * Without this option the engine may also split a load that fits one batch, if it measures that this gives more
+   * throughput, since runs then overlap each other and the delivery of answers. It splits the load among the instances
+   * or, with one instance and at least 24 rows, in two. From time to time it measures both again; for that it holds
+   * requests back once, for at most the duration of the whole batch. It does none of this with a delay, priority
+   * levels, costs, a target or `autoTune`, nor with `[maxBatchSize]`.
    */
   preferredBatchSize?: number | readonly number[]
   /**
-   * How long an idle instance waits for a batch to grow, in milliseconds from the arrival of its oldest request.
-   * Default 0: an idle instance takes at once what there is.
+   * Milliseconds an idle instance waits for a batch to grow, from the arrival of the oldest request. Default 0: an idle
+   * instance runs at once what is queued.
    */
   maxQueueDelayMs?: number
   /**
-   * What a request costs: `{ input: 'input_ids', dim: 1 }` for its length times its rows, or a function; see {@link RequestCost}.
-   * With `padding` to the `'longest'`, batches are then made of requests of about the same length: the one that has waited
-   * longest always goes with the next batch of its bucket and level, with those nearest to it. A request is overtaken by none
-   * that came 8 times `maxBatchSize` requests after it (512 at most, `maxBatchSize` at least). Not beside `sequence`. Default:
-   * none; batches are made in the order of arrival.
+   * The cost of a request: `{ input: 'input_ids', dim: 1 }` for its length times its rows, or a function; see {@link
+   * RequestCost}.
+   *
+   * With `padding` to `'longest'`, batches then hold requests of similar length. The oldest request of a bucket and
+   * level is always in its next batch, with the requests nearest to it in length. A request that arrives more than 8
+   * times `maxBatchSize` requests later (at most 512, at least `maxBatchSize`) never overtakes. Not with `sequence`.
+   * Default: none; batches form in the order of arrival.
    */
   cost?: RequestCost
   /**
-   * Most that a batch may cost, besides `maxBatchSize`: with `padding` to the `'longest'` its longest row times its rows, else the
-   * sum of what its requests cost. Needs `cost`. Default: no limit.
+   * Most a batch may cost, besides `maxBatchSize`. The cost of a batch is its longest row times its rows with `padding`
+   * to `'longest'`, else the sum of its requests' costs. Needs `cost`. Default: no limit.
    */
   maxBatchCost?: number
-  /** Of what a padded batch costs, how much may be padding: 0 to 1. Worth more where a run takes long whatever it holds. Needs `cost`. Default 0.1. */
+  /**
+   * Share of a padded batch's cost that may be padding, 0 to 1. A higher share pays off where each run has a high fixed
+   * cost. Needs `cost`. Default 0.1.
+   */
   maxPaddingShare?: number
   /**
-   * What becomes of a request that costs more than `maxBatchCost` by itself. `'ALONE'`: it is a batch of its own. `'REJECT'`: it
-   * is refused with `ERR_INVALID_ARG`, so that no run is larger than the budget. Default `'ALONE'`.
+   * What happens to a request that alone costs more than `maxBatchCost`. `'ALONE'`: it runs in a batch of its own.
+   * `'REJECT'`: it is refused with `ERR_INVALID_ARG`, so that no run exceeds the budget. Default `'ALONE'`.
    */
   overCostAction?: OverCostAction
   /**
-   * Whether responses come in the order of their requests also over several instances. Refusals, timeouts and aborts
-   * are not held back. Default `false`.
+   * Whether responses keep the order of requests across several instances. Refusals, timeouts and aborts are delivered
+   * at once. Default `false`.
    */
   preserveOrdering?: boolean
   /** Number of priority levels, 1 the highest. Default 0: all requests are equal. */
   priorityLevels?: number
-  /** Level of requests that name none. Default: `priorityLevels`, the lowest. */
+  /** Level of requests without `priority`. Default: `priorityLevels`, the lowest. */
   defaultPriorityLevel?: number
-  /** Limits of every level that `priorityQueuePolicy` does not name. */
+  /** Queue limits of levels that `priorityQueuePolicy` does not list. */
   defaultQueuePolicy?: QueuePolicy
-  /** Limits by level. */
+  /** Queue limits by level. */
   priorityQueuePolicy?: Readonly<Record<number, QueuePolicy>>
   /**
-   * For tests: nothing is run until so many requests have waited at once, so that what is batched together does not
-   * depend on time; those that share a row of another are not counted. Default 0: no hold.
+   * For tests: nothing runs until this many requests have been queued at once, so that batches do not depend on timing.
+   * Requests that share another's row are not counted. Default 0: no hold.
    */
   holdUntilQueued?: number
 }
 
-/** The words of scheduling, which configuration, batching and statistics share. */
+/** Types of scheduling that configuration, batching and statistics share. */
 
 /**
  * Why a batch was closed:
@@ -83,17 +91,17 @@ export interface DynamicBatchingConfig {
  * | reason | |
  * |---|---|
  * | `full` | no further request fits, or it holds the maximum |
- * | `preferred` | it has a preferred size, or one that the engine tries, or has found to give more |
+ * | `preferred` | it has a preferred size, or a size that the engine measures or has chosen for throughput |
  * | `idle` | an instance was idle and there is no delay to wait for |
- * | `bucket` | as `idle`, while requests waited that cannot share the run: of other shapes, or with `cost` of lengths too far from theirs |
- * | `delay` | its oldest request had waited for `maxQueueDelayMs`, or, once its parts were tried, for the rest of a load |
+ * | `bucket` | as `idle`, but queued requests could not share the run: other shapes or, with `cost`, lengths too different |
+ * | `delay` | its oldest request had waited for `maxQueueDelayMs` or, after a load was split to measure it, for the rest of the load |
  * | `cost` | with one more request it would cost more than `maxBatchCost` |
  * | `deadline` | with one more row, or later, one of its requests would have missed its deadline |
  * | `drain` | the model is closing |
  */
 export type BatchReason = 'full' | 'preferred' | 'idle' | 'bucket' | 'delay' | 'cost' | 'deadline' | 'drain'
 
-/** All of them. */
+/** All batch reasons. */
 export const batchReasons: readonly BatchReason[] = [
   'full',
   'preferred',
@@ -105,13 +113,13 @@ export const batchReasons: readonly BatchReason[] = [
   'drain',
 ]
 
-/** What becomes of a request that has waited for longer than its timeout; Triton's `timeout_action`. */
+/** What happens to a request after its timeout; Triton's `timeout_action`. */
 export type TimeoutAction = 'REJECT' | 'DELAY'
 
-/** Triton's levels have 64 bits. */
+/** Triton's levels are 64-bit numbers. */
 export const maxPriorityLevel = 2 ** 64
 
-/** Limits of one priority level's queue; Triton's `ModelQueuePolicy`, all fields resolved. */
+/** Limits of one priority level's queue, with defaults in place; Triton's `ModelQueuePolicy`. */
 export interface LevelPolicy {
   readonly timeoutAction: TimeoutAction
   /** Milliseconds, 0 for none. */
@@ -122,7 +130,7 @@ export interface LevelPolicy {
   readonly maxQueueSize: number
 }
 
-/** How a model's requests are divided into levels. */
+/** The priority levels of a model. */
 export interface LevelOptions {
   /** 0 for one level without a number. */
   readonly priorityLevels: number
@@ -131,43 +139,46 @@ export interface LevelOptions {
   readonly policies: ReadonlyMap<number, LevelPolicy>
 }
 
-/** How the bucket of a request begins that shares a run with no other, whatever its model does. */
+/** Prefix of the bucket of a request that shares no run, whatever its model allows. */
 export const aloneKey = 'alone:'
 
-/** What limits a batch. All sizes in rows. */
+/** Limits of a batch. All sizes in rows. */
 export interface BatchLimits {
   readonly maxBatchSize: number
   /** Ascending, each 1..maxBatchSize; empty means `[maxBatchSize]`. */
   readonly preferredBatchSizes: readonly number[]
-  /** How long the oldest request may wait for a larger batch while an instance is idle. */
+  /** Milliseconds the oldest request may wait for a larger batch while an instance is idle. */
   readonly maxQueueDelayMs: number
   /**
-   * From when on none waits for that any more. Left out where the delay is the user's; else it is the engine's own, for which
-   * nobody waits longer than half of a timeout.
+   * Time at which the delay ends. Undefined if the user set the delay. Otherwise the delay is the engine's own, and no
+   * request waits longer than half of its timeout for it.
    */
   readonly delayEndsAtMs?: number
   /** False: every request is a batch of its own. */
   readonly joinRequests: boolean
-  /** Left out where nothing is said of what requests cost. */
+  /** Undefined without `cost`. */
   readonly cost?: CostLimits
 }
 
-/** What limits batches whose requests cost something. */
+/** Limits of batches whose requests have a cost. */
 export interface CostLimits {
   /** `Infinity` for no limit. */
   readonly maxBatchCost: number
-  /** Whether all rows are filled up to the dearest: a batch costs that times its rows, else what its requests do together. */
+  /**
+   * Whether rows are padded to the most expensive one: a batch then costs that times its rows, else the sum of its
+   * requests' costs.
+   */
   readonly isPadded: boolean
-  /** Of what a batch costs, how much may be padding. */
+  /** Share of a batch's cost that may be padding. */
   readonly maxPaddingShare: number
 }
 
-/** So many arrivals are looked at for what goes well together: nobody is overtaken by a request that came later than that. */
+/** Number of arrivals among which a batch is chosen. Later arrivals overtake no request. */
 export function costWindow(maxBatchSize: number): number {
   return Math.max(maxBatchSize, Math.min(8 * maxBatchSize, 512))
 }
 
-/** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
+/** Rows at which a batch is dispatched, idle instance or not: the largest preferred size. */
 export function fullBatchRows({
   maxBatchSize,
   preferredBatchSizes,
@@ -175,27 +186,30 @@ export function fullBatchRows({
   return preferredBatchSizes.at(-1) ?? maxBatchSize
 }
 
-/** A request as a function is given it that says what it costs. */
+/** A request as the `cost` function receives it. */
 export interface CostedRequest {
-  /** Of its batch dimension. */
+  /** Size of its batch dimension. */
   readonly rows: number
-  /** Its tensors by the model's names; an optional one that was left out is not there. To be read only, and during the call. */
+  /**
+   * Its tensors by the model's names, without optional ones that were left out. Read-only, and valid only during the
+   * call.
+   */
   readonly inputs: Readonly<Record<string, Pick<TensorLike, 'type' | 'dims' | 'data'>>>
 }
 
 /**
- * What a request costs: the length of a row along a dimension of an input (an index into the input's dims, batch dimension
- * included) times its rows, or what a function says: a finite number of 0 or more, for all of its rows. The function is
- * called once for each request, by the application's thread.
+ * The cost of a request. Either the length of a row along a dimension of an input (an index into the input's dims,
+ * batch dimension included) times its rows, or the result of a function: a finite number of at least 0, for all its
+ * rows. The function is called once per request, on the application's thread.
  */
 export type RequestCost =
   | { readonly input: string; readonly dim: number }
   | ((request: CostedRequest) => number)
 
-/** What becomes of a request that costs more than a batch may: it is run by itself, or refused with `ERR_INVALID_ARG`. */
+/** What happens to a request over the cost limit of a batch: it runs alone, or is refused with `ERR_INVALID_ARG`. */
 export type OverCostAction = 'ALONE' | 'REJECT'
 
-/** How batches are limited by what they cost. */
+/** Cost options with defaults in place. */
 export interface ResolvedCost {
   readonly of: RequestCost
   /** `Infinity` for no limit. */
@@ -204,7 +218,7 @@ export interface ResolvedCost {
   readonly overCostAction: OverCostAction
 }
 
-/** Of what a batch may cost, what padding may be where nothing is said of it. */
+/** Default of `maxPaddingShare`. */
 export const defaultPaddingShare = 0.1
 
 const costFunction = {
@@ -212,7 +226,7 @@ const costFunction = {
   expects: 'a function, or { input, dim }',
 }
 
-/** Options of `dynamicBatching` that are about costs. */
+/** Options of `dynamicBatching` for costs. */
 export const costEntries = {
   cost: v.optional(
     v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
@@ -235,9 +249,9 @@ interface CostOptions {
 }
 
 /**
- * What is said of costs; `null` for nothing.
+ * The cost options with defaults; `null` without `cost`.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` for what means nothing without another option, or beside it.
+ * @throws InferenceError `ERR_MODEL_CONFIG` for an option that needs another one, or excludes it.
  */
 export function resolveCost(
   model: string,
@@ -274,7 +288,7 @@ export function resolveCost(
   return { of: cost, maxBatchCost: maxBatchCost ?? Infinity, maxPaddingShare, overCostAction }
 }
 
-/** The part of a batch's limits that is about costs, where its rows are filled up to a common length or not. */
+/** The cost part of a batch's limits, for padded rows or not. */
 export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<BatchLimits, 'cost'> {
   if (cost === null) return {}
   const { maxBatchCost, maxPaddingShare } = cost
@@ -305,7 +319,7 @@ export const schedulingSchema = declares<DynamicBatchingConfig>()(
   }),
 )
 
-/** `dynamicBatching` as its schema gives it. */
+/** The output of the `dynamicBatching` schema. */
 export type Scheduling = v.InferOutput<typeof schedulingSchema>
 
 const noPolicy: LevelPolicy = {
@@ -315,7 +329,7 @@ const noPolicy: LevelPolicy = {
   maxQueueSize: 0,
 }
 
-/** Priority levels and their policies; `null` for a model whose requests are not joined. */
+/** Priority levels and their policies; `null` for a model without batching. */
 export function resolveLevels(batching: Scheduling | null): LevelOptions {
   if (batching === null)
     return { priorityLevels: 0, defaultPriorityLevel: 0, defaultPolicy: noPolicy, policies: new Map() }

@@ -13,18 +13,23 @@ import {
 } from './trace-options.ts'
 import { filePath } from '../base/files.ts'
 
-/** The type of numbers that a provider computes in, whatever those of the model are. */
+/** The number type that a provider computes in, independent of the model's types. */
 export type ComputePrecision = 'float32' | 'float16' | 'bfloat16'
 
 export const computePrecisions: readonly ComputePrecision[] = ['float32', 'float16', 'bfloat16']
 
-/** An execution provider that is a library of its own; see {@link EngineOptions.providers}. */
+/** An execution provider in a library of its own; see {@link EngineOptions.providers}. */
 export interface ProviderPlugin {
-  /** The library: a path, or a `file:` URL. It is loaded by the first model that asks for it, and stays for the life of the process. */
+  /**
+   * The library, as a path or a `file:` URL. The first model that uses it loads it; it stays loaded until the process
+   * ends.
+   */
   library: string | URL
-  /** The type of numbers it is to compute in. Default: what the provider chooses, which may be less than the model's own. */
+  /**
+   * The number type it computes in. Default: the provider's choice, which may be less precise than the model's types.
+   */
   precision?: ComputePrecision
-  /** Options of its sessions, unless a model gives others in its `executionProviders`. */
+  /** Options of its sessions. A model may override them in its `executionProviders`. */
   options?: Readonly<Record<string, unknown>>
 }
 
@@ -37,15 +42,15 @@ export interface ResolvedPlugin {
   readonly options: Readonly<Record<string, unknown>>
 }
 
-/** How one session uses a plugin: an entry of its `executionProviders`. */
+/** The plugin settings of one session: an entry of its `executionProviders`. */
 export class PluginProvider {
   readonly name: string
-  /** Of those that the plugin offers. */
+  /** Index among the plugin's devices. */
   readonly device: number
   readonly entries: Readonly<Record<string, string>>
-  /** Whether threads may run one session at the same time. */
+  /** Whether several threads may run one session concurrently. */
   readonly sharable: boolean
-  /** `null` for the provider's own choice. */
+  /** `null` for the provider's default. */
   readonly precision: ComputePrecision | null
 
   constructor(
@@ -63,7 +68,7 @@ export class PluginProvider {
   }
 }
 
-/** Names that mean something else. */
+/** Reserved names. */
 const taken = new Set(['auto', 'cpu', 'cuda'])
 const nameSchema = v.pipe(
   v.string(),
@@ -99,41 +104,42 @@ export const providersSchema = v.pipe(
 /** Settings of the cache of compiled models. */
 export interface CacheOptions {
   /**
-   * Its folder, a path or a `file:` URL, in which only this user may write; it is made if it is not there. Default: `zerohop` in the
-   * user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows).
+   * Its folder, as a path or a `file:` URL. Only this user may have write access; it is created if missing. Default:
+   * `zerohop` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `~/Library/Caches` on macOS,
+   * `%LOCALAPPDATA%` on Windows).
    */
   dir?: string | URL
-  /** Most bytes that it keeps; what was not used for the longest time goes first. Default 4 GiB. */
+  /** Most bytes it holds; the least recently used entries are evicted first. Default 4 GiB. */
   maxBytes?: number
 }
 
-/** Where a model is opened that is not known yet; see {@link EngineOptions.verify}. */
+/** Where an unknown model is opened for the first time; see {@link EngineOptions.verify}. */
 export type VerifyChoice = 'child' | 'none'
 
 /** The cache with its options checked. */
 export interface ResolvedCache {
-  /** Absolute; `null` for the one in the user's cache folder. */
+  /** Absolute; `null` for the default folder in the user's cache folder. */
   readonly dir: string | null
   readonly maxBytes: number
 }
 
-/** What a model's sessions are opened from. */
+/** The form of the model that its sessions were opened from. */
 export interface ModelOrigin {
-  /** Whether that is its compiled form, out of the cache. */
+  /** Whether it was the compiled form from the cache. */
   readonly compiled: boolean
   /** Why, or why not. */
   readonly reason: string
 }
 
-/** The cache of compiled models, as `engine.capabilities()` shows it. */
+/** The cache of compiled models, as reported by `engine.capabilities()`. */
 export interface CacheCapability {
   /** Whether compiled models are read from it and written to it. */
   readonly enabled: boolean
   /** Its folder; `null` for none. */
   readonly dir: string | null
-  /** Why it is in use, or is not. */
+  /** Why it is in use, or not. */
   readonly reason: string
-  /** What each of the engine's models was opened from, by its name; of several versions the one that serves. */
+  /** What each model of the engine was opened from, by name; of several versions, the serving one. */
   readonly models: Readonly<Record<string, ModelOrigin>>
 }
 
@@ -150,7 +156,9 @@ export const cacheSchema = v.optional(
   ]),
 )
 
-/** The cache that was asked for, or else the one of the environment variable `ZEROHOP_CACHE` (`off`, or a folder); `null` for none. */
+/**
+ * The cache from the option, else from the environment variable `ZEROHOP_CACHE` (`off`, or a folder); `null` for none.
+ */
 export function resolveCache(
   given: false | CacheOptions | undefined,
   environment = process.env.ZEROHOP_CACHE,
@@ -161,7 +169,7 @@ export function resolveCache(
   return { dir: dir === null ? null : resolve(dir), maxBytes: given?.maxBytes ?? defaultMaxBytes }
 }
 
-/** As {@link resolveCache}, of `EngineOptions.verify` and `ZEROHOP_VERIFY`. */
+/** As {@link resolveCache}, for `EngineOptions.verify` and `ZEROHOP_VERIFY`. */
 export function resolveVerify(
   given: VerifyChoice | undefined,
   environment = process.env.ZEROHOP_VERIFY,
@@ -169,29 +177,30 @@ export function resolveVerify(
   return given ?? (environment === 'none' ? 'none' : 'child')
 }
 
-/** Settings of worker threads, all but the last two passed on to `node:worker_threads`. */
+/** Settings of worker threads. All but the last two are passed to `node:worker_threads`. */
 export interface WorkerOptions {
   /**
-   * A thread that reaches a limit is replaced, mostly: where that happens inside ONNX Runtime, as it makes strings, or
-   * in V8's own collector, the process ends. Good against leaks, no protection from large outputs.
+   * Memory limits of a thread. A thread that reaches one is usually replaced; if it happens while ONNX Runtime creates
+   * strings, or in V8's garbage collector, the process ends. Useful against leaks, not against large outputs.
    */
   resourceLimits?: ResourceLimits
-  /** Node's own options for the threads, such as `--max-old-space-size`. Default: the process's. */
+  /** Node.js options of the threads, such as `--max-old-space-size`. Default: those of the process. */
   execArgv?: string[]
   /**
-   * `process.env` of the threads; a copy of the application's by default. Native code does not see it, except that
-   * `ORT_DISABLE_TELEMETRY` is set for the process as it says here, unless the process has that variable.
+   * `process.env` of the threads. Default: a copy of the application's. Native code does not see it, with one
+   * exception: `ORT_DISABLE_TELEMETRY` is set for the process unless the process already has that variable.
    */
   env?: Record<string, string>
   /**
-   * How long a worker may take to start, in milliseconds; then the load fails. A thread that hangs inside ONNX Runtime
-   * is left to itself and ends when it comes back. Default 60 000.
+   * Milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached
+   * and ends when the call returns. Default 60 000.
    */
   startTimeoutMs?: number
   /**
-   * By how much threads that run models give way to the application's own, on Linux and with the native executor: added to their
-   * niceness, 0 to 19. Where all cores are busy it keeps the event loop on time, at the same throughput: on 2 cores the p99 of its
-   * delay was 0.6 ms instead of 2 ms. What else runs on the machine at niceness 0 goes before them, too. Default 5, as Triton's.
+   * Added to the niceness of threads that run models, 0 to 19, so that they yield to the application's own threads; on
+   * Linux with the native executor. When all cores are busy this keeps the event loop responsive at the same
+   * throughput: on 2 cores its p99 delay was 0.6 ms instead of 2 ms. Other processes at niceness 0 then take
+   * precedence, too. Default 5, as in Triton.
    */
   niceIncrement?: number
 }
@@ -199,18 +208,20 @@ export interface WorkerOptions {
 /** Settings of the process-wide staging pool. */
 export interface StagingOptions {
   /**
-   * `auto` takes the best there is; another value asks for that kind and fails with `ERR_NATIVE_LOAD` without it: `native` for the
-   * native executor; `shared`, or `copied` where onnxruntime-node refuses shared memory, for the binding.
+   * The kind of memory. `auto` takes the best available; any other value fails with `ERR_NATIVE_LOAD` if it is not
+   * available: `native` for the native executor; `shared`, or `copied` where onnxruntime-node rejects shared memory,
+   * for the binding.
    */
   kind?: 'auto' | 'native' | 'shared' | 'copied'
   /**
-   * Most native memory that is kept, in bytes; one limit for the process, with 256 MiB by default. An engine that leaves it
-   * out follows the others; of several that ask the largest counts while its engine is open, and who asks for less is
-   * warned (`ZEROHOP_STAGING_LIMIT`). A slot that finds no room gets plain memory of its own, which is not page-locked.
+   * Most bytes of native memory. The limit is one for the process, 256 MiB by default. An engine without this option
+   * follows the others. If several engines set it, the largest value applies while its engine is open, and an engine
+   * that asks for less gets a warning (`ZEROHOP_STAGING_LIMIT`). A slot that does not fit gets plain memory of its own,
+   * which is not page-locked.
    *
-   * What is past the limit, and slots of more than an eighth of it (of 32 MiB at most), go back to the system two seconds after
-   * the last batch that needed them, and when the model is unloaded. With the binding, shared memory goes back when the
-   * application's thread has collected garbage, too.
+   * Memory over the limit, and slots larger than an eighth of it (at most 32 MiB), are freed two seconds after the last
+   * batch that needed them, and when the model is unloaded. With the binding, shared memory is freed only after
+   * the application's thread has collected garbage.
    */
   limitBytes?: number
 }
@@ -218,61 +229,71 @@ export interface StagingOptions {
 /** How ONNX Runtime is called; see {@link EngineOptions.executor}. */
 export type ExecutorChoice = 'auto' | 'native' | 'binding'
 
-/** Which batches the application's thread runs itself; see {@link EngineOptions.inline}. */
+/** Limits of batches that run on the application's thread; see {@link EngineOptions.inline}. */
 export interface InlineOptions {
-  /** The longest run, by what such runs have taken, in microseconds; half as long while further requests wait. Default 100. */
+  /** Longest run, estimated from earlier runs, in microseconds; half of it while further requests wait. Default 100. */
   maxUs?: number
-  /** The share of the thread's time that goes into them at most, up to 1. Default 0.5. */
+  /** Largest share of the thread's time spent in inline runs, up to 1. Default 0.5. */
   loopShare?: number
 }
 
-/** What is run inline where nothing else is said. */
+/** Defaults for inline runs. */
 export const defaultInline: Required<InlineOptions> = { maxUs: 100, loopShare: 0.5 }
 
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
-   * Most worker threads that compute on the CPU. Default: the cores available. Instances, of one model or of several, are
-   * spread over them; threads are started as instances need them. The cores are divided among the instances of a model.
+   * Most worker threads that compute on the CPU. Default: the cores available. The instances of all models are spread
+   * over them; threads start as instances need them. The cores are divided among the instances of a model.
    */
   cpuWorkers?: number
   /**
-   * How ONNX Runtime is called: `native` by the addon, on threads without JavaScript (a load fails with `ERR_NATIVE_LOAD` where
-   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `native` where that can be had, else
-   * `binding`, with the reason in `capabilities().executor`; the environment variable `ZEROHOP_EXECUTOR=binding` makes it that.
+   * How ONNX Runtime is called.
+   *
+   * - `native`: by the addon, on threads without JavaScript. A load fails with `ERR_NATIVE_LOAD` if it is not
+   *   available.
+   * - `binding`: through onnxruntime-node.
+   * - `auto`, the default: `native` if available, else `binding`, with the reason in `capabilities().executor`. The
+   *   environment variable `ZEROHOP_EXECUTOR=binding` changes this default to `binding`.
    */
   executor?: ExecutorChoice
   /**
-   * With the native executor, a batch whose run takes less than to hand it to a worker is run by the application's thread, there
-   * and then, when its worker is idle; half a millisecond of runs at a stretch at most. `false`: none is.
+   * With the native executor, the application's thread itself runs a batch if its worker is idle and the run takes less
+   * time than dispatching it; for at most half a millisecond at a stretch. `false`: all batches run on workers.
    */
   inline?: false | InlineOptions
-  /** Memory through which tensors reach the workers. */
+  /** Memory that carries tensors to the workers. */
   staging?: StagingOptions
   /**
-   * Execution providers that are libraries of their own (ONNX Runtime's provider plugins), by the names by which models ask for
-   * them: `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They take the native executor.
-   * Each is tried in a process of its own first; one that cannot be used is
-   * left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why.
+   * Execution providers in libraries of their own (ONNX Runtime provider plugins), by name. Models refer to the names:
+   * `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They need the native
+   * executor. Each is probed in a child process first; an unusable one is left out with a warning
+   * (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why.
    */
   providers?: Readonly<Record<string, ProviderPlugin>>
-  /** Passed on to the worker threads. */
+  /** Settings of the worker threads. */
   workers?: WorkerOptions
   /**
-   * Where models are kept in compiled form, which later loads of the same model open in this and in any other process of this user: in
-   * a few per cent of the time, with one copy of the weights for all of them. `false`: nowhere. Default: a folder in the user's cache
-   * folder, and 4 GiB; the environment variable `ZEROHOP_CACHE` (`off`, or a folder) makes it that.
+   * The cache of compiled models. Later loads of the same model, in this and any other process of this user, take a few
+   * per cent of the time and share one copy of the weights. `false`: no cache. Default: a folder in the user's cache
+   * folder, with 4 GiB; the environment variable `ZEROHOP_CACHE` (`off`, or a folder) changes this default.
    */
   cache?: false | CacheOptions
   /**
-   * `'child'`: a model that this machine does not know is loaded, run once and compiled in a process of its own first, and one that ends
-   * that process, or does not come back, rejects its load (`ERR_MODEL_LOAD`). `'none'`: no process is started, and so nothing is compiled; what the
-   * cache has is used. Default `'child'`; the environment variable `ZEROHOP_VERIFY=none` makes it `'none'`.
+   * Whether unknown models are verified first.
+   *
+   * - `'child'`, the default: a model new to this machine is loaded, run once and compiled in a child process first. If
+   *   it crashes or hangs that process, the load rejects (`ERR_MODEL_LOAD`).
+   * - `'none'`: no child process, so nothing is compiled; the cache is only read. The environment variable
+   *   `ZEROHOP_VERIFY=none` makes this the default.
    */
   verify?: VerifyChoice
-  /** How long that process may take, in milliseconds. Default: 60 000, and 100 for each MiB of the model. */
+  /** Milliseconds that child process may take. Default: 60 000, plus 100 per MiB of the model. */
   verifyTimeoutMs?: number
-  /** Writes down when requests came how far, and their tensors if wanted, as Triton does; see {@link EngineTrace}. Default: nothing. */
+  /**
+   * Traces the timestamps of requests and, if wanted, their tensors, as in Triton; see {@link EngineTrace}. Default:
+   * none.
+   */
   trace?: TraceOptions
 }
 
@@ -289,7 +310,7 @@ export interface ResolvedEngineOptions {
   /** `null` for none. */
   readonly cache: ResolvedCache | null
   readonly verify: VerifyChoice
-  /** `undefined`: by the size of the model. */
+  /** `undefined`: depends on the size of the model. */
   readonly verifyTimeoutMs: number | undefined
   readonly trace: ResolvedTraceOptions
 }
@@ -301,14 +322,14 @@ const positiveNumber = v.pipe(
   v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'),
 )
 
-/** Schema of what threads of every kind may be told. */
+/** Schema of the options that threads of every kind share. */
 export const threadEntries = {
   resourceLimits: v.optional(
     optionsOf({
       maxYoungGenerationSizeMb: v.optional(positiveNumber),
       maxOldGenerationSizeMb: v.optional(positiveNumber),
       codeRangeSizeMb: v.optional(positiveNumber),
-      // Node ends the process where a thread's stack is too small for its own start.
+      // With a smaller stack a thread cannot start, and Node.js ends the process.
       stackSizeMb: v.optional(v.pipe(positiveNumber, v.minValue(0.25))),
     }),
   ),

@@ -11,85 +11,91 @@ import type { TensorType } from '../tensor/tensor.ts'
 import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
 import { carriedType } from './tensor-config.ts'
 
-/** Options that functions have in common with models, with the same meaning. */
+/** Options that functions share with models, with the same meaning. */
 type SharedOptions = Pick<
   ModelOptions,
   | 'version' | 'dynamicBatching' | 'latencyTargetMs' | 'maxRunMs' | 'rejectNonFinite' | 'splitOversized' | 'responseCache' | 'coalesce'
 > // prettier-ignore
 
-/** A group of like instances of a function; see {@link InstanceGroup}. */
+/** A group of identical instances of a function; see {@link InstanceGroup}. */
 export type FunctionInstanceGroup = Pick<
   InstanceGroup,
   'count' | 'minInstances' | 'maxInstances' | 'scaleUpAfterMs' | 'scaleDownAfterMs'
 >
 
-/** Options of the threads of a function; those left out are the engine's. */
+/** Options of a function's threads. Default of each: the engine's. */
 export type FunctionWorkerOptions = Omit<WorkerOptions, 'niceIncrement'>
 
-/** A function in a module, which is run on threads of its own. */
+/** A function in a module, which runs on threads of its own. */
 export interface FunctionOfModule {
   /**
-   * The file of its module, as a path or a `file:` URL: `new URL('./tokenizer.js', import.meta.url)`, `import.meta.resolve('...')`.
-   * Its default export is the {@link ModelFunction}; it may export `setup(context)`, whose result is the `state` of its
-   * {@link FunctionContext}, and `teardown(context)`. TypeScript where Node strips types (22.18 and newer, or
-   * `workers: { execArgv: ['--experimental-strip-types'] }`).
+   * The module file, as a path or a `file:` URL: `new URL('./tokenizer.js', import.meta.url)`,
+   * `import.meta.resolve('...')`. Its default export is the {@link ModelFunction}. It may export `setup(context)`,
+   * whose result is the `state` of its {@link FunctionContext}, and `teardown(context)`. TypeScript works where Node.js
+   * strips types (22.18 and newer, or `workers: { execArgv: ['--experimental-strip-types'] }`).
    */
   readonly module: string | URL
   readonly run?: never
   readonly graph?: never
 }
 
-/** A function that is run by the application's thread: for what takes less than to hand it to another one, some ten microseconds. */
+/**
+ * A function that runs on the application's thread: for functions that take less than a dispatch to another thread,
+ * some ten microseconds.
+ */
 export interface FunctionHere<I extends readonly FunctionInput[], O extends readonly FunctionOutput[]> {
   readonly module?: never
   readonly graph?: never
-  /** It is not stopped by `maxRunMs`, unless it waits for something, and nothing else runs meanwhile. */
+  /** The function. Nothing else runs while it runs. `maxRunMs` stops it only while it awaits something. */
   readonly run: ModelFunction<FunctionDeclaration<I, O>, undefined>
 }
 
-/** A function that ONNX Runtime runs: those that are built in. */
+/** A function that ONNX Runtime runs: the built-in ones. */
 export interface FunctionOfGraph {
   readonly module?: never
   readonly run?: never
-  /** The bytes of an ONNX model with these inputs and outputs, whose first dimensions count rows. */
+  /** The bytes of an ONNX model with these inputs and outputs, whose first dimension counts rows. */
   readonly graph: Uint8Array
 }
 
-/** Configuration of a function of the user's that is served as a model. */
+/** Configuration of a user's function that is served as a model. */
 export type FunctionConfig<
   I extends readonly FunctionInput[] = readonly FunctionInput[],
   O extends readonly FunctionOutput[] = readonly FunctionOutput[],
 > = FunctionOptions<I, O> & (FunctionOfModule | FunctionHere<I, O> | FunctionOfGraph)
 
-/** What may be said of a function, wherever it runs. */
+/** Options of a function, wherever it runs. */
 export interface FunctionOptions<
   I extends readonly FunctionInput[] = readonly FunctionInput[],
   O extends readonly FunctionOutput[] = readonly FunctionOutput[],
 >
   extends SharedOptions, FunctionDeclaration<I, O> {
   /**
-   * Most rows in one call. 0: each request is a call of its own, and `dims` are those of the whole. Rows are believed to be
-   * independent. Default 32.
+   * Most rows per call. 0: each request is a call of its own, and `dims` describe the whole tensor. The engine assumes
+   * that rows are independent. Default 32.
    */
   maxBatchSize?: number
-  /** One group. Each instance is a thread with a state of its own. Default: one instance. */
+  /** One instance group. Each instance is a thread with its own state. Default: one instance. */
   instanceGroup?: readonly [FunctionInstanceGroup]
-  /** How many batches an instance may be called with at the same time; for functions that wait for something. Default 1. */
+  /** Most concurrent batches per instance; for functions that wait for something. Default 1. */
   concurrency?: number
-  /** What `context.parameters` has, as Triton's `parameters`: anything that can be posted to a thread. Default `{}`. */
+  /**
+   * The value of `context.parameters`, as Triton's `parameters`: anything that can be posted to a thread. Default `{}`.
+   */
   parameters?: Readonly<Record<string, unknown>>
   /**
-   * Whether requests are run again, once and each by itself, when the thread has ended over their batch: only whose own run ends it again
-   * is rejected (`ERR_INSTANCE_CRASHED`). `false` for a function that does more than to answer. Default `true`.
+   * Whether requests are retried when the thread ended during their batch: once, each in a run of its own. Only a
+   * request whose own run ends the thread again rejects (`ERR_INSTANCE_CRASHED`). Set `false` for a function with side
+   * effects. Default `true`.
    */
   rerunAfterCrash?: boolean
-  /** Samples to be run on each instance before it takes batches; one that fails makes the load fail. Default: none. */
+  /** Samples that each instance runs before it takes batches. If one fails, the load fails. Default: none. */
   warmup?: readonly WarmupSample[]
-  /** Settings of its threads. Default, also of what is left out: the engine's `workers`. */
+  /** Settings of its threads. Default of each: the engine's `workers`. */
   workers?: FunctionWorkerOptions
 }
 
-/** More would only wait for each other. */
+/** A higher number would only queue calls inside the function. */
 const maxConcurrency = 1024
 
 const dim = v.union([
@@ -101,11 +107,11 @@ const entries = {
   type: carriedType,
   dims: v.optional(v.array(dim), []),
 }
-/** A URL of what is no file; a drive of Windows has one letter. */
+/** A URL that is not a file. A Windows drive has one letter. */
 const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
-/** What takes some microseconds is not divided among threads. */
+/** A run of a few microseconds is not split over threads. */
 const oneThread = { sessionOptions: { intraOpNumThreads: 1 } }
-/** Checked as a model's. */
+/** Checked by the schema of models. */
 const asOfModels = v.optional(v.unknown())
 
 const schema = declares<
@@ -148,9 +154,9 @@ const schema = declares<
 )
 
 /**
- * Turns what the caller gave for a function into the configuration of a model, checked, complete and frozen.
+ * Turns a caller's function configuration into a model configuration: checked, complete and frozen.
  *
- * @param workers of the engine, for what the function's own leave out.
+ * @param workers options of the engine, as defaults of the function's own.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveFunctionConfig(
@@ -192,7 +198,7 @@ export function resolveFunctionConfig(
   const labelled = outputs.some(({ labels }) => labels !== undefined)
   const resolved = resolveConfig(model, {
     ...shared,
-    path: path === '' ? import.meta.url : path, // any will do where there is none
+    path: path === '' ? import.meta.url : path, // without a module any path will do
     maxBatchSize,
     checkRows: false,
     warmup,
@@ -213,12 +219,12 @@ export function resolveFunctionConfig(
   }) // prettier-ignore
 }
 
-/** A graph is warmed as any model where no samples are given. */
+/** A graph without samples is warmed up like any model. */
 function warmed(warmup: readonly unknown[]): { warmup?: readonly unknown[] } {
   return warmup.length === 0 ? {} : { warmup }
 }
 
-/** The path of its module; '' for one that has none. */
+/** The path of the module; '' for none. */
 function moduleFile(model: string, module: unknown, run: ModelFunction | undefined): string {
   if (run !== undefined) {
     if (module === undefined) return ''

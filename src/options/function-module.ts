@@ -4,47 +4,50 @@ import type { ModelSignature } from './model-signature.ts'
 
 /** An input of a function. */
 export interface FunctionInput {
-  /** As requests and answers have it. */
+  /** Its name in requests and answers. */
   name: string
   /** The type of its elements. */
   type: TensorType
   /**
-   * Dims of one row; of the whole input where `maxBatchSize` is 0. A number is fixed. -1: each row has its own, and rows of any
-   * lengths share a batch, for which the function gets them one by one. A name: any length, the same for all rows of a batch, as
-   * only requests of the same length share one, and for all inputs and outputs that have the name. Default `[]`: one element.
+   * Dims of one row, or of the whole input where `maxBatchSize` is 0. Default `[]`: one element.
+   *
+   * - A number: fixed.
+   * - -1: each row has its own length. Rows of any length share a batch, and the function receives them one by one.
+   * - A name: any length, but the same for all rows of a batch and for all inputs and outputs with that name; only
+   *   requests of equal length share a batch.
    */
   dims?: readonly (number | string)[]
-  /** Whether a request may leave it out; only requests with the same inputs share a batch. Default `false`. */
+  /** Whether a request may leave it out. Only requests with the same inputs share a batch. Default `false`. */
   optional?: boolean
 }
 
 /** An output of a function. */
 export interface FunctionOutput {
-  /** As requests and answers have it. */
+  /** Its name in requests and answers. */
   name: string
   /** The type of its elements. */
   type: TensorType
-  /** As {@link FunctionInput.dims}; -1: each row has its own length, and so has each answer. */
+  /** As {@link FunctionInput.dims}. -1: each row, and so each answer, has its own length. */
   dims?: readonly (number | string)[]
-  /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
+  /** Class names by index, for an output of class scores; used by `model.classification()`. Default: none. */
   labels?: readonly string[]
 }
 
-/** What is declared of a function: see {@link FunctionConfig}. */
+/** The declaration of a function: see {@link FunctionConfig}. */
 export interface FunctionDeclaration<
   I extends readonly FunctionInput[] = readonly FunctionInput[],
   O extends readonly FunctionOutput[] = readonly FunctionOutput[],
 > {
-  /** In any order; one at least. */
+  /** In any order; at least one. */
   readonly inputs: I
-  /** In any order; one at least. */
+  /** In any order; at least one. */
   readonly outputs: O
 }
 
-/** The elements of a tensor: a typed array, strings in an array. */
+/** The elements of a tensor: a typed array, or an array of strings. */
 export type ElementsOf<T extends TensorType> = T extends TensorType ? Tensor.DataTypeMap[T] : never
 
-/** What a request gives for an input: a tensor, or the elements of one row. */
+/** The value of an input in a request: a tensor, or the elements of one row. */
 export type FunctionFeed<T extends TensorType> = T extends TensorType
   ? TypedTensor<T> | (T extends 'string' ? string | readonly string[] : Tensor.DataTypeMap[T])
   : never
@@ -58,7 +61,7 @@ type Optional<Entry> = Entry extends { readonly optional: true; readonly name: i
   ? Name
   : never
 
-/** The signature of a function, as its declaration has it. */
+/** The signature that a function's declaration implies. */
 export interface FunctionSignature<
   I extends readonly FunctionInput[],
   O extends readonly FunctionOutput[],
@@ -70,17 +73,17 @@ export interface FunctionSignature<
 }
 
 /**
- * An input of a batch: the rows of all its requests. It is in memory that the next batch is written to, so leave nothing of it
- * to be read when the function has answered: what is kept is copied (`slice()`).
+ * An input of a batch: the rows of all its requests. The next batch reuses the memory, so copy (`slice()`) what you
+ * keep after the function has answered.
  */
 export interface BatchInput<T extends TensorType = TensorType> extends Iterable<ElementsOf<T>> {
   /** The type of its elements. */
   readonly type: T
   /** The number of rows; 1 where `maxBatchSize` is 0. */
   readonly rows: number
-  /** All rows, one behind the other. */
+  /** All rows, one after the other. */
   readonly data: ElementsOf<T>
-  /** Dims of `data`, the rows first; `[data.length]` where each row has its own. */
+  /** Dims of `data`, rows first; `[data.length]` where each row has its own length. */
   readonly dims: readonly number[]
   /** The elements of one row. */
   row(index: number): ElementsOf<T>
@@ -88,7 +91,7 @@ export interface BatchInput<T extends TensorType = TensorType> extends Iterable<
   rowDims(index: number): readonly number[]
 }
 
-/** The inputs of a batch by name; an optional one that its requests have left out is not there. */
+/** The inputs of a batch by name, without optional ones that its requests left out. */
 export type FunctionBatch<D extends FunctionDeclaration = FunctionDeclaration> = {
   readonly [Entry in D['inputs'][number] as Entry['name']]:
     | BatchInput<Entry['type']>
@@ -104,15 +107,15 @@ type ElementOf<T extends TensorType> = T extends 'string'
       ? bigint | number
       : number
 
-/** The elements of a row, with dims where more than one of them is variable. */
+/** The elements of a row, with dims where more than one is variable. */
 type RowOf<T extends TensorType> =
   | ElementsOf<T>
   | readonly ElementOf<T>[]
   | { readonly dims: readonly number[]; readonly data: ElementsOf<T> }
 
 /**
- * What a function gives for an output: all rows one behind the other, as elements or as `{ dims, data }` with the rows first; or
- * an array with one entry for each row: its elements, or the one that it has. What is given is copied.
+ * The value of an output: all rows one after the other, as elements or as `{ dims, data }` with the rows first; or an
+ * array with one entry per row: its elements, or its only element. The value is copied.
  */
 export type FunctionResult<T extends TensorType = TensorType> = T extends TensorType
   ? | ElementsOf<T>
@@ -125,27 +128,27 @@ export type FunctionOutputs<D extends FunctionDeclaration = FunctionDeclaration>
   readonly [Entry in D['outputs'][number] as Entry['name']]: FunctionResult<Entry['type']>
 }
 
-/** What an instance of a function knows of itself. */
+/** What an instance of a function receives about itself. */
 export interface FunctionInstance {
-  /** The name that the function was loaded under. */
+  /** The name the function was loaded under. */
   readonly model: string
-  /** What the configuration has for it, a copy. */
+  /** A copy of the `parameters` from the configuration. */
   readonly parameters: Readonly<Record<string, unknown>>
 }
 
-/** What a function is called with beside its batch. */
+/** The second argument of a function, after its batch. */
 export interface FunctionContext<State = unknown> extends FunctionInstance {
-  /** How many rows the batch has; 1 where `maxBatchSize` is 0. */
+  /** Number of rows in the batch; 1 where `maxBatchSize` is 0. */
   readonly rows: number
-  /** What `setup` has returned, or resolved with; of this instance alone. */
+  /** The result of `setup`, awaited; private to this instance. */
   readonly state: State
-  /** Fires when nobody wants the answers of the batch any more. */
+  /** Fires when no caller waits for an answer of the batch any more. */
   readonly signal: AbortSignal
   /**
-   * Has the request of a row be rejected with `ERR_EXECUTION` and that message; others of the batch are answered. Whatever the
-   * outputs have for that row is dropped, and may be `null` where they have one entry for each row.
+   * Rejects the request of a row with `ERR_EXECUTION` and this message; the other requests of the batch are answered.
+   * The outputs of that row are dropped, and may be `null` where an output has one entry per row.
    *
-   * @returns `null`, for that place.
+   * @returns `null`, to put in place of the row.
    */
   readonly fail: (row: number, error: unknown) => null
 }
@@ -157,8 +160,8 @@ export type ModelFunction<D extends FunctionDeclaration = FunctionDeclaration, S
 ) => FunctionOutputs<D> | Promise<FunctionOutputs<D>>
 
 /**
- * For the default export of a function's module: gives the function as it is, with the types of what it is called with and has to
- * return from what is declared.
+ * Types the default export of a function's module: returns the function unchanged, with parameter and result types from
+ * the declaration.
  *
  * @param declaration the `inputs` and `outputs` that the function is loaded with.
  */
@@ -170,6 +173,6 @@ export function defineFunction<
   declaration: FunctionDeclaration<I, O>,
   run: ModelFunction<FunctionDeclaration<I, O>, State>,
 ): ModelFunction<FunctionDeclaration<I, O>, State> {
-  void declaration // its type is all that is asked of it
+  void declaration // only its type is used
   return run
 }
