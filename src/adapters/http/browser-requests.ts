@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 
-/** Names that no page of another site can have: nobody else's server of names is asked for them. */
+/** Names that no other site's page can have: they are never looked up at a foreign DNS server. */
 const ownNames = /^(?:[^.]+\.)*localhost$/
 
 /**
- * Whether a browser asks for a page of another site, as it says itself: with `Sec-Fetch-Site` or, where that is not sent, with
- * `Origin`. Others than browsers send neither.
+ * Whether a browser sends the request for a page of another site. The browser says so with `Sec-Fetch-Site`
+ * or, where that is missing, with `Origin`. Other clients send neither.
  */
 export function isOfAnotherSite({
   headers: { 'sec-fetch-site': site, origin, host },
@@ -16,8 +16,8 @@ export function isOfAnotherSite({
 }
 
 /**
- * Whether a request that came over the loopback interface calls its server by a name that may be anybody's: so does a page whose name was
- * made to stand for this machine after it was loaded (DNS rebinding), and to a browser it is of the same site.
+ * Whether a request over the loopback interface uses a host name that anybody could own. Such a request may
+ * come from a page that used DNS rebinding; the browser takes it for same-site.
  */
 export function isByForeignName(
   { headers: { host }, socket }: Pick<IncomingMessage, 'headers' | 'socket'>,
@@ -28,7 +28,7 @@ export function isByForeignName(
   return !ownNames.test(name) && isIP(name.replace(/^\[|\]$/g, '')) === 0 && !allowed.includes(name)
 }
 
-/** Of an address, its name or number and its port, if it is not the usual one. */
+/** The host of an address, and its port unless that is the default one. */
 function hostOf(address: string): string | undefined {
   return URL.canParse(address) ? new URL(address).host : undefined
 }

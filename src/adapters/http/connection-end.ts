@@ -1,15 +1,15 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Who is to be told of the end of a connection: one listener for all that a client has sent on it. */
+/** Callbacks for the end of a connection. One listener per connection serves all of its requests. */
 const followers = new WeakMap<Socket, Set<() => void>>()
 
 /**
- * Calls `ended` once, when the response is over or its connection has ended. Of several requests that a client sends at once the later
- * responses wait for the first: where the connection ends meanwhile, Node.js tells them nothing, so that the connection itself is
- * followed.
+ * Calls `ended` once, when the response is finished or its connection has closed. With pipelined requests the
+ * later responses wait for the first. If the connection closes meanwhile, Node.js does not notify those
+ * responses, so this follows the connection itself.
  *
- * @returns ends that.
+ * @returns a function that stops following.
  */
 export function followConnection(response: ServerResponse, ended: () => void): () => void {
   const { socket } = response.req

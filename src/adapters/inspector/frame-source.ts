@@ -15,25 +15,28 @@ import {
 } from './model-frame.ts'
 import type { EndedBatch, Frame, RunningBatch, StagingFrame } from './frame.ts'
 
-/** What was seen of an engine at one moment. */
+/** A snapshot of an engine. */
 interface Look {
-  /** Of this process's clock. */
+  /** By this process's clock. */
   readonly atMs: number
   readonly models: ReadonlyMap<string, ModelLook>
   readonly eventLoopDelay: EngineStatistics['eventLoopDelay']
 }
 
-/** As many are told of, whatever an engine has. */
+/** Most models in a frame. */
 const mostModels = 100
 const mostWorkers = 128
 
-/** What an inspector sees of its engine. */
+/** The part of an engine that an inspector reads. */
 type InspectedEngine = Pick<InferenceEngine, 'stats'> & {
   models(): Pick<Model, 'name' | 'version' | 'versions'>[]
   model(name: string, version: number): Pick<Model, 'capacity'>
 }
 
-/** Looks at an engine, again and again while somebody looks at the page. Between `begin` and `end` it is told of batches. */
+/**
+ * Takes a snapshot of an engine for each frame while pages are open. It observes batches between `begin` and
+ * `end`.
+ */
 export class FrameSource {
   readonly #engine: InspectedEngine
   readonly #observers: Pick<Observers, 'add' | 'remove'>
@@ -51,14 +54,14 @@ export class FrameSource {
     this.#observers.add(this.#watch)
   }
 
-  /** What was seen before is forgotten. */
+  /** Discards earlier snapshots. */
   end(): void {
     this.#observers.remove(this.#watch)
     this.#watch = new BatchWatch()
     this.#before = null
   }
 
-  /** What there is now, and what came since the last call. */
+  /** The current state, and what happened since the last call. */
   next(): Frame {
     const statistics = this.#engine.stats()
     const before = this.#before
@@ -119,10 +122,10 @@ function sumOf(looks: readonly ModelLook[], of: (look: ModelLook) => number): nu
   return looks.reduce((sum, look) => sum + of(look), 0)
 }
 
-/** As many are told of a window, and of those that run. */
+/** Most ended batches in a frame, and most running ones. */
 const mostBatches = 40
 
-/** Looks on at batches as they begin and end, however many there are: of those that ended the last are kept. Of requests it sees nothing. */
+/** Observes batches as they begin and end, and keeps the last ones that ended. It observes no requests. */
 export class BatchWatch implements RequestObserver {
   readonly #running = new Map<ObservedModel, Map<number, ObservedBatch>>()
   readonly #ended: ObservedBatch[] = []
@@ -145,13 +148,13 @@ export class BatchWatch implements RequestObserver {
     this.#ended[this.#endedCount++ % mostBatches] = batch
   }
 
-  /** What runs now. */
+  /** The batches that run now. */
   running(): RunningBatch[] {
     const all = [...this.#running.values()].flatMap((ofModel) => [...ofModel.values()])
     return all.slice(0, mostBatches).map(runningBatch)
   }
 
-  /** What has ended since the last call, in that order, and how many more there were. */
+  /** The batches that ended since the last call, in that order, and how many more there were. */
   takeEnded(): { readonly ended: EndedBatch[]; readonly leftOut: number } {
     const oldest = Math.max(0, this.#endedCount - mostBatches)
     const ended = Array.from({ length: this.#endedCount - oldest }, (_, index) =>
@@ -183,7 +186,7 @@ function runningBatch({
   }
 }
 
-/** Not with its error: what a run says may have something of what it was run for. */
+/** Leaves out the error: its message may contain request data. */
 function endedBatch(batch: ObservedBatch): EndedBatch {
   const { moments, inline } = batch
   const us = (from: number, to: number) => 1000 * (to - from)

@@ -1,38 +1,41 @@
-/** What the page is told, once in a while. What a window counts came since the frame before, whoever that was told. */
+/**
+ * What the page receives at each interval. A window begins at the frame before, whichever pages received
+ * that.
+ */
 export interface Frame {
-  /** When, in milliseconds since the epoch. */
+  /** Time of the frame, in milliseconds since the epoch. */
   readonly atMs: number
-  /** How far apart frames are meant to be. */
+  /** Intended interval between frames. */
   readonly intervalMs: number
-  /** How long the window was; `null` where there is no frame before. */
+  /** Length of the window; `null` without an earlier frame. */
   readonly windowMs: number | null
-  /** Of all models: each counts the requests that it was asked, those of pipelines included. */
+  /** Sum over all models. Each model counts its own requests, those from pipelines included. */
   readonly all: Load
   readonly models: readonly ModelFrame[]
-  /** Models that are not told of, the idlest, as there are too many. */
+  /** How many models the frame leaves out. The idlest are left out when there are too many. */
   readonly modelsLeftOut: number
-  /** That run now. */
+  /** Batches that run now. */
   readonly running: readonly RunningBatch[]
-  /** The last that ended in the window, in that order. */
+  /** The last batches that ended in the window, in that order. */
   readonly ended: readonly EndedBatch[]
-  /** More of them, before these. */
+  /** How many more ended before these. */
   readonly endedLeftOut: number
   readonly workers: readonly WorkerFrame[]
   readonly staging: readonly StagingFrame[]
-  /** `null` where nothing was in flight in the window. */
+  /** `null` if nothing was in flight in the window. */
   readonly eventLoopDelay: LatencyWindow | null
   readonly residentBytes: number
-  /** Of the process. */
+  /** Uptime of the process. */
   readonly uptimeSeconds: number
 }
 
-/** What is asked and answered. */
+/** Load of a model, or of all models. */
 export interface Load {
-  /** Requests that wait. */
+  /** Requests in the queue. */
   readonly waiting: number
-  /** Batches that run. */
+  /** Batches in execution. */
   readonly running: number
-  /** `null` where there is no frame before, or it was loaded since. */
+  /** `null` without an earlier frame, or if the model was loaded since. */
   readonly window: WindowFigures | null
 }
 
@@ -41,25 +44,25 @@ export interface ModelFrame extends Load {
   readonly name: string
   readonly version: number
   readonly state: string
-  /** Whether it is the version that serves the name. */
+  /** Whether this version serves the name. */
   readonly serves: boolean
   readonly isPipeline: boolean
   readonly maxBatchSize: number
-  /** Since it was loaded. */
+  /** Requests answered since the model was loaded. */
   readonly answeredCount: number
-  /** The same: requests that were rejected or refused, by reason; none that are 0. */
+  /** Requests rejected or refused since the model was loaded, by reason. Zero counts are left out. */
   readonly failures: Readonly<Record<string, number>>
   readonly instances: readonly InstanceFrame[]
   readonly instanceCount: number
 }
 
-/** What came in a window. Means are per answered request, `null` without any. */
+/** Figures of a window. Means are per answered request, and `null` without any. */
 export interface WindowFigures {
   readonly answered: number
   readonly failed: number
   readonly rows: number
   readonly runs: number
-  /** `null` where nothing was answered. */
+  /** `null` if no request was answered. */
   readonly latency: LatencyWindow | null
   readonly overheadUs: number | null
   readonly queueUs: number | null
@@ -71,7 +74,7 @@ export interface WindowFigures {
   readonly failures: Readonly<Record<string, number>>
 }
 
-/** Percentiles, each at most 1.6 % too large. */
+/** Percentiles. Each may be up to 1.6 % too high. */
 export interface LatencyWindow {
   readonly p50Us: number
   readonly p90Us: number
@@ -83,18 +86,18 @@ export interface InstanceFrame {
   readonly name: string
   readonly worker: string
   readonly runs: number
-  /** The part of the window in which it ran; `null` without one. */
+  /** Fraction of the window in which the instance ran; `null` without a window. */
   readonly busyShare: number | null
 }
 
-/** A batch, without anything of what is in it. */
+/** A batch, without its contents. */
 export interface RunningBatch {
   readonly model: string
   readonly version: number
   readonly id: number
   readonly rows: number
   readonly requests: number
-  /** Why it was closed. */
+  /** Why the batch was closed. */
   readonly reason: string
   readonly isRerun: boolean
   readonly instance: string
@@ -102,11 +105,11 @@ export interface RunningBatch {
 
 export interface EndedBatch extends RunningBatch {
   readonly inline: boolean
-  /** `null` for one that failed, as the two below. */
+  /** `null` for a batch that failed; so are the two below. */
   readonly endedAtMs: number | null
-  /** ONNX Runtime's run, or the function's. */
+  /** Duration of ONNX Runtime's run, or of the function. */
   readonly inferUs: number | null
-  /** From when it was closed to when its outputs were handed out. */
+  /** From closing the batch to delivering its outputs. */
   readonly wholeUs: number | null
 }
 
@@ -117,7 +120,7 @@ export interface WorkerFrame {
   readonly restarts: number
 }
 
-/** Staging memory of models, or of functions. */
+/** Staging memory of models or of functions. */
 export interface StagingFrame {
   readonly pool: string
   readonly kind: string

@@ -30,7 +30,7 @@ function escaped(text: string): string {
 
 /** Headers of every answer: it is not cached, sniffed or framed, and its links send no referrer. */
 const always: OutgoingHttpHeaders = {
-  'cache-control': 'no-store, no-transform', // compressed, events would wait for others
+  'cache-control': 'no-store, no-transform', // compression would delay events
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'referrer-policy': 'no-referrer',
@@ -39,7 +39,7 @@ const always: OutgoingHttpHeaders = {
   'x-frame-options': 'DENY',
 }
 
-/** Headers by which a service, for its own answers, lets pages of others read them. */
+/** Headers by which a service lets pages of other origins read its answers. */
 const crossOrigin = [
   'access-control-allow-origin',
   'access-control-allow-credentials',
@@ -62,7 +62,7 @@ export function sendPage(
 
 /** Writes the head of server-sent events. */
 export function startEvents(response: ServerResponse): void {
-  response.shouldKeepAlive = false // when they end the connection does, which a server that closes would wait for
+  response.shouldKeepAlive = false // the connection ends with the events: a closing server would wait for it
   begin(response, 200, {
     'content-type': 'text/event-stream; charset=utf-8',
     'content-security-policy': "default-src 'none'",

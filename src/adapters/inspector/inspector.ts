@@ -10,23 +10,27 @@ import { inspectorPage, refuse, sendPage, startEvents, type SelfContainedPage } 
 import { LiveFeed } from './live-feed.ts'
 
 /**
- * Answers requests for the page of an engine. Without `next` that is every one that comes. With `next`, as in Express, it is one for the
- * very path on which it is mounted, to be looked at; `next` is called for any other.
+ * Handles requests for the page of an engine. Without `next` it answers every request. With `next`, as in
+ * Express, it answers the exact path on which it is mounted and calls `next` for any other.
  */
 export interface Inspector {
   (request: IncomingMessage, response: ServerResponse, next?: () => void): void
-  /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
+  /**
+   * Ends the open pages, so that a server can close, and answers later requests with 503. May be called
+   * twice.
+   */
   close(): void
 }
 
 /**
- * A live page of an engine, as a handler of requests for `node:http`, Express and others: it answers on whatever path it is mounted on, with
- * the page or, where server-sent events are asked for, with what the page shows.
+ * A live page of an engine, as a request handler for `node:http`, Express and others. It answers on whatever
+ * path it is mounted: with the page or, for requests that accept server-sent events, with the page's data.
  *
- * It tells names, counts and times, and nothing of what is in requests and answers; it changes nothing. Whoever reaches it can read it: mount it
- * behind what your service has for that. While no page is open nothing is done for it.
+ * The page shows names, counts and times, never the contents of requests and answers, and it is read-only.
+ * Anybody who can reach it can read it: mount it behind your service's access control. It does no work while
+ * no page is open.
  *
- * @throws InferenceError `ERR_INVALID_ARG` where `engine` is no InferenceEngine, or an option is wrong.
+ * @throws InferenceError `ERR_INVALID_ARG` if `engine` is no InferenceEngine, or an option is wrong.
  */
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
   const observers = observersOf(engine)
@@ -42,7 +46,7 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
 
   const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
     if (next !== undefined && !isForPage(request)) return next()
-    if (response.destroyed) return // whoever has been asked first, such as for a user, took longer than the client
+    if (response.destroyed) return // the client left while earlier handlers, such as authentication, ran
     const { method, headers } = request
     if (method !== 'GET' && method !== 'HEAD')
       return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
@@ -71,33 +75,37 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
   return Object.assign(answer, { close })
 }
 
-/** Of a framework: it has taken the path on which it has mounted something from the address, or it says that this is a route's. */
+/**
+ * For frameworks: the mount path has been removed from the URL, or `route` says that the handler belongs to a
+ * route.
+ */
 function isForPage({ method, url, route }: IncomingMessage & { readonly route?: unknown }): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false
   return route !== undefined || /^\/?(?:[?#]|$)/.test(url ?? '')
 }
 
-/** What an `EventSource` always says, and nobody else. */
+/** The header that an `EventSource` always sends, and other clients do not. */
 function asksForEvents(accept: string | undefined): boolean {
   return accept !== undefined && /^\s*text\/event-stream\s*(;|,|$)/i.test(accept)
 }
 
-/** How an engine is shown. */
+/** Options of an inspector. */
 export interface InspectorOptions {
-  /** Heading of the page, of 200 characters at most. Default: `zerohop inspector`. */
+  /** Heading of the page, at most 200 characters. Default: `zerohop inspector`. */
   readonly title?: string | undefined
-  /** How often an open page is told, in milliseconds: 100 to 60 000. Default: 1000. */
+  /** Interval between frames, in milliseconds: 100 to 60 000. Default: 1000. */
   readonly intervalMs?: number | undefined
-  /** Most pages that are told at the same time, 1 to 1000; others get 503 and come again. Default: 16. */
+  /** Most open pages at once, 1 to 1000. Further ones get 503 and retry. Default: 16. */
   readonly maxClients?: number | undefined
   /**
-   * Names, as in `Host`, by which the page may be asked for over the loopback interface, besides `localhost` and addresses; such as that of
-   * a proxy on this machine which passes it on. Any other is answered with 403: a page of another site could have it. Default: none.
+   * More `Host` names that are allowed over the loopback interface, besides `localhost` and addresses; for
+   * example the name of a proxy on this machine. Any other name gets 403, as it could belong to a page of
+   * another site. Default: none.
    */
   readonly allowedHosts?: readonly string[] | undefined
 }
 
-/** The same with defaults. */
+/** The options with defaults. */
 type ResolvedInspectorOptions = {
   readonly [Name in keyof InspectorOptions]-?: NonNullable<InspectorOptions[Name]>
 }

@@ -4,14 +4,17 @@ import { messageOf } from '../../base/message-of.ts'
 import { followConnection } from '../http/connection-end.ts'
 import type { Frame } from './frame.ts'
 
-/** What is told. */
+/** The source of frames. */
 interface Frames {
   begin(): void
   end(): void
   next(): Frame
 }
 
-/** Tells all who look on, as often as was asked for. While nobody does there is no timer, and the engine is not looked at. */
+/**
+ * Sends frames to all open pages at the chosen interval. Without an open page there is no timer, and the
+ * engine is not read.
+ */
 export class LiveFeed {
   readonly #frames: Frames
   readonly #clock: Clock
@@ -32,7 +35,7 @@ export class LiveFeed {
     return this.#streams.size >= this.#maxClients
   }
 
-  /** Tells of the engine on a response whose head is written, until it is closed. What others were told last it is told at once. */
+  /** Sends frames on a response whose head is written, until it closes. It sends the latest frame at once. */
   add(response: ServerResponse): void {
     const stream = new EventStream(response, () => this.#remove(stream))
     this.#streams.add(stream)
@@ -41,7 +44,7 @@ export class LiveFeed {
     this.#tell()
   }
 
-  /** Ends all that are told. */
+  /** Ends all streams. */
   close(): void {
     for (const stream of this.#streams) stream.end()
   }
@@ -60,7 +63,7 @@ export class LiveFeed {
     try {
       this.#last = `data: ${JSON.stringify(this.#frames.next())}\n\n`
     } catch (error) {
-      // Looking on must not cost an application anything, and is of no use to it here.
+      // A failing inspector must not harm the application, which cannot do anything about it here.
       process.emitWarning(`The inspector cannot look at its engine: ${messageOf(error)}`, {
         type: 'ZerohopWarning',
         code: 'ZEROHOP_INSPECTOR',
@@ -71,17 +74,20 @@ export class LiveFeed {
   }
 }
 
-/** So many frames in a row that a client did not take, and it is given up: its place is for others. */
+/** A client that skips so many frames in a row is disconnected, to free its place. */
 const mostSkipped = 30
 
-/** A page that is told of an engine by server-sent events. It never has more than one frame waiting: while that is so it misses the others. */
+/**
+ * A page that receives frames by server-sent events. At most one frame waits; while it does, the page misses
+ * the others.
+ */
 class EventStream {
   readonly #response: ServerResponse
   readonly #closed: () => void
   #takes = true
   #skipped = 0
 
-  /** @param closed called once, when nobody is there any more. */
+  /** @param closed called once, when the client has gone. */
   constructor(response: ServerResponse, closed: () => void) {
     this.#response = response
     let isOpen = true
@@ -96,7 +102,7 @@ class EventStream {
       this.#takes = true
       this.#skipped = 0
     })
-    response.on('error', () => {}) // it is closed, too
+    response.on('error', () => {}) // 'close' follows
     response.flushHeaders()
   }
 
@@ -106,12 +112,12 @@ class EventStream {
   }
 
   end(): void {
-    // What waits would hold the connection for as long as its client likes.
+    // A waiting frame would keep the connection open for as long as the client likes.
     if (this.#takes) this.#response.end()
     else this.#destroy()
   }
 
-  /** One that waits behind another response of its connection is not told of its end. */
+  /** A response queued behind another one of its connection is not notified of its end. */
   #destroy(): void {
     this.#response.destroy()
     this.#closed()

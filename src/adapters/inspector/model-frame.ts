@@ -12,9 +12,9 @@ import {
 } from '../../observe/statistics-difference.ts'
 import type { LatencyWindow, ModelFrame, WindowFigures } from './frame.ts'
 
-/** What was seen of one version of a model at one moment. */
+/** A snapshot of one version of a model. */
 export interface ModelLook {
-  /** Of all versions of all models. */
+  /** Unique among all versions of all models. */
   readonly key: string
   readonly name: string
   readonly version: number
@@ -27,7 +27,7 @@ export interface ModelLook {
   readonly statistics: ModelStatistics | null
 }
 
-/** Who has models. */
+/** The part of an engine that looks up models. */
 interface HasModels {
   models(): readonly {
     readonly name: string
@@ -39,7 +39,7 @@ interface HasModels {
 
 const mostInstances = 64
 
-/** All versions that an engine has, in its order. */
+/** All versions of an engine's models, in the engine's order. */
 export function modelLooks(engine: HasModels, { models }: EngineStatistics): Map<string, ModelLook> {
   const looks = new Map<string, ModelLook>()
   for (const { name, version: serving, versions } of engine.models()) {
@@ -63,7 +63,7 @@ export function modelLooks(engine: HasModels, { models }: EngineStatistics): Map
   return looks
 }
 
-/** What is told of one, beside what was seen of it before. */
+/** The frame of a model, from its snapshot and the one before. */
 export function modelFrame(
   look: ModelLook,
   earlier: ModelLook | undefined,
@@ -100,7 +100,7 @@ export function modelFrame(
   }
 }
 
-/** The two looks; `null` where it was not there before, or has been loaded since and counts anew. */
+/** The two snapshots; `null` if the model is new, or was reloaded since and its counts began again. */
 export function spanOfLook(
   { statistics: after }: ModelLook,
   earlier: ModelLook | undefined,
@@ -110,7 +110,7 @@ export function spanOfLook(
   return { before, after }
 }
 
-/** Those that were asked most since they were seen before come first; those that are as idle as each other stay in their order. */
+/** The models with most requests since the last snapshot come first; equals keep their order. */
 export function busiestFirst(
   looks: readonly ModelLook[],
   earlier: (look: ModelLook) => ModelLook | undefined,
@@ -123,7 +123,7 @@ export function busiestFirst(
   return looks.toSorted((a, b) => since.get(b)! - since.get(a)!)
 }
 
-/** Nothing of one that can say nothing yet. */
+/** Empty for a model that has no capacity to report yet. */
 function capacityOf(engine: HasModels, name: string, version: number): Partial<ModelCapacity> {
   try {
     return engine.model(name, version).capacity()
@@ -132,7 +132,7 @@ function capacityOf(engine: HasModels, name: string, version: number): Partial<M
   }
 }
 
-/** What models did between two looks at their statistics, together. */
+/** The combined activity of models between two snapshots of their statistics. */
 export function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {
   const figures = spans.map(serverFigures)
   const sum = (of: (each: ServerFigures) => number) => figures.reduce((total, each) => total + of(each), 0)
@@ -158,13 +158,13 @@ export function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {
     inputUs: mean(({ computeInputUs }) => computeInputUs),
     inferUs: mean(({ computeInferUs }) => computeInferUs),
     outputUs: mean(({ computeOutputUs }) => computeOutputUs),
-    batchSizes: Object.entries(sizes).map(([batchSize, count]) => ({ batchSize: Number(batchSize), count })), // numbers come in their order
+    batchSizes: Object.entries(sizes).map(([batchSize, count]) => ({ batchSize: Number(batchSize), count })), // ascending
     batchReasons: summed(spans.map(batchReasonsOf)),
     failures,
   }
 }
 
-/** Requests that were rejected or refused since it was loaded, by reason. */
+/** Requests rejected or refused since the model was loaded, by reason. */
 function failuresOf({
   rejections,
   refusals,
@@ -179,7 +179,7 @@ function failuresBetween({ before, after }: StatisticsSpan): Record<string, numb
   )
 }
 
-/** Counts by their names, without those that are 0. */
+/** Sums of counts by name, without zeros. */
 function summed(counts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const sums = new Map<string, number>()
   for (const each of counts)
@@ -187,17 +187,17 @@ function summed(counts: readonly Readonly<Record<string, number>>[]): Record<str
   return Object.fromEntries([...sums].filter(([, count]) => count > 0))
 }
 
-/** The same distribution at two moments. */
+/** One distribution at two moments. */
 interface DistributionSpan {
   readonly before: Pick<LatencyDistribution, 'buckets'>
   readonly after: Pick<LatencyDistribution, 'buckets'>
 }
 
-/** What came between two looks at distributions, all of them together; `null` for nothing. */
+/** The combined latencies between two snapshots of distributions; `null` if there are none. */
 export function latencyWindow(spans: readonly DistributionSpan[]): LatencyWindow | null {
-  const counts = new Map<number, number>() // by bound, which all distributions share
+  const counts = new Map<number, number>() // by bound; all distributions share the bounds
   for (const { before, after } of spans) {
-    let at = 0 // what had come before is there afterwards, too, and both ascend
+    let at = 0 // every earlier bound is in the later snapshot, and both ascend
     for (const { upToMs, count } of after.buckets) {
       const earlier = before.buckets[at]?.upToMs === upToMs ? before.buckets[at++]!.count : 0
       if (count > earlier) counts.set(upToMs, (counts.get(upToMs) ?? 0) + count - earlier)
@@ -213,10 +213,10 @@ export function latencyWindow(spans: readonly DistributionSpan[]): LatencyWindow
   return { p50Us: quantileUs(0.5), p90Us: quantileUs(0.9), p99Us: quantileUs(0.99), maxUs: quantileUs(1) }
 }
 
-/** In characters: names are anybody's, and come in every frame. */
+/** In characters. Names can be anything, and are part of every frame. */
 const longestName = 120
 
-/** A name as it is told. */
+/** A name, shortened for display. */
 export function shownName(name: string): string {
   return cut(name, longestName)
 }

@@ -7,14 +7,14 @@ import { followConnection } from '../http/connection-end.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 import { HttpFailure, type Reply, send, sendLast } from './reply.ts'
 
-/** One request, and what goes for it until it is answered or its client has gone. */
+/** One request and its response, until it is answered or the client has gone. */
 export class Exchange {
   readonly request: IncomingMessage
   readonly options: ResolvedKserveOptions
   readonly #response: ServerResponse
   readonly #held: HeldBytes
   readonly #stop = new AbortController()
-  /** Fires when there is nobody to answer any more. */
+  /** Fires when the client has gone. */
   readonly #gone = new AbortController()
   readonly #begunAtMs = performance.now()
   readonly #leave: () => void
@@ -37,12 +37,12 @@ export class Exchange {
     })
   }
 
-  /** Fires when the client goes, or the time is over that {@link limit} sets. */
+  /** Fires when the client has gone, or the time limit set by {@link limit} has passed. */
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  /** Has it end after `timeoutMs`: with 504, or where the answer is under way by cutting it off. */
+  /** Ends the exchange after `timeoutMs`: with 504, or by cutting off an answer that has begun. */
   limit(): void {
     const { timeoutMs } = this.options
     this.#timer = setTimeout(() => {
@@ -53,7 +53,7 @@ export class Exchange {
     }, timeoutMs)
   }
 
-  /** Does work for it in pieces, until it ends. */
+  /** Does work in pieces, until the exchange ends. */
   work<T>(pieces: Pieces<T>, bytes: number): Promise<T> {
     return slices.run(pieces, bytes, this.signal)
   }
@@ -72,7 +72,7 @@ export class Exchange {
     )
   }
 
-  /** Sends the answer, unless there is nobody to send it to. */
+  /** Sends the answer, unless the client has gone. */
   async send(reply: Reply): Promise<void> {
     if (this.#gone.signal.aborted || this.#response.destroyed || this.#response.headersSent) return
     const { compressFromBytes, bodyTimeoutMs } = this.options
@@ -81,7 +81,7 @@ export class Exchange {
       reply.headers?.['connection'] === 'close'
         ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs, gone)
         : send(this.request, this.#response, reply, compressFromBytes, gone)
-    await sent.catch(() => {}) // it has gone meanwhile
+    await sent.catch(() => {}) // the client has gone meanwhile
   }
 
   end(): void {
@@ -91,7 +91,7 @@ export class Exchange {
   }
 }
 
-/** Bytes of the bodies of all requests, of which there may be so many at once. */
+/** The bytes of the bodies of all requests, and their limit. */
 export class HeldBytes {
   readonly #most: number
   #held = 0
@@ -100,7 +100,7 @@ export class HeldBytes {
     this.#most = most
   }
 
-  /** @throws HttpFailure of status 503 where there is no room. */
+  /** @throws HttpFailure of status 503 if the limit is reached. */
   take(bytes: number): void {
     if (this.#held + bytes > this.#most)
       throw new HttpFailure(
@@ -116,12 +116,12 @@ export class HeldBytes {
   }
 }
 
-/** What is left of a body that is not read would hold up the next request of its connection. */
+/** The unread rest of a body would block the next request on the connection. */
 const closing = { connection: 'close' }
 
-/** Bytes to which the first tensor of a body is aligned: the longest element's. */
+/** The first tensor of a body is aligned to so many bytes: the size of the largest element. */
 const alignment = 8
-/** Of the length that is said of a body, what is believed before it has come. */
+/** Most bytes allocated on the word of Content-Length, before the body has come. */
 const trustedBytes = 2 ** 20
 
 const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = {
@@ -129,21 +129,22 @@ const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = 
   deflate: createInflate,
 }
 
-/** What is asked of a body, and who is told of its bytes. */
+/** Limits of a body, and the callback that counts its bytes. */
 interface BodyLimits extends Pick<
   ResolvedKserveOptions,
   'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'
 > {
   readonly signal: AbortSignal
-  /** @throws HttpFailure where they are too many. */
+  /** @throws HttpFailure if the limit is reached. */
   hold(bytes: number): void
 }
 
 /**
- * Reads the body of a request, decompressed as it comes: so no more of it is ever held than is counted. It lies so that what begins at
- * `alignedAt` can be looked at as elements of any size where it is: to copy what has arrived once is all that is done to it.
+ * Reads the body of a request. It decompresses as data comes, so it never holds more than is counted. The
+ * part that begins at `alignedAt` is aligned so that elements of any size can be viewed in place: each
+ * received byte is copied once.
  *
- * @throws HttpFailure 408, 413, 415, 400 where it cannot be decompressed, 503; the signal's reason.
+ * @throws HttpFailure 408, 413, 415, 400 if it cannot be decompressed, 503; the signal's reason.
  */
 export async function readBody(
   request: IncomingMessage,
@@ -180,8 +181,8 @@ export async function readBody(
 }
 
 /**
- * @param said how long it says that it is.
- * @param limit what counts for it.
+ * @param said Content-Length.
+ * @param limit the limits, and the count of bytes.
  */
 function receive(
   request: IncomingMessage,
@@ -245,7 +246,7 @@ function receive(
   })
 }
 
-/** Twice as long where it may be, so that a long body is copied a few times only. */
+/** Doubles the buffer within the limit, so that a long body is copied only a few times. */
 function longer(bytes: Buffer, least: number, most: number): Buffer<ArrayBuffer> {
   const copy = Buffer.allocUnsafeSlow(Math.max(least, Math.min(2 * bytes.length, most)))
   copy.set(bytes)

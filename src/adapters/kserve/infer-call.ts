@@ -21,7 +21,7 @@ import {
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 import { binaryElements, datatypes, jsonElements, onlyElement, typeOfDatatype } from './tensor-elements.ts'
 
-/** What a client asks of a model. */
+/** An inference request of a client. */
 export interface InferCall {
   readonly id: string | undefined
   readonly feeds: Feeds
@@ -30,9 +30,9 @@ export interface InferCall {
 }
 
 /**
- * Reads a body with JSON at its beginning, in pieces.
+ * Reads a body that begins with JSON, in pieces.
  *
- * @param jsonBytes how long the JSON at its beginning is; `undefined` where it is all of it.
+ * @param jsonBytes length of the JSON; `undefined` if the whole body is JSON.
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
 export function* readInferCall(
@@ -71,10 +71,10 @@ export function* readInferCall(
   }
 }
 
-/** More dimensions no tensor has. */
+/** Most dimensions of a tensor. */
 const mostDims = 32
 
-/** What may be said of inputs and outputs. */
+/** Limits on inputs and outputs. */
 type TensorLimits = Pick<
   ResolvedKserveOptions,
   'maxTensors' | 'maxNameLength' | 'maxJsonBytes' | 'maxJsonValues'
@@ -83,7 +83,7 @@ type TensorLimits = Pick<
 /**
  * The inputs of a request as feeds, in pieces.
  *
- * @param binary what is behind the JSON: the tensors that are not in it, in their order.
+ * @param binary the bytes after the JSON: the binary tensors, in order.
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
 function* readInputs(
@@ -151,7 +151,7 @@ function* readInputs(
   return feeds
 }
 
-/** Read by the engine as any tensor is, whichever copy of onnxruntime-common made it. */
+/** The engine reads it as any tensor, whichever copy of onnxruntime-common made it. */
 function tensorOf(type: ElementType, dims: readonly number[], data: unknown): FeedValue {
   return { type, dims, data } as unknown as FeedValue
 }
@@ -178,14 +178,14 @@ function readType(
   return { type, shape: shape as readonly number[] }
 }
 
-/** `undefined` for an input whose data is JSON. */
+/** `undefined` for an input with JSON data. */
 function binarySize(input: Fields, where: string): number | undefined {
   const parameters = parametersIn(input, `${where}.`)
   refuseSharedMemory(parameters, where)
   return countIn(parameters, 'binary_data_size', `${where}.parameters.`)
 }
 
-/** @throws HttpFailure 501 for a tensor that lies in shared memory. */
+/** @throws HttpFailure 501 for a tensor in shared memory. */
 function refuseSharedMemory(parameters: Fields, where: string): void {
   if (fieldOf(parameters, 'shared_memory_region') === undefined) return
   throw new HttpFailure(
@@ -194,7 +194,10 @@ function refuseSharedMemory(parameters: Fields, where: string): void {
   )
 }
 
-/** One element of BYTES for an input of numbers is an encoded image, which the engine decodes where the model's configuration says how. */
+/**
+ * A single BYTES element for a numeric input is an encoded image. The engine decodes it if the model's
+ * configuration says how.
+ */
 function encodedImage(what: string, shape: readonly number[], bytes: Uint8Array): Uint8Array {
   if (elementCount(shape) !== 1)
     throw invalidArgument(what, 'one encoded image, of shape [1]', `shape [${shape.join(', ')}]`)
@@ -204,8 +207,9 @@ function encodedImage(what: string, shape: readonly number[], bytes: Uint8Array)
 const where = 'parameters.'
 
 /**
- * The options that a request's parameters stand for, as Triton has them: `priority`, `timeout` (in microseconds), `sequence_id`,
- * `sequence_start`, `sequence_end`. Others are parameters of a backend's own, and change nothing.
+ * The options that Triton's request parameters stand for: `priority`, `timeout` (in microseconds),
+ * `sequence_id`, `sequence_start`, `sequence_end`. Other parameters have no effect; Triton hands them to
+ * backends.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -235,11 +239,11 @@ function readParameters(parameters: Fields, maxNameLength: number): InferOptions
   }
 }
 
-/** `undefined` for none, which 0 and '' mean as well. */
+/** `undefined` for none; 0 and '' mean none as well. */
 function sequenceId(value: unknown, maxNameLength: number): string | number | undefined {
   if (value === undefined || value === 0 || value === '') return undefined
   if (typeof value === 'string' && value.length <= maxNameLength) return value
-  // Two that are larger could be one to JSON.parse().
+  // JSON.parse() could round two larger ids to the same number.
   if (Number.isSafeInteger(value) && (value as number) > 0) return value as number
   throw invalidArgument(
     'parameters.sequence_id',
@@ -248,16 +252,16 @@ function sequenceId(value: unknown, maxNameLength: number): string | number | un
   )
 }
 
-/** An output that a request is to be answered with, and how. */
+/** An output that the request asks for, and its form. */
 export interface RequestedOutput {
   readonly name: string
   readonly binary: boolean
-  /** How many classes, with the highest scores, are told instead of the tensor; 0 for the tensor. */
+  /** Return the classes with the highest scores, so many, instead of the tensor; 0 for the tensor. */
   readonly classes: number
 }
 
 /**
- * The outputs that a request asks for; all that are tensors where it names none.
+ * The outputs that a request asks for. If it names none: all outputs that are tensors.
  *
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
@@ -293,7 +297,7 @@ function readOutputs(
   })
 }
 
-/** All tensors of a model; what is none, as a classifier's maps, the protocol cannot tell of. */
+/** All tensors of a model. The protocol cannot express other values, such as the maps of a classifier. */
 function allOutputs(
   metadata: ModelMetadata,
   names: readonly string[],
@@ -309,7 +313,7 @@ function allOutputs(
 }
 
 /**
- * Reads a body without JSON: one row of a model's only input, which is answered with all outputs as binary data.
+ * Reads a body without JSON: one row of the model's only input. The answer has all outputs as binary data.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -333,7 +337,7 @@ export function* readRawCall(
   const dims = row.map((dim) => dim ?? openDim(type, row, body.byteLength))
   if (type !== 'string')
     return callOf(metadata, input, dims, yield* binaryElements(`input '${name}'`, type, dims, body, limits))
-  // The text is all of it: there is no length before.
+  // The whole body is the text, without a length before it.
   if (elementCount(dims) !== 1 || !isUtf8(body))
     throw wrong(
       'one text in UTF-8, for an input of one',
@@ -344,7 +348,7 @@ export function* readRawCall(
   ])
 }
 
-/** As long as there are bytes for; what is over is found by who counts them. */
+/** The size that the bytes allow. The caller detects a remainder. */
 function openDim(type: ElementType, row: readonly (number | null)[], bytes: number): number {
   return type === 'string'
     ? 1

@@ -12,7 +12,7 @@ import { datatypeOf, isBinaryOnly, textBytes } from './tensor-elements.ts'
 
 const headerLength = 'inference-header-content-length'
 
-/** Runs a request, and gives the answer: JSON, and behind it the bytes of the tensors that are not in that. */
+/** Runs a request and returns the answer: JSON, followed by the bytes of binary tensors. */
 export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
   const jsonBytes = headerLengthOf(exchange.request.headers[headerLength])
   const body = await exchange.body(jsonBytes)
@@ -23,7 +23,7 @@ export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
       : readInferCall(body, jsonBytes, metadata, exchange.options),
     body.byteLength,
   )
-  const { version } = model // of what takes the request now
+  const { version } = model // of the version that takes the request now
   const outputs = (await model.infer(call.feeds, {
     ...call.options,
     outputs: call.outputs.map(({ name }) => name),
@@ -38,7 +38,7 @@ function headerLengthOf(header: string | string[] | undefined): number | undefin
   throw invalidArgument('Inference-Header-Content-Length', 'a whole number', header)
 }
 
-/** What tells how long it takes to write the JSON of an answer. */
+/** Bytes of the tensors that the answer writes as JSON, to estimate how long that takes. */
 function bytesInJson({ outputs }: InferCall, answered: Record<string, AnsweredTensor>): number {
   return outputs.reduce(
     (sum, { name, binary }) => (binary ? sum : sum + 8 * (answered[name]!.data as ArrayLike<unknown>).length),
@@ -91,19 +91,19 @@ function* replyOf(
   }
 }
 
-/** Elements that are written in one piece at most. */
+/** Most elements written in one piece. */
 const pieceElements = 2 ** 12
-/** A part of JSON has about so many characters. */
+/** Approximate length of a part of JSON, in characters. */
 const partLength = 2 ** 15
 
-/** One output of an answer: what its JSON says of it, and its bytes where they are not in that. */
+/** One output of an answer: its JSON, and its bytes if they are binary. */
 interface OutputPart {
   /** JSON, in parts. */
   readonly json: readonly Uint8Array[]
   readonly bytes: Uint8Array | null
 }
 
-/** A tensor as the engine answers with it. */
+/** A tensor of the engine's answer. */
 interface AnsweredTensor {
   readonly type: ElementType
   readonly dims: readonly number[]
@@ -111,9 +111,9 @@ interface AnsweredTensor {
 }
 
 /**
- * Writes a tensor, in pieces. Its bytes are those of the answer itself.
+ * Writes a tensor, in pieces. Binary data is the answer's own memory, not a copy.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for what JSON cannot have.
+ * @throws InferenceError `ERR_INVALID_ARG` for values that JSON cannot express.
  */
 function* outputPart(
   name: string,

@@ -4,10 +4,13 @@ import type { Pieces } from '../../base/slices.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 
-/** An object of a request's JSON, of which only what is its own counts. */
+/** An object of a request's JSON. Only own properties count. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** The JSON of a request. @throws InferenceError `ERR_INVALID_ARG` for what is no JSON of an object, or has too much in it. */
+/**
+ * Parses the JSON of a request. @throws InferenceError `ERR_INVALID_ARG` if it is not a JSON object, or has
+ * too many values.
+ */
 export function* fieldsPieces(
   bytes: Uint8Array,
   { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
@@ -28,7 +31,7 @@ export function fieldsOf(what: string, value: unknown): Fields {
   throw invalidArgument(what, 'a JSON object', value)
 }
 
-/** A property; `undefined` for one that is not there, or `null`, as some clients have it. */
+/** A property; `undefined` if it is missing or `null`, which some clients send. */
 export function fieldOf(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? (fields[name] ?? undefined) : undefined
 }
@@ -73,22 +76,22 @@ export function parametersIn(fields: Fields, where: string): Fields {
   return value === undefined ? {} : fieldsOf(`${where}parameters`, value)
 }
 
-/** What a property has to have. @throws InferenceError `ERR_INVALID_ARG` for one that is not there. */
+/** A required property. @throws InferenceError `ERR_INVALID_ARG` if it is missing. */
 export function given<T>(value: T | undefined, what: string, expected: string): T {
   if (value === undefined) throw invalidArgument(what, expected, undefined)
   return value
 }
 
-/** Numbers that JSON does not have, as Python's clients write them without quotes and read them with and without. */
+/** Numbers that JSON cannot express. Python clients write them without quotes, and read both forms. */
 const words = ['NaN', 'Infinity', '-Infinity'] as const
 const [quote, backslash] = [0x22, 0x5c]
-/** Whole numbers that may be beyond 2^53, and within 64 bits. */
+/** Integers that may be beyond 2^53, and within 64 bits. */
 const largeInteger = /(?<![.\d])\d{16,20}(?![.\deE])/
 const wholeNumber = /^-?\d{16,20}$/
 
 /**
- * As `JSON.parse`, but that no whole number of 64 bits becomes another one: those beyond 2^53 are bigints. `NaN`, `Infinity` and `-Infinity`
- * are taken without quotes, too, and are those texts.
+ * Like `JSON.parse`, but exact for 64-bit integers: those beyond 2^53 become bigints. It also accepts `NaN`,
+ * `Infinity` and `-Infinity` without quotes, as strings.
  *
  * @throws SyntaxError
  */
@@ -103,7 +106,7 @@ function parseNumber(text: string): number | bigint {
   return !Number.isSafeInteger(value) && wholeNumber.test(text) ? BigInt(text) : value
 }
 
-/** Words outside of strings in quotes. */
+/** Puts quotes around such words, outside of strings. */
 function withQuotes(text: string): string {
   let quoted = ''
   let from = 0
@@ -121,7 +124,9 @@ function withQuotes(text: string): string {
   return quoted + text.slice(from)
 }
 
-/** Numbers as the elements of an array of JSON: bigints with all their digits, what JSON does not have in quotes. */
+/**
+ * Numbers as elements of a JSON array. Bigints keep all digits; numbers that JSON cannot express are quoted.
+ */
 export function numbersText(elements: ArrayLike<number | bigint> & { join(): string }): string {
   const isFinite = !Array.prototype.some.call(
     elements,

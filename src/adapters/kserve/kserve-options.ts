@@ -1,39 +1,54 @@
 import { readOptions } from '../../options/plain-options.ts'
 import { invalidArgument } from '../../errors.ts'
 
-/** What {@link kserve} tells clients, allows them, and takes of them. */
+/** Options and limits of {@link kserve}. */
 export interface KserveOptions {
-  /** The name that the server's metadata has. Clients made for Triton may look for `'triton'`. Default `'zerohop'`. */
+  /** Name in the server's metadata. Clients made for Triton may expect `'triton'`. Default `'zerohop'`. */
   serverName?: string
-  /** Whether clients may load models of the engine's repositories, and unload any. Default `false`: they are told so, with 403. */
+  /**
+   * Whether clients may load models from the engine's repositories, and unload any model. Default `false`:
+   * such requests get 403.
+   */
   modelControl?: boolean
-  /** Most bytes of a body. Default 64 MiB, as Triton's. */
+  /** Most bytes of a body. Default 64 MiB, as in Triton. */
   maxBodyBytes?: number
-  /** Most bytes of a body that came compressed, when it is decompressed: far fewer have been sent. `maxBodyBytes` counts as well. Default 4 MiB. */
+  /**
+   * Most bytes of a decompressed body; a small compressed one can grow that much. `maxBodyBytes` applies as
+   * well. Default 4 MiB.
+   */
   maxDecompressedBytes?: number
-  /** Most bytes of the JSON in it, and of text in binary `BYTES`. Default 16 MiB. */
+  /** Most bytes of JSON in a body, and of text in binary `BYTES`. Default 16 MiB. */
   maxJsonBytes?: number
-  /** Most values and names in that JSON, and most elements of text in binary `BYTES`: in memory each takes many times its bytes. Default 1 048 576. */
+  /**
+   * Most values and names in that JSON, and most text elements in binary `BYTES`. Each takes many times its
+   * size in memory. Default 1 048 576.
+   */
   maxJsonValues?: number
-  /** Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. One that would be over it is answered with 503. Default 1 GiB. */
+  /**
+   * Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. A request beyond it gets 503.
+   * Default 1 GiB.
+   */
   maxHeldBytes?: number
-  /** Most inputs, and most outputs, that a request may name. Default 64. */
+  /** Most inputs, and most outputs, of a request. Default 64. */
   maxTensors?: number
-  /** Most characters of a name, or of the id of a request or a sequence. Default 256. */
+  /** Most characters of a name, a request id or a sequence id. Default 256. */
   maxNameLength?: number
-  /** How long a body may take to come, in milliseconds; then 408. Default 30 000. */
+  /** Milliseconds a body may take to arrive; then 408. Default 30 000. */
   bodyTimeoutMs?: number
-  /** How long a request may take, from its headers to the last byte of its answer, but for loading and unloading, in milliseconds; then 504. Default 60 000. */
+  /**
+   * Milliseconds a request may take, from its headers to the last byte of the answer; then 504. Loading and
+   * unloading are exempt. Default 60 000.
+   */
   timeoutMs?: number
-  /** Answers of fewer bytes are not compressed, whatever the client accepts; `Infinity` for none. Default 1024. */
+  /** Smaller answers are not compressed, in bytes; `Infinity` turns compression off. Default 1024. */
   compressFromBytes?: number
 }
 
-/** Checked, with defaults. */
+/** The options, checked, with defaults. */
 export type ResolvedKserveOptions = Readonly<Required<KserveOptions>>
 
 const mebibyte = 2 ** 20
-/** What a `Buffer` may hold in every version of Node that is supported. */
+/** Most bytes of a `Buffer` in every supported version of Node. */
 const mostBytes = 2 ** 32
 
 /** @throws InferenceError `ERR_INVALID_ARG`. */

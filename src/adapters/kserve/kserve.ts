@@ -13,8 +13,8 @@ import { controlModel, repositoryIndex } from './repository.ts'
 export type { KserveOptions } from './kserve-options.ts'
 
 /**
- * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
- * resolves with `false`. Where there is no `next` it answers that with 404. It never rejects.
+ * Answers requests of the KServe protocol, and resolves with `true` when the answer is sent. For any other
+ * request it calls `next` and resolves with `false`; without `next` it answers 404. It never rejects.
  */
 export type KserveHandler = (
   request: IncomingMessage,
@@ -23,8 +23,8 @@ export type KserveHandler = (
 ) => Promise<boolean>
 
 /**
- * Serves the models of an engine by the KServe protocol, version 2, as Triton speaks it over HTTP: for clients that are written for
- * Triton. What it gives is to be mounted in a server of `node:http` or of a framework, before anything that reads bodies.
+ * Serves the models of an engine by the KServe protocol, version 2, as Triton does over HTTP. Mount the
+ * handler in a `node:http` server or a framework, before anything that reads request bodies.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -49,7 +49,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route
-      if (route.to !== 'load' && route.to !== 'unload') exchange.limit() // which may take as long as they do
+      if (route.to !== 'load' && route.to !== 'unload') exchange.limit() // they may take long
       await exchange.send(await answer(route, exchange, engine, settings))
     } catch (error) {
       const { status, message, headers } = failureOf(error)
@@ -110,7 +110,7 @@ function answerOfModel(
   }
 }
 
-/** @throws HttpFailure 404, in the words by which clients of Triton know it. */
+/** @throws HttpFailure 404, with the message that Triton's clients know. */
 function findModel(engine: InferenceEngine, { name, version }: ModelName): Model {
   try {
     return engine.model(name, version)
@@ -123,13 +123,13 @@ function findModel(engine: InferenceEngine, { name, version }: ModelName): Model
   }
 }
 
-/** A model that a path names, or a version of it. */
+/** The model, and perhaps the version, that a path names. */
 interface ModelName {
   readonly name: string
   readonly version: string | undefined
 }
 
-/** What is asked for. */
+/** What a request asks for. */
 type Route =
   | { readonly to: 'live' | 'ready' | 'server' | 'statistics' | 'index' }
   | {
@@ -151,7 +151,7 @@ const calls: Readonly<Record<string, Route['to']>> = {
 const ofModel = /^\/v2\/models\/([^/]+)(?:\/versions\/([^/]+))?(\/ready|\/config|\/stats|\/infer)?$/
 const ofRepository = /^\/v2\/repository\/models\/([^/]+)\/(load|unload)$/
 
-/** Calls of Triton's that are not served, and what to do instead. */
+/** Calls of Triton that are not supported, and what to use instead. */
 const refused: readonly (readonly [path: RegExp, what: string, instead: string])[] = [
   [
     /^\/v2\/systemsharedmemory(\/|$)/,
@@ -171,9 +171,9 @@ const refused: readonly (readonly [path: RegExp, what: string, instead: string])
 const posted: ReadonlySet<Route['to']> = new Set<Route['to']>(['infer', 'index', 'load', 'unload'])
 
 /**
- * What a request is for; `null` for one that is none of the protocol's.
+ * The route of a request; `null` if it does not belong to the protocol.
  *
- * @throws HttpFailure 404, 405, 501 for what is Triton's and not served, 400 for a path that cannot be read.
+ * @throws HttpFailure 404, 405, 501 for unsupported calls of Triton, 400 for a malformed path.
  */
 function routeOf(method: string | undefined, url: string | undefined): Route | null {
   const path = (url ?? '').split(/[?#]/, 1)[0]!.replace(/(?<=.)\/$/, '')

@@ -14,7 +14,7 @@ import {
 } from '../../tensor/metadata.ts'
 import { datatypeOf } from './tensor-elements.ts'
 
-/** A model's metadata in the protocol's words. */
+/** A model's metadata, in the protocol's form. */
 export function modelMetadata(model: Model, config: ResolvedConfig | ResolvedPipeline): object {
   const { name, inputs, outputs } = model.metadata
   const described = (values: readonly ValueMetadata[]) =>
@@ -32,17 +32,20 @@ export function modelMetadata(model: Model, config: ResolvedConfig | ResolvedPip
   }
 }
 
-/** Triton's name of what serves a model. */
+/** Triton's platform name for a model. */
 function platformOf(config: ResolvedConfig | ResolvedPipeline): string {
   return isPipeline(config) ? 'ensemble' : 'onnxruntime_onnx'
 }
 
-/** Dimensions that are not fixed are -1. */
+/** Dimensions; -1 where they are not fixed. */
 function dimsOf(shape: ValueMetadata['shape']): number[] {
   return shape.map((dim) => (typeof dim === 'number' ? dim : -1))
 }
 
-/** What is in effect of a model, in the fields of Triton's `ModelConfig`; what that has none for is left out. */
+/**
+ * The effective configuration of a model, as Triton's `ModelConfig`. Settings without a field there are left
+ * out.
+ */
 export function modelConfigJson(
   { name, inputs, outputs, maxBatchSize, joining, properties }: ModelMetadata,
   config: ResolvedConfig | ResolvedPipeline,
@@ -77,8 +80,8 @@ export function modelConfigJson(
 }
 
 /**
- * What the model's file says of itself, and what its configuration has clients told, which goes before that. Entries of the file are called as
- * they are there; what else it says has names that begin with `onnx.`.
+ * The `parameters` of a model: metadata of its file, and parameters of its configuration, which take
+ * precedence. Custom entries of the file keep their names; its other properties begin with `onnx.`.
  */
 function parametersOf(
   properties: ModelProperties | null,
@@ -183,7 +186,7 @@ function sequenceOf(
   }
 }
 
-/** Where nothing is said of its type, that is the model's, and values of none are told. */
+/** Without a type the control has the model's type, and no values are given. */
 function controlOf({ kind, type, values }: ResolvedControl): object {
   if (kind === 'correlationId')
     return { kind: controlKinds[kind], ...(type === undefined ? {} : { data_type: dataType(type) }) }
@@ -196,7 +199,7 @@ function controlOf({ kind, type, values }: ResolvedControl): object {
   }
 }
 
-/** Kinds that Triton has not are those of its CPU. */
+/** Kinds that Triton does not have are given as CPU. */
 function groupOf({ kind, count, gpus }: Required<InstanceGroup>): object {
   const known: Readonly<Record<string, string>> = { auto: 'KIND_AUTO', cuda: 'KIND_GPU' }
   return { kind: known[kind] ?? 'KIND_CPU', count, gpus: kind === 'cuda' && gpus !== 'all' ? gpus : [] }
@@ -212,7 +215,7 @@ function microseconds(ms: number): number {
 
 type Sums = VersionStatistics['inferenceStats']
 
-/** Statistics of models in the shape of Triton's extension; those of one name, or of one version of it, where that is given. */
+/** Statistics in the form of Triton's extension, of all models, of one name, or of one version. */
 export function statisticsJson(
   { models }: Pick<EngineStatistics, 'models'>,
   name?: string,
@@ -281,7 +284,7 @@ function sums({
   }
 }
 
-/** Extensions of Triton's that are served. */
+/** The supported extensions of Triton. */
 const extensions = [
   'classification', 'sequence', 'sequence(string_id)', 'model_repository', 'schedule_policy', 'model_configuration', 'binary_tensor_data', 'parameters', 'statistics',
 ] // prettier-ignore

@@ -4,10 +4,10 @@ import { finished } from 'node:stream/promises'
 import { constants, createDeflate, createGzip } from 'node:zlib'
 import { InferenceError, type InferenceErrorCode } from '../../errors.ts'
 
-/** Answers of so many bytes at most are joined: to copy them costs less than to write their parts. */
+/** Answers up to this size are joined: one copy costs less than writing several parts. */
 const joinedBytes = 16_384
 
-/** What is answered: parts that are written one behind the other. */
+/** An answer. Its parts are written in order. */
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -22,10 +22,10 @@ export function jsonReply(value: unknown, status = 200, headers: Reply['headers'
   }
 }
 
-/** An answer that says all by its status. */
+/** An answer with a status only. */
 export const emptyReply: Reply = { status: 200, parts: [] }
 
-/** Sends an answer, and waits until it has been sent, or `gone` fires. */
+/** Sends an answer, and resolves when it has been sent or `gone` fires. */
 export async function send(
   request: IncomingMessage,
   response: ServerResponse,
@@ -54,8 +54,9 @@ export async function send(
 }
 
 /**
- * Sends the last answer of a connection, of whose request more may come: that is taken, and dropped, until it has come or it is
- * `untilMs`. Were the connection closed before, the answer could be lost on its way to who still sends.
+ * Sends the last answer of a connection while its request may still be arriving. It reads and drops the rest
+ * of the request until that has come, or until `untilMs`. Closing earlier could lose the answer before the
+ * client reads it.
  */
 export async function sendLast(
   request: IncomingMessage,
@@ -83,7 +84,7 @@ function writeAll(response: ServerResponse, parts: Reply['parts']): void {
   response.uncork()
 }
 
-/** Of those that a client accepts, the one that it likes most: gzip, deflate or none. */
+/** The encoding that the client prefers: gzip, deflate or none. */
 function acceptedEncoding(header: string | string[] | undefined): 'gzip' | 'deflate' | 'identity' {
   let [best, most]: [ReturnType<typeof acceptedEncoding>, number] = ['identity', 0]
   for (const each of String(header ?? '')
@@ -97,7 +98,7 @@ function acceptedEncoding(header: string | string[] | undefined): 'gzip' | 'defl
   return best
 }
 
-/** What a client is told that gets no answer. */
+/** An error response. */
 export class HttpFailure extends Error {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -109,7 +110,7 @@ export class HttpFailure extends Error {
   }
 }
 
-/** The status of each of the library's errors: Triton's where it has one for it. */
+/** HTTP status of each error code of the library; Triton's status where it has one. */
 export const statusOfCode: Readonly<Record<InferenceErrorCode, number>> = {
   ERR_INVALID_ARG: 400,
   ERR_MODEL_CONFIG: 400,
@@ -131,7 +132,7 @@ export const statusOfCode: Readonly<Record<InferenceErrorCode, number>> = {
   ERR_DEADLINE: 504,
 }
 
-/** What is told of an error. Of what is none of ours nothing is: it may hold anything. */
+/** The response for an error. For a foreign error it has no details, as its message may contain anything. */
 export function failureOf(error: unknown): HttpFailure {
   if (error instanceof HttpFailure) return error
   if (!(error instanceof InferenceError))

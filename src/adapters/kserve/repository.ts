@@ -15,10 +15,10 @@ const states: Readonly<Record<ModelState, string>> = {
   failed: 'UNAVAILABLE',
 }
 
-/** A configuration of a large pipeline has a few thousand. */
+/** The configuration of a large pipeline has a few thousand. */
 const mostConfigCharacters = 2 ** 18
 
-/** Lists the versions of all models of the engine, and what is in its repositories and not loaded. */
+/** Lists all versions of the engine's models, and the models in its repositories that are not loaded. */
 export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
   const readyOnly = flagIn(await readFields(exchange), 'ready', '') ?? false
   const all = engine.models().flatMap(({ name, versions }) =>
@@ -36,7 +36,7 @@ export async function repositoryIndex(exchange: Exchange, engine: InferenceEngin
   return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
 }
 
-/** Loads a model as its folder has it now, or releases one. A client that goes leaves that to be done. */
+/** Loads a model as its folder is now, or unloads one. This goes on if the client leaves. */
 export async function controlModel(
   exchange: Exchange,
   engine: InferenceEngine,
@@ -49,7 +49,7 @@ export async function controlModel(
       `failed to ${action} '${name}': clients may not, unless kserve() is given modelControl: true`,
     )
   const { request } = exchange
-  // A browser sends what any page asks of it, and always with Origin; nobody else has that.
+  // A browser sends such a request for any page, and always with Origin. Other clients do not send Origin.
   if (request.headers.origin !== undefined && (isOfAnotherSite(request) || isByForeignName(request)))
     throw new HttpFailure(403, `failed to ${action} '${name}': a page of another site may not`)
   const parameters = parametersIn(await readFields(exchange), '')
@@ -85,7 +85,7 @@ async function unload(engine: InferenceEngine, name: string, parameters: Fields)
   await engine.unload(name)
 }
 
-/** The body of a call of the repository, which may be empty. */
+/** The body of a repository call, which may be empty. */
 async function readFields(exchange: Exchange): Promise<Fields> {
   const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
   return body.byteLength === 0 ? {} : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)

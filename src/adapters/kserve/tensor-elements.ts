@@ -12,9 +12,9 @@ import {
 } from '../../tensor/tensor.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 
-/** Arrays within arrays, of which a tensor's data may be made up. */
+/** Deepest nesting of arrays in tensor data. */
 const deepest = 32
-/** Elements that are read in one piece. */
+/** Elements read in one piece. */
 const pieceElements = 2 ** 13
 
 const ranges: Partial<Record<ElementType, readonly [least: number, most: number]>> = {
@@ -29,11 +29,12 @@ const bigRanges: Partial<Record<ElementType, readonly [least: bigint, most: bigi
   int64: [-(2n ** 63n), 2n ** 63n - 1n],
   uint64: [0n, 2n ** 64n - 1n],
 }
-/** What floats may be that JSON has no numbers for. */
+/** Float values that JSON cannot express as numbers. */
 const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'])
 
 /**
- * The elements of a tensor whose data is JSON: flat, or nested as it may be. Every one is checked: none becomes another number.
+ * Elements of a tensor with JSON data, flat or nested. Every element is checked, and none is rounded to
+ * another number.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -92,14 +93,14 @@ function checkOf(type: ElementType): (item: unknown) => boolean {
   if (range !== undefined)
     return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
   const big = bigRanges[type]
-  // What is no bigint and beyond 2^53 was written with an exponent or a fraction, and may have been another number.
+  // A number beyond 2^53 that is not a bigint had an exponent or a fraction, and may have been rounded.
   if (big !== undefined)
     return (item) =>
       (typeof item === 'bigint' || Number.isSafeInteger(item)) &&
       (item as bigint) >= big[0] &&
       (item as bigint) <= big[1]
   if (type === 'bool') return (item) => typeof item === 'boolean'
-  // 1e999 is infinite as it is parsed, 1e39 as a float32: neither was written as such.
+  // 1e999 becomes infinite when parsed, 1e39 when stored as float32; neither was written as infinity.
   const isFinite =
     type === 'float32'
       ? (item: unknown) => Number.isFinite(Math.fround(Number(item)))
@@ -118,14 +119,14 @@ function expectedOf(type: ElementType): string {
       : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
 }
 
-/** Bytes of the length that is before each element of BYTES. */
+/** Bytes of the length before each BYTES element. */
 const prefixBytes = 4
-/** Bytes, and elements of text, that are read in one piece. */
+/** Bytes, and text elements, that are read in one piece. */
 const pieceBytes = 2 ** 18
 const pieceTexts = 2 ** 12
 
 /**
- * The elements of a tensor whose data are bytes: where they lie, unless that is a place where elements of their size cannot be.
+ * Elements of a tensor with binary data: a view on the bytes or, where they are not aligned for it, a copy.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -148,7 +149,7 @@ export function* binaryElements(
       bytes.byteLength,
     )
   }
-  // What else a byte may be ONNX Runtime makes of it as it likes.
+  // ONNX Runtime does not define the meaning of other bytes.
   if (type === 'bool') yield* checkFlags(what, bytes)
   const Storage = storageOf(type)
   const { buffer, byteOffset } =
@@ -182,7 +183,7 @@ function* readTexts(
         : length === 0
           ? ''
           : all.toString('utf8', from, at)
-    // What is no UTF-8 becomes this character, which may have been there as well.
+    // Invalid UTF-8 becomes this character, but the text may also contain it.
     if (text.includes('\ufffd') && !isUtf8(all.subarray(from, at)))
       throw invalidArgument(
         `${what}'s element ${texts.length}`,
@@ -207,7 +208,7 @@ function* longText(all: Buffer, from: number, to: number): Pieces<string> {
   let text = ''
   for (let at = from; at < to;) {
     let end = Math.min(to, at + pieceBytes)
-    for (let back = 0; back < 3 && end < to && (all[end]! & 0xc0) === 0x80; back++) end-- // not within a character
+    for (let back = 0; back < 3 && end < to && (all[end]! & 0xc0) === 0x80; back++) end-- // never split a character
     text += all.toString('utf8', at, end)
     at = end
     yield
@@ -215,7 +216,7 @@ function* longText(all: Buffer, from: number, to: number): Pieces<string> {
   return text
 }
 
-/** The only element of BYTES, where it lies. */
+/** The bytes of a single BYTES element, in place. */
 export function onlyElement(what: string, bytes: Uint8Array): Uint8Array | undefined {
   if (bytes.byteLength === 0) return undefined
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -224,7 +225,7 @@ export function onlyElement(what: string, bytes: Uint8Array): Uint8Array | undef
   return all.subarray(prefixBytes, end)
 }
 
-/** Of the element of BYTES that begins there. */
+/** Length of the BYTES element at this offset. */
 function elementLength(what: string, all: Buffer, at: number, before: number, most: number): number {
   if (before === most) throw tooMany(what, most)
   const left = all.length - at - prefixBytes
@@ -241,7 +242,7 @@ function tooMany(what: string, most: number): InferenceError {
   return invalidArgument(`${what}'s binary data`, `${most} elements of BYTES`, 'more')
 }
 
-/** Strings as elements of BYTES. */
+/** Strings as BYTES elements. */
 export function textBytes(texts: readonly string[]): Buffer {
   const lengths = texts.map((text) => Buffer.byteLength(text))
   const bytes = Buffer.allocUnsafeSlow(lengths.reduce((sum, length) => sum + prefixBytes + length, 0))
@@ -254,8 +255,8 @@ export function textBytes(texts: readonly string[]): Buffer {
 }
 
 /**
- * The protocol's name of a type of elements. Those that it has none for, floats of 8 bits and integers of 4, have their own in
- * capitals: `FLOAT8E4M3FN`, `INT4`.
+ * The protocol's name of an element type. Types that it has no name for, 8-bit floats and 4-bit integers,
+ * have their own name in capitals: `FLOAT8E4M3FN`, `INT4`.
  */
 export function datatypeOf(type: string): string {
   if (type === 'string') return 'BYTES'
@@ -274,17 +275,17 @@ const types = new Map<string, ElementType>(
   [...Object.values(elementTypes), ...own].map((type) => [datatypeOf(type), type]),
 )
 
-/** The reverse; `undefined` for what is none. */
+/** The element type of a protocol name; `undefined` for an unknown name. */
 export function typeOfDatatype(datatype: string): ElementType | undefined {
   return types.get(datatype)
 }
 
-/** All of them, for a message. */
+/** All names, for a message. */
 export const datatypes: readonly string[] = [...types.keys()]
 
 const binaryOnly: ReadonlySet<ElementType> = new Set<ElementType>(['float16', 'bfloat16', ...own])
 
-/** Whether its elements travel as bytes only: JSON has no such numbers. */
+/** Whether the type has binary data only: JSON cannot express its values. */
 export function isBinaryOnly(type: ElementType): boolean {
   return binaryOnly.has(type)
 }

@@ -30,7 +30,10 @@ const rows = {
   advice: { explicitBucketBoundaries: [1, 2, 4, 8, 16, 32, 64, 128, 256] },
 }
 
-/** Metrics of requests and batches, recorded as they end, and of what an engine holds, read when they are collected. */
+/**
+ * Records metrics of requests and batches as they end, and reads the state of the engine when metrics are
+ * collected.
+ */
 export class EngineMetrics implements RequestObserver {
   readonly #meter: Meter
   readonly #own: Attributes
@@ -42,11 +45,11 @@ export class EngineMetrics implements RequestObserver {
   readonly #gauges: readonly ObservableGauge[]
   readonly #attributes = new WeakMap<ObservedModel, Attributes>()
 
-  /** @param own attributes of all of them. */
+  /** @param own attributes of all metrics. */
   constructor(meter: Meter, engine: InferenceEngine, own: Attributes) {
     this.#meter = meter
     this.#own = own
-    this.#engine = new WeakRef(engine) // an engine that nobody has any more is given up though it is measured
+    this.#engine = new WeakRef(engine) // measuring does not keep an engine alive
     this.#request = meter.createHistogram('zerohop.request.duration', {
       description: 'From infer() to its end.',
       ...seconds,
@@ -70,14 +73,14 @@ export class EngineMetrics implements RequestObserver {
     meter.addBatchObservableCallback(this.#collect, [...this.#gauges])
   }
 
-  /** Nothing is read of the engine any more. */
+  /** Stops reading the engine. */
   end(): void {
     this.#meter.removeBatchObservableCallback(this.#collect, [...this.#gauges])
   }
 
   begun(model: ObservedModel, { atMs }: RequestFacts): RequestObservation {
     const attributes = this.#attributesOf(model)
-    let waitedMs = Infinity // until its run has begun, or that of its first part
+    let waitedMs = Infinity // until its run, or that of its first part, has begun
     return {
       child: (inner, facts) => this.begun(inner, facts),
       ran: ({ queuedAtMs, begunAtMs, batch }: ObservedRun) => {

@@ -19,14 +19,14 @@ import type {
 } from '../../observe/request-observer.ts'
 
 /**
- * Spans of requests and of the batches that they run in. A request's is a child of the span in which its caller asks. A batch has
- * many callers: it is a trace of its own, linked with each of its requests, and they with it; one of a single request, or that is not
- * sampled by itself, is a child of its first.
+ * Spans of requests and batches. The span of a request is a child of its caller's active span. A batch has
+ * many callers, so it is a trace of its own; links connect it with its requests in both directions. A batch
+ * is a child of its first request if it has only one, or if it is not sampled by itself.
  */
 export class EngineSpans implements RequestObserver {
   readonly #tracer: Tracer
   readonly #own: Attributes
-  /** Of the batch whose requests are being told. */
+  /** The batch whose requests are being reported. */
   #batch: { readonly of: ObservedBatch; readonly span: Span; readonly originMs: number } | null = null
   #ended = false
 
@@ -36,7 +36,7 @@ export class EngineSpans implements RequestObserver {
     this.#own = own
   }
 
-  /** Nobody tells of batches any more; requests come to their end. */
+  /** Stops reporting batches. Spans of requests still end. */
   end(): void {
     this.#ended = true
   }
@@ -45,7 +45,7 @@ export class EngineSpans implements RequestObserver {
     return this.request(model, facts, context.active())
   }
 
-  /** A request's observation; `null` where its span is not recorded. */
+  /** The observation of a request; `null` if its span is not recorded. */
   request(
     model: ObservedModel,
     { atMs, rows, requestId, priority, sequenceId }: RequestFacts,
@@ -66,7 +66,10 @@ export class EngineSpans implements RequestObserver {
     return span.isRecording() ? new RequestSpan(this, span, trace.setSpan(parent, span), originMs) : null
   }
 
-  /** The span of a batch, begun with the first of its requests that has one; `null` where nobody would tell of its end. */
+  /**
+   * The span of a batch, started with the first of its requests that has a span; `null` if its end would not
+   * be reported.
+   */
   batchSpan(of: ObservedBatch, first: Context, originMs: number): Span | null {
     if (this.#ended) return null
     if (this.#batch?.of === of) return this.#batch.span
@@ -83,7 +86,8 @@ export class EngineSpans implements RequestObserver {
         first,
       )
     const own = begin(requestCount > 1)
-    // By itself it may not be sampled, and would be missing to all of its requests that are: then it goes along with the first of them.
+    // If the batch is not sampled by itself, its sampled requests would lack it. It then becomes a child of
+    // the first of them.
     const span = own.isRecording() ? own : begin(false)
     this.#batch = { of, span, originMs }
     return span
@@ -152,25 +156,25 @@ class RequestSpan implements RequestObservation {
   }
 }
 
-/** What names a model. */
+/** Attributes that identify a model. */
 export function modelAttributes({ name, version }: Pick<ObservedModel, 'name' | 'version'>): Attributes {
   return { 'zerohop.model.name': name, 'zerohop.model.version': version }
 }
 
-/** By more than this the two clocks differ only where one was set, or stood still. */
+/** The two clocks differ by more than this only if one was set or stood still. */
 const toleranceMs = 10
 
 let originMs = performance.timeOrigin
 
 /**
- * When `performance.now()` was 0, by the clock that the spans of callers go by: that is set now and then, and goes on while the machine
- * sleeps. The same for all that is told of one span.
+ * The time at which `performance.now()` was 0, by the wall clock that callers' spans use. That clock can be
+ * set, and goes on while the machine sleeps. Use one origin for all times of a span.
  */
 function epochOriginMs(): number {
   for (let tries = 0; tries < 5; tries++) {
     const beforeMs = performance.now()
-    const seenMs = Date.now() + 0.5 - beforeMs // of which it has whole ones
-    if (performance.now() - beforeMs > 1) continue // somebody else had the processor between the two
+    const seenMs = Date.now() + 0.5 - beforeMs // Date.now() is in whole milliseconds
+    if (performance.now() - beforeMs > 1) continue // the thread was suspended between the two reads
     if (Math.abs(seenMs - originMs) > toleranceMs) originMs = seenMs
     break
   }

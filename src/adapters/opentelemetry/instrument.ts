@@ -20,32 +20,39 @@ const optionNames: readonly string[] = [
   'attributes',
 ] satisfies (keyof InstrumentOptions)[]
 
-/** What an engine is told to report, and to whom. */
+/** What an engine reports, and to which providers. */
 export interface InstrumentOptions {
-  /** Default: the one that is registered with `@opentelemetry/api`; `false`: no spans. */
+  /** Default: the provider registered with `@opentelemetry/api`; `false`: no spans. */
   tracerProvider?: TracerProvider | false
-  /** Default: the one that is registered; `false`: no metrics. */
+  /** Default: the registered provider; `false`: no metrics. */
   meterProvider?: MeterProvider | false
-  /** Of all spans and metrics, such as `{ 'zerohop.engine': 'vision' }`: by these engines that report to one provider differ. Default: none. */
+  /**
+   * Attributes of all spans and metrics, such as `{ 'zerohop.engine': 'vision' }`. They tell apart engines
+   * that report to one provider. Default: none.
+   */
   attributes?: Attributes
 }
 
 /** An engine that reports to OpenTelemetry. */
 export interface Instrumentation {
-  /** Has it report no more. May be called twice. */
+  /** Stops reporting. May be called twice. */
   disable(): void
 }
 
 /**
- * Has an engine report to OpenTelemetry, from now on and until it is closed or {@link Instrumentation.disable} is called. Needs the package
- * `@opentelemetry/api`, of which it takes nothing but the registered providers, or those that it is given.
+ * Reports an engine to OpenTelemetry until the engine is closed or {@link Instrumentation.disable} is called.
+ * Needs the package `@opentelemetry/api`, and uses only the registered providers or the given ones.
  *
- * Spans: `infer MODEL` for each request, a child of its caller's span, also for the models that a pipeline runs for it; `batch MODEL`
- * for each run, linked with the spans of its requests. What a tracer does not sample is not built. Metrics: the
- * histograms `zerohop.request.duration`, `zerohop.queue.duration`, `zerohop.batch.duration` (seconds) and `zerohop.batch.size` (rows), the gauges
- * `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes). What processors and readers throw comes to `diag`.
+ * - Spans: `infer MODEL` for each request, a child of its caller's span, also for the models that a pipeline
+ *   runs; `batch MODEL` for each run, linked with the spans of its requests. Spans that a tracer does not
+ *   sample are not built.
+ * - Histograms: `zerohop.request.duration`, `zerohop.queue.duration`, `zerohop.batch.duration` (seconds) and
+ *   `zerohop.batch.size` (rows).
+ * - Gauges: `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes).
  *
- * @throws InferenceError `ERR_INVALID_ARG` where `engine` is none, and for an option that is wrong.
+ * Errors that processors and readers throw go to `diag`.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` if `engine` is no InferenceEngine, and for an invalid option.
  */
 export function instrument(engine: InferenceEngine, options: InstrumentOptions = {}): Instrumentation {
   const observers = observersOf(engine)
@@ -94,7 +101,10 @@ function checkOptions(options: InstrumentOptions): void {
     throw invalidArgument('options.attributes', 'an object', attributes)
 }
 
-/** Keeps from the engine what samplers, processors and readers throw that are not ours: `diag` is told of it, as of all that fails in OpenTelemetry. */
+/**
+ * Keeps errors of foreign samplers, processors and readers away from the engine. They go to `diag`, like all
+ * failures in OpenTelemetry.
+ */
 function contained(observer: RequestObserver): RequestObserver {
   return {
     begun: (model, facts) => observationOf(() => observer.begun(model, facts)),
@@ -103,7 +113,7 @@ function contained(observer: RequestObserver): RequestObserver {
   }
 }
 
-/** An observation whose request is settled whatever it does. */
+/** An observation that never throws, so that its request settles. */
 class Contained implements RequestObservation {
   readonly #of: RequestObservation
 
@@ -144,7 +154,7 @@ function tried<T>(tell: () => T): T | undefined {
     try {
       diag.error('zerohop: what was told to OpenTelemetry has thrown', error)
     } catch {
-      // Neither does a logger of theirs.
+      // A foreign logger must not throw here, either.
     }
     return undefined
   }

@@ -17,20 +17,21 @@ import { checkSessionOptions, modelSettings } from './ort-session-options.ts'
 export interface Ort {
   /** Opens sessions: `create(path | bytes, options?)`. */
   readonly InferenceSession: InferenceSessionFactory
-  /** That of onnxruntime-common, as the rest of the library has it. */
+  /** The class of onnxruntime-common that the library uses. */
   readonly Tensor: typeof Tensor
-  /** Of onnxruntime-common; nothing in it changes what an engine does. */
+  /** The object of onnxruntime-common. It has no effect on the engine. */
   readonly env: Env
-  /** By which the sessions are served: its statistics and events are theirs. */
+  /** The engine that serves the sessions, with their statistics and events. */
   readonly engine: InferenceEngine
 }
 
 /**
- * The API of onnxruntime-node served by an engine of one's own: sessions of the same file and options share one model, and
- * concurrent runs of a model share batches where its rows are independent.
+ * The API of onnxruntime-node, served by your own engine. Sessions of the same file and options share one
+ * model; concurrent runs of a model share batches if its rows are independent.
  *
- * @param options of every model, such as `padding`, `dynamicBatching` or `instanceGroup`; what a session says itself goes before them.
- * @throws InferenceError `ERR_INVALID_ARG` for what is no engine, or no options.
+ * @param options for every model, such as `padding`, `dynamicBatching` or `instanceGroup`. Options of a
+ * session take precedence.
+ * @throws InferenceError `ERR_INVALID_ARG` if `engine` is no engine, or `options` no options.
  */
 export function createOrt(engine: InferenceEngine, options: ModelOptions = {}): Ort {
   checkEngine(engine)
@@ -42,7 +43,7 @@ export function checkEngine(engine: unknown): void {
   if (!(engine instanceof InferenceEngine)) throw invalidArgument('engine', 'an InferenceEngine', engine)
 }
 
-/** The same with an engine that is made when it is first used. */
+/** Like {@link createOrt}, with an engine that is created at its first use. */
 export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {}): Ort {
   const open = (source: string | Uint8Array, settings: ModelOptions) =>
     openSession(engine(), source, settings)
@@ -75,20 +76,21 @@ export async function openSession(
 
 let engine: InferenceEngine | null = null
 
-/** The engine of all who bring none of their own; made when it is first used. Idle, it does not keep the process alive. */
+/** The shared default engine, created at its first use. While idle it does not keep the process alive. */
 export function defaultEngine(): InferenceEngine {
   return (engine ??= new InferenceEngine())
 }
 
 /**
- * The class of sessions in any copy of onnxruntime-common, as it is made by all of its backends: with a handler, which does the work. It checks the
- * arguments of `run()`, with all their overloads, and answers with tensors of its own copy.
+ * The session class of any copy of onnxruntime-common. Its backends construct it with a handler, which does
+ * the work. The class checks the arguments of `run()`, with all overloads, and returns tensors of its own
+ * copy.
  */
 export type SessionClass = new (handler: InferenceSessionHandler) => InferenceSession
 
 const CommonSession = InferenceSession as unknown as SessionClass
 
-/** A class of sessions that are opened by `open`. */
+/** A session class whose sessions `open` opens. */
 function sessionClass(
   open: (created: CreateArguments) => Promise<InferenceSessionHandler>,
 ): InferenceSessionFactory {
@@ -115,7 +117,10 @@ function sessionClass(
   return EngineInferenceSession
 }
 
-/** An error of what cannot be opened, as code that is written for onnxruntime-node looks for it: an `Error` by name, that says that it failed. */
+/**
+ * The error of a failed `create()`, in the form that code for onnxruntime-node expects: an `Error` by name,
+ * with a message that says that loading failed.
+ */
 function notOpened(error: unknown): unknown {
   if (!(error instanceof InferenceError)) return error
   const own = error as { name: string; message: string }
@@ -124,7 +129,7 @@ function notOpened(error: unknown): unknown {
   return error
 }
 
-/** What `InferenceSession.create()` was called with. */
+/** Arguments of `InferenceSession.create()`. */
 interface CreateArguments {
   /** A path, or the bytes of a model. */
   readonly source: string | Uint8Array
@@ -132,9 +137,10 @@ interface CreateArguments {
 }
 
 /**
- * Reads the arguments of `create(path | bytes, options?)` and `create(buffer, byteOffset, byteLength?, options?)`.
+ * Reads the arguments of `create(path | bytes, options?)` and `create(buffer, byteOffset, byteLength?,
+ * options?)`.
  *
- * @throws TypeError, RangeError with the messages of onnxruntime-common, as code written for it may look for them.
+ * @throws TypeError, RangeError with the messages of onnxruntime-common, which code written for it may check.
  */
 function readCreateArguments([first, ...rest]: readonly unknown[]): CreateArguments {
   if (typeof first === 'string' || first instanceof Uint8Array)

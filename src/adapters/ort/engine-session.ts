@@ -18,12 +18,12 @@ import type { ValueMetadata } from '../../tensor/metadata.ts'
 import { isElementType, isPacked, isRawType } from '../../tensor/tensor.ts'
 import { checkRunOptions, warnIgnored } from './ort-session-options.ts'
 
-/** Sessions that were dropped without `release()`. */
+/** Releases the models of sessions that were garbage-collected without `release()`. */
 const dropped = new FinalizationRegistry<HeldModel>((held) => {
-  held.release().catch(() => {}) // nobody is left to be told
+  held.release().catch(() => {}) // no caller is left to receive the error
 })
 
-/** What an `InferenceSession` of onnxruntime-common does its work by: a model of an engine. */
+/** The handler behind an `InferenceSession` of onnxruntime-common: a model of an engine. */
 export class EngineSession implements InferenceSessionHandler {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
@@ -31,7 +31,7 @@ export class EngineSession implements InferenceSessionHandler {
   readonly outputMetadata: readonly InferenceSession.ValueMetadata[]
   #held: HeldModel | null
 
-  /** @throws InferenceError `ERR_MODEL_LOAD` for elements that no tensor of onnxruntime-common has. */
+  /** @throws InferenceError `ERR_MODEL_LOAD` for element types that onnxruntime-common has no tensors for. */
   constructor(held: HeldModel) {
     const { name, metadata } = held.model
     this.inputMetadata = sessionMetadata(name, metadata.inputs)
@@ -61,7 +61,7 @@ export class EngineSession implements InferenceSessionHandler {
     return intoGiven(model.name, answers as Record<string, OnnxValue>, fetches)
   }
 
-  /** What runs is finished first. Once it is released nothing happens any more. */
+  /** Waits for runs in flight, then releases the model. A second call does nothing. */
   async dispose(): Promise<void> {
     const held = this.#held
     this.#held = null
@@ -69,7 +69,7 @@ export class EngineSession implements InferenceSessionHandler {
     await held?.release()
   }
 
-  /** Does nothing, as that of onnxruntime-node: the session option `enableProfiling` begins it. */
+  /** Does nothing, as in onnxruntime-node: the session option `enableProfiling` starts profiling. */
   startProfiling(): void {}
 
   endProfiling(): void {
@@ -79,7 +79,7 @@ export class EngineSession implements InferenceSessionHandler {
     )
   }
 
-  /** More than the model takes may be given, as to onnxruntime-node. */
+  /** The feeds that the model takes. Extra feeds are allowed, as in onnxruntime-node. */
   #ownFeeds(feeds: SessionHandler.FeedsType): Record<string, FeedValue> {
     return Object.fromEntries(this.inputNames.map((name) => [name, feeds[name] as FeedValue]))
   }
@@ -112,9 +112,9 @@ function warnOfIgnored(options: InferenceSession.RunOptions): void {
 }
 
 /**
- * Inputs or outputs of a model as a session describes them.
+ * Metadata of a model's inputs or outputs, in the form of a session.
  *
- * @throws InferenceError `ERR_MODEL_LOAD` for elements that no tensor of onnxruntime-common has.
+ * @throws InferenceError `ERR_MODEL_LOAD` for element types that onnxruntime-common has no tensors for.
  */
 function sessionMetadata(model: string, values: readonly ValueMetadata[]): InferenceSession.ValueMetadata[] {
   return values.map(({ name, type, shape }) => {
@@ -132,10 +132,10 @@ function sessionMetadata(model: string, values: readonly ValueMetadata[]): Infer
 }
 
 /**
- * Puts answers into the tensors that a caller has made for them (`run(feeds, { y: tensor })`), and answers with those; outputs for
- * which none was made stay as they are.
+ * Copies answers into the tensors that the caller provides (`run(feeds, { y: tensor })`), and returns those.
+ * Other outputs stay as they are.
  *
- * @param fetches by output: the tensor, or `null` for none.
+ * @param fetches by output name: the tensor, or `null` for none.
  * @throws InferenceError `ERR_INVALID_ARG` for a tensor of another type or shape.
  */
 function intoGiven(
@@ -159,10 +159,10 @@ function fill(model: string, name: string, answer: Tensor, given: OnnxValue | nu
   return given
 }
 
-/** A model in the hands of one session. */
+/** A model held by one session. */
 interface HeldModel {
   readonly model: Model
-  /** Gives it back; it is unloaded when nobody holds it any more. To be called once. */
+  /** Releases the model. It is unloaded when no session holds it. Call this once. */
   release(): Promise<void>
 }
 
@@ -173,7 +173,10 @@ interface Shared {
 
 const ofEngine = new WeakMap<InferenceEngine, SessionModels>()
 
-/** The models behind the sessions of one engine: those that are created of the same file with the same options have one. */
+/**
+ * The models behind the sessions of one engine. Sessions created from the same file with the same options
+ * share a model.
+ */
 export class SessionModels {
   readonly #engine: WeakRef<InferenceEngine>
   readonly #shared = new Map<string, Shared>()
@@ -189,7 +192,7 @@ export class SessionModels {
     return models
   }
 
-  /** Loads a model, or takes part in one. Rejects as {@link InferenceEngine.load} does. */
+  /** Loads a model, or shares one that is loaded. Rejects as {@link InferenceEngine.load} does. */
   async hold(source: string | Uint8Array, options: ModelOptions): Promise<HeldModel> {
     const key = keyOf(source, options)
     let shared = key === null ? undefined : this.#shared.get(key)
@@ -212,7 +215,7 @@ export class SessionModels {
       leave()
       throw error
     }
-    // It has failed since, or was unloaded by somebody else: whoever comes now gets another one.
+    // It has failed since, or was unloaded elsewhere: later sessions load another one.
     if (key !== null && this.#shared.get(key) === own) this.#shared.delete(key)
     leave()
     return this.hold(source, options)
@@ -225,21 +228,27 @@ export class SessionModels {
   }
 }
 
-/** Equal for sessions that may have one model: of one state of one file. `null` for bytes, and where bytes, or what cannot be compared, are among the options. */
+/**
+ * A key that is equal for sessions that may share a model: same file in the same state, same options. `null`
+ * for models given as bytes, and if the options contain bytes or values that cannot be compared.
+ */
 function keyOf(source: string | Uint8Array, options: ModelOptions): string | null {
   const path = typeof source === 'string' ? filePath(source) : null
   if (path === null || options.sessionOptions?.externalData !== undefined) return null
   try {
     return JSON.stringify([resolve(path), fileStateOf(resolve(path)), options], sorted)
   } catch {
-    return null // no JSON can be made of them: the load says what is wrong
+    return null // not serialisable: the load reports what is wrong
   }
 }
 
 const identities = new WeakMap<object, number>()
 let known = 0
 
-/** Options in another order are the same options; what is no plain data (functions, tensors) is the same only where it is the same object. */
+/**
+ * Makes the order of options irrelevant. Values that are no plain data (functions, tensors) are equal only if
+ * they are the same object.
+ */
 function sorted(_: string, value: unknown): unknown {
   if (isPlainObject(value))
     return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))

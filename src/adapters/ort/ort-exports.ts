@@ -21,28 +21,28 @@ export type InferenceSession = CommonSession
 export declare namespace InferenceSession {
   /** Values by their names. */
   type OnnxValueMapType = CommonSession.OnnxValueMapType
-  /** Values by their names, or null where one is to be made. */
+  /** Values by their names, or null for one that the run creates. */
   type NullableOnnxValueMapType = CommonSession.NullableOnnxValueMapType
   /** Inputs of a run. */
   type FeedsType = CommonSession.FeedsType
-  /** Outputs that a run is asked for. */
+  /** Outputs that a run asks for. */
   type FetchesType = CommonSession.FetchesType
   /** Outputs of a run. */
   type ReturnType = CommonSession.ReturnType
-  /** What `create` takes. */
+  /** Options of `create`. */
   type SessionOptions = CommonSession.SessionOptions
-  /** What `run` takes. */
+  /** Options of `run`. */
   type RunOptions = CommonSession.RunOptions
   /** An execution provider, by name or with its options. */
   type ExecutionProviderConfig = CommonSession.ExecutionProviderConfig
-  /** The name of one. */
+  /** The name of an execution provider. */
   type ExecutionProviderName = CommonSession.ExecutionProviderName
-  /** The options of one. */
+  /** The options of an execution provider. */
   type ExecutionProviderOption = CommonSession.ExecutionProviderOption
-  /** What is known of an input or output. */
+  /** Metadata of an input or output. */
   type ValueMetadata = CommonSession.ValueMetadata
-  /** Of a tensor. */
+  /** Metadata of a tensor. */
   type TensorValueMetadata = CommonSession.TensorValueMetadata
-  /** Of a sequence, map or optional. */
+  /** Metadata of a sequence, map or optional. */
   type NonTensorValueMetadata = CommonSession.NonTensorValueMetadata
 }

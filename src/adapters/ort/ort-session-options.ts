@@ -5,25 +5,26 @@ import { filePath } from '../../base/files.ts'
 import { type InferenceErrorCode, invalidArgument } from '../../errors.ts'
 import type { ModelOptions, SessionOptions } from '../../options/model-config.ts'
 
-/** Session options that a model takes as they are. */
+/** Session options that are passed to the model unchanged. */
 const handedOn = new Set([
   'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'freeDimensionOverridesByDenotation', 'graphOptimizationLevel', 'enableCpuMemArena',
   'enableMemPattern', 'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel', 'extra',
 ]) // prettier-ignore
 
-/** Level of `logSeverityLevel` by which errors are printed. */
+/** The `logSeverityLevel` that prints errors. */
 const printErrors = 3
 
-/** Those read here. */
+/** The options that this file reads. */
 const readHere = new Set(['executionProviders', 'externalData', 'preferredOutputLocation'])
 
 /**
- * The options of a model by those of a session: what has no effect here is left out with a warning, everything else is checked by the load.
- * `null` is as good as left out, where onnxruntime-node takes it at all.
+ * Converts session options to model options. Options without effect are dropped with a warning; the load
+ * checks the others. `null` counts as absent where onnxruntime-node accepts it.
  *
- * Without `executionProviders` a session runs on the CPU, as one of onnxruntime-node does, unless `defaults` say where.
+ * Without `executionProviders` a session runs on the CPU, as in onnxruntime-node, unless `defaults` name
+ * providers.
  *
- * @param defaults for every session; what a session says itself goes before them.
+ * @param defaults options for every session. Those of a session take precedence.
  */
 export async function modelSettings(
   options: InferenceSession.SessionOptions,
@@ -47,7 +48,10 @@ export async function modelSettings(
   }
 }
 
-/** Errors come as exceptions; printed would be those as well of made-up rows that a load tries, of which some are meant to fail. */
+/**
+ * Errors are thrown as exceptions. Printing them would also print those of trial rows during a load, some of
+ * which are meant to fail.
+ */
 function isNoise(name: string, value: unknown): boolean {
   return name === 'logSeverityLevel' && value === printErrors
 }
@@ -76,17 +80,17 @@ function checkOutputLocation(location: InferenceSession.SessionOptions['preferre
     )
 }
 
-/** A file that a model refers to, as a model's `sessionOptions.externalData` has it. */
+/** An external data file, in the form of a model's `sessionOptions.externalData`. */
 interface ExternalFile {
-  /** The name by which the model refers to it. */
+  /** The name by which the model refers to the file. */
   readonly path: string
   readonly data: Uint8Array
 }
 
 /**
- * Files of external data in whichever of the ways that onnxruntime-common knows: bytes, a `Blob`, or where the file is.
+ * External data files in all forms that onnxruntime-common accepts: bytes, a `Blob`, or a location.
  *
- * @throws InferenceError `ERR_INVALID_ARG`, or what reading a file threw.
+ * @throws InferenceError `ERR_INVALID_ARG`, or the error of reading a file.
  */
 async function externalFiles(
   files: NonNullable<InferenceSession.SessionOptions['externalData']>,
@@ -110,7 +114,10 @@ async function contentOf(data: unknown): Promise<Uint8Array> {
   return readFile(path)
 }
 
-/** What onnxruntime-node says of a value of an option: fine, of another kind (`TypeError`), or of the right one and wrong (`RangeError`). */
+/**
+ * How onnxruntime-node judges an option's value: fine, wrong type (`TypeError`), or right type with a wrong
+ * value (`RangeError`).
+ */
 type Verdict = 'fine' | 'kind' | 'range'
 
 interface Rule {
@@ -140,7 +147,7 @@ const flag = ofKind('true or false', (value) => typeof value === 'boolean')
 const threads = whole('a whole number, 0 or more', Infinity)
 const severity = whole('0, 1, 2, 3 or 4', 4)
 
-/** Of some options `null` is as good as nothing to onnxruntime-node. */
+/** For some options onnxruntime-node accepts `null` as absent. */
 function orNull({ expected, judge }: Rule): Rule {
   return { expected, judge: (value) => (value === null ? 'fine' : judge(value)) }
 }
@@ -186,15 +193,17 @@ const sessionRules: Readonly<Record<string, Rule>> = {
 const runRules: Readonly<Record<string, Rule>> = { logSeverityLevel: severity, tag: text }
 
 /**
- * Checks the options of a session as onnxruntime-node does, for code that looks for its errors; whether a right one can be served, the load finds out.
+ * Checks session options as onnxruntime-node does, for code that checks for its errors. Whether a valid
+ * option is supported is checked by the load.
  *
- * @throws TypeError, RangeError with the fields of an InferenceError: `code`, `argument`, `expected`, `received`.
+ * @throws TypeError, RangeError with the fields of an InferenceError: `code`, `argument`, `expected`,
+ * `received`.
  */
 export function checkSessionOptions(options: InferenceSession.SessionOptions): void {
   check('sessionOptions', sessionRules, options)
 }
 
-/** The same of the options of a run. */
+/** Checks run options in the same way. */
 export function checkRunOptions(options: InferenceSession.RunOptions): void {
   check('runOptions', runRules, options)
 }
@@ -205,7 +214,7 @@ function check(where: string, rules: Readonly<Record<string, Rule>>, options: ob
     const { expected, judge } = rules[name]!
     const verdict = judge(value)
     if (verdict === 'fine') continue
-    const isOwn = name === 'externalData' || where === 'runOptions' // which are read here
+    const isOwn = name === 'externalData' || where === 'runOptions' // which this file reads
     throw wrongOption(
       verdict === 'kind' ? TypeError : RangeError,
       isOwn ? name : `${where}.${name}`,
@@ -229,7 +238,7 @@ function wrongOption(
 
 const told = new Set<string>()
 
-/** Warns, once in a process for each option or call, of what has no effect here. */
+/** Warns of an option or call without effect, once per process for each. */
 export function warnIgnored(what: string, why: string): void {
   if (told.has(what)) return
   told.add(what)

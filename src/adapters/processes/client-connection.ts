@@ -41,7 +41,10 @@ function pendingOf(resolve: (answer: never) => void, reject: (reason: unknown) =
   return { resolve, reject, isDirect: true, isSettled: false, signal: null, onAbort: null, endWatch: null }
 }
 
-/** A connection to a serving process, as a client has it. Each request of it settles exactly once, at its end at the latest. */
+/**
+ * The client's end of a connection to a serving process. Each request settles exactly once, at the latest
+ * when the connection ends.
+ */
 export class ClientConnection implements ConnectionOwner {
   readonly #path: string
   readonly #connection: Connection
@@ -49,7 +52,10 @@ export class ClientConnection implements ConnectionOwner {
   #record: RecordWriter | null = new RecordWriter()
   readonly #requests = new Map<number, Pending>()
   readonly #calls = new Map<number, Pending>()
-  /** Those of both that are not settled: a number stays taken until the serving process has let go of the request, too. */
+  /**
+   * Numbers in use, of requests and calls. A number stays in use until the serving process has released the
+   * request, too.
+   */
   #unsettled = 0
   readonly #silence = new SilenceWatch(() =>
     this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })),
@@ -59,7 +65,10 @@ export class ClientConnection implements ConnectionOwner {
   #end: Error | null = null
   #lastNumber = 0
   #lastCall = 0
-  /** Requests that went through the socket and have not come back: as long, all go there, so that none overtakes another. */
+  /**
+   * Requests in flight that went through the socket. While there are any, all requests go there, so that none
+   * overtakes another.
+   */
   #detours = 0
   #drained: Promise<void> | null = null
   #onDrained: (() => void) | null = null
@@ -69,7 +78,7 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection = new Connection(socket, this)
   }
 
-  /** Throws what the system says where nobody serves, and what a serving process refuses with. */
+  /** Throws the system's error if no process serves, and the reason if the serving process refuses. */
   static async open(
     path: string,
     address: string,
@@ -143,12 +152,12 @@ export class ClientConnection implements ConnectionOwner {
     return this.#connection.sharesMemory
   }
 
-  /** Requests that would be accepted now. */
+  /** How many more requests would be accepted now. */
   get room(): number {
     return this.server.maxRequests - this.#requests.size
   }
 
-  /** Sends a request. Throws what is wrong with it as far as that is seen here. */
+  /** Sends a request. Throws if the client can see that it is invalid. */
   infer(model: string, feeds: unknown, given: unknown): Promise<never> {
     if (this.closed) throw disconnected(this.#path, 'it is closed')
     const { maxRequests, maxBytes } = this.#welcome!
@@ -156,7 +165,7 @@ export class ClientConnection implements ConnectionOwner {
     const { signal, options, limit } = given === undefined ? noOptions : readCallOptions(given, model)
     if (signal?.aborted) return Promise.reject(signal.reason)
     const number = this.#nextNumber()
-    const record = this.#record ?? new RecordWriter() // for a getter of the feeds that asks for something itself
+    const record = this.#record ?? new RecordWriter() // a getter of the feeds may itself send a request
     this.#record = null
     try {
       writeRequest(record, number, model, feeds, options, signal !== undefined)
@@ -180,7 +189,7 @@ export class ClientConnection implements ConnectionOwner {
     }
   }
 
-  /** Asks for something else. */
+  /** Calls any other method of the engine. */
   call(method: string, args: readonly unknown[]): Promise<unknown> {
     if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
     if (this.#calls.size >= mostCalls) return Promise.reject(tooMany(null, mostCalls, this.#path))
@@ -203,7 +212,7 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection.close(reason)
   }
 
-  /** Closes; what is in flight rejects with `error`. */
+  /** Closes the connection. What is in flight rejects with `error`. */
   end(error: Error): void {
     this.#end = error
     this.close(error.message)
@@ -231,7 +240,7 @@ export class ClientConnection implements ConnectionOwner {
     const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
     const call = this.#calls.get(id)
     this.#calls.delete(id)
-    if (call === undefined) return // it was only to say something
+    if (call === undefined) return // the call only checked that the server responds
     this.#settle(call)
     if (error === undefined) call.resolve(value as never)
     else call.reject(errorFrom(error))
@@ -253,7 +262,7 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   onClose(reason: string): void {
-    this.#greeting?.reject(Object.assign(new Error(reason), { code: 'ECONNREFUSED' })) // it may just be closing
+    this.#greeting?.reject(Object.assign(new Error(reason), { code: 'ECONNREFUSED' })) // it may be closing
     const left = [...this.#requests.values(), ...this.#calls.values()]
     this.#requests.clear()
     this.#calls.clear()
@@ -287,7 +296,9 @@ export class ClientConnection implements ConnectionOwner {
     watch(signal, pending.onAbort)
   }
 
-  /** The caller is told at once; the number stays taken until the serving process has let go of the request, too. */
+  /**
+   * Rejects the caller at once. The number stays in use until the serving process has released the request.
+   */
   #withdraw(number: number, pending: Pending, reason: unknown): void {
     this.#settle(pending)
     rejectCaller(reason, pending.resolve, pending.reject)
@@ -306,7 +317,7 @@ export class ClientConnection implements ConnectionOwner {
     if (++this.#unsettled === 1) this.#connection.hold(true)
   }
 
-  /** Its promise is settled by who calls this. */
+  /** Removes the request from the ones in flight; the calling method settles its promise. */
   #settle(pending: Pending): void {
     pending.isSettled = true
     pending.endWatch?.()
@@ -318,15 +329,15 @@ export class ClientConnection implements ConnectionOwner {
   }
 }
 
-/** Options of a call: what stays here, and what travels. */
+/** Options of a call: those that stay with the client, and those that are sent. */
 interface CallOptions {
   readonly signal: AbortSignal | undefined
   readonly options: object | undefined
-  /** What is kept here, too, where nothing is heard of the serving process; `null` for none. */
+  /** The limit that the client also enforces while the serving process is silent; `null` for none. */
   readonly limit: CallLimit | null
 }
 
-/** The shorter of the limits of a call. */
+/** The limit of a call that passes first. */
 interface CallLimit {
   readonly name: 'timeoutMs' | 'deadlineMs'
   readonly ms: number
@@ -335,7 +346,7 @@ interface CallLimit {
 export const noOptions: CallOptions = { signal: undefined, options: undefined, limit: null }
 const longestTimerMs = 2 ** 31 - 1
 
-/** Each is read once. @throws InferenceError `ERR_INVALID_ARG` */
+/** Reads each option once. @throws InferenceError `ERR_INVALID_ARG` */
 export function readCallOptions(given: unknown, model: string): CallOptions {
   if (!isPlainObject(given)) throw invalidArgument('options', 'a plain object', given, { model })
   const { signal, ...options } = given
@@ -344,7 +355,7 @@ export function readCallOptions(given: unknown, model: string): CallOptions {
   return { signal, options, limit: limitOf(options) }
 }
 
-/** What is none is refused by the serving process. */
+/** Invalid values are left for the serving process to refuse. */
 function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: unknown }): CallLimit | null {
   const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) =>
     typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity,
@@ -353,7 +364,10 @@ function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: 
   return timeout <= deadline ? { name: 'timeoutMs', ms: timeout } : { name: 'deadlineMs', ms: deadline }
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG` for arguments that cannot be read, or have more bytes than the serving process takes. */
+/**
+ * @throws InferenceError `ERR_INVALID_ARG` for arguments that cannot be read, or that exceed the byte limit
+ * of the serving process.
+ */
 function callFrame(call: Call, maxBytes: number): Buffer {
   let frame: Buffer
   try {
@@ -371,13 +385,13 @@ function callFrame(call: Call, maxBytes: number): Buffer {
   )
 }
 
-/** The error of what was in flight when the serving process went, or was asked when it had gone. */
+/** The error of requests in flight when the serving process went, and of later ones. */
 function disconnected(path: string, reason: string): InferenceError {
   const message = `The process that serves at ${path} has gone: ${reason}. Whether it has run the request is not known; the next call connects again.`
   return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: path })
 }
 
-/** The error of a request too many or, without a model, of another call. */
+/** The error for exceeding the limit of requests or, without a model, of other calls. */
 function tooMany(model: string | null, most: number, path: string): InferenceError {
   const [what, limit] =
     model === null ? [`${most} calls`, ''] : [`Model '${model}': ${most} requests`, ' (maxRequests of serve)']
@@ -389,7 +403,7 @@ function tooMany(model: string | null, most: number, path: string): InferenceErr
   })
 }
 
-/** The error of a request whose limit has passed while nothing is heard of the serving process. */
+/** The error of a request whose limit has passed while the serving process is silent. */
 export function tooSilent(model: string, { name, ms }: CallLimit, path: string): InferenceError {
   const message = `Model '${model}': nothing was heard of the process that serves at ${path} within ${ms} ms (${name}). It may be stopped or held up; the request is withdrawn.`
   return new InferenceError(name === 'timeoutMs' ? 'ERR_TIMEOUT' : 'ERR_DEADLINE', message, {
@@ -398,37 +412,37 @@ export function tooSilent(model: string, { name, ms }: CallLimit, path: string):
   })
 }
 
-/** How long before a limit it is asked whether the server is there: at the earliest. */
+/** The server is asked for a sign of life at most this long before a limit passes. */
 const askedBeforeMs = 250
-/** What a server that is busy may take to say something. */
+/** How long a busy server may take to give a sign of life. */
 const patienceMs = 50
-/** How often a server is asked again that is late with an answer, and says something. */
+/** Interval of further checks, if the server is late with an answer but responds. */
 const againMs = 1000
 
 /**
- * Looks whether a serving process says anything while requests with limits wait for it. One that is stopped, or that is held up, does not
- * keep them: what it would have rejected is rejected here. As long as it says something the limits are its own.
+ * Watches whether a serving process responds while requests with limits wait for it. If it is stopped or
+ * blocked, requests past their limit are rejected here. While it responds, it enforces the limits itself.
  */
 export class SilenceWatch {
   readonly #ask: () => void
-  /** How often something was heard. */
+  /** How many messages have arrived. */
   #heard = 0
   #heardWhenAsked = -1
 
-  /** @param ask has the server say something. */
+  /** @param ask makes the server send something. */
   constructor(ask: () => void) {
     this.#ask = ask
   }
 
-  /** The server has said something. */
+  /** Call this for each message of the server. */
   heard(): void {
     this.#heard++
   }
 
   /**
-   * Calls `onSilence` when the limit has passed and nothing is heard of the server.
+   * Calls `onSilence` when the limit has passed and the server is silent.
    *
-   * @returns ends that.
+   * @returns a function that stops watching.
    */
   watch(limitMs: number, onSilence: () => void): () => void {
     const endMs = performance.now() + limitMs

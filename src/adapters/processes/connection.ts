@@ -4,31 +4,34 @@ import { FrameReader, frameKinds, frameOf, textFrame } from './messages.ts'
 import { BadRecord, longestRecord, RecordReader, RecordViews, type RecordWriter } from './records.ts'
 import type { SharedRings } from './shared-rings.ts'
 
-/** Who has an end of a connection. */
+/** The owner of one end of a connection. */
 export interface ConnectionOwner {
-  /** A frame that is no record. */
+  /** Called for a frame that is no record. */
   onFrame(kind: number, body: Buffer): void
-  /** Whether frames may come; where not, {@link Connection.read} is to be called once they may. */
+  /** Whether frames are accepted now. If not, call {@link Connection.read} once they are. */
   takesFrames(): boolean
-  /** Whether a record may come now; where not, {@link Connection.read} is to be called once it may. */
+  /** Whether a record is accepted now. If not, call {@link Connection.read} once it is. */
   accepts(): boolean
-  /** Returns what is left to be done with it; the next record is read when that is done. */
+  /** Returns the work that remains for the record. The next record is read after that work. */
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined
-  /** It is over, for this reason; told once. */
+  /** The connection has closed, for this reason. Called once. */
   onClose(reason: string): void
 }
 
-/** How long records are read in one turn of the event loop, in milliseconds: others are to have it as well. */
+/** How long records are read in one turn of the event loop, in milliseconds, to leave time for other work. */
 const turnMs = 4
 const shortBytes = 2048
-/** Frames before the peer has said who it is are short. */
+/** Most bytes of a frame before the peer has introduced itself. */
 const greetingBytes = 65_536
-/** Records that wait to be accepted before no more is read from the socket; fewer where they have more bytes than the longest frame may have. */
+/**
+ * Most records that wait to be accepted; then reading from the socket pauses. The limit is lower if their
+ * bytes exceed those of the longest frame.
+ */
 const mostLate = 64
 
 /**
- * One end of a connection of two processes: a socket, and rings in shared memory where there are any. Records go through the rings, and
- * through the socket where there are none, or no room.
+ * One end of a connection between two processes: a socket and, where possible, rings in shared memory.
+ * Records go through the rings, and through the socket if there are no rings or no room.
  */
 export class Connection {
   readonly #socket: Socket
@@ -36,15 +39,15 @@ export class Connection {
   readonly #frames: FrameReader
   #rings: SharedRings | null = null
   #onRings: (() => void) | null = null
-  /** Records that came through the socket and were not accepted yet: later ones than all that is in the ring. */
+  /** Records from the socket that are not accepted yet. They are later than everything in the ring. */
   readonly #late: Buffer[] = []
   #lateBytes = 0
   #reading = false
-  /** A record is being read in pieces, until this ends it. */
+  /** Set while a record is read in pieces; aborts that. */
   #piecewise: AbortController | null = null
-  /** No more is read before the next turn. */
+  /** Reading pauses until the next turn. */
   #turnIsOver = false
-  /** Of reading, since {@link #sinceMs}. */
+  /** Time spent reading since {@link #sinceMs}. */
   #usedMs = 0
   #sinceMs = 0
   #short = 0
@@ -62,7 +65,7 @@ export class Connection {
     socket.on('close', () => {
       this.#usedMs = -Infinity
       this.#turnIsOver = false
-      this.read() // what was written before it
+      this.read() // what the peer wrote before
       this.close('the other side has closed the connection')
     })
   }
@@ -76,7 +79,7 @@ export class Connection {
     return this.#rings !== null
   }
 
-  /** The peer is known now: frames may be that long, and records go through the rings, if any. */
+  /** Called when the peer has introduced itself: sets the longest frame, and the rings if there are any. */
   open(mostFrameBytes: number, rings: SharedRings | null): void {
     this.#isOpen = true
     this.#frames.mostBytes = mostFrameBytes
@@ -84,16 +87,16 @@ export class Connection {
     if (rings !== null) rings.reader.sleep()
   }
 
-  /** What has come over the socket. */
+  /** Takes a chunk that came over the socket. */
   push(chunk: Uint8Array): void {
     if (this.#closed) return
     this.#guarded(() => {
-      this.#readAll() // what was written before it
+      this.#readAll() // what the peer wrote before
       if (!this.#closed) this.#frames.push(chunk)
     })
   }
 
-  /** @param onSent is called when the other side has taken it, or never will. */
+  /** @param onSent called when the peer has received the text, or never will. */
   sendText(kind: number, text: string, onSent?: () => void): void {
     this.sendFrame(textFrame(kind, text), onSent)
   }
@@ -103,17 +106,19 @@ export class Connection {
     else onSent?.()
   }
 
-  /** Bytes that have gone out over the socket. */
+  /** Bytes sent over the socket. */
   get sentBytes(): number {
     return this.#socket.bytesWritten - this.#socket.writableLength
   }
 
-  /** Bytes that the other side has not taken from the socket. */
+  /** Bytes that wait in the socket for the peer. */
   get unsentBytes(): number {
     return this.#socket.writableLength
   }
 
-  /** Sends a record; false when it takes the way through the socket. What the peer reads first is up to the way. */
+  /**
+   * Sends a record; false if it goes through the socket. Records on the two ways may arrive in another order.
+   */
   send(record: RecordWriter, throughSocket = false): boolean {
     if (!throughSocket && this.#put(record)) return true
     const frame = frameOf(frameKinds.record, record.byteLength)
@@ -122,7 +127,7 @@ export class Connection {
     return false
   }
 
-  /** Puts a record into the ring; false when there is no room. */
+  /** Puts a record into the ring; false if there is no room. */
   #put(record: RecordWriter): boolean {
     const { writer } = this.#rings ?? {}
     if (writer === undefined || record.byteLength > writer.longest) return false
@@ -137,29 +142,29 @@ export class Connection {
     return true
   }
 
-  /** Reads what has come and is accepted. */
+  /** Reads what has arrived and is accepted. */
   readonly read = (): void => {
     if (!this.#closed) this.#guarded(() => this.#readAll())
   }
 
-  /** It holds the process no longer just by being there, only while {@link hold} says so. */
+  /** Lets the process exit while the connection is open, except while {@link hold} keeps it alive. */
   release(): void {
     this.#socket.unref()
   }
 
-  /** Whether it holds the process. */
+  /** Whether the connection keeps the process alive. */
   hold(holds: boolean): void {
     if (this.#closed) return
     if (holds) this.#socket.ref()
     else this.#socket.unref()
   }
 
-  /** Lets what was sent go out, and closes. */
+  /** Flushes what was sent, and closes. */
   end(): void {
     this.#socket.end()
   }
 
-  /** Closes at once; the owner is told why. May be called more than once. */
+  /** Closes at once and notifies the owner of the reason. May be called more than once. */
   close(reason: string): void {
     if (this.#closed) return
     this.#closed = true
@@ -175,7 +180,7 @@ export class Connection {
     this.#late.length = 0
   }
 
-  /** Once for all that is written in this turn. */
+  /** Wakes the peer once for everything written in this turn. */
   #ringSoon(): void {
     if (this.#ringIsDue) return
     this.#ringIsDue = true
@@ -204,7 +209,7 @@ export class Connection {
       this.#socket.pause()
   }
 
-  /** In the order in which it was written, as far as it is accepted, and as long as this turn allows. */
+  /** Reads in the order of writing, as far as records are accepted and this turn's time allows. */
   #readAll(): void {
     if (this.#piecewise !== null || this.#turnIsOver) return
     const beginMs = performance.now()
@@ -234,7 +239,7 @@ export class Connection {
     }
   }
 
-  /** Whether nothing is left in it. */
+  /** Returns whether the ring is empty. */
   #readRing({ reader, views }: SharedRings, beginMs: number): boolean {
     reader.wake()
     const done = () => reader.done()
@@ -242,7 +247,7 @@ export class Connection {
       let bytes = reader.next()
       if (bytes === -1) {
         reader.sleep()
-        bytes = reader.next() // written before it slept
+        bytes = reader.next() // written before the reader slept
         if (bytes === -1) return true
         reader.wake()
       }
@@ -256,7 +261,10 @@ export class Connection {
     return false
   }
 
-  /** Whether the record is done with: what is left of a long one is done in pieces, and reading goes on when it is. */
+  /**
+   * Returns whether the record is finished. The rest of a long record is read in pieces, and reading
+   * continues after that.
+   */
   #take(record: RecordReader, bytes: number, done: () => void): boolean {
     const left = this.#owner.onRecord(record, bytes)
     if (left === undefined) {
@@ -277,9 +285,10 @@ export class Connection {
     return false
   }
 
-  /** Whether this turn has had its time; then it goes on in the next one. */
+  /** Whether this turn's time is used up; reading then continues in the next turn. */
   #isOver(beginMs: number, bytes: number): boolean {
-    // The time is not looked at behind each of the short ones, of which some are read in much less than a millisecond.
+    // Short records are often read in much less than a millisecond, so the clock is read only after every
+    // eighth.
     if (bytes <= shortBytes && ++this.#short % 8 !== 0) return false
     if (this.#usedMs + performance.now() - beginMs < turnMs) return false
     this.#turnIsOver = true
@@ -296,7 +305,7 @@ export class Connection {
     this.#usedMs = 0
   }
 
-  /** What a peer sends that makes no sense ends the connection, and nothing else. */
+  /** Closes the connection if the peer sends something invalid, with no other effect. */
   #guarded(read: () => void): void {
     if (this.#reading) return read()
     this.#reading = true

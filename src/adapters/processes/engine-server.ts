@@ -10,26 +10,29 @@ import { ServedMethods } from './served-methods.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
 import { addressOf, checkFolder, descriptorOf } from './socket-path.ts'
 
-/** Who has a server started has to come to it, however soon it is to end without clients. */
+/** A new server waits so long for its first client, however short `idleMs` is. */
 const firstClientMs = 10_000
 
-/** What a server has done so far. */
+/** Activity of a server. */
 export interface ServerStatistics {
-  /** Connected now. */
+  /** Clients connected now. */
   readonly clients: number
-  /** Of these, those whose requests come through shared memory. */
+  /** Clients whose requests come through shared memory. */
   readonly sharingMemory: number
-  /** Answered, of all clients that there ever were; those of the models are in the statistics of the engine. */
+  /**
+   * Requests answered, for all past and present clients. Counts per model are in the statistics of the
+   * engine.
+   */
   readonly requests: number
-  /** Taken and not answered yet. */
+  /** Requests taken and not answered yet. */
   readonly inFlight: number
 }
 
-/** Serves an engine to other processes and threads; made by {@link serve}. */
+/** Serves an engine to other processes and threads. Created by {@link serve}. */
 export class EngineServer {
-  /** Where clients find it. */
+  /** The socket path for clients. */
   readonly path: string
-  /** Resolves when it is closed, by {@link close} or for want of clients. */
+  /** Resolves when the server is closed, by {@link close} or because it had no clients for `idleMs`. */
   readonly closed: Promise<void>
   readonly #server: Server
   readonly #lock: HeldLock
@@ -63,13 +66,13 @@ export class EngineServer {
       gone: (client) => this.#gone(client),
     }
     this.#server = createServer((socket) => this.#accept(socket))
-    this.#server.on('error', () => {}) // a client that the system has no room for asks again
+    this.#server.on('error', () => {}) // a client refused for lack of descriptors tries again
   }
 
   /**
    * See {@link serve}.
    *
-   * @param held the lock of the path, of who has it already by {@link reserve}; it is the server's from now on.
+   * @param held the lock of the path, if {@link reserve} took it already. The server owns it from now on.
    */
   static async start(engine: InferenceEngine, given: ServeOptions, held?: HeldLock): Promise<EngineServer> {
     const options = checkServeOptions(given)
@@ -84,7 +87,7 @@ export class EngineServer {
     return server
   }
 
-  /** Who is connected, and what was asked. */
+  /** The number of clients and requests. */
   stats(): ServerStatistics {
     let [sharingMemory, requests, inFlight] = [0, this.#requestsOfGone, 0]
     for (const client of this.#clients) {
@@ -95,12 +98,15 @@ export class EngineServer {
     return { clients: this.#clients.size, sharingMemory, requests, inFlight }
   }
 
-  /** Takes no more requests, answers those accepted, and lets all clients go. The engine stays as it is. May be called more than once. */
+  /**
+   * Refuses new requests, answers the accepted ones, and disconnects all clients. The engine stays open. May
+   * be called more than once.
+   */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }
 
-  /** As {@link close}. */
+  /** Same as {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
@@ -121,7 +127,7 @@ export class EngineServer {
     clearTimeout(this.#idle)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     for (const client of this.#clients) client.end()
-    await closed // with the last of its connections
+    await closed // resolves with the last connection
     this.#lock.release()
     this.#onClosed()
   }
@@ -136,7 +142,9 @@ export class EngineServer {
     this.#clients.add(new ServedClient(socket, this.#serving))
   }
 
-  /** The folder keeps others out; who came in all the same, as the system's administrator may, is turned away. */
+  /**
+   * The folder keeps other users out. Whoever can enter all the same, such as an administrator, is rejected.
+   */
   #isOwn(socket: Socket): boolean {
     const descriptor = descriptorOf(socket)
     if (this.#processes === null || descriptor === undefined) return true
@@ -159,11 +167,11 @@ export class EngineServer {
   }
 }
 
-/** `null` where memory cannot be shared. */
+/** `null` if memory cannot be shared. */
 const nativeProcesses = () => loadBinding().binding?.processes ?? null
 
 /**
- * Has nobody else serve at a path from now on.
+ * Takes the lock of a path, so that no other server can use the path.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -180,7 +188,10 @@ export function reserve(path: string): HeldLock {
   return lock
 }
 
-/** What a server left that did not come to close it: the lock says that there is none. Whatever else lies there is somebody's. */
+/**
+ * Removes a socket that a crashed server left behind: the lock shows that no server is running. Anything else
+ * at that path is kept.
+ */
 function removeLeftSocket(address: string): void {
   const found = lstatSync(address, { throwIfNoEntry: false })
   if (found === undefined) return
@@ -189,7 +200,7 @@ function removeLeftSocket(address: string): void {
   rmSync(address, { force: true })
 }
 
-/** What is expected of a path. */
+/** The `expected` of an error for a path that another server uses. */
 export const freePath = 'a path at which nobody serves'
 
 function cannotListen(path: string, cause: Error): InferenceError {

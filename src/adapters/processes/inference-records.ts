@@ -6,33 +6,33 @@ import { errorFrom, errorText, readText, textPieces, toText } from './tagged-jso
 import { BadRecord, type RecordReader, type RecordWriter } from './records.ts'
 import { answeredTensor, givenTensor, isPieces, NoValue, readValue, writeValue } from './value-records.ts'
 
-/** Numbers of requests, of one connection. */
+/** Highest number of a request on one connection. */
 export const mostRequestNumber = 2 ** 32 - 1
 const mostInputs = 65_536
-/** Inputs without values are read so many in one piece. */
+/** Inputs without data are read in pieces of so many. */
 const pieceInputs = 1024
-/** Of the options of a call as JSON, and of the name of its model. */
+/** Most bytes of a call's options as JSON, and of the model's name. */
 const mostOptionsBytes = 65_536
-/** So long JSON is parsed at once. */
+/** JSON up to this length is parsed at once. */
 const shortText = 1024
 
-/** What an answer is. */
+/** The kinds of answers. */
 const answers = { outputs: 0, reported: 1, error: 2 } as const
 
-/** A request as it came from another process. */
+/** A request from another process. */
 export interface TravellingRequest {
   readonly number: number
   readonly model: string
-  /** Whether it may be withdrawn. */
+  /** Whether the client may abort it. */
   readonly hasSignal: boolean
   readonly options: Record<string, unknown> | undefined
   readonly feeds: Record<string, unknown>
 }
 
 /**
- * Makes up the record of a request.
+ * Writes the record of a request.
  *
- * @param options those of the call that can travel; `undefined` for none.
+ * @param options the options of the call that are sent; `undefined` for none.
  * @throws InferenceError `ERR_INVALID_ARG` for feeds that cannot be read.
  */
 export function writeRequest(
@@ -48,7 +48,7 @@ export function writeRequest(
     record.number(number)
     record.number(hasSignal ? 1 : 0)
     const text = options === undefined ? '' : toText(options)
-    // No character has more than 3 bytes in UTF-8.
+    // A UTF-16 unit takes at most 3 bytes in UTF-8.
     if (text.length > mostOptionsBytes / 3 && Buffer.byteLength(text) > mostOptionsBytes)
       throw invalidArgument('options', `at most ${mostOptionsBytes} bytes as JSON`, Buffer.byteLength(text), {
         model,
@@ -83,10 +83,10 @@ function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
   }
 }
 
-/** The same at once. */
+/** Like {@link requestPieces}, at once. */
 export const readRequest = (record: RecordReader): TravellingRequest => doAll(requestPieces(record))
 
-/** Reads a request in pieces: whoever has written it, the thread that reads is not held up. @throws BadRecord */
+/** Reads a request in pieces, so that no client can block the reading thread. @throws BadRecord */
 export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> {
   const number = record.count(mostRequestNumber)
   const hasSignal = record.count(1) === 1
@@ -107,7 +107,7 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
   return { number, model, hasSignal, options, feeds }
 }
 
-/** Makes up the record of an answer; `reported` when it is one with a report beside. */
+/** Writes the record of an answer; `reported` if it comes with a report. */
 export function writeAnswer(
   record: RecordWriter,
   number: number,
@@ -127,7 +127,7 @@ export function writeAnswer(
   if (reported) record.text(toText(answer['report']))
 }
 
-/** The same of what a request was rejected with. */
+/** Writes the record of a rejection. */
 export function writeRejection(record: RecordWriter, number: number, error: unknown): void {
   record.begin()
   record.number(number)
@@ -135,13 +135,13 @@ export function writeRejection(record: RecordWriter, number: number, error: unkn
   record.text(errorText(error))
 }
 
-/** The number of the request that a record answers, which is read next. */
+/** Reads the number of the request that a record answers. Call it first. */
 export function answeredNumber(record: RecordReader): number {
   return record.count(mostRequestNumber)
 }
 
 /**
- * The answer itself, or an `Error` for a rejection.
+ * Reads the answer, or an `Error` for a rejection.
  *
  * @throws BadRecord
  */

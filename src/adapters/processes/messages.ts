@@ -4,43 +4,43 @@ import { isPlainObject } from '../../options/plain-options.ts'
 import { aligned, BadRecord } from './records.ts'
 import { readText, textPieces, toText, toTextAndBytes } from './tagged-json.ts'
 
-/** Raised whenever frames or records, or what they mean, change. */
+/** Raise it whenever frames or records, or their meaning, change. */
 export const protocolVersion = 1
 
-/** What a client says first. */
+/** The first message of a client. */
 export interface Hello {
   readonly protocol: number
   readonly version: string
-  /** Whether it can take shared memory. */
+  /** Whether the client can use shared memory. */
   readonly sharesMemory: boolean
 }
 
-/** What a serving process says to that. */
+/** The reply of a serving process to {@link Hello}. */
 export interface Welcome {
   readonly protocol: number
   readonly version: string
   readonly process: number
-  /** Bytes of each ring in the memory that comes with it; 0 for none. */
+  /** Bytes of each ring in the shared memory that comes with it; 0 for none. */
   readonly ringBytes: number
-  /** Of one client at once. */
+  /** Most requests of one client at once. */
   readonly maxRequests: number
   readonly maxBytes: number
 }
 
-/** Calls that one client may have in flight. */
+/** Most calls of one client in flight. */
 export const mostCalls = 1024
 
-/** Bytes of the text of a call. */
+/** Most bytes of a call's text. */
 const mostCallBytes = 2 ** 20
 
-/** What a client asks for beside inference. */
+/** A client's call of any method other than `infer`. */
 export interface Call {
   readonly id: number
   readonly method: string
   readonly args: readonly unknown[]
 }
 
-/** What it is told: one of both. */
+/** The result of a call: a value or an error. */
 export interface CallResult {
   readonly id: number
   readonly value?: unknown
@@ -68,10 +68,10 @@ function checkMessage<T>(
   return message as T
 }
 
-/** Where the bytes of a call begin, behind its text and the length of that. */
+/** Offset of a call's bytes, after its text and the text's length. */
 const bytesStart = (textBytes: number): number => aligned(4 + textBytes)
 
-/** The frame of a call: large bytes are in it as they are. */
+/** The frame of a call. It contains large bytes unchanged. */
 export function callFrameOf(call: Call): Buffer {
   const { text, arrays } = toTextAndBytes(call)
   const textBytes = Buffer.byteLength(text)
@@ -97,7 +97,7 @@ export function callFrameOf(call: Call): Buffer {
   return frame
 }
 
-/** Reads a call in pieces. Its bytes are where they are in the frame. @throws BadRecord */
+/** Reads a call in pieces. Its bytes are views on the frame. @throws BadRecord */
 export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
   const fields = { id: 'number', method: 'string', args: 'object' } as const
   const isText = kind === frameKinds.call
@@ -113,7 +113,7 @@ export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
 
 export const messageText = (message: Hello | Welcome | Call | CallResult): string => toText(message)
 
-/** What a frame on a socket is; the numbers never change. */
+/** Kinds of frames on a socket. The numbers never change. */
 export const frameKinds = {
   hello: 1,
   welcome: 2,
@@ -125,10 +125,10 @@ export const frameKinds = {
   callWithBytes: 8,
 } as const
 
-/** Of the length and the kind. */
+/** Bytes of the length and the kind. */
 const headBytes = 8
 
-/** What came over a socket is no frame, or longer than allowed. */
+/** Data from a socket is no frame, or is longer than allowed. */
 export class BadFrame extends Error {
   override readonly name = 'BadFrame'
 }
@@ -141,7 +141,7 @@ export function textFrame(kind: number, text: string): Buffer {
   return frame
 }
 
-/** A frame with so many bytes yet to be filled in, behind the first 8, in memory of its own. */
+/** A frame with an empty body of this length, after 8 bytes of head, in its own memory. */
 export function frameOf(kind: number, byteLength: number): Buffer {
   const frame = Buffer.allocUnsafeSlow(headBytes + byteLength)
   frame.writeUInt32LE(byteLength, 0)
@@ -149,17 +149,17 @@ export function frameOf(kind: number, byteLength: number): Buffer {
   return frame
 }
 
-/** Divides what comes over a socket into frames. */
+/** Splits the data of a socket into frames. */
 export class FrameReader {
   readonly #onFrame: (kind: number, body: Buffer) => void
   readonly #head = Buffer.alloc(headBytes)
   #headLength = 0
   #body: Buffer | null = null
   #bodyLength = 0
-  /** Longer ones are refused, before any memory is taken for them. */
+  /** Longer frames are refused before memory is allocated for them. */
   mostBytes: number
 
-  /** @param onFrame is given the body in memory of its own. */
+  /** @param onFrame receives the body, in its own memory. */
   constructor(mostBytes: number, onFrame: (kind: number, body: Buffer) => void) {
     this.mostBytes = mostBytes
     this.#onFrame = onFrame
@@ -170,7 +170,7 @@ export class FrameReader {
     let at = 0
     while (at < chunk.length) {
       if (this.#body === null) at = this.#readHead(chunk, at)
-      if (this.#body === null) continue // none, or not begun
+      if (this.#body === null) continue // no body, or not begun
       const part = chunk.subarray(at, at + this.#body.length - this.#bodyLength)
       this.#body.set(part, this.#bodyLength)
       this.#bodyLength += part.length

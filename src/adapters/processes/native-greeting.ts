@@ -12,12 +12,12 @@ import { BadRecord } from './records.ts'
 import { errorFrom, readText } from './tagged-json.ts'
 import type { Descriptors } from './shared-rings.ts'
 
-/** A serving process has answered. */
+/** A serving process that has replied. */
 export interface Greeted {
-  /** Of the socket. */
+  /** Descriptor of the socket. */
   readonly descriptor: number
   readonly welcome: Welcome
-  /** What it has handed over, if anything. */
+  /** Descriptors that the serving process passed, if any. */
   readonly handedOver: Descriptors | null
 }
 
@@ -31,14 +31,17 @@ const welcomeFields = {
 } as const
 const greetingBytes = 65_536
 
-/** What a serving process says first. Throws what it refuses with. */
+/** Reads the first message of a serving process. Throws its reason if it refuses. */
 export function readWelcome(kind: number, body: Buffer): Welcome {
   if (kind === frameKinds.welcome) return readMessage<Welcome>(body, welcomeFields)
   if (kind !== frameKinds.refusal) throw new BadRecord('something else than its greeting')
   throw errorFrom(readText(body.toString()))
 }
 
-/** Greets by the addon's own socket: Node's would lose what is handed over. Throws what the system says, and what it is refused with. */
+/**
+ * Connects with the addon's own socket, because Node's would drop passed descriptors. Throws the system's
+ * error, or the reason of a refusal.
+ */
 export async function greetNatively(
   processes: NativeProcesses,
   address: string,
@@ -53,7 +56,7 @@ export async function greetNatively(
     const welcome = await receiveWelcome(processes, descriptor, descriptors, timeoutMs)
     const [area, bell] = descriptors
     const expected = welcome.ringBytes > 0 ? 2 : 0
-    // The other side has begun to use them: it would answer to where nobody looks.
+    // The server already uses the rings, and would answer into rings that this side does not have.
     if (descriptors.length !== expected)
       throw Object.assign(
         new Error(
@@ -110,7 +113,7 @@ function readable(
   })
 }
 
-/** Of a serving process that takes too long to greet. */
+/** The error for a serving process that takes too long to reply. */
 export function notAnswering(timeoutMs: number): Error {
   return new Error(
     `it does not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy, and have more time by timeoutMs`,

@@ -3,23 +3,26 @@ import { pathToFileURL } from 'node:url'
 import { invalidArgument } from '../../errors.ts'
 import { readOptions } from '../../options/plain-options.ts'
 
-/** How an engine is served to other processes. */
+/** Options of {@link serve}. */
 export interface ServeOptions {
   /**
-   * The Unix socket by which clients find it, in a folder that only this user may enter; one that is not there is made. On
-   * Windows the name of a pipe is made from it.
+   * Path of the Unix socket for clients, in a folder that only this user may enter. A missing folder is
+   * created. On Windows a pipe's name is derived from the path.
    */
   path: string
-  /** Requests that each client may have in flight; it refuses more with `ERR_QUEUE_FULL` itself. Default 1024. */
+  /**
+   * Requests that each client may have in flight. The client itself refuses more with `ERR_QUEUE_FULL`.
+   * Default 1024.
+   */
   maxRequests?: number
   /**
-   * Bytes of requests that each client may have in flight, and of its longest request and answer. What is over it waits, in the client's
-   * memory. Default 256 MiB.
+   * Bytes of requests that each client may have in flight, and of its longest request and answer. Further
+   * requests wait in the client's memory. Default 256 MiB.
    */
   maxBytes?: number
   /**
-   * How long it is served without any client, in milliseconds; then the server is closed. For the first of them it waits 10 000 at least.
-   * Default: without end.
+   * Milliseconds without a client after which the server closes. It waits at least 10 000 for the first
+   * client. Default: no limit.
    */
   idleMs?: number
 }
@@ -50,7 +53,7 @@ export function checkServeOptions(
   }
 }
 
-/** A path is checked further where it is used. */
+/** Other checks of the path happen where it is used. */
 function checkPath(name: string, path: unknown): string {
   if (typeof path !== 'string' || path === '' || path.includes('\0'))
     throw invalidArgument(name, 'the path of a socket', path)
@@ -67,32 +70,38 @@ function checkDuration(name: string, value: unknown): number {
   throw invalidArgument(name, 'milliseconds, 0 or more and less than 2^31', value)
 }
 
-/** The process that serves where none does. */
+/** How to start a serving process. */
 export interface SpawnOptions {
   /**
-   * A module whose default export is an `InferenceEngine`, or a function that makes one (or a promise of it), with its models loaded. A
-   * path or a `file:` URL.
+   * A module whose default export is an `InferenceEngine` with its models loaded, or a function that returns
+   * one (or a promise of it). A path or a `file:` URL.
    */
   module: string | URL
-  /** How long it stays without any client, in milliseconds. Default 60 000. */
+  /** Milliseconds without a client after which the process ends. Default 60 000. */
   idleMs?: number
-  /** Options of Node, as of `child_process.fork`. Default: those of this process. */
+  /** Node options of the process, as in `child_process.fork`. Default: those of this process. */
   execArgv?: readonly string[]
-  /** Its environment. Default: that of this process. */
+  /** Environment of the process. Default: that of this process. */
   env?: Readonly<Record<string, string>>
 }
 
-/** How a serving process is reached. */
+/** Options of {@link connect}. */
 export interface ConnectOptions {
-  /** How long it is tried, in milliseconds, at first and after the serving process has gone. Default 5000; 60 000 with `spawn`. */
+  /**
+   * Milliseconds to keep trying to connect, at first and after the serving process has gone. Default 5000; 60
+   * 000 with `spawn`.
+   */
   timeoutMs?: number
-  /** Starts the serving process where there is none: exactly one, however many ask at once. Default: none is started. */
+  /**
+   * Starts a serving process if there is none: exactly one, however many clients ask at once. Default: none
+   * is started.
+   */
   spawn?: SpawnOptions
-  /** `false`: the socket carries requests and answers also where memory could be shared. Default `true`. */
+  /** `false`: requests and answers use the socket even if memory could be shared. Default `true`. */
   sharedMemory?: boolean
 }
 
-/** The same with defaults in place. */
+/** The options with defaults. */
 export interface CheckedConnectOptions {
   readonly timeoutMs: number
   readonly spawn: (Omit<SpawnOptions, 'module'> & { readonly module: string; readonly idleMs: number }) | null
@@ -100,7 +109,7 @@ export interface CheckedConnectOptions {
 }
 
 /**
- * Checks what {@link connect} is given.
+ * Checks the arguments of {@link connect}.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */

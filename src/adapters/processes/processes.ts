@@ -10,22 +10,25 @@ export type { RemoteEngine, RemoteModelStatus, ServerInfo } from './remote-engin
 export type { RemoteModel } from './remote-model.ts'
 
 /**
- * Serves an engine to other processes of this user, and to threads of this one, which have it by {@link connect}. Requests and answers
- * lie in memory that both sides share, on Linux with the addon; elsewhere the socket carries them. It holds the process until it is closed.
+ * Serves an engine to other processes of this user, and to threads of this process. They use {@link connect}.
+ * On Linux with the addon, requests and answers lie in shared memory; elsewhere they go through the socket.
+ * The server keeps the process alive until it is closed.
  *
- * @throws InferenceError `ERR_INVALID_ARG`: for options that are wrong, a folder that others may enter, a path at which another serves.
+ * @throws InferenceError `ERR_INVALID_ARG` for invalid options, a folder that other users may enter, or a
+ * path that another server uses.
  */
 export async function serve(engine: InferenceEngine, options: ServeOptions): Promise<EngineServer> {
   return outsideContext(async () => {
-    const { EngineServer } = await import('./engine-server.ts') // clients do not take the memory of what it needs
+    const { EngineServer } = await import('./engine-server.ts') // clients do not load the server's code
     return EngineServer.start(engine, options)
   })
 }
 
 /**
- * Connects to the engine that another process, or another thread of this one, serves at a path. The same in a worker thread.
+ * Connects to the engine that another process, or another thread of this process, serves at a path. Works in
+ * worker threads as well.
  *
- * @throws InferenceError `ERR_DISCONNECTED` when none can be reached in time, or be started; `ERR_INVALID_ARG`.
+ * @throws InferenceError `ERR_DISCONNECTED` if none can be reached in time, or started; `ERR_INVALID_ARG`.
  */
 export function connect(path: string, options: ConnectOptions = {}): Promise<RemoteEngine> {
   return RemoteEngine.connect(path, options)

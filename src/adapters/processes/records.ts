@@ -9,26 +9,26 @@ import {
   viewAs,
 } from '../../tensor/tensor.ts'
 
-/** Records are shorter than this, in bytes. */
+/** Upper limit of a record's length, in bytes. */
 export const longestRecord = 2 ** 30
 const firstBytes = 4096
-/** More for heads is given back once they are much shorter again. */
+/** A larger buffer for heads is freed once heads are much shorter again. */
 const keptBytes = 2 ** 20
 
 /**
- * Makes up a record: a head of numbers (8 bytes each) and texts, and behind it the elements of tensors, which are copied once, to where
- * the record goes. One is made up after the other, in the same memory.
+ * Writes records. A record has a head of numbers (8 bytes each) and texts, followed by the elements of
+ * tensors, which are copied once, to their destination. Each record reuses the memory of the one before.
  */
 export class RecordWriter {
   #bytes = Buffer.allocUnsafeSlow(firstBytes)
   #cells = new Float64Array(this.#bytes.buffer)
-  #head = 0 // cells of it
+  #head = 0 // cells in use
   #bodyBytes = 0
   readonly #arrays: TensorData[] = []
   readonly #places: number[] = []
   readonly #lengths: number[] = []
 
-  /** Begins with the length of the head, which is put in at the end. */
+  /** Begins a record. The length of its head is filled in at the end. */
   begin(): void {
     if (this.#bytes.length > keptBytes && this.#head * 32 < this.#bytes.length) this.#shrink()
     this.#head = 1
@@ -53,7 +53,10 @@ export class RecordWriter {
     this.#head += 1 + ((length + 7) >> 3)
   }
 
-  /** The elements of a typed array of that kind: they are read when the record is put where it goes. */
+  /**
+   * Adds the elements of a typed array of that kind. They are read when the record is copied to its
+   * destination.
+   */
   elements(given: ArrayBufferView, kind: string): void {
     const data = storedView(given, kind)
     const length = lengthOf(data)
@@ -66,12 +69,12 @@ export class RecordWriter {
     this.#bodyBytes += aligned(length * data.BYTES_PER_ELEMENT)
   }
 
-  /** Of the whole record: a multiple of 8. */
+  /** Length of the whole record, a multiple of 8. */
   get byteLength(): number {
     return this.#head * 8 + this.#bodyBytes
   }
 
-  /** Puts the record into memory, from that byte on. */
+  /** Copies the record into memory, from byte `at`. */
   copyTo(target: RecordViews, at: number): void {
     this.#cells[0] = this.#head
     target.cells.set(this.#cells.subarray(0, this.#head), at / 8)
@@ -79,12 +82,12 @@ export class RecordWriter {
     for (let index = 0; index < this.#arrays.length; index++) {
       const data = this.#arrays[index]!
       const place = body + this.#places[index]!
-      if (lengthOf(data) !== this.#lengths[index]) throw new Error('data that was changed while it was read') // another thread has it, too
+      if (lengthOf(data) !== this.#lengths[index]) throw new Error('data that was changed while it was read') // resized by another thread
       if (data instanceof Float32Array) (target.of(1) as Float32Array).set(data, place / 4)
       else copyBytes(data, target.bytes, place)
       clearPadding(target.bytes, place + this.#lengths[index]! * data.BYTES_PER_ELEMENT)
     }
-    this.#arrays.length = 0 // they are nobody's business any more
+    this.#arrays.length = 0 // let them be garbage-collected
   }
 
   #shrink(): void {
@@ -100,7 +103,7 @@ export class RecordWriter {
   }
 }
 
-/** Up to the next multiple of 8: what lay in that memory before is nobody's to see. */
+/** Zeroes the bytes up to the next multiple of 8, so that old memory contents do not leak. */
 function clearPadding(target: Uint8Array, at: number): void {
   for (let end = at; (end & 7) !== 0; end++) target[end] = 0
 }
@@ -110,37 +113,38 @@ function copyBytes(data: TensorData, target: Uint8Array, at: number): void {
   target.set(new Uint8Array(buffer, byteOffset, byteLength), at)
 }
 
-/** What a peer has written is no record: it is another version, broken, or means harm. */
+/** What a peer wrote is no valid record: another version, a defect, or an attack. */
 export class BadRecord extends Error {
   override readonly name = 'BadRecord'
 }
 
-/** Where texts are decoded. */
+/** Buffer in which texts are decoded. */
 const scratch = Buffer.allocUnsafeSlow(4096)
-/** Shorter ones are copied byte by byte, which takes less than a call. */
+/** Shorter texts are copied byte by byte, which is faster than a call. */
 const shortText = 64
 
-/** Texts and items of one record are no more than these. */
+/** Most texts and items of one record. */
 export const mostItems = 2 ** 24
-/** Arrays, lists and objects of one record: each takes many times the memory of what the record has of it. */
+/** Most arrays, lists and objects of one record. In memory each takes many times its size in the record. */
 const mostValues = 2 ** 17
 /** Elements are copied in pieces of so many bytes. */
 const copiedBytes = 2 ** 19
 
 /**
- * Reads a record that lies in memory which its writer can still change: each number is read once and checked then, texts and elements
- * are copied. Whatever is written meanwhile, nothing outside of the record is read, and what was checked is what is used.
+ * Reads a record in memory that its writer can still change. Each number is read once and then checked; texts
+ * and elements are copied. So nothing outside of the record is read, and the checked value is the one that is
+ * used, whatever the writer does meanwhile.
  */
 export class RecordReader {
   readonly #views: RecordViews
   readonly #body: number
   readonly #end: number
-  /** Bytes of elements that may still be copied: those of the body, once. */
+  /** Bytes of elements that may still be copied. Each byte of the body is copied once. */
   #uncopied: number
   #values = 0
   #at: number
 
-  /** @throws BadRecord like all of its methods. */
+  /** @throws BadRecord, as all of its methods do. */
   constructor(views: RecordViews, start: number, byteLength: number) {
     this.#views = views
     const head = views.cells[start / 8]!
@@ -152,13 +156,13 @@ export class RecordReader {
     this.#uncopied = this.#end - this.#body
   }
 
-  /** Any number at all. */
+  /** A number of any value. */
   number(): number {
     if (this.#at * 8 >= this.#body) throw new BadRecord('a head that ends early')
     return this.#views.cells[this.#at++]!
   }
 
-  /** A whole number from 0 to `most`. */
+  /** An integer from 0 to `most`. */
   count(most = mostItems): number {
     const value = this.number()
     if (!(Number.isInteger(value) && value >= 0 && value <= most))
@@ -166,12 +170,12 @@ export class RecordReader {
     return value
   }
 
-  /** Counts an array, a list or an object that is about to be read. */
+  /** Counts an array, list or object before it is read. */
   value(): void {
     if (++this.#values > mostValues) throw new BadRecord(`more than ${mostValues} values`)
   }
 
-  /** @param most bytes that it may have. */
+  /** @param most highest number of bytes. */
   text(most = Infinity): string {
     const length = this.count(this.#body)
     if (length > most) throw new BadRecord(`a text of ${length} bytes, expected ${most} at most`)
@@ -181,7 +185,10 @@ export class RecordReader {
     return textOf(this.#views.bytes, start, length)
   }
 
-  /** The elements of a typed array, in a copy; of long ones what makes that. No byte of a record is copied more than once. */
+  /**
+   * A copy of a typed array's elements; for long ones, the pieces of work that make the copy. Each byte of a
+   * record is copied at most once.
+   */
   elements(): TensorData | Pieces<TensorData> {
     const view = this.#views.of(this.count(255))
     if (view === undefined) throw new BadRecord('elements of no known kind')
@@ -210,7 +217,10 @@ function* copyPieces(view: TensorData, start: number, length: number): Pieces<Te
   return copy
 }
 
-/** Decoded in memory of its own: the decoder goes over the bytes twice, and writes beyond its room when they have changed in between. */
+/**
+ * Copies the text before decoding: the decoder reads bytes twice, and writes out of bounds if they change in
+ * between.
+ */
 function textOf(bytes: Buffer, start: number, length: number): string {
   const copy = length <= scratch.length ? scratch : Buffer.allocUnsafeSlow(length)
   if (length > shortText) bytes.copy(copy, 0, start, start + length)
@@ -218,7 +228,7 @@ function textOf(bytes: Buffer, start: number, length: number): string {
   return copy.toString('utf8', 0, length)
 }
 
-/** Typed arrays by the numbers that they have in records. Never changed, only added to. */
+/** Kinds of typed arrays; the index is the number in records. Entries are never changed, only added. */
 const kinds = [
   'uint8',
   'float32',
@@ -234,18 +244,21 @@ const kinds = [
 
 const numberOf = new Map(kinds.map((type, number) => [storageOf(type).name, number]))
 
-/** The number of a kind of typed array; `undefined` for one that no tensor has. */
+/** The number of a kind of typed array; `undefined` for a kind that tensors do not use. */
 export function arrayNumber(kind: string): number | undefined {
-  // Newer Node shows float16 as numbers; it is the bits that travel.
+  // Newer Node presents float16 as numbers; records contain the bits.
   return numberOf.get(kind === 'Float16Array' ? 'Uint16Array' : kind)
 }
 
-/** An array of that kind as it is stored. */
+/** A view of the array's stored elements. */
 export function storedView(data: ArrayBufferView, kind: string): TensorData {
   return kind === 'Float16Array' ? viewAs(Uint16Array, data) : (data as TensorData)
 }
 
-/** Memory that records lie in, as each kind of typed array; it begins at a multiple of 8 bytes, and so does all that lies in it. */
+/**
+ * Memory of records, viewed as each kind of typed array. It begins at a multiple of 8 bytes, and so does
+ * everything in it.
+ */
 export class RecordViews {
   readonly bytes: Buffer
   readonly words: Int32Array
@@ -261,7 +274,7 @@ export class RecordViews {
     this.cells = new Float64Array(memory, 0, Math.floor(byteLength / 8))
   }
 
-  /** All of it as the kind of that number; `undefined` for a number that there is not. */
+  /** The memory as the kind of that number; `undefined` for an unknown number. */
   of(kind: number): TensorData | undefined {
     const known = this.#views[kind]
     if (known !== undefined) return known

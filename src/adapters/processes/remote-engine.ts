@@ -34,32 +34,33 @@ import { checkConnectOptions, type CheckedConnectOptions, type ConnectOptions } 
 import { RemoteModel, type RemoteModelOwner } from './remote-model.ts'
 import { addressOf, checkFolder } from './socket-path.ts'
 
-/** The process that serves, and how. */
+/** The serving process, and the connection to it. */
 export interface ServerInfo {
-  /** Its id. */
+  /** Process id. */
   readonly process: number
-  /** Of its copy of this library. */
+  /** Version of the library in that process. */
   readonly version: string
-  /** Whether requests and answers lie in shared memory; else the socket carries them. */
+  /** Whether requests and answers lie in shared memory; otherwise they use the socket. */
   readonly sharesMemory: boolean
 }
 
 /** A model of a serving process. */
 export interface RemoteModelStatus {
-  /** As it was loaded under. */
+  /** The name it is loaded under. */
   readonly name: string
-  /** Of the version that serves it. */
+  /** State of the version that serves the name. */
   readonly state: ModelState
-  /** All that are known of it. */
+  /** All known versions. */
   readonly versions: readonly ModelVersionStatus[]
 }
 
 /**
- * An engine of another process, or of another thread; made by {@link connect}. An idle one does not hold the process, a request in flight
- * does. When the serving process goes, what was in flight rejects with `ERR_DISCONNECTED`, and the next call connects again.
+ * An engine of another process, or of another thread. Created by {@link connect}. Requests in flight keep the
+ * process alive; an idle engine does not. When the serving process goes, requests in flight reject with
+ * `ERR_DISCONNECTED`, and the next call connects again.
  */
 export class RemoteEngine {
-  /** Of the socket that it is reached by. */
+  /** Path of the socket. */
   readonly path: string
   readonly #reaching: Reaching
   readonly #owner: RemoteModelOwner
@@ -87,17 +88,18 @@ export class RemoteEngine {
     return new RemoteEngine(path, reaching, await outsideContext(() => reaching.connected()))
   }
 
-  /** The process that serves, and how it is reached: of the connection that there is now, or was last. */
+  /** The serving process and the connection to it: the current or the last one. */
   get server(): ServerInfo {
     const { process, version } = this.#connection.server
     return { process, version, sharesMemory: this.#connection.sharesMemory }
   }
 
   /**
-   * Has a model loaded there, as {@link InferenceEngine.load}; paths are those of this process. A model that any client has loaded with the
-   * same configuration, and that serves, is not loaded again.
+   * Loads a model in the serving process, like {@link InferenceEngine.load}; paths are relative to this
+   * process. A model that a client has already loaded with the same configuration, and that serves, is
+   * shared.
    *
-   * @throws InferenceError what that rejects with; `ERR_DISCONNECTED`.
+   * @throws InferenceError as that does; `ERR_DISCONNECTED`.
    */
   load<
     const I extends readonly InputConfig[],
@@ -125,7 +127,7 @@ export class RemoteEngine {
     return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
   }
 
-  /** As {@link InferenceEngine.infer}; see {@link RemoteModel.infer}. */
+  /** Like {@link InferenceEngine.infer}; see {@link RemoteModel.infer}. */
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
@@ -156,7 +158,7 @@ export class RemoteEngine {
     }
   }
 
-  /** The model of that name there, or one version of it; whether there is one shows when it is used. */
+  /** The model of that name, or one version of it. Its existence is checked at its first use. */
   model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): RemoteModel<M> {
     return new RemoteModel<M>(
       name,
@@ -165,28 +167,31 @@ export class RemoteEngine {
     )
   }
 
-  /** The models there are. */
+  /** Lists the models. */
   models(): Promise<RemoteModelStatus[]> {
     return this.#call('models', []) as Promise<RemoteModelStatus[]>
   }
 
-  /** As {@link InferenceEngine.unload}: for all who use it. */
+  /** Like {@link InferenceEngine.unload}, for all clients. */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     const { version } = checkUnloadOptions(options)
     await this.#call('unload', [name, version === undefined ? {} : { version }])
   }
 
-  /** As {@link InferenceEngine.stats}, of the serving process: of all that is asked of it, by whichever process. */
+  /** Like {@link InferenceEngine.stats}, for the serving process: requests of all processes count. */
   stats(): Promise<EngineStatistics> {
     return this.#call('stats', []) as Promise<EngineStatistics>
   }
 
-  /** As {@link InferenceEngine.capabilities}, of the serving process. */
+  /** Like {@link InferenceEngine.capabilities}, for the serving process. */
   capabilities(): Promise<Capabilities> {
     return this.#call('capabilities', []) as Promise<Capabilities>
   }
 
-  /** Takes no more requests, waits for those in flight, and disconnects. The serving process goes on. May be called more than once. */
+  /**
+   * Refuses new requests, waits for those in flight, and disconnects. The serving process goes on. May be
+   * called more than once.
+   */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)
     this.#closed = true
@@ -196,14 +201,14 @@ export class RemoteEngine {
     await this.destroy()
   }
 
-  /** Rejects what is in flight with `ERR_CLOSED`, and disconnects. May be called more than once. */
+  /** Rejects requests in flight with `ERR_CLOSED`, and disconnects. May be called more than once. */
   async destroy(): Promise<void> {
     this.#closed = true
     this.#reaching.end(this.#ended())
     this.#connection.end(this.#ended())
   }
 
-  /** As {@link close}. */
+  /** Same as {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
@@ -234,7 +239,7 @@ export class RemoteEngine {
     if (this.#closed) throw this.#ended()
     if (this.#connection.closed) this.#connection = await outsideContext(() => this.#reaching.connected())
     if (!this.#closed) return this.#connection
-    this.#connection.end(this.#ended()) // it was reached too late
+    this.#connection.end(this.#ended()) // connected too late
     throw this.#ended()
   }
 
@@ -246,7 +251,7 @@ export class RemoteEngine {
   }
 }
 
-/** A configuration that means the same in another process, whose working folder may be another. */
+/** The configuration with absolute paths, as the other process may have another working directory. */
 function travelling(config: ModelConfig): ModelConfig {
   const { path, dynamicBatching } = config
   if (typeof dynamicBatching === 'object' && typeof dynamicBatching?.cost === 'function') {
@@ -262,10 +267,10 @@ function travelling(config: ModelConfig): ModelConfig {
 
 const shortestPauseMs = 5
 const longestPauseMs = 500
-/** Codes of the system that say that nobody serves there now. */
+/** System error codes that mean that no process serves there now. */
 const absences: readonly (string | undefined)[] = ['ENOENT', 'ECONNREFUSED', 'EAGAIN', 'ECONNRESET', 'EPIPE']
 
-/** Ways to a serving process, found again whenever it has gone. */
+/** Connects to a serving process, and again whenever it has gone. */
 class Reaching {
   readonly #path: string
   readonly #address: string
@@ -274,18 +279,21 @@ class Reaching {
   #reached: Promise<ClientConnection> | null = null
 
   constructor(path: string, options: CheckedConnectOptions) {
-    this.#path = resolve(path) // this process may change its working folder
+    this.#path = resolve(path) // this process may change its working directory
     this.#address = addressOf(path)
     this.#options = options
   }
 
-  /** A new connection; who asks meanwhile gets the same. @throws InferenceError `ERR_DISCONNECTED`, and what {@link end} is given. */
+  /**
+   * A new connection. Concurrent calls share it. @throws InferenceError `ERR_DISCONNECTED`, and the error
+   * given to {@link end}.
+   */
   connected(): Promise<ClientConnection> {
     this.#reached ??= this.#reach().finally(() => (this.#reached = null))
-    return untilAborted(this.#reached, this.#ending.signal) // a process that is being started takes its time
+    return untilAborted(this.#reached, this.#ending.signal) // starting a process takes time
   }
 
-  /** Tries no more; who waits is rejected with this. */
+  /** Stops trying. Waiting calls are rejected with this error. */
   end(error: InferenceError): void {
     this.#ending.abort(error)
   }
@@ -312,10 +320,10 @@ class Reaching {
         if (error instanceof InferenceError) throw error
         if (!isAbsent || performance.now() >= endMs) throw this.#unreachable(error as Error, isAbsent)
       }
-      const starting = spawn === null ? null : await import('./spawn-server.ts') // others do not take the memory of what it needs
+      const starting = spawn === null ? null : await import('./spawn-server.ts') // saves memory
       this.#ending.signal.throwIfAborted()
       if (spawn !== null) await starting!.startServer(this.#path, spawn, processes, leftMs)
-      // Of many that look at once, not all look again at once.
+      // Random pauses keep many clients from retrying at the same time.
       await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: this.#ending.signal }).catch(() => {})
     }
   }

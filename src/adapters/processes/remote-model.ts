@@ -13,21 +13,24 @@ import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { InferManyOptions, InferManyResult, ItemSource } from '../../request/infer-many.ts'
 
-/** What a {@link RemoteModel} needs of its engine. */
+/** The part of an engine that a {@link RemoteModel} uses. */
 export interface RemoteModelOwner {
   infer(name: string, feeds: unknown, options: unknown): Promise<unknown>
   call(method: string, ...args: unknown[]): Promise<unknown>
-  /** Requests that would be accepted now. */
+  /** How many more requests would be accepted now. */
   readonly room: number
 }
 
 const defaultInFlight = 128
 
-/** A model of another process: whichever is loaded there under its name, now and later. Nothing is asked of it before it is used. */
+/**
+ * A model of another process: whichever is loaded there under its name at the time of a call. It is looked up
+ * at its first use.
+ */
 export class RemoteModel<M extends ModelSignature = AnySignature> {
-  /** As it is loaded under there. */
+  /** The name it is loaded under. */
   readonly name: string
-  /** The version that answers; `undefined` for the newest that is ready. */
+  /** The version that answers; `undefined` for the newest ready one. */
   readonly version: number | undefined
   readonly #owner: RemoteModelOwner
 
@@ -39,10 +42,10 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * As {@link Model.infer}. The data of `feeds` is read by the call itself, unless it has to connect first.
+   * Like {@link Model.infer}. The data of `feeds` is read during the call, unless it has to connect first.
    *
-   * @throws InferenceError what that rejects with, `ERR_MODEL_NOT_FOUND`, `ERR_QUEUE_FULL` with too many requests of this process in
-   * flight, and `ERR_DISCONNECTED`.
+   * @throws InferenceError as that does; `ERR_MODEL_NOT_FOUND`; `ERR_QUEUE_FULL` if this process has too many
+   * requests in flight; `ERR_DISCONNECTED`.
    */
   infer<Name extends OutputName<M> = never>(
     feeds: M['inputs'],
@@ -64,12 +67,12 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     )
   }
 
-  /** As {@link Model.inferMany}. */
+  /** Like {@link Model.inferMany}. */
   async *inferMany<Name extends OutputName<M> = never>(
     source: ItemSource<M['inputs']>,
     options?: InferManyOptions<Name>,
   ): AsyncGenerator<InferManyResult<WantedOutputs<M, Name>>, void, undefined> {
-    const { inferMany } = await outsideContext(() => import('../../request/infer-many.ts')) // who streams nothing does not take its memory
+    const { inferMany } = await outsideContext(() => import('../../request/infer-many.ts')) // saves memory
     const streamed = {
       name: this.name,
       start: () => ({ defaultInFlight, room: () => this.#owner.room }),
@@ -78,20 +81,20 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     yield* inferMany(streamed, source, options)
   }
 
-  /** As {@link Model.metadata}. */
+  /** Like {@link Model.metadata}. */
   metadata(): Promise<ModelMetadata> {
     return this.#owner.call('metadata', this.name, this.version) as Promise<ModelMetadata>
   }
 
-  /** As {@link Model.stats}: of all that is asked of the model, by whichever process. */
+  /** Like {@link Model.stats}: requests of all processes count. */
   stats(): Promise<ModelStatistics> {
     return this.#owner.call('modelStats', this.name, this.version) as Promise<ModelStatistics>
   }
 
   /**
-   * As {@link Model.classification}, with the labels that the model has there now.
+   * Like {@link Model.classification}, with the labels that the model has there now.
    *
-   * @throws InferenceError what that throws, `ERR_MODEL_NOT_FOUND` and `ERR_DISCONNECTED`.
+   * @throws InferenceError as that does; `ERR_MODEL_NOT_FOUND` and `ERR_DISCONNECTED`.
    */
   classification(
     outputs: Partial<AnyOutputs>,
@@ -120,7 +123,7 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
       : classifyAlong(axis, metadata, new Map(labels), classified)
   }
 
-  /** Has it released there, for all. */
+  /** Unloads the model there, for all clients. */
   async unload(): Promise<void> {
     const options: UnloadOptions = this.version === undefined ? {} : { version: this.version }
     await this.#owner.call('unload', this.name, options)

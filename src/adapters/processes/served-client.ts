@@ -24,40 +24,43 @@ import { SharedRings } from './shared-rings.ts'
 import { descriptorOf } from './socket-path.ts'
 import { errorText, fromText } from './tagged-json.ts'
 
-/** What one client may hold of a serving process. */
+/** Limits of one client. */
 interface ClientLimits {
   readonly maxRequests: number
   readonly maxBytes: number
 }
 
-/** What clients have in common. */
+/** What all clients share. */
 export interface Serving {
   readonly engine: InferenceEngine
   readonly methods: ServedMethods
-  /** `null` where memory cannot be shared. */
+  /** `null` if memory cannot be shared. */
   readonly processes: NativeProcesses | null
   readonly limits: ClientLimits
-  /** A client has gone, and nothing that it had is left. */
+  /** A client has gone, and its requests are released. */
   gone(client: ServedClient): void
 }
 
 const ringBytes = 2 ** 26
-/** Who has connected and says nothing, or has been told all and does not go, is let go after so long. */
+/** How long a client may stay silent after connecting, or stay connected after the last message to it. */
 const patienceMs = 10_000
-/** Room of a frame for what is not payload. */
+/** Room in a frame beside the payload. */
 const frameHeadBytes = 65_536
 
-/** One client of a serving process. What it sends is believed in nothing; what is wrong costs it the connection, and nobody else. */
+/**
+ * One client of a serving process. Everything that it sends is checked; a violation ends its connection, and
+ * affects no other client.
+ */
 export class ServedClient implements ConnectionOwner {
   readonly #serving: Serving
   readonly #socket: Socket
   readonly #connection: Connection
   readonly #record = new RecordWriter()
-  /** Withdraws all that it has asked for. */
+  /** Aborts all of its requests and calls. */
   readonly #all = new AbortController()
   readonly #options = { signal: this.#all.signal }
   readonly #signals = new Map<number, AbortController>()
-  /** Withdrawn before they were read. */
+  /** Requests aborted before they were read. */
   readonly #withdrawn = new Set<number>()
   #patience: NodeJS.Timeout
   readonly #watch: ClientWatch
@@ -65,11 +68,11 @@ export class ServedClient implements ConnectionOwner {
   #lastNumber = 0
   #inFlight = 0
   #inFlightBytes = 0
-  /** Those of which it has not taken the result: known somewhat later than there. */
+  /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
   #calls = 0
-  /** Those that have no result yet. */
+  /** Calls without a result yet. */
   #callsAtWork = 0
-  /** Of these, as they came. */
+  /** Bytes of those calls, as received. */
   #callBytes = 0
   #lastCall: Promise<void> = Promise.resolve()
   #blocked = false
@@ -98,14 +101,14 @@ export class ServedClient implements ConnectionOwner {
     return this.#connection.sharesMemory
   }
 
-  /** Takes no more requests, answers those that it has, and lets the client go. */
+  /** Refuses new requests, answers those in flight, and disconnects the client. */
   end(): void {
     this.#ending = true
     this.#connection.read()
     this.#settled()
   }
 
-  /** Lets it go at once. */
+  /** Disconnects the client at once. */
   close(reason: string): void {
     this.#connection.close(reason)
   }
@@ -146,7 +149,7 @@ export class ServedClient implements ConnectionOwner {
   }
 
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
-    if (this.#ending) return undefined // it is told at the end; what it withdraws may come behind
+    if (this.#ending) return undefined // the client learns of it at the end; its aborts may still follow
     if (byteLength > this.#serving.limits.maxBytes)
       throw new BadRecord(
         `a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`,
@@ -221,7 +224,7 @@ export class ServedClient implements ConnectionOwner {
     }
   }
 
-  /** `null` where the system does not give any: the socket carries it all then. */
+  /** `null` if the system refuses: the socket then carries all records. */
   #makeRings(processes: NativeProcesses): ReturnType<typeof SharedRings.make> | null {
     if (descriptorOf(this.#socket) === undefined) return null
     try {
@@ -281,7 +284,7 @@ export class ServedClient implements ConnectionOwner {
     } else if (this.#blocked) this.#connection.read()
   }
 
-  /** All is said. */
+  /** Closes the connection after the last message. */
   #leave(): void {
     this.#connection.end()
     clearTimeout(this.#patience)
@@ -295,7 +298,7 @@ export class ServedClient implements ConnectionOwner {
       this.#withdrawn.add(number)
   }
 
-  /** Calls begin in the order in which they came; how long each takes then is up to it. */
+  /** Calls begin in the order of arrival and may end in any order. */
   #beginCall(kind: number, body: Buffer): void {
     this.#calls++
     this.#callsAtWork++
@@ -331,18 +334,18 @@ export class ServedClient implements ConnectionOwner {
   #callEnded(byteLength: number): void {
     this.#callsAtWork--
     this.#callBytes -= byteLength
-    this.#connection.read() // frames may have waited for that
+    this.#connection.read() // frames may have waited for this
     this.#settled()
   }
 }
 
 const pulseMs = 1000
-/** So many looks at a client that takes nothing of what waits for it. */
+/** Checks of a client that receives nothing of its waiting data, before it is disconnected. */
 const mostIdleLooks = 10
 
 /**
- * Looks after a client from which nothing is read, or which does not read: that such a one has gone is seen only when it is written to, and
- * one that is suspended would have its answers pile up for ever.
+ * Checks on a client whose socket is not read, or which does not read. The departure of such a client shows
+ * only in writes, and answers for a suspended one would pile up without end.
  */
 class ClientWatch {
   readonly #connection: Connection
@@ -352,14 +355,14 @@ class ClientWatch {
   #sentBytes = 0
   #idleLooks = 0
 
-  /** @param isBlocked whether nothing is read from it now. */
+  /** @param isBlocked whether reading from the client is paused. */
   constructor(connection: Connection, mostUnsentBytes: number, isBlocked: () => boolean) {
     this.#connection = connection
     this.#mostUnsentBytes = mostUnsentBytes
     this.#isBlocked = isBlocked
   }
 
-  /** Begins to look, until nothing is the matter any more. */
+  /** Checks until the cause has gone. */
   begin(): void {
     this.#timer ??= setInterval(() => this.#look(), pulseMs).unref()
   }
@@ -375,7 +378,7 @@ class ClientWatch {
     this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0
     this.#sentBytes = sentBytes
     if (this.#idleLooks >= mostIdleLooks) this.#connection.close('it does not take its answers')
-    else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, messageText({ id: 0 })) // of no call: it is skipped
+    else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, messageText({ id: 0 })) // ignored by the client
     else if (unsentBytes < this.#mostUnsentBytes) this.end()
   }
 }

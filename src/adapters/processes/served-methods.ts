@@ -7,19 +7,22 @@ import { untilAborted } from '../../request/abort-watch.ts'
 import { doAll, type Pieces } from '../../base/slices.ts'
 import { toTextAndBytes } from './tagged-json.ts'
 
-/** Bytes of a model that are hashed in one piece. */
+/** Bytes of a model hashed in one piece. */
 const hashedBytes = 2 ** 19
 
 interface SharedLoad {
   readonly config: string
   readonly loading: Promise<Model>
   readonly stop: AbortController
-  /** Clients that wait for it. */
+  /** Clients waiting for the load. */
   waiting: number
   model: Model | null
 }
 
-/** What clients may ask of an engine beside inference. One for all clients, who share what each of them has loaded. */
+/**
+ * The methods of an engine, other than inference, that clients may call. One instance serves all clients, so
+ * that they share loaded models.
+ */
 export class ServedMethods {
   readonly #engine: InferenceEngine
   readonly #loads = new Map<string, SharedLoad>()
@@ -31,8 +34,9 @@ export class ServedMethods {
   /**
    * Begins a call, in pieces.
    *
-   * @param signal fires when its client has gone.
-   * @returns what rejects with `ERR_INVALID_ARG` for what there is not, and with what the engine throws.
+   * @param signal fires when the client has gone.
+   * @returns a promise that rejects with `ERR_INVALID_ARG` for an unknown method, and with the engine's
+   * errors.
    */
   *begin(
     method: string,
@@ -45,7 +49,7 @@ export class ServedMethods {
     return { result: this.#load(name, config, text, signal) }
   }
 
-  /** The same at once. */
+  /** Like {@link begin}, at once. */
   call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
     return doAll(this.begin(method, args, signal)).result
   }
@@ -85,7 +89,10 @@ export class ServedMethods {
       if (model !== null && model.state === 'closed') this.#loads.delete(key)
   }
 
-  /** Several processes that begin alike load a model once: who asks for what is loaded already, or is being loaded, has that. */
+  /**
+   * Processes that start with the same configuration load a model once: later clients share the loaded or
+   * loading model.
+   */
   async #load(
     name: string,
     config: ModelConfig | null,
@@ -121,7 +128,7 @@ export class ServedMethods {
     return load
   }
 
-  /** A load for which no client waits any more is ended: what it holds is for nobody. */
+  /** A load without waiting clients is aborted. */
   async #loaded(load: SharedLoad, signal: AbortSignal | undefined): Promise<Model> {
     load.waiting++
     try {
@@ -132,7 +139,7 @@ export class ServedMethods {
   }
 }
 
-/** What tells one configuration from another: bytes of models by their hash, so that they are not kept. */
+/** A text that identifies a configuration. It has hashes of model bytes, so that the bytes are not kept. */
 function* configText(config: ModelConfig | null): Pieces<string> {
   const { text, arrays } = toTextAndBytes(config)
   if (arrays.length === 0) return text

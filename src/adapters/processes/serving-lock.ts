@@ -1,14 +1,15 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 
-/** Something that one process has at a time. */
+/** A lock that one process holds at a time. */
 export interface HeldLock {
   release(): void
 }
 
 /**
- * Takes the lock of a file; `null` while somebody else has it. With the addon it ends with its holder, however that ends; without it a file
- * tells whose it is, and that of a process that is gone counts for nothing.
+ * Takes the lock of a file; `null` if another process holds it. With the addon the system releases the lock
+ * when its holder ends, however it ends. Without it a file names the holder, and is ignored once that process
+ * is gone.
  */
 export function takeLock(processes: NativeProcesses | null, path: string): HeldLock | null {
   if (processes === null) return takeByFile(path)
@@ -24,7 +25,8 @@ function takeByFile(path: string): HeldLock | null {
     for (let attempt = 0; attempt < 2; attempt++) {
       if (link(own, file)) return { release: () => rmSync(file, { force: true }) }
       if (isHeld(file)) return null
-      // Of several that find it left behind one gets it out of the way; who took another's new one puts it back.
+      // Several processes may find a stale file; one moves it aside. A process that has moved a fresh lock
+      // puts it back.
       const aside = `${own}-aside`
       renameSync(file, aside)
       const isOthers = isHeld(aside)
@@ -34,14 +36,14 @@ function takeByFile(path: string): HeldLock | null {
     }
     return null
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null // somebody else was faster
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null // another process was faster
     throw error
   } finally {
     rmSync(own, { force: true })
   }
 }
 
-/** Gives a file a name, unless that is taken; complete from its first moment. */
+/** Links a file to a name unless that is taken. The file is complete when the name appears. */
 function link(file: string, name: string): boolean {
   try {
     linkSync(file, name)
@@ -62,13 +64,16 @@ function isHeld(file: string): boolean {
   }
 }
 
-/** What is not known is believed. */
+/** An unknown start time counts as equal. */
 const isSame = (start: string, noted: string | undefined) => start === '' || !noted || start === noted
 
-/** When a process was started, by which it is told from a later one of its number; '' where the system does not show it. */
+/**
+ * Start time of a process, which tells it from a later process with the same id; '' if the system does not
+ * provide it.
+ */
 function startOf(pid: number): string {
   try {
-    // The name of the program, in brackets, may be anything.
+    // The program's name, in brackets, may contain anything.
     return /.*\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]?.split(' ')[19] ?? ''
   } catch {
     return ''

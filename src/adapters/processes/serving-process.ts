@@ -1,11 +1,11 @@
-/** A process of its own that serves the engine of a user's module, until nobody has needed it for a while. */
+/** A process that serves the engine of a user's module until it has had no clients for a while. */
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import { EngineServer, freePath, reserve } from './engine-server.ts'
 import type { ServingTask, StartReport } from './spawn-server.ts'
 import { errorText, fromText } from './tagged-json.ts'
 
-/** Who has started it is told, if still there, and is not needed any more. */
+/** Reports to the process that started this one, if it is still there, and disconnects from it. */
 function report(told: StartReport): Promise<void> {
   return new Promise((resolve) => {
     if (!process.connected) return resolve()
@@ -27,7 +27,7 @@ async function engineOf(module: string): Promise<InferenceEngine> {
 }
 
 async function run({ path, module, idleMs }: ServingTask): Promise<void> {
-  const lock = reserve(path) // before models are loaded: of several that are started one does that
+  const lock = reserve(path) // before loading models, so that one of several starting processes does it
   const engine = await engineOf(module).catch((error: unknown) => {
     lock.release()
     throw error
@@ -44,9 +44,9 @@ async function run({ path, module, idleMs }: ServingTask): Promise<void> {
 try {
   await run(JSON.parse(process.argv[2]!) as ServingTask)
 } catch (error) {
-  // Where somebody else was faster, that is who is to be connected to.
+  // If another process was faster, clients connect to that one.
   const isTaken = error instanceof InferenceError && error.expected === freePath
   if (!isTaken) process.exitCode = 1
   await report(isTaken ? {} : { error: fromText(errorText(error)) })
 }
-process.exit() // whatever else the user's module has begun
+process.exit() // even if the user's module has open handles

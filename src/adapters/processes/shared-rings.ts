@@ -1,13 +1,13 @@
 import type { NativeBell, NativeProcesses } from '../../native/native-binding.ts'
 import { BadRecord, RecordViews, type RecordWriter } from './records.ts'
 
-/** Descriptors of what one side has made for the other: closed by whoever has them once they are used. */
+/** Descriptors that one side creates for the other. The side that holds them closes them after use. */
 export interface Descriptors {
   readonly area: number
   readonly bell: number
 }
 
-/** Two rings in memory that two processes share, and a bell between them. */
+/** Two rings in shared memory of two processes, and a bell to wake either side. */
 export class SharedRings {
   readonly reader: RingReader
   readonly writer: RingWriter
@@ -16,7 +16,7 @@ export class SharedRings {
   readonly #processes: NativeProcesses
   readonly #bytes: ArrayBuffer
 
-  /** @param onRing is called when the other side has written something. */
+  /** @param onRing called when the other side has written something. */
   private constructor(
     processes: NativeProcesses,
     bytes: ArrayBuffer,
@@ -33,7 +33,7 @@ export class SharedRings {
     this.bell = new processes.Bell(bell, onRing)
   }
 
-  /** Those of a serving process, with what it has to hand over. Throws where the system refuses. */
+  /** Creates the rings of a serving process, and the descriptors to pass. Throws if the system refuses. */
   static make(
     processes: NativeProcesses,
     ringBytes: number,
@@ -55,7 +55,7 @@ export class SharedRings {
     }
   }
 
-  /** Those that were handed over, whose descriptors are its own from now on. Throws when they are not what they should be. */
+  /** Opens the rings of passed descriptors, and owns those. Throws if they are invalid. */
   static take(
     processes: NativeProcesses,
     { area, bell }: Descriptors,
@@ -77,42 +77,45 @@ export class SharedRings {
     }
   }
 
-  /** Gives the memory back; nothing of it may be used any more. */
+  /** Frees the memory. Do not use the rings afterwards. */
   release(): void {
     this.bell.close()
     this.#processes.releaseArea(this.#bytes)
   }
 }
 
-/** Where the words of a ring are, in 4 bytes each: far enough from each other not to share a cache line. */
+/** Positions of a ring's words, in units of 4 bytes. They are far enough apart not to share a cache line. */
 const words = { written: 0, read: 16, readerSleeps: 32 } as const
-/** Bytes of the words of one ring. */
+/** Bytes for the words of one ring. */
 const wordsBytes = 256
-/** Memory before the rings, which begin at a page. */
+/** Memory before the rings, which begin at a page boundary. */
 const headBytes = 4096
-/** In place of a length: the next record is at the ring's beginning. */
+/** Stands in place of a length: the next record is at the beginning of the ring. */
 const wrapped = -1
-/** A ring that is empty is filled from its beginning again, once it has been filled so far: what was never touched takes no memory. */
+/**
+ * Once filled so far, an empty ring starts over at its beginning. Memory that is never touched takes no
+ * space.
+ */
 const rewindBytes = 2 ** 18
 
-/** The memory that two rings of that size take. */
+/** Size of the memory for two rings of that size. */
 export function areaBytes(ringBytes: number): number {
   return headBytes + 2 * ringBytes
 }
 
 /**
- * A ring of records in memory that two processes share; one of them writes and one reads. Either may be anything: what the other has
- * put into the words is checked before it is believed. Each record begins with its length.
+ * A ring of records in memory shared by two processes, with one writer and one reader. Neither trusts the
+ * other: words that the other side writes are checked before use. Each record begins with its length.
  */
 class RecordRing {
   protected readonly views: RecordViews
   protected readonly words: Int32Array
   protected readonly start: number
   protected readonly size: number
-  /** Of the bytes that were ever written, or read, modulo 2^32. */
+  /** Total bytes written, or read, modulo 2^32. */
   protected at = 0
 
-  /** @param index 0 or 1: which of the two. */
+  /** @param index 0 or 1: which of the two rings. */
   constructor(views: RecordViews, ringBytes: number, index: number) {
     this.views = views
     this.words = views.words.subarray((index * wordsBytes) / 4, ((index + 1) * wordsBytes) / 4)
@@ -121,14 +124,14 @@ class RecordRing {
   }
 }
 
-/** The end that writes. */
+/** The writing end. */
 export class RingWriter extends RecordRing {
-  /** The longest record that there can be room for, in bytes. */
+  /** The longest record that can ever fit, in bytes. */
   get longest(): number {
     return this.size / 2
   }
 
-  /** Puts a record in; false when there is no room for it now. The reader is to be woken by {@link wakes}. */
+  /** Writes a record; false if there is no room now. Afterwards check {@link wakes} and wake the reader. */
   write(record: RecordWriter): boolean {
     const bytes = record.byteLength + 8
     const at = this.#room(bytes)
@@ -141,7 +144,7 @@ export class RingWriter extends RecordRing {
     return true
   }
 
-  /** Whether the reader sleeps and has to be woken; asked once. */
+  /** Whether the reader sleeps and has to be woken. Returns true once per sleep. */
   wakes(): boolean {
     return (
       Atomics.load(this.words, words.readerSleeps) === 1 &&
@@ -149,7 +152,7 @@ export class RingWriter extends RecordRing {
     )
   }
 
-  /** Where in the ring so many bytes can be written; -1 for nowhere. */
+  /** Offset at which so many bytes can be written; -1 if there is no room. */
   #room(bytes: number): number {
     const used = (this.at - Atomics.load(this.words, words.read)) >>> 0
     if (used > this.size) throw new BadRecord('more was read than written')
@@ -166,15 +169,16 @@ export class RingWriter extends RecordRing {
   }
 }
 
-/** The end that reads. */
+/** The reading end. */
 export class RingReader extends RecordRing {
   place = 0
   #bytes = 0
 
   /**
-   * The bytes of the next record, whose place is {@link place}; -1 when there is none now. It stays there until {@link done}.
+   * The bytes of the next record, at {@link place}; -1 if there is none now. The record stays there until
+   * {@link done}.
    *
-   * @throws BadRecord when it is none.
+   * @throws BadRecord if it is invalid.
    */
   next(): number {
     for (;;) {
@@ -197,12 +201,12 @@ export class RingReader extends RecordRing {
     }
   }
 
-  /** The record is not needed any more. */
+  /** Frees the record. */
   done(): void {
     this.#advance(this.#bytes)
   }
 
-  /** Asks to be woken when something is written. A second look has to follow. */
+  /** Asks to be woken at the next write. Check for a record once more afterwards. */
   sleep(): void {
     Atomics.store(this.words, words.readerSleeps, 1)
   }

@@ -5,10 +5,10 @@ import { requireFromPackage } from '../../base/own-package.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 
-/** Longer ones the system cuts off. */
+/** Most bytes of a socket path: the system cuts off longer ones. */
 const longestBytes = process.platform === 'linux' ? 107 : 103
 
-/** What is listened at for a path: itself or, on Windows, a pipe. */
+/** The address to listen at for a path: the path itself or, on Windows, a pipe. */
 export function addressOf(path: string): string {
   const full = resolve(path)
   if (process.platform === 'win32')
@@ -21,16 +21,16 @@ export function addressOf(path: string): string {
   return full
 }
 
-/** Elsewhere no client takes the memory of what it is made with. */
+/** Loaded on Windows only: on other systems clients save the memory of `node:crypto`. */
 function hashOf(path: string): string {
   const { createHash } = requireFromPackage('node:crypto') as typeof import('node:crypto')
   return createHash('sha256').update(path).digest('hex').slice(0, 32)
 }
 
 /**
- * Sees to it that nobody else can reach a socket: its folder is this user's, and closed to all others.
+ * Checks that no other user can reach a socket: its folder belongs to this user, and is closed to all others.
  *
- * @param makes whether to make one that is not there.
+ * @param makes whether to create a missing folder.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function checkFolder(path: string, makes: boolean): void {
@@ -43,7 +43,7 @@ export function checkFolder(path: string, makes: boolean): void {
     if ((mode & 0o077) !== 0) throw unsafe(folder, `one of mode ${(mode & 0o777).toString(8)}`)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (!makes && (code === 'ENOENT' || code === 'ENOTDIR')) return // nobody serves there
+    if (!makes && (code === 'ENOENT' || code === 'ENOTDIR')) return // no server there
     throw code === 'ERR_INVALID_ARG'
       ? error
       : invalidArgument('path', 'a socket in a folder of its own', (error as Error).message, { cause: error })
@@ -57,10 +57,10 @@ function unsafe(folder: string, received: string) {
 }
 
 /**
- * Sees to it that who was reached is this user's: between the look at a folder and the connection another user may have changed where a
- * link leads. Without the addon the folder and the socket are looked at once more.
+ * Checks that the connected server belongs to this user. Another user may have changed a link between the
+ * check of the folder and the connection. Without the addon the folder and the socket are checked once more.
  *
- * @throws Error where it is another's.
+ * @throws Error if it belongs to another user.
  */
 export function checkServer(path: string, processes: NativeProcesses | null, socket: Socket): void {
   if (process.platform === 'win32') return
@@ -73,7 +73,7 @@ export function checkServer(path: string, processes: NativeProcesses | null, soc
   if (lstatSync(addressOf(path)).uid !== process.getuid!()) throw new Error('another user serves there')
 }
 
-/** By which the system knows a socket; Node shows it on what is beneath, where there is one. */
+/** The file descriptor of a socket. Node has it on the underlying handle, if there is one. */
 export function descriptorOf(socket: Socket): number | undefined {
   const { _handle: handle } = socket as unknown as { _handle?: { fd?: number } | null }
   return typeof handle?.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined

@@ -7,12 +7,12 @@ import { takeLock, type HeldLock } from './serving-lock.ts'
 import { checkFolder } from './socket-path.ts'
 import { errorFrom } from './tagged-json.ts'
 
-/** What a process that was started says once: that it serves, or why it cannot. */
+/** The only message of a started process: it serves, or why it cannot. */
 export interface StartReport {
   readonly error?: unknown
 }
 
-/** What it is started with. */
+/** The parameters of a serving process. */
 export interface ServingTask {
   readonly path: string
   readonly module: string
@@ -20,9 +20,10 @@ export interface ServingTask {
 }
 
 /**
- * Starts the serving process, and waits until it serves. Does nothing where somebody else is starting one already.
+ * Starts a serving process, and waits until it serves. Does nothing if another process is starting one
+ * already.
  *
- * @throws InferenceError `ERR_DISCONNECTED` when it cannot serve, with the reason as `cause`.
+ * @throws InferenceError `ERR_DISCONNECTED` if it cannot serve, with the reason as `cause`.
  */
 export async function startServer(
   path: string,
@@ -48,7 +49,7 @@ function start(
   timeoutMs: number,
 ): Promise<void> {
   const child = fork(ownFile('adapters/processes/serving-process.js'), [JSON.stringify(task)], {
-    detached: true, // what ends this process, a key in its terminal too, is none of its business
+    detached: true, // signals to this process, such as Ctrl+C, do not reach it
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     ...optionsOfNode(execArgv),
     ...(env === undefined ? {} : { env }),
@@ -68,12 +69,12 @@ function start(
     }, timeoutMs)
     child.once('message', ({ error }: StartReport) => end(error === undefined ? undefined : errorFrom(error)))
     child.once('error', end)
-    // Not 'exit', which may come before what it has said.
+    // Not 'exit', which may come before the process's last message.
     child.once('close', (code, signal) => end(new Error(`it ended with ${signal ?? `code ${code}`}`)))
   })
 }
 
-/** Those of a program that was given on the command line say what that is, and are for no other. */
+/** Without the options that hold a program given on the command line. */
 function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: string[] } {
   if (execArgv !== undefined) return { execArgv: [...execArgv] }
   return process.execArgv.some((option) => option.startsWith('--input-type')) ? { execArgv: [] } : {}

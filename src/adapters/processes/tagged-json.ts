@@ -9,14 +9,18 @@ import { type ElementType, putValue, storageOf, kindOf, plainView } from '../../
 import { aligned, BadRecord, storedView } from './records.ts'
 
 /**
- * JSON of what options, configurations, statistics and errors are made of: besides what JSON has, numbers that are not finite, bigints,
- * bytes, typed arrays, tensors and URLs, each as an object with the one property `$` and its kind.
+ * JSON of options, configurations, statistics and errors. Beyond plain JSON it encodes non-finite numbers,
+ * bigints, bytes, typed arrays, tensors and URLs, each as an object with the single property `$`, which has
+ * the kind.
  */
 export function toText(value: unknown): string {
   return JSON.stringify(value, replace) ?? 'null'
 }
 
-/** The same with large typed arrays beside the text, in the order in which they are named there. */
+/**
+ * Like {@link toText}, with large typed arrays beside the text, in the order in which the text refers to
+ * them.
+ */
 export function toTextAndBytes(value: unknown): {
   readonly text: string
   readonly arrays: readonly Uint8Array[]
@@ -42,21 +46,21 @@ export function toTextAndBytes(value: unknown): {
   return { text: text ?? 'null', arrays }
 }
 
-/** @throws SyntaxError for what is no JSON, and TypeError for a kind that is not known. */
+/** @throws SyntaxError if it is no JSON, and TypeError for an unknown kind. */
 export function fromText(text: string): unknown {
   return JSON.parse(text, (_key, value) => revive(value))
 }
 
-/** Longer typed arrays go beside the text of a call. */
+/** Larger typed arrays go beside the text of a call. */
 const smallBytes = 1024
 const mostValues = 2 ** 17
-/** Objects and arrays that are looked at in one piece. */
+/** Objects and arrays processed in one piece. */
 const pieceValues = 512
 
 /**
- * As {@link fromText} of text in UTF-8, in pieces and within limits.
+ * Like {@link fromText} for UTF-8 text, in pieces and within limits.
  *
- * @param bytes those that {@link toTextAndBytes} has put beside it; what is read of them lies in the same memory.
+ * @param bytes those of {@link toTextAndBytes}. Results are views on them.
  * @throws InferenceError `ERR_INVALID_ARG` as well.
  */
 function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
@@ -64,7 +68,7 @@ function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   return yield* revived(value, bytes, { left: pieceValues })
 }
 
-/** Reads long text in pieces, with the bytes that belong to it. @throws BadRecord */
+/** Reads long text in pieces, with its bytes. @throws BadRecord */
 export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   try {
     return yield* bytesPieces(text, bytes)
@@ -82,7 +86,7 @@ export function readText(text: string): unknown {
   }
 }
 
-/** What JSON.parse() does with a reviver. */
+/** Does what JSON.parse() does with a reviver. */
 function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: number }): Pieces<unknown> {
   if (typeof value !== 'object' || value === null) return value
   const object = value as Record<string, unknown>
@@ -116,7 +120,7 @@ const arrays = new Map(
 )
 
 function replace(this: unknown, key: string, value: unknown): unknown {
-  const given = (this as Record<string, unknown>)[key] // `value` is what toJSON has made of it
+  const given = (this as Record<string, unknown>)[key] // `value` is the result of toJSON
   if (typeof given === 'number') return Number.isFinite(given) ? given : { $: ['number', String(given)] }
   if (typeof given === 'bigint') return { $: ['bigint', String(given)] }
   if (given instanceof URL) return { $: ['url', given.href] }
@@ -133,7 +137,7 @@ function replace(this: unknown, key: string, value: unknown): unknown {
       ],
     }
   }
-  // An object of the application's own that has the property: its kind is none of these.
+  // An application's own object with that property: not one of the kinds.
   if (typeof given === 'object' && given !== null && Object.hasOwn(given, '$'))
     return { $: ['object', Object.entries(given)] }
   return value
@@ -175,7 +179,7 @@ function bytesOf(base64: unknown): ArrayBuffer {
   return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer
 }
 
-/** What of an error is told to another process, in the order of {@link InferenceErrorDetails}. */
+/** The fields of an error that are sent, in the order of {@link InferenceErrorDetails}. */
 const fields = [
   'model',
   'argument',
@@ -188,12 +192,15 @@ const fields = [
 ] as const
 const mostCauses = 8
 
-/** An error as text. */
+/** Writes an error as text. */
 export function errorText(error: unknown): string {
   return toText(plain(error, 0))
 }
 
-/** The same error in another process: an `InferenceError` with all its fields, anything else an `Error` with its name and code. */
+/**
+ * The error in another process: an `InferenceError` with all its fields; for any other error an `Error` with
+ * its name and code.
+ */
 export function errorFrom(value: unknown): Error {
   if (!isPlainObject(value)) return new Error(String(value))
   const { code, message, name, cause } = value

@@ -13,11 +13,11 @@ import {
 import type { MapEntry } from '../../tensor/values.ts'
 import { arrayNumber, BadRecord, mostItems, type RecordReader, type RecordWriter } from './records.ts'
 
-/** What a value is, in records. */
+/** Kinds of values in records. */
 const kinds = { nothing: 0, tensor: 1, strings: 2, array: 3, texts: 4, list: 5, object: 6, map: 7 } as const
 const entryKinds = { number: 0, bigint: 1, text: 2 } as const
 
-/** Types of elements by the numbers that they have in records. Never changed, only added to. */
+/** Element types; the index is the number in records. Entries are never changed, only added. */
 const elementTypes = [
   'float32', 'float64', 'float16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool',
   'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4',
@@ -26,11 +26,11 @@ const typeNumbers = new Map<string, number>(elementTypes.map((type, number) => [
 
 const mostDims = 64
 const mostDepth = 16
-/** Of a sequence, whose items are tensors. */
+/** Most items of a sequence of tensors. */
 const mostListItems = 2 ** 16
 const bigintText = /^-?\d{1,40}$/
 
-/** What is no value that could be an input or an output. */
+/** A value that can be neither an input nor an output. */
 export class NoValue extends Error {
   override readonly name = 'NoValue'
   readonly expected: string
@@ -44,7 +44,7 @@ export class NoValue extends Error {
 }
 
 /**
- * Writes an input or an output. What it is for is not known here: whether it is right is found out by who reads it.
+ * Writes an input or an output. The reader checks whether it suits the model.
  *
  * @throws NoValue
  */
@@ -94,7 +94,7 @@ function writeList(record: RecordWriter, items: readonly unknown[], depth: numbe
   for (let index = 0; index < length; index++) writeValue(record, items[index], depth + 1)
 }
 
-/** Each is read once, and as many as were counted: what an array says of itself the next time may be something else. */
+/** Reads each item once, and as many as were counted: the array may change meanwhile. */
 function writeTexts(record: RecordWriter, items: readonly unknown[]): void {
   const { length } = items
   writeCount(record, length)
@@ -105,7 +105,7 @@ function writeTexts(record: RecordWriter, items: readonly unknown[]): void {
   }
 }
 
-/** How many items follow: no more than are read. */
+/** Writes the number of items that follow, at most as many as a reader accepts. */
 function writeCount(record: RecordWriter, count: number): void {
   if (!(Number.isInteger(count) && count >= 0 && count <= mostItems))
     throw new NoValue(`at most ${mostItems} items`, count)
@@ -161,20 +161,21 @@ function writeEntry(record: RecordWriter, entry: unknown): void {
   }
 }
 
-/** What is made of a tensor that was read. */
+/** Makes a value of a tensor that was read. */
 export type TensorMaker = (type: ElementType, dims: number[], data: TensorData | string[]) => unknown
 
-/** Of an input: a plain object, which is looked at by whoever it is for, as any caller's. */
+/** For an input: a plain object, which the engine checks like any caller's. */
 export const givenTensor: TensorMaker = (type, dims, data) => ({ type, dims, data })
 
-/** Of an output. */
+/** For an output. */
 export const answeredTensor: TensorMaker = (type, dims, data) => makeTensor(type, data, dims)
 
-/** Texts, items and entries that are read in one piece. */
+/** Texts, items and entries read in one piece. */
 const pieceItems = 512
 
 /**
- * Reads what {@link writeValue} has written: the value itself or, where that may take long, what makes it; see {@link isPieces}.
+ * Reads what {@link writeValue} wrote: the value or, if reading may take long, the pieces of work that make
+ * it; see {@link isPieces}.
  *
  * @throws BadRecord
  */
@@ -209,9 +210,9 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
   }
 }
 
-/** Whether what {@link readValue} gives is no value yet. */
+/** Whether {@link readValue} returned pieces of work instead of a value. */
 export function isPieces(read: unknown): read is Pieces<unknown> {
-  return typeof (read as { next?: unknown } | null)?.next === 'function' // no value has functions
+  return typeof (read as { next?: unknown } | null)?.next === 'function' // values have no functions
 }
 
 function* longTensor(
@@ -227,7 +228,7 @@ function* textTensor(record: RecordReader, makeTensorOf: TensorMaker): Pieces<un
   return makeTensorOf('string', readDims(record), yield* readTexts(record))
 }
 
-/** One by one: how many there are is only what the record says. */
+/** Grows the array one by one: the count in the record is not trusted. */
 function* readTexts(record: RecordReader): Pieces<string[]> {
   const texts: string[] = []
   for (let left = record.count(); left > 0; left--) {

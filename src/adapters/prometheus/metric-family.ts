@@ -6,35 +6,35 @@ export type Labels = Readonly<Record<string, string>>
 
 /** One value of a metric. */
 export interface Sample {
-  /** Where it is not the metric's own: `..._bucket`, `..._sum` and `..._count` of a histogram. */
+  /** If it differs from the metric's name: `..._bucket`, `..._sum` and `..._count` of a histogram. */
   readonly metricName?: string
   readonly labels: Readonly<Record<string, string | number>>
   readonly value: number
 }
 
-/** What an engine said of itself, and how it is to be shown. */
+/** The statistics of an engine, and how to present them. */
 export interface Scraped {
   readonly statistics: EngineStatistics
-  /** Of the engine. */
+  /** Labels of the engine. */
   readonly labels: Labels
-  /** Of each version that is not released, with the labels of the engine. */
+  /** All versions that are not released. Their labels include the engine's. */
   readonly versions: readonly { readonly labels: Labels; readonly statistics: ModelStatistics }[]
-  /** Upper bounds of the histograms: in seconds, and in rows. */
+  /** Upper bounds of the histograms, in seconds and in rows. */
   readonly durationBuckets: readonly number[]
   readonly batchSizeBuckets: readonly number[]
 }
 
-/** A metric: its name, what it means, and its values. */
+/** A metric: its name, help text and values. */
 export interface MetricFamily {
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram'
-  /** What the processes of a cluster have together. Default: the sum. */
+  /** How to combine the values of a cluster's processes. Default: the sum. */
   readonly aggregator?: 'average' | 'max'
   samples(scraped: Scraped): Sample[]
 }
 
-/** One value of each version; none where that is `null`. */
+/** One value per version; none if `read` returns `null`. */
 export function perVersion(read: (statistics: ModelStatistics) => number | null): MetricFamily['samples'] {
   return ({ versions }) =>
     versions.flatMap(({ labels, statistics }) => {
@@ -43,7 +43,7 @@ export function perVersion(read: (statistics: ModelStatistics) => number | null)
     })
 }
 
-/** Several values of each version, that differ in the label `label`. */
+/** Several values per version, told apart by the label `label`. */
 export function perVersionBy(
   label: string,
   read: (statistics: ModelStatistics) => Readonly<Record<string, number>>,
@@ -57,19 +57,22 @@ export function perVersionBy(
     )
 }
 
-/** What was counted between one bound and the next, ascending. */
+/** A count between one bound and the next, ascending. */
 interface Counted {
   readonly upTo: number
   readonly count: number
 }
 
-/** How far a bucket of durations may reach beyond a bound that lies in it, as a share of that: half of its width. */
+/**
+ * How far an engine bucket of durations may reach beyond a bound inside it, as a factor: half of the bucket's
+ * width.
+ */
 const half = 1.008
 
 /**
- * The samples of a histogram. What was counted belongs to the first bound that is not below it.
+ * The samples of a histogram. A count belongs to the first bound that is not below it.
  *
- * @param reach how far a bucket of ours may reach beyond a bound, as a share of that.
+ * @param reach how far an engine bucket may reach beyond a bound, as a factor.
  */
 function histogramSamples(
   name: string,
@@ -95,7 +98,10 @@ function histogramSamples(
   return samples
 }
 
-/** Of durations, in seconds; bounds within a bucket of ours are off by at most half of its width, 0.8 %. */
+/**
+ * Samples of durations, in seconds. A bound inside an engine bucket is off by at most half of its width, 0.8
+ * %.
+ */
 export function durationSamples(
   name: string,
   labels: Labels,
@@ -113,7 +119,7 @@ export function durationSamples(
   )
 }
 
-/** Of rows in a batch. */
+/** Samples of the rows in a batch. */
 export function batchSizeSamples(
   name: string,
   labels: Labels,

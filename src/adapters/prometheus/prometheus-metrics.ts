@@ -6,15 +6,20 @@ import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
 import { tritonFamilies } from './triton-families.ts'
 import { engineFamilies, modelFamilies } from './zerohop-families.ts'
 
-/** How the metrics of an engine are shown. */
+/** Options of {@link prometheusMetrics}. */
 export interface PrometheusOptions {
-  /** The registry that they go to. Default: the one that prom-client has for the process. */
+  /** The registry for the metrics. Default: prom-client's registry of the process. */
   readonly register?: MetricRegistry
-  /** Labels of all of them, such as `{ engine: 'vision' }`: by these engines in one registry differ. Default: none. */
+  /**
+   * Labels of all metrics, such as `{ engine: 'vision' }`. They tell apart engines in one registry. Default:
+   * none.
+   */
   readonly labels?: Readonly<Record<string, string>>
-  /** Upper bounds of the histograms of durations, in seconds, ascending. Default: 17 bounds, from 100 us to 10 s. */
+  /**
+   * Upper bounds of the duration histograms, in seconds, ascending. Default: 17 bounds, from 100 us to 10 s.
+   */
   readonly durationBuckets?: readonly number[]
-  /** Upper bounds of the histogram of batch sizes, in rows, ascending. Default: the powers of two to 256. */
+  /** Upper bounds of the batch size histogram, in rows, ascending. Default: the powers of two to 256. */
   readonly batchSizeBuckets?: readonly number[]
 }
 
@@ -28,7 +33,7 @@ const optionNames: readonly string[] = [
   'durationBuckets',
   'batchSizeBuckets',
 ] satisfies (keyof PrometheusOptions)[]
-/** Labels that the metrics have by themselves. */
+/** Labels that the metrics set themselves. */
 const ownLabels: readonly string[] = [
   'model',
   'version',
@@ -43,15 +48,17 @@ const ownLabels: readonly string[] = [
 ]
 
 /**
- * Registers metrics of an engine for Prometheus: Triton's, under their names, where the same is meant, and `zerohop_...` for what Triton
- * does not have. They are read when the registry is asked for its text; between that nothing is done for them.
+ * Registers metrics of an engine for Prometheus: Triton's, under their names, where the meaning is the same,
+ * and `zerohop_...` for the rest. They are read at a scrape, and cost nothing between scrapes.
  *
- * What is counted of a version begins anew when it is loaded again, and its series go when it is unloaded, or the engine is closed.
+ * Counts of a version restart when it is loaded again. Its series are removed when it is unloaded, or the
+ * engine is closed.
  *
- * @param engine of this process, or one that was connected to.
- * @returns takes the metrics out of the registry again; may be called more than once.
- * @throws InferenceError `ERR_INVALID_ARG` for an option that is wrong, for labels that another engine of the registry has, for a registry in
- * which others have metrics of these names, and without `register` where prom-client is not installed.
+ * @param engine an engine of this process, or a connected one.
+ * @returns a function that removes the metrics from the registry; may be called more than once.
+ * @throws InferenceError `ERR_INVALID_ARG` for an invalid option; for labels that another engine of the
+ * registry has; for a registry that has other metrics of these names; without `register` if prom-client is
+ * not installed.
  */
 export function prometheusMetrics(engine: MeasuredEngine, options: PrometheusOptions = {}): () => void {
   if (typeof engine?.stats !== 'function')
@@ -112,30 +119,33 @@ function checkBuckets(name: string, bounds: unknown): void {
 
 const families = [...tritonFamilies, ...modelFamilies, ...engineFamilies]
 
-/** An engine, of this process or another. */
+/** An engine of this process or another. */
 export interface MeasuredEngine {
-  /** Asked once for each scrape. */
+  /** Called once per scrape. */
   stats(): EngineStatistics | Promise<EngineStatistics>
 }
 
-/** An engine whose metrics are in a registry, and how they are shown there. */
+/** An engine with metrics in a registry, and how they are presented. */
 interface RegisteredEngine extends Pick<Scraped, 'labels' | 'durationBuckets' | 'batchSizeBuckets'> {
   readonly engine: MeasuredEngine
 }
 
-/** For how long an engine of another process may think about it: a scrape has 10 s by default, and others are to be told of in time. */
+/**
+ * How long a scrape waits for an engine of another process. A scrape may take 10 s by default, and the other
+ * engines must be reported in time.
+ */
 const answerLimitMs = 5000
 
-/** The engines of one registry: their metrics have the same names, so that each is there once for all of them. */
+/** The engines of one registry. They share one metric of each name. */
 class RegisteredEngines {
   static readonly #of = new WeakMap<MetricRegistry, RegisteredEngines>()
   readonly #registry: MetricRegistry
   readonly #engines = new Set<RegisteredEngine>()
   readonly #metrics: readonly RegisteredMetric[]
   readonly #names = families.map(({ name }) => name)
-  /** What engines were asked for and have not said yet: they are not asked again meanwhile. */
+  /** Pending reads of engines. An engine is not asked again while one is pending. */
   readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
-  /** What one scrape reads, whichever metric asks first. */
+  /** The statistics of the current scrape; the metric that is read first fetches them. */
   #scraped: Promise<readonly Scraped[]> | null = null
 
   private constructor(registry: MetricRegistry) {
@@ -149,7 +159,10 @@ class RegisteredEngines {
     return engines
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for labels with which nobody could tell it from another, and where others have registered metrics of these names. */
+  /**
+   * @throws InferenceError `ERR_INVALID_ARG` for labels that do not distinguish the engine from another one,
+   * and if other metrics of these names are registered.
+   */
   add(added: RegisteredEngine): void {
     for (const { labels } of this.#engines) checkDistinct(labels, added.labels)
     // A registry that was cleared meanwhile has none of them.
@@ -180,7 +193,7 @@ class RegisteredEngines {
       this.#scraped = Promise.all([...this.#engines].map((engine) => this.#ask(engine))).then((all) =>
         all.filter((each) => each !== null),
       )
-      queueMicrotask(() => (this.#scraped = null)) // a registry asks all metrics at once
+      queueMicrotask(() => (this.#scraped = null)) // a registry reads all metrics in one turn
     }
     return this.#scraped
   }
@@ -195,7 +208,10 @@ class RegisteredEngines {
   }
 }
 
-/** What an engine says; `null` for one that is closed or has loaded nothing yet, and for one of another process that cannot be reached. It never rejects. */
+/**
+ * The statistics of an engine; `null` if it is closed, has loaded nothing yet, or is in another process that
+ * cannot be reached. It never rejects.
+ */
 async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scraped | null> {
   try {
     const statistics = await engine.stats()
@@ -213,7 +229,9 @@ async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scrape
   }
 }
 
-/** Series of two engines have to differ, and to be of the same labels, so that they can be summed up. */
+/**
+ * The series of two engines must differ in values and have the same label names, so that they can be summed.
+ */
 function checkDistinct(one: Labels, other: Labels): void {
   const names = Object.keys(one)
   const same = (a: readonly string[], b: readonly string[]) =>
@@ -231,15 +249,15 @@ function checkDistinct(one: Labels, other: Labels): void {
     )
 }
 
-/** What a registry asks for its text. */
+/** The fields that a registry reads for its text. */
 interface MetricObject extends Pick<MetricFamily, 'name' | 'help' | 'type'> {
   readonly aggregator: string
   readonly values: Sample[]
 }
 
-/** A metric as prom-client has it, without values of its own: they are read whenever it is asked for them, and it takes no others. */
+/** A metric for prom-client that stores no values: it reads them on demand, and none can be set. */
 class RegisteredMetric {
-  /** A registry of OpenMetrics gives it another. */
+  /** An OpenMetrics registry renames it. */
   name: string
   readonly help: string
   readonly type: MetricFamily['type']
@@ -263,11 +281,11 @@ class RegisteredMetric {
     return { name, help, type, aggregator, values }
   }
 
-  /** As of a registry's `resetMetrics()`: what is counted is the engine's, and goes on. */
+  /** Called by a registry's `resetMetrics()`. The counts belong to the engine, and continue. */
   reset(): void {}
 }
 
-/** None of an engine that does not have what is asked for: another process may have another version of this library. */
+/** Empty if the engine lacks the statistics: another process may have another version of this library. */
 function samplesOf(family: MetricFamily, scraped: Scraped): Sample[] {
   try {
     return family.samples(scraped)
@@ -276,15 +294,15 @@ function samplesOf(family: MetricFamily, scraped: Scraped): Sample[] {
   }
 }
 
-/** What metrics are registered with: a registry of prom-client. */
+/** A registry of prom-client. */
 type MetricRegistry = Pick<Registry, 'getSingleMetric' | 'registerMetric' | 'removeSingleMetric'>
 
 type PromMetric = Metric
 
 /**
- * The registry that prom-client has for the process. It is loaded here and nowhere else, when nobody has given a registry of theirs.
+ * prom-client's registry of the process. The package is loaded only here, and only if no registry was given.
  *
- * @throws InferenceError `ERR_INVALID_ARG` where it is not installed.
+ * @throws InferenceError `ERR_INVALID_ARG` if it is not installed.
  */
 function processRegistry(): MetricRegistry {
   try {
@@ -297,7 +315,7 @@ function processRegistry(): MetricRegistry {
   }
 }
 
-/** Whether something is a registry of prom-client, of whichever version. */
+/** Whether a value is a registry of prom-client, of any version. */
 function isRegistry(value: unknown): value is MetricRegistry {
   const methods: readonly (keyof MetricRegistry)[] = [
     'getSingleMetric',

@@ -1,7 +1,7 @@
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import { perVersion, perVersionBy, type MetricFamily } from './metric-family.ts'
 
-/** Triton's reasons of failure, which are fewer than ours. */
+/** Counts by Triton's reasons of failure, which are fewer than ours. */
 function failures({ rejections, refusals }: ModelStatistics): Record<string, number> {
   return {
     REJECTED: rejections.queueFull + rejections.timeout + rejections.deadline + refusals.timeout + refusals.deadline,
@@ -15,7 +15,7 @@ function failures({ rejections, refusals }: ModelStatistics): Record<string, num
 
 type Sum = keyof ModelStatistics['inferenceStats']
 
-/** What a sum of durations is, in microseconds. */
+/** A metric of a sum of durations, in microseconds. */
 const duration = (name: string, help: string, sum: Sum): MetricFamily => ({
   name, help: `Cumulative ${help} in microseconds`, type: 'counter', samples: perVersion(({ inferenceStats }) => inferenceStats[sum].ns / 1000),
 }) // prettier-ignore
@@ -23,7 +23,7 @@ const duration = (name: string, help: string, sum: Sum): MetricFamily => ({
 const ofCache = (read: (statistics: ModelStatistics) => number) =>
   perVersion((statistics) => (statistics.responseCache === null ? null : read(statistics)))
 
-/** Metrics that mean what Triton's of the same names do: dashboards made for those go on. */
+/** Metrics with the names and meanings of Triton's, so that dashboards for Triton keep working. */
 export const tritonFamilies: readonly MetricFamily[] = [
   {
     name: 'nv_inference_request_success',

@@ -14,7 +14,7 @@ import {
   type Sample,
 } from './metric-family.ts'
 
-/** A histogram of durations; its sum is that of the sums of `inferenceStats` that are named. */
+/** A histogram of durations. Its sum adds up the named sums of `inferenceStats`. */
 function durations(
   name: string,
   help: string,
@@ -33,7 +33,7 @@ function durations(
 function perInstance(read: (instance: InstanceStatistics) => number): MetricFamily['samples'] {
   return ({ versions }) =>
     versions.flatMap(({ labels, statistics: { instances } }) =>
-      // Not `instance`: that is Prometheus' own label for what it scrapes.
+      // Not `instance`: Prometheus uses that label for the scraped target.
       instances.map((instance) => ({
         labels: { ...labels, model_instance: instance.name, worker: instance.worker },
         value: read(instance),
@@ -73,7 +73,7 @@ const ofCache = (read: (cache: NonNullable<ModelStatistics['responseCache']>) =>
 const ofArena = (read: (arena: NonNullable<ModelStatistics['arena']>) => number) =>
   perVersion(({ arena }) => (arena === null ? null : read(arena)))
 
-/** What models have that Triton's metrics do not. */
+/** Metrics of models that Triton does not have. */
 export const modelFamilies: readonly MetricFamily[] = [
   {
     name: 'zerohop_request_rejections_total',
@@ -243,7 +243,7 @@ function perWorker(read: (worker: WorkerStatistics) => number): MetricFamily['sa
 
 const loopDelay = 'zerohop_event_loop_delay_seconds'
 
-/** What an engine has besides its models. */
+/** Metrics of the engine itself. */
 export const engineFamilies: readonly MetricFamily[] = [
   {
     name: 'zerohop_staging_used_bytes',

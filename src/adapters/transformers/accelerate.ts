@@ -12,28 +12,36 @@ import { checkEngine, defaultEngine, openSession, type SessionClass } from '../o
 import { modelSettings } from '../ort/ort-session-options.ts'
 import { findTextPadding, type TextTokens } from './text-padding.ts'
 
-/** What is said of the model behind one session. */
+/** Options of the model behind one session. */
 export interface AcceleratedModelOptions extends ModelOptions {
-  /** Its file, where that is not known. */
+  /** The model's file, if it cannot be determined. */
   path?: string
 }
 
 /** Options of {@link accelerate}. */
 export interface AccelerateOptions {
-  /** Which engine serves it. Default: that of `zerohop/ort`. */
+  /** The engine that serves it. Default: that of `zerohop/ort`. */
   engine?: InferenceEngine | undefined
   /**
-   * Whether texts of different lengths share runs, where a trial shows that they can: filled up to the next of these lengths that the model takes, or to the
-   * `'longest'` of a run; `false`: only texts of equal lengths do. Default: the multiples of 4 up to 64, of 8 up to 128, of 16 up to 256 and of 32 up to 512.
+   * Whether texts of different lengths share runs, if a trial shows that the model allows it. Default: the
+   * multiples of 4 up to 64, of 8 up to 128, of 16 up to 256 and of 32 up to 512.
+   *
+   * - Lengths: texts are padded to the next of these that the model takes.
+   * - `'longest'`: to the longest text of a run.
+   * - `false`: only texts of equal lengths share runs.
    */
   padding?: readonly number[] | 'longest' | false | undefined
-  /** Options of models, by the names of their sessions (`model`, `encoder_model`, ...). What the session was opened with goes before them, but for where it runs. */
+  /**
+   * Options of models, by the names of their sessions (`model`, `encoder_model`, ...). The options that a
+   * session was opened with take precedence, except for where it runs.
+   */
   models?: Readonly<Record<string, AcceleratedModelOptions>> | undefined
 }
 
 /**
- * Lengths that are filled up to: to each length, from the one before in such steps. On a CPU what is filled up costs as much as what is not, and
- * larger batches save little: measured with 64 callers of sentences, these took less CPU than longer steps, and than equal lengths only.
+ * Padded lengths: up to each length, in such steps. On a CPU padding costs as much as text, and larger
+ * batches save little: with 64 callers of sentences, these steps took less CPU than longer ones, and than
+ * equal lengths only.
  */
 const steps: readonly (readonly [length: number, step: number])[] = [
   [64, 4],
@@ -47,18 +55,22 @@ const defaultSizes = steps.flatMap(([length, step], index) => {
 })
 
 const accelerated = new WeakSet<object>()
-/** The last call for each pipeline: two at once would each replace, and release, what the other does. */
+/**
+ * The last call for each pipeline. Concurrent calls would each replace, and release, the other's sessions.
+ */
 const lastCalls = new WeakMap<object, Promise<void>>()
 
 /**
- * Has a loaded pipeline of `@huggingface/transformers` served by an engine: what calls of it run at the same time shares batches, on other
- * threads than the application's. The pipeline stays the same object; its sessions are replaced, and released.
+ * Makes an engine serve a loaded pipeline of `@huggingface/transformers`: concurrent calls share batches, on
+ * threads other than the application's. The pipeline stays the same object; its sessions are replaced and
+ * released.
  *
- * A session that takes what it has answered itself (`past_key_values` and the like) stays as it is, with a warning: its state would be copied for each token.
+ * A session that takes its own earlier answers as inputs (`past_key_values` and the like) is not replaced,
+ * with a warning: its state would be copied for each token.
  *
- * @returns the pipeline that was given.
- * @throws InferenceError `ERR_INVALID_ARG`, also where the file of a session is not known, or what a load rejects with; the pipeline
- * is then as it was.
+ * @returns the given pipeline.
+ * @throws InferenceError `ERR_INVALID_ARG`, also if the file of a session is not known, and the errors of a
+ * load. The pipeline is then unchanged.
  */
 export async function accelerate<P extends object>(pipeline: P, options: AccelerateOptions = {}): Promise<P> {
   const loaded = loadedModel(pipeline)
@@ -86,7 +98,7 @@ async function replaceSessions({ sessions, tokens }: LoadedModel, options: Accel
   try {
     firstFailure(opening)
     put(opened)
-    await nextTurn() // in which what has been called before runs
+    await nextTurn() // earlier calls start their runs in this turn
     firstFailure(await Promise.allSettled(before.map((session) => session.release())))
   } catch (error) {
     put(before)
@@ -100,7 +112,7 @@ function firstFailure(results: readonly PromiseSettledResult<unknown>[]): void {
   if (failed !== undefined) throw failed.reason
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG`, also for a session that there is not. */
+/** @throws InferenceError `ERR_INVALID_ARG`, also for an unknown session. */
 function checkOptions(options: unknown, { sessions }: LoadedModel): void {
   const { engine, models = {} } = readOptions('options', options, ['engine', 'padding', 'models'])
   if (engine !== undefined) checkEngine(engine)
@@ -135,7 +147,7 @@ async function replacementOf(
     ...(found !== null && { padding: found }),
   })
   const handler = await openSession(engine ?? defaultEngine(), file, settings)
-  // By its own class, whose tensors transformers.js knows.
+  // Uses the session's own class, whose tensors transformers.js recognises.
   const replacement: LoadedSession = new (session.constructor as SessionClass)(handler)
   if (replacement.inputNames !== handler.inputNames) {
     await handler.dispose()
@@ -145,7 +157,7 @@ async function replacementOf(
   return replacement
 }
 
-/** As the session was opened; where its model runs may be said anew. */
+/** The options that the session was opened with. The caller may change where the model runs. */
 function sessionOptions(
   origin: SessionOrigin | undefined,
   { executionProviders, instanceGroup }: ModelOptions,
@@ -156,7 +168,10 @@ function sessionOptions(
     : { ...others, executionProviders: before }
 }
 
-/** transformers.js hands on as `past_...` what is answered as `present...`: keys and values, convolutions, recurrences. */
+/**
+ * transformers.js feeds answers named `present...` back as `past_...`: keys and values, convolutions,
+ * recurrences.
+ */
 function keepsState(name: string, session: LoadedSession): boolean {
   const state = session.inputNames.find((input) => input.startsWith('past_'))
   if (state === undefined) return false
@@ -165,12 +180,12 @@ function keepsState(name: string, session: LoadedSession): boolean {
   return true
 }
 
-/** A session of transformers.js, which notes on it with which `dtype` and `device` it was opened. */
+/** A session of transformers.js, which adds the `dtype` and `device` that it was opened with. */
 type LoadedSession = InferenceSession & { config?: unknown }
 
-/** What is loaded: a model of transformers.js, and what is known of its texts. */
+/** A loaded model of transformers.js, and the properties of its texts. */
 interface LoadedModel {
-  /** Its sessions by name, as it will look them up for the next call. */
+  /** Its sessions by name. transformers.js looks them up here at each call. */
   readonly sessions: Record<string, LoadedSession>
   readonly tokens: TextTokens
 }
@@ -188,7 +203,7 @@ interface ModelParts {
 /**
  * Finds the sessions of a pipeline, or of a model alone.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for what is neither.
+ * @throws InferenceError `ERR_INVALID_ARG` for anything else.
  */
 function loadedModel(given: unknown): LoadedModel {
   const { model = given as ModelParts | null, tokenizer } = (given ?? {}) as PipelineParts
@@ -221,9 +236,9 @@ function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) ? (value as number) : undefined
 }
 
-/** Of which file a session was opened, and how. */
+/** The file and options of a session. */
 interface SessionOrigin {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string
   readonly options: InferenceSession.SessionOptions
 }
@@ -234,14 +249,18 @@ interface SessionFactory {
 
 const origins = new WeakMap<object, SessionOrigin>()
 
-/** What is known of a session; `undefined` for one that was opened before {@link noteOrigins}, of bytes, or by another copy of onnxruntime-node. */
+/**
+ * The origin of a session; `undefined` if it was opened before {@link noteOrigins}, from bytes, or by another
+ * copy of onnxruntime-node.
+ */
 function originOf(session: object): SessionOrigin | undefined {
   return origins.get(session)
 }
 
 /**
- * From now on it is noted of which file onnxruntime-node opens each session, as sessions do not tell. Nothing else about them changes, and neither
- * it nor its native part is loaded: sessions are made by the class of the onnxruntime-common that it requires.
+ * Records from now on the file that onnxruntime-node opens for each session, as sessions do not expose it.
+ * Sessions do not change otherwise. Neither onnxruntime-node nor its native part is loaded: sessions come
+ * from the class of the onnxruntime-common that it requires.
  */
 export function noteOrigins(): void {
   const factory = factoryOfNode()
@@ -255,7 +274,7 @@ export function noteOrigins(): void {
   }
 }
 
-/** `null` where onnxruntime-node is not installed. */
+/** `null` if onnxruntime-node is not installed. */
 function factoryOfNode(): SessionFactory | null {
   try {
     const node = requireFromPackage.resolve('onnxruntime-node')

@@ -1,35 +1,40 @@
 import { Tensor, type InferenceSession } from 'onnxruntime-common'
 import type { PaddingConfig } from '../../options/model-config.ts'
 
-/** What an encoder of text takes, and no more than that: filled up, the mask keeps the rest from being changed. */
+/**
+ * The inputs of a text encoder. With any other input padding is not tried. The mask keeps padding from
+ * changing the answer.
+ */
 const textInputs = ['input_ids', 'attention_mask', 'token_type_ids']
-/** Lengths of the texts that are tried: neither divides the other. */
+/** Lengths of the trial texts: neither divides the other. */
 const shortLength = 7
 const longLength = 12
-/** By how much floats may differ, relative to the largest: a longer text is summed in another order. */
+/** Allowed difference of floats, relative to the largest: a longer text is summed in another order. */
 const tolerance = 1e-3
 
-/** Ids that a text is made of. */
+/** The ids of texts. */
 export interface TextTokens {
-  /** The id that texts are filled up with. */
+  /** The padding id. */
   readonly padId: number
-  /** How many ids there are. */
+  /** Number of ids. */
   readonly vocabularySize: number
-  /** The most ids of a text; `Infinity` where that is not known. */
+  /** Most ids of a text; `Infinity` if unknown. */
   readonly longestText: number
 }
 
-/** A session as it is tried. */
+/** The part of a session that a trial uses. */
 export type TriedSession = Pick<InferenceSession, 'inputMetadata' | 'outputNames' | 'run'>
 
-/** Texts of ids; `length` is what they are filled up to. */
+/** Runs a text of ids, padded to `length`. */
 type RunText = (ids: readonly number[], length?: number) => Promise<InferenceSession.ReturnType>
 
 /**
- * How texts of different lengths can share runs of a model, found out by running one: alone, as the beginning of a longer one, and filled up. What
- * has the length of the text is cut back to it; everything has to be what it was alone. Nothing is filled up to a length that the model does not take.
+ * Finds out by trial runs how texts of different lengths can share runs of a model. It runs a text alone, as
+ * the beginning of a longer one, and padded. Outputs with the text's length are cut back to it; all must be
+ * the same as alone. No text is padded to a length that the model does not take.
  *
- * @returns `null` where they cannot: it is no encoder of text, its outputs have the length more than once, or what is filled up changes the rest.
+ * @returns `null` if they cannot share runs: the model is no text encoder, an output has the length more than
+ * once, or padding changes the answer.
  */
 export async function findTextPadding(
   session: TriedSession,
@@ -65,11 +70,11 @@ export async function findTextPadding(
     const isTaken = !Array.isArray(taken) || (await isUnchanged(Math.max(...taken)).catch(() => false))
     return paddingOf(inputMetadata, tokens, outputs, isTaken ? taken : 'longest')
   } catch {
-    return null // it takes no texts of these lengths
+    return null // the model does not take these lengths
   }
 }
 
-/** Those of `sizes` that are no longer than the longest text, which stands for all others. */
+/** The given lengths up to the longest text. If some are longer, the longest text is the last length. */
 function upTo(longest: number, sizes: readonly number[]): readonly number[] {
   const shorter = sizes.filter((size) => size <= longest)
   return shorter.length === sizes.length ? sizes : [...shorter, longest]
@@ -106,7 +111,7 @@ function paddingOf(
   }))
 }
 
-/** A text without the id that texts are filled up with. */
+/** A text without the padding id. */
 function textOf(length: number, { padId, vocabularySize }: TextTokens): number[] {
   const step = 7
   return Array.from({ length: length + 1 }, (_, index) => (step * (index + 1)) % vocabularySize)
