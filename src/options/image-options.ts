@@ -2,22 +2,22 @@ import { InferenceError, invalidArgument } from '../errors.ts'
 import { isAbortSignal, readOptions, typed } from './plain-options.ts'
 import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 
-/** Formats that can be let in by `formats`, by the names that sharp has for them. `heif` is AVIF and, where libvips has it, HEIC. */
+/** Formats that `formats` may allow, by sharp's names. `heif` is AVIF and, where libvips supports it, HEIC. */
 export const imageFormats = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif', 'svg'] as const
 
-/** The name of such a format. */
+/** The name of an image format. */
 export type ImageFormat = (typeof imageFormats)[number]
 
-/** All but SVG, which is a program rather than pixels: a few kilobytes may draw for minutes. */
+/** All formats except SVG: SVG is a program rather than pixels, and a few kilobytes may take minutes to draw. */
 export const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
 
-/** How far libvips looks for `<svg`. */
+/** Number of bytes in which libvips looks for `<svg`. */
 const svgWithinBytes = 1000
 
-/** A file type box of more bytes is none to libvips either, and might be the beginning of something else. */
+/** libvips also rejects a larger file type box; the bytes might be the start of another format. */
 const largestFileTypeBox = 2048
 
-/** Whether it is HEIC, as phones make it, which sharp's own binaries do not decode. */
+/** Whether it is HEIC, the format of phone cameras, which sharp's prebuilt binaries do not decode. */
 export function isHeic(bytes: Uint8Array): boolean {
   return (
     Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 12)).toString('latin1', 4, 10) ===
@@ -26,8 +26,8 @@ export function isHeic(bytes: Uint8Array): boolean {
 }
 
 /**
- * The format that the first bytes of an image tell; `undefined` for any other. Nothing that gets one of the other names can
- * be taken for SVG, whose text starts with `<` or is compressed by gzip.
+ * The format by the first bytes of an image; `undefined` if unknown. Bytes that match another format cannot be taken
+ * for SVG, whose text starts with `<` or is gzip-compressed.
  */
 export function formatOf(bytes: Uint8Array): ImageFormat | undefined {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, svgWithinBytes))
@@ -42,40 +42,46 @@ export function formatOf(bytes: Uint8Array): ImageFormat | undefined {
   return starts('\x1f\x8b') || head.includes('<svg', 0, 'latin1') ? 'svg' : undefined
 }
 
-/** What an image may cost that comes from outside. One that is over a limit rejects with `ERR_IMAGE_DECODE`, whose `argument` names the limit. */
+/**
+ * Limits on untrusted images. An image over a limit rejects with `ERR_IMAGE_DECODE`, whose `argument` names the limit.
+ */
 export interface ImageLimits {
   /**
-   * Most pixels of the image as its header tells them, width times height, of the one frame that is decoded; sharp's own
-   * option of that name. While it is decoded an interlaced PNG takes 8 bytes a pixel, a progressive JPEG 2 to 6, AVIF
-   * about 17. Default 64 000 000.
+   * Most pixels (width times height) in the image header, for the one frame that is decoded; the sharp option of that
+   * name. Decoding takes 8 bytes a pixel for an interlaced PNG, 2 to 6 for a progressive JPEG, about 17 for AVIF.
+   * Default 64 000 000.
    */
   limitInputPixels?: number | undefined
-  /** Most bytes of the encoded image, in a file or given as bytes; a larger file is not read. Default 128 MiB. */
+  /** Most bytes of the encoded image, from a file or from memory. A larger file is not read. Default 128 MiB. */
   limitInputBytes?: number | undefined
   /**
-   * Formats let in, told by the first bytes before anything is decoded. Default: all but SVG (`jpeg`, `png`, `webp`, `gif`,
-   * `tiff`, `heif`). PDF, camera raw files and what ImageMagick reads are never let in.
+   * Allowed formats, detected from the first bytes before anything is decoded. Default: all but SVG (`jpeg`, `png`,
+   * `webp`, `gif`, `tiff`, `heif`). PDF, camera raw files and ImageMagick formats are never allowed.
    */
   formats?: readonly ImageFormat[] | undefined
   /**
-   * How long reading and decoding may take, in milliseconds from when the image's turn comes (see {@link imageConcurrency});
-   * the call rejects then. libvips stops by the second, and only between two strips of the image, libjpeg-turbo, which gets none of over
-   * 2^24 pixels, when it is done: until then the image keeps its place among those that are decoded at once. Default 30 000.
+   * Milliseconds that reading and decoding may take, counted from the image's turn (see {@link imageConcurrency}). Then
+   * the call rejects. libvips has a resolution of one second and stops only between two strips of the image;
+   * libjpeg-turbo, which never gets an image over 2^24 pixels, does not stop before it is done. Until the decoder
+   * stops, the image counts as one that is being decoded. Default 30 000.
    */
   timeoutMs?: number | undefined
-  /** Withdraws the call, which rejects with the signal's reason: while it waits its turn it leaves the line, later as after `timeoutMs`. */
+  /**
+   * Withdraws the call, which rejects with the signal's reason. A waiting image leaves the queue; decoding stops as
+   * after `timeoutMs`.
+   */
   signal?: AbortSignal | undefined
 }
 
-/** {@link ImageLimits} with every default in place and everything checked. */
+/** {@link ImageLimits} with defaults in place, checked. */
 export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>> & {
   readonly signal: AbortSignal | undefined
 }
 
-/** The names of {@link ImageLimits}. */
+/** The option names of {@link ImageLimits}. */
 export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
 
-/** Defaults, then checks; throws `ERR_INVALID_ARG` for the first limit that is wrong. */
+/** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid limit. */
 export function resolveImageLimits(
   options: Partial<Record<(typeof limitNames)[number], unknown>>,
 ): ResolvedImageLimits {
@@ -130,28 +136,28 @@ const CHANNELS = ['rgb', 'bgr', 'gray'] as const
 const LAYOUTS = ['nchw', 'nhwc'] as const
 const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
 
-/** How an image of other proportions is made to fit. */
+/** How an image of different proportions is fitted. */
 export type ImageFit = (typeof FITS)[number]
-/** Interpolations of a resize, in sharp's words. */
+/** Interpolation of the resize, by sharp's names. */
 export type ImageKernel = (typeof KERNELS)[number]
-/** Which channels, in which order. */
+/** Channels and their order. */
 export type ImageChannels = (typeof CHANNELS)[number]
-/** Channels one after the other, or of each pixel together. */
+/** Planar (one channel after the other) or interleaved (per pixel). */
 export type ImageLayout = (typeof LAYOUTS)[number]
-/** Element types that an image can have. */
+/** Element types of an image tensor. */
 export type ImageDataType = (typeof DATA_TYPES)[number]
 
-/** The usual evaluation crop: a resize that keeps the proportions, then the centre. */
+/** The usual evaluation crop: a resize that keeps the proportions, then a centre crop. */
 export interface ImageCrop {
-  /** Length in pixels that the shorter side gets first. At least the larger of `width` and `height`. */
+  /** Length in pixels to which the shorter side is resized. At least the larger of `width` and `height`. */
   shorterSide: number
 }
 
 /**
- * What an image becomes: `value = (pixel * scale - mean[c]) / std[c]`, pixels being 0..255.
+ * How an image becomes a tensor: `value = (pixel * scale - mean[c]) / std[c]`, with pixels 0..255.
  *
- * The defaults leave pixels as they are. ImageNet models trained with torchvision want
- * `scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
+ * The defaults leave pixels unchanged. ImageNet models trained with torchvision need `scale: 1 / 255, mean: [0.485,
+ * 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
  */
 export interface ImageOptions<Type extends ImageDataType = ImageDataType> extends ImageLimits {
   /** Width of the result in pixels, at least 1. */
@@ -159,41 +165,44 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
   /** Height of the result in pixels, at least 1. */
   height: number
   /**
-   * How an image of other proportions is made to fit: `'cover'` fills the frame and cuts what stands out on either
-   * side, `'contain'` shows all of it between bars of `background`, `'fill'` distorts it. Default `'cover'`.
+   * How an image of different proportions is fitted: `'cover'` fills the frame and crops the rest evenly, `'contain'`
+   * shows the whole image between bars of `background`, `'fill'` distorts it. Default `'cover'`.
    */
   fit?: ImageFit
   /**
-   * Resize so that the shorter side has this length, then cut the centre `width` x `height`: torchvision's
-   * `Resize(256)` and `CenterCrop(224)` are `crop: { shorterSide: 256 }` with `width` and `height` 224.
-   * Takes the place of `fit`, which may then only be left out. Default: none.
+   * Resizes so that the shorter side has this length, then crops the centre `width` x `height`: torchvision's
+   * `Resize(256)` and `CenterCrop(224)` are `crop: { shorterSide: 256 }` with `width` and `height` 224. Replaces `fit`,
+   * which must then be left out. Default: none.
    */
   crop?: ImageCrop
-  /** Interpolation of the resize, in sharp's words; what is enlarged is interpolated linearly for `'linear'`, and bicubically for all but `'nearest'`. An image that already has the size is not touched. Default `'lanczos3'`. */
+  /**
+   * Interpolation of the resize, by sharp's names. Enlarging uses linear interpolation for `'linear'`, nearest for
+   * `'nearest'`, and bicubic for all others. An image that already has the size is not resampled. Default `'lanczos3'`.
+   */
   kernel?: ImageKernel
-  /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
+  /** Colour [red, green, blue] 0..255 under transparent pixels and in the bars of `'contain'`. Default black. */
   background?: readonly number[]
   /**
-   * Take pixels as they are in the file, without their colour profile, as Pillow, OpenCV and torchvision do: what models were trained
-   * on. Colours of a picture with a profile of its own, as phones embed it, are up to 15 of 255 apart. CMYK goes to
-   * sRGB by a usual profile then. Default `false`: colours go to sRGB by the profile.
+   * Ignores the colour profile of the file, as Pillow, OpenCV and torchvision do, and so as most training data was
+   * read. For a picture with its own profile, as phones embed it, colours differ by up to 15 of 255. CMYK is then
+   * converted to sRGB by a standard profile. Default `false`: colours are converted to sRGB by the profile.
    */
   ignoreIcc?: boolean
-  /** Which channels, in which order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
+  /** Channels and their order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
   channels?: ImageChannels
   /** `'nchw'`: dims [1, C, height, width]; `'nhwc'`: [1, height, width, C]. Default `'nchw'`. */
   layout?: ImageLayout
-  /** Element type. Values for an integer type are rounded and held within its range. Default `'float32'`. */
+  /** Element type. Integer types are rounded and clamped to their range. Default `'float32'`. */
   dtype?: Type
-  /** Factor on the pixel, before `mean` is taken off. Default 1. */
+  /** Factor on the pixel, before `mean` is subtracted. Default 1. */
   scale?: number
-  /** Taken off the scaled pixel: one number, or one per channel in the order of `channels`. Default 0. */
+  /** Subtracted from the scaled pixel: one number, or one per channel in the order of `channels`. Default 0. */
   mean?: number | readonly number[]
   /** Divisor after that: one number, or one per channel in the order of `channels`; not 0. Default 1. */
   std?: number | readonly number[]
 }
 
-/** {@link ImageOptions} with every default in place and everything checked. */
+/** {@link ImageOptions} with defaults in place, checked. */
 export type ResolvedImageOptions = ResolvedImageLimits &
   Readonly<
     Required<Omit<ImageOptions, keyof ImageLimits | 'crop' | 'mean' | 'std'>> & {
@@ -224,7 +233,7 @@ const names = [
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
 const largestResult = 2 ** 26
 
-/** Defaults, then checks; throws `ERR_INVALID_ARG` for the first option that is wrong. */
+/** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid option. */
 export function resolveImageOptions(options: ImageOptions): ResolvedImageOptions {
   const given = readOptions('options', options, names)
   try {
@@ -329,16 +338,16 @@ function perChannel(name: string, value: unknown, count: number, isDivisor: bool
 }
 
 /**
- * How encoded images become rows of an input; as the options of `decodeImage`. What the shape of the input says need not be
- * repeated: `width`, `height`, `layout`, and `channels` `'gray'` for one and `'rgb'` for three.
+ * How encoded images become rows of an input: the options of `decodeImage`. Options that follow from the input's shape
+ * may be left out: `width`, `height`, `layout`, and `channels` (`'gray'` for one, `'rgb'` for three).
  */
 export type ImageInput = Partial<Omit<ImageOptions, 'dtype' | 'signal'>>
 
 /**
- * The options for images of an input, checked against what the model has.
+ * Resolves the image options of an input against the model.
  *
  * @param option the path of `image` in the configuration, for errors.
- * @param batched whether the first dimension of the input is none of a row.
+ * @param batched whether the first dimension of the input is a batch dimension.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
 export function resolveImageInput(

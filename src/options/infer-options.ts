@@ -4,53 +4,56 @@ import type { ModelMetadata } from '../tensor/metadata.ts'
 import { isAbortSignal, isPlainObject, typed } from './plain-options.ts'
 
 /**
- * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
- * options that are made elsewhere and may say either.
+ * Options of one `infer()`. `Report` says whether a report may be requested: use `InferOptions<string, boolean>` for
+ * options that are built elsewhere and may do either.
  */
 export interface InferOptions<
   Output extends string = string,
   Report extends boolean = false,
 > extends SequenceInferOptions {
   /**
-   * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
-   * Either way the call rejects with the signal's own reason.
+   * Withdraws the request. A queued request leaves the queue at once; the result of a running one is dropped. Either
+   * way the call rejects with the signal's own reason.
    */
   signal?: AbortSignal | undefined
   /**
-   * Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. For a request that has started, see `maxRunMs`. Where the
-   * model has a `defaultTimeoutMs` it counts only if it is shorter and `allowTimeoutOverride` is set; where it does not
-   * count, a warning says so once.
+   * Milliseconds the request may wait in the queue; then `ERR_TIMEOUT`. For a running request, see `maxRunMs`. If the
+   * model has a `defaultTimeoutMs`, this option applies only when it is shorter and `allowTimeoutOverride` is set;
+   * otherwise it is ignored with one warning.
    */
   timeoutMs?: number | undefined
   /**
-   * Longest time of a run that the request is part of, in milliseconds; then `ERR_TIMEOUT`. The run is stopped, and others
-   * that were part of it are run again without this one. Default: the model's `maxRunMs`.
+   * Milliseconds a run that contains the request may take; then `ERR_TIMEOUT`. The run is stopped, and its other
+   * requests run again without this one. Default: the model's `maxRunMs`.
    */
   maxRunMs?: number | undefined
   /**
-   * Within how many milliseconds from this call the answer is of use. A request that by the times of earlier runs cannot
-   * be answered in time is refused at once with `ERR_DEADLINE`, and one that cannot any more leaves the queue with it; a
-   * run that has started is delivered, late or not. Default: the model's `latencyTargetMs`.
+   * Milliseconds from this call until the answer is useless. Run times are estimated from earlier runs: a request that
+   * cannot be answered in time is refused at once with `ERR_DEADLINE`, and a queued one that no longer can leaves the
+   * queue with that error. A run that has started is delivered, late or not. Default: the model's `latencyTargetMs`.
    */
   deadlineMs?: number | undefined
   /**
-   * Priority level, 1 served first. 0, and any number above the model's `priorityLevels`, means its
-   * `defaultPriorityLevel`; of the latter a warning tells once.
+   * Priority level; 1 is served first. 0, and any number above the model's `priorityLevels`, means its
+   * `defaultPriorityLevel`; a number that is too high also gives one warning.
    */
   priority?: number | undefined
-  /** Names of the outputs wanted, each once. Default: all that can be served. */
+  /** Names of the outputs to return, each once. Default: all that can be served. */
   outputs?: readonly Output[] | undefined
-  /** Free text carried into errors of this request. */
+  /** Free text that errors of this request carry. */
   requestId?: string | undefined
-  /** Answers with `{ outputs, report }`, where the {@link BatchReport} tells how the request was batched. Default false. */
+  /**
+   * Whether to answer with `{ outputs, report }`, where the {@link BatchReport} says how the request was batched.
+   * Default `false`.
+   */
   report?: Report
-  /** As the model's `splitOversized`, for this request. */
+  /** Overrides the model's `splitOversized` for this request. */
   splitOversized?: boolean | undefined
 }
 
-/** What a request answers with that asks for a report. */
+/** The result of a request with `report: true`. */
 export interface ReportedOutputs<O> {
-  /** As without a report. */
+  /** The result without a report. */
   outputs: O
   /** How the request was batched and run. */
   report: BatchReport
@@ -58,36 +61,40 @@ export interface ReportedOutputs<O> {
 
 /** How a request was batched and run. */
 export interface BatchReport {
-  /** Number of the run, counted per model; equal for all that shared it. */
+  /** Number of the run, counted per model; the same for all requests of the run. */
   batchId: number
   /** Rows of the run. */
   batchSize: number
-  /** The length to which the padded dimension was filled up; `null` for a model without padding. */
+  /** Length to which the padded dimension was filled; `null` for a model without padding. */
   paddedTo: number | null
   /** Index of the request's first row in the run. */
   position: number
-  /** From `infer()` to the start of the run, in milliseconds. */
+  /** Milliseconds from `infer()` to the start of the run. */
   queuedMs: number
-  /** ONNX Runtime's run, in milliseconds. */
+  /** Milliseconds of ONNX Runtime's run. */
   computeMs: number
   /** Why the batch was closed. */
   reason: BatchReason
-  /** Whether the application's thread ran it, rather than a worker. */
+  /** Whether it ran on the application's thread instead of a worker. */
   inline: boolean
   /** The instance that ran it: the model's name and a number. */
   instance: string
-  /** Runs the request took part in: more than 1 after a batchmate or a worker had failed. */
+  /** Number of runs the request took part in; more than 1 after another request of the batch, or a worker, failed. */
   attempts: number
-  /** For a request that was split: a report of each of its parts, the first of which is repeated above. */
+  /** For a split request: the report of each part. The first part's report is repeated above. */
   parts?: BatchReport[]
   /**
-   * Of a pipeline: a report of each step that was run, in the order in which they ended. Above, `batchId` is the number of the request,
-   * `batchSize` its rows, `queuedMs` and `computeMs` the sums of the steps', and `reason` the last step's.
+   * For a pipeline: a report of each step that ran, in the order they ended. Above, `batchId` is the number of the
+   * request, `batchSize` its rows, `queuedMs` and `computeMs` the sums over the steps, and `reason` that of the last
+   * step.
    */
   steps?: StepReport[]
-  /** The answer was kept from an earlier run, which the rest tells of; `queuedMs` and `computeMs` are 0. Only with a `responseCache`. */
+  /**
+   * The answer came from the response cache. The report then describes the original run, with `queuedMs` and
+   * `computeMs` 0. Only with `responseCache`.
+   */
   cached?: true
-  /** The run was begun for an equal request, which came before. Only with `coalesce`. */
+  /** The request shared the run of an equal request that came earlier. Only with `coalesce`. */
   coalesced?: true
 }
 
@@ -98,33 +105,33 @@ export interface StepReport extends BatchReport {
   /** The name of its model, and the version that answered. */
   model: string
   version: number
-  /** The number of the pipeline's request, counted per pipeline: the same for all its steps. */
+  /** Number of the pipeline's request, counted per pipeline; the same for all its steps. */
   parentId: number
-  /** From the pipeline's `infer()` to when the step could begin, in milliseconds. */
+  /** Milliseconds from the pipeline's `infer()` until the step could start. */
   beganMs: number
 }
 
-/** Which sequence: a whole number that is not 0, or a string that is not ''. */
+/** A sequence id: a whole number other than 0, or a non-empty string. */
 export type SequenceId = number | bigint | string
 
-/** The sequence of one request, as `infer()` is told of it in Triton's words; see {@link SequenceConfig}. */
+/** The sequence options of one `infer()`, in Triton's terms; see {@link SequenceConfig}. */
 export interface SequenceInferOptions {
-  /** The sequence that the request belongs to, for a model with `sequence` in its configuration. Default: none. */
+  /** The sequence of the request, for a model with `sequence` in its configuration. Default: none. */
   sequenceId?: SequenceId | undefined
-  /** Whether the sequence begins with this request: what was kept under its id is forgotten. Default `false`. */
+  /** Whether the sequence starts with this request. Any state under its id is discarded. Default `false`. */
   sequenceStart?: boolean | undefined
-  /** Whether it ends with this request, after which its id is free. Default `false`. */
+  /** Whether the sequence ends with this request; its id is then free. Default `false`. */
   sequenceEnd?: boolean | undefined
 }
 
-/** The sequence of one request, checked. */
+/** The sequence options of one request, checked. */
 export interface SequenceOptions {
   readonly id: SequenceId
   readonly start: boolean
   readonly end: boolean
 }
 
-/** Whether a value can be the id of a sequence. */
+/** Whether a value is a valid sequence id. */
 export function isSequenceId(id: unknown): id is SequenceId {
   return typeof id === 'string'
     ? id !== ''
@@ -133,12 +140,12 @@ export function isSequenceId(id: unknown): id is SequenceId {
       : Number.isSafeInteger(id) && id !== 0
 }
 
-/** What an id has to be, in words. */
+/** The valid sequence ids, in words. */
 export const sequenceIdShown =
   "a whole number that is not 0 (a bigint from 2^53 on), or a string that is not ''"
 
 /**
- * Checks the sequence of one request; `undefined` for none.
+ * Checks the sequence options of one request; `undefined` for none.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -157,9 +164,9 @@ export function checkSequenceOptions(
   return { id, start: start === true, end: end === true }
 }
 
-/** How a request wants to be answered. */
+/** Which answer a request wants. */
 export interface AnswerOptions {
-  /** Indices of the outputs wanted; `null` for all. */
+  /** Indices of the requested outputs; `null` for all. */
   readonly outputs: readonly number[] | null
   readonly requestId: string | undefined
   readonly report: boolean
@@ -176,7 +183,7 @@ export interface CheckedOptions extends AnswerOptions {
   readonly sequence: SequenceOptions | undefined
 }
 
-/** The options of a call that gives none. */
+/** The options of a call without options. */
 export const noOptions: CheckedOptions = {
   signal: undefined,
   timeoutMs: undefined,
@@ -190,7 +197,7 @@ export const noOptions: CheckedOptions = {
   report: false,
 }
 
-/** Of those of one call, the options that hold as well for each of many. */
+/** The options of `infer()` that also apply to each request of `inferMany()`. */
 export const sharedOptionNames = [
   'signal',
   'timeoutMs',
@@ -213,7 +220,7 @@ const optionNames: readonly (keyof InferOptions)[] = [
 /**
  * Checks the options of one call.
  *
- * @param offered indices of the outputs that there are for requests; `null` for all.
+ * @param offered indices of the outputs that requests may ask for; `null` for all.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function checkInferOptions(
@@ -264,7 +271,7 @@ export function checkInferOptions(
   }
 }
 
-/** As `readOptions` does it, which takes five times as long: this is done for every request. */
+/** Does the same as `readOptions`, five times as fast: this runs for every request. */
 function ownOptions(options: unknown, model: string): Record<keyof InferOptions, unknown> {
   try {
     if (!isPlainObject(options)) throw invalidArgument('options', 'a plain object', options, { model })
@@ -296,7 +303,7 @@ function isLevel(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxPriorityLevel
 }
 
-/** Milliseconds as calls take them. */
+/** Whether a value is a duration in milliseconds. */
 export function isDuration(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value < 2 ** 31
 }

@@ -2,50 +2,58 @@ import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { optionsOf, wholeNumber, durationMs } from './options-schema.ts'
 
-/** Where instances of a model run: the name of a provider plugin (`EngineOptions.providers`) is a kind, too. */
+/** Where instances of a model run. The name of a provider plugin (`EngineOptions.providers`) is also a kind. */
 export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
 
-/** A group of like instances; Triton's `instance_group`. */
+/** A group of identical instances; Triton's `instance_group`. */
 export interface InstanceGroup {
   /**
-   * Default `'auto'`: CUDA where driver and provider are found, else the CPU. `'cuda'` and `'webgpu'` mean just that: where they cannot
-   * be had the load fails. The kind of a plugin falls back to the CPU, with a warning.
+   * Default `'auto'`: CUDA if driver and provider are found, else the CPU. With `'cuda'` or `'webgpu'` the load fails
+   * if it is not available. The kind of a plugin falls back to the CPU, with a warning.
    */
   kind?: InstanceKind
-  /** Instances (per GPU for `cuda`) that a load opens; `model.scale()` changes them. Default `minInstances`, else 1. */
+  /**
+   * Instances opened at load (per GPU for `cuda`); `model.scale()` changes the number. Default: `minInstances`, else 1.
+   */
   count?: number
-  /** Instead of `count` where `'auto'` has turned out to be the CPU; of a group that scales by itself within its limits. Default: `count`. */
+  /**
+   * Replaces `count` where `'auto'` falls back to the CPU. In a group that autoscales it must be within its limits.
+   * Default: `count`.
+   */
   cpuCount?: number
-  /** Fewest instances (per GPU for `cuda`) that it scales down to by itself. Default `count`. */
+  /** Fewest instances (per GPU for `cuda`) when autoscaling. Default: `count`. */
   minInstances?: number
   /**
-   * Most instances (per GPU for `cuda`) that it scales up to by itself. Instances beyond the workers there are (`cpuWorkers`)
-   * share them. Default `count`: with neither this nor `minInstances` it does not scale by itself.
+   * Most instances (per GPU for `cuda`) when autoscaling. Instances beyond the number of workers (`cpuWorkers`) share
+   * them. Default: `count`. Without this and `minInstances` the group does not autoscale.
    */
   maxInstances?: number
   /**
-   * One instance is added when requests go on waiting for more than so many milliseconds although none is idle: for three times
-   * as long, and without being worked off. Several times what a run takes. Default 100.
+   * Milliseconds of waiting after which an instance is added: requests must have waited longer than this, with no idle
+   * instance and no decrease, for three times as long. Set it to several times the duration of a run. Default 100.
    */
   scaleUpAfterMs?: number
   /**
-   * One instance is taken out when for so many milliseconds one had nothing to do, or all had so little that those left would
-   * have been busy for less than half of the time. Twice as long, and again, up to 16 times, each time that it was soon missed.
-   * Default 10 000.
+   * Milliseconds after which an instance is removed: either one instance was idle for that long, or the remaining ones
+   * would have been busy for less than half of that time. Whenever a removed instance was soon needed again the time
+   * doubles, to at most 16 times this value. Default 10 000.
    */
   scaleDownAfterMs?: number
-  /** CUDA device ordinals, or all there are; for `cuda`, and for `auto`, which is the CPU where one of them is missing. Default `[0]`. */
+  /**
+   * CUDA device ordinals, or all devices. For `cuda`, and for `auto`, which uses the CPU if one of them is missing.
+   * Default `[0]`.
+   */
   gpus?: readonly number[] | 'all'
 }
 
-/** Of all groups of a model: with some execution providers each is a session of its own. */
+/** Most instances over all groups of a model: with some execution providers each has its own session. */
 export const maxInstances = 256
 
 const instances = v.optional(
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(maxInstances)),
 )
 
-/** What a group says of how many instances it has. */
+/** Schema of a group's instance counts. */
 export const scalingEntries = {
   count: instances,
   minInstances: instances,
@@ -57,14 +65,14 @@ export const scalingEntries = {
 type Counts = Required<Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances'>>
 type GivenCounts = { readonly [Key in keyof Counts | 'cpuCount']?: number | undefined }
 
-/** How many instances a group begins with, and between which numbers it scales by itself. */
+/** The initial number of instances of a group, and its limits for autoscaling. */
 export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts): Counts {
   const first = count ?? minInstances ?? 1
   return { count: first, minInstances: minInstances ?? first, maxInstances: maxInstances ?? first }
 }
 
 /**
- * Checks the counts of each group against each other.
+ * Checks the counts within each group.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
@@ -91,11 +99,11 @@ export function checkCounts(model: string, groups: readonly GivenCounts[]): void
   }
 }
 
-/** Kinds of instances that need no plugin. */
+/** Kinds that need no plugin. */
 const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
 
 /**
- * Checks groups of instances against each other, and their kinds.
+ * Checks the kinds of groups, and groups against each other.
  *
  * @param plugins names of provider plugins, which are kinds as well.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
@@ -140,18 +148,18 @@ export function checkGroups(
   }
 }
 
-/** What a model may take while it looks for the settings with which it gives most rows a second. */
+/** Limits of the search for the settings with the highest throughput. */
 export interface AutoTuneOptions {
-  /** Most instances. Default: as many as have a worker each. */
+  /** Most instances. Default: one per worker. */
   maxInstances?: number
   /**
-   * By how many bytes the memory of the process may grow over what it is when the first search begins; settings that take more are
-   * left out, those that are expected to by what fewer instances took, before they are tried. Default: no limit.
+   * Bytes by which the memory of the process may grow from the start of the first search. Settings that exceed it are
+   * rejected, or skipped if smaller trials predict that they would. Default: no limit.
    */
   maxMemoryBytes?: number
 }
 
-/** The same, checked. */
+/** {@link AutoTuneOptions} with defaults in place, checked. */
 export interface ResolvedAutoTune {
   readonly maxInstances: number
   readonly maxMemoryBytes: number
@@ -162,10 +170,10 @@ const optionsSchema = optionsOf({
   maxMemoryBytes: v.optional(wholeNumber(0)),
 })
 
-/** Schema of the option. */
+/** Schema of `autoTune`. */
 export const autoTuneSchema = v.optional(v.union([v.boolean(), optionsSchema]), false)
 
-/** What else decides about batches and instances. */
+/** Other options that affect batches and instances. */
 interface Deciding {
   readonly latencyTargetMs: number
   readonly sequence: unknown
@@ -173,9 +181,9 @@ interface Deciding {
 }
 
 /**
- * The option in full; `null` where nothing is to be tuned.
+ * The `autoTune` option with defaults; `null` without tuning.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` beside an option that decides about the same.
+ * @throws InferenceError `ERR_MODEL_CONFIG` together with an option that controls the same settings.
  */
 export function resolveAutoTune(
   model: string,

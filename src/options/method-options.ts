@@ -4,11 +4,11 @@ import type { InferOptions } from './infer-options.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { filePath } from '../base/files.ts'
 
-/** Options of `engine.load()` that are none of the model's. */
+/** Options of `engine.load()` that are not part of the model's configuration. */
 export interface LoadOptions {
   /**
-   * Ends the load: it rejects with the signal's own reason at once, the name is free, and what was opened is released
-   * as soon as ONNX Runtime lets go of it.
+   * Cancels the load. It rejects at once with the signal's own reason, the name is free, and everything opened is
+   * released as soon as the current ONNX Runtime call returns.
    */
   signal?: AbortSignal | undefined
 }
@@ -25,9 +25,12 @@ export function checkLoadOptions(options: unknown): LoadOptions {
   throw invalidArgument('options.signal', 'an AbortSignal', signal)
 }
 
-/** How `engine.close()` closes. */
+/** Options of `engine.close()`. */
 export interface CloseOptions {
-  /** Longest wait for accepted requests, in milliseconds; then those that are left reject, and what runs is stopped. Default: no limit. */
+  /**
+   * Milliseconds to wait for accepted requests. After that the remaining ones reject and runs are stopped. Default: no
+   * limit.
+   */
   timeoutMs?: number | undefined
 }
 
@@ -43,15 +46,15 @@ export function checkCloseOptions(options: unknown): CloseOptions {
   throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
 }
 
-/** The version of a model that is loaded without one. */
+/** The version of a model whose configuration has none. */
 export const defaultVersion = 1
 
-/** Options of one `engine.infer()`: those of {@link Model.infer}, and this. */
+/** Options of `engine.infer()`: those of {@link Model.infer}, and `version`. */
 export interface EngineInferOptions<
   Output extends string = string,
   Report extends boolean = false,
 > extends InferOptions<Output, Report> {
-  /** The version that is to answer. Default: the newest that is ready. */
+  /** The version to use. Default: the newest that is ready. */
   version?: number | string | undefined
 }
 
@@ -62,10 +65,10 @@ export interface UnloadOptions {
 }
 
 /**
- * The number of a version: one that is given, or the name of a version folder.
+ * Parses a version number: an option, or the name of a version folder.
  *
  * @param name of the option, for errors.
- * @throws InferenceError of the `code`, unless it is a whole number from 1 to 2^53 - 1, or such a number as text.
+ * @throws InferenceError of the `code`, unless it is a whole number from 1 to 2^53 - 1, as a number or as text.
  */
 export function readVersion(
   value: unknown,
@@ -79,8 +82,7 @@ export function readVersion(
 }
 
 /**
- * Takes the version out of the options of an `engine.infer()`; whatever else is in them, or is no options, is left to be
- * checked by the model.
+ * Splits the version off the options of `engine.infer()`. The model checks the rest.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -112,16 +114,16 @@ export function checkUnloadOptions(options: unknown): { readonly version: number
   return { version: version === undefined ? undefined : readVersion(version, 'options.version') }
 }
 
-/** What `model.scale()` is to come to. */
+/** Options of `model.scale()`. */
 export interface ScaleOptions {
-  /** Which instances are meant, by the kind of their group, or of what `'auto'` has become. Default: the only kind there is. */
+  /** The kind of the group to scale, or the kind that `'auto'` resolved to. Default: the only kind there is. */
   kind?: InstanceKind
-  /** How many there are to be (per GPU for `cuda`), 1 or more. */
+  /** The number of instances (per GPU for `cuda`), at least 1. */
   count: number
 }
 
 /**
- * Checks the options of a scaling, but for what depends on the model.
+ * Checks scaling options, except against the model.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -139,13 +141,13 @@ export function checkScaleOptions(
   })
 }
 
-/** How rows are leased. */
+/** Options of `model.lease()`. */
 export interface LeaseOptions {
-  /** How long they may be held before they are run or released, in milliseconds; they are taken back then. Default 60 000. */
+  /** Milliseconds the rows may be held before they are run or released; then the lease ends. Default 60 000. */
   maxHoldMs?: number | undefined
   /**
-   * By input, the dims of a row without the batch dimension (of a model that is not batched, all dims): for inputs whose shape
-   * the model does not fix, and for no others. Default: none.
+   * Dims of a row by input, without the batch dimension (all dims for a model without batching). Required for inputs
+   * whose shape the model does not fix, and not allowed for others. Default: none.
    */
   dims?: Readonly<Record<string, readonly number[]>> | undefined
 }
@@ -159,7 +161,7 @@ export interface ResolvedLeaseOptions {
 const defaultMaxHoldMs = 60_000
 
 /**
- * Checks the options of a lease, but for what depends on the model.
+ * Checks lease options, except against the model.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -182,7 +184,7 @@ export interface RecordingOptions {
 }
 
 /**
- * Checks where requests are recorded, and which.
+ * Checks the path and the options of a recording.
  *
  * @returns `models` is `null` for all.
  * @throws InferenceError `ERR_INVALID_ARG`.

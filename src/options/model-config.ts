@@ -68,7 +68,7 @@ import { filePath } from '../base/files.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
 import type { ModelFunction } from './function-module.ts'
 
-/** What opens a function on its thread. */
+/** How a function is opened on its thread. */
 export interface FunctionSource {
   readonly inputs: readonly RawValueMetadata[]
   readonly outputs: readonly RawValueMetadata[]
@@ -78,26 +78,26 @@ export interface FunctionSource {
   readonly parameters: Readonly<Record<string, unknown>>
   readonly concurrency: number
   readonly workers: FunctionWorkerOptions
-  /** What the application's thread runs itself; `null` for a module on threads of its own. */
+  /** The function, if the application's thread runs it; `null` for a module on threads of its own. */
   readonly run: ModelFunction | null
 }
 
-/** Where a model comes from: a file, bytes, or a function's module. */
+/** The source of a model: a file, bytes, or a function's module. */
 export interface ModelSource {
   /** Absolute; '' for bytes. */
   readonly path: string
-  /** A copy of what the caller gave, in memory that all threads share; `null` for a file. */
+  /** A copy of the caller's bytes, in memory that all threads share; `null` for a file. */
   readonly bytes: SharedArrayBuffer | null
-  /** For a function, whose module is the file, if it has one; else `null`. */
+  /** For a function, whose module, if any, is the file; else `null`. */
   readonly function: FunctionSource | null
-  /** Whether it needs not be tried, nor compiled, before it is opened: a graph of some operators. */
+  /** Whether it skips the trial and compilation before it is opened: a graph of a few operators. */
   readonly isSmallGraph?: boolean
 }
 
 /**
- * Checks where a model is to come from, and copies its bytes if it comes from those.
+ * Checks the source of a model, and copies its bytes.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one of `path` and `bytes` is given, and right.
+ * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one valid `path` or `bytes` is given.
  */
 export function resolveSource(
   model: string,
@@ -121,11 +121,11 @@ export function resolveSource(
   return { path: '', bytes: copy, function: null }
 }
 
-/** How requests of a model that are equal share what they get. */
+/** How equal requests of a model share answers. */
 export interface ResolvedResponses {
-  /** Most bytes of answers that are kept; 0 for none. */
+  /** Most bytes of cached answers; 0 for no cache. */
   readonly maxBytes: number
-  /** Whether requests that are equal share a run while it is in flight. */
+  /** Whether equal requests share a run in flight. */
   readonly coalesce: boolean
 }
 
@@ -143,9 +143,9 @@ export const responseCacheSchema = v.optional(
 )
 
 /**
- * What is said of a model's responses; `null` where each request is answered by a run of its own.
+ * The options for shared answers; `null` where every request has a run of its own.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` when one thing is said twice, and differently.
+ * @throws InferenceError `ERR_MODEL_CONFIG` for two options that contradict each other.
  */
 export function resolveResponses(
   model: string,
@@ -165,15 +165,15 @@ export function resolveResponses(
   return { maxBytes: cache === null ? 0 : (cache.maxBytes ?? defaultMaxBytes), coalesce: shares }
 }
 
-/** How instances are warmed. */
+/** How instances are warmed up. */
 export interface ResolvedWarmup {
-  /** Samples that the user gave. */
+  /** Samples from the user. */
   readonly samples: readonly WarmupSample[]
-  /** What runs of our own are given; `null` for none. `'harmless'`: zeros where they can do no harm. */
+  /** Data of generated runs; `null` for none. `'harmless'`: zeros, only where zeros are safe. */
   readonly madeUp: 'harmless' | 'zeros' | 'random' | null
-  /** Rows of each run; `null`: one of what is made up, and samples as they are. */
+  /** Rows of each run. `null`: one row for generated data, and samples as they are. */
   readonly batchSizes: readonly number[] | 'all' | null
-  /** How often each made-up run is made. */
+  /** Number of runs per generated input. */
   readonly count: number
 }
 
@@ -206,108 +206,124 @@ export function resolveWarmup(given: v.InferOutput<typeof warmupSchema>): Resolv
 }
 
 /**
- * How rows of different lengths share a run: they are filled up to a common length along one dimension, and outputs are
- * cut back to the request's own. The model must give the same for the real part whatever it was filled up with, which
- * usually takes an attention mask among the padded inputs.
+ * How rows of different lengths share a run: they are padded to a common length along one dimension, and outputs are
+ * cut back to the length of each request. The model must give the same result for the real part whatever the padding,
+ * which usually takes an attention mask among the padded inputs.
  */
 export interface PaddingConfig {
-  /** The input to pad: of numbers that have bytes of their own, which those of `int4` and `uint4` have not. */
+  /** The input to pad. Its type must have elements of whole bytes, so not `int4` or `uint4`. */
   input: string
   /** The dimension to pad: an index into the input's dims, batch dimension included. */
   dim: number
   /**
-   * Lengths to fill up to: each request goes to the bucket of the smallest that holds it, and one longer than all runs
-   * with its own length. `'longest'`: all lengths share batches, filled up to the longest in each. Default `'longest'`.
+   * Lengths to pad to. A request goes to the bucket of the smallest length that fits; a longer one runs at its own
+   * length. `'longest'`: requests of all lengths share batches, padded to the longest request. Default `'longest'`.
    */
   sizes?: readonly number[] | 'longest'
-  /** What to fill with: a number that the input's type has, or rounds to another than 0 or infinity. Default 0. */
+  /**
+   * The fill value. The input's type must hold it, exactly or rounded to a value other than 0 or infinity. Default 0.
+   */
   value?: number
   /**
-   * Outputs that have the padded length, and their dimension that has it; each in one entry, once. One that turns out to
-   * have another length fails the run (`ERR_EXECUTION`). Default: none.
+   * Outputs that have the padded length, and the dimension that has it; list each output once. An output of a different
+   * length fails the run (`ERR_EXECUTION`). Default: none.
    */
   outputs?: readonly { name: string; dim: number }[]
 }
 
-/** An execution provider with options by the names that it has for them itself. */
+/** An execution provider, with options under the provider's own names. */
 export interface ProviderOptions {
-  /** As ONNX Runtime or its plugin calls it: `cpu`, `cuda`, `openvino`. */
+  /** The name in ONNX Runtime or its plugin: `cpu`, `cuda`, `openvino`. */
   readonly name: string
-  /** Whether the model may not be loaded without it. Default `false`: the next that is listed takes its place. */
+  /** Whether the load fails without it. Default `false`: the next provider in the list is used. */
   readonly required?: boolean
   readonly [option: string]: unknown
 }
 
 /**
- * Memory that ONNX Runtime takes from the system for the intermediate values of runs on the CPU. Its arena keeps what it has
- * once taken, so that the next run need not ask for it: the largest run leaves that much until the model is unloaded.
+ * Memory that ONNX Runtime allocates for intermediate values of CPU runs. By default its arena keeps this memory for
+ * the next run, so the largest run determines the memory held until the model is unloaded.
  */
 export interface MemoryOptions {
-  /** `false`: none is kept, each run takes and gives back its own. Instead of `sessionOptions.enableCpuMemArena`. Default `true`. */
+  /**
+   * `false`: no arena; each run allocates and frees its own memory. Replaces `sessionOptions.enableCpuMemArena`.
+   * Default `true`.
+   */
   arena?: boolean
   /**
-   * When the arena gives back what is not in use, but for a first piece of a mebibyte: after each `'run'`, or once the
-   * model has been `'idle'` for two seconds. Native executor only. Default: never.
+   * When the arena frees unused memory, except for a first block of 1 MiB: after each `'run'`, or when the model has
+   * been `'idle'` for two seconds. Native executor only. Default: never.
    */
   shrink?: 'run' | 'idle'
   /**
-   * Most that the arena keeps after a run beside what is in use (the weights), in bytes: one that keeps more gives that back,
-   * but for a first piece of a mebibyte. A run may take more. Native executor only. Default: no limit.
+   * Most bytes the arena keeps after a run, besides memory in use (the weights). Over this limit it frees all but a
+   * first block of 1 MiB. A run may use more. Native executor only. Default: no limit.
    */
   limitBytes?: number
 }
 
-/** ONNX Runtime's options of a session; {@link ModelOptions.executionProviders} are apart. */
+/** ONNX Runtime's session options; {@link ModelOptions.executionProviders} is a separate option. */
 export interface SessionOptions extends InferenceSession.SessionOptions {
-  /** As `freeDimensionOverrides`, which are by name, by what dimensions denote (`DATA_BATCH`). For the native executor. */
+  /** As `freeDimensionOverrides`, but by denotation (`DATA_BATCH`) instead of name. Native executor only. */
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
 }
 
-/** Options of every run of a model. */
+/** ONNX Runtime's options of each run. */
 export interface RunOptions {
-  /** ONNX Runtime's run config entries, in groups or by their full names; every value is text. */
+  /** ONNX Runtime's run config entries, nested or under their full names. Every value is a string. */
   readonly extra?: Readonly<Record<string, unknown>>
 }
 
-/** What is kept of a model's answers. */
+/** Options of the response cache. */
 export interface ResponseCacheOptions {
-  /** Most bytes of answers, with what JavaScript takes to hold them; those that were not asked for longest go first. Default 64 MiB. */
+  /**
+   * Most bytes of answers, including the JavaScript overhead. The least recently used are evicted first. Default 64
+   * MiB.
+   */
   maxBytes?: number
   /** As {@link ModelOptions.coalesce}. Default `true`. */
   coalesce?: boolean
 }
 
-/** A request sent to each instance before the model is ready. */
+/** A request that each instance runs before the model is ready. */
 export interface WarmupSample {
   feeds: Feeds
-  /** How often. Default 1. */
+  /** Number of runs. Default 1. */
   count?: number
 }
 
 /** What each instance runs before the model is ready. */
 export interface WarmupOptions {
   /**
-   * What runs are given. Made up are zeros or random values (integers from 1 to 7, as few models take others) for each size
-   * of `padding`, with lengths that the model takes; what fails of that is left out. Zeros go into integers, too: not for a
-   * model that divides by one, which ends the process. Samples have to run, or the load fails. Default `'zeros'`.
+   * Input data.
+   *
+   * - `'zeros'` or `'random'`: generated values, for each size of `padding`, with lengths that the model accepts; runs
+   *   that fail are skipped. Random integers are 1 to 7, as few models accept others. Zeros are also used for integers:
+   *   a model that divides by one would end the process.
+   * - Samples: they must run, or the load fails.
+   *
+   * Default `'zeros'`.
    */
   data?: 'zeros' | 'random' | readonly WarmupSample[]
   /**
-   * Rows of the runs: each of these sizes, or `'all'` that are told apart (1, 2, 4, 8 ... up to the largest, and the preferred
-   * ones). Of a sample its first row is repeated. What needs more than 128 MiB of inputs is left out, and so is more than a
-   * batch may have. Default: one row, and samples as they are.
+   * Rows of the runs: each of these sizes, or `'all'` distinct sizes (1, 2, 4, 8 ... up to the largest, and the
+   * preferred ones). A sample's first row is repeated. Sizes over 128 MiB of inputs, or over the batch limit, are
+   * skipped. Default: one row, and samples as they are.
    */
   batchSizes?: readonly number[] | 'all'
   /**
-   * How often each run on made-up data is made. Default 2: the first of a shape finds out what memory it takes, and the second is the
-   * first to take it in one piece.
+   * Runs per generated input. Default 2: the first run of a shape measures the memory it needs, the second is the first
+   * to allocate it in one block.
    */
   count?: number
 }
 
 /** A model in a file. */
 interface ModelFile {
-  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL (as text, too). External data files are looked for beside it. */
+  /**
+   * The `.onnx` (or `.ort`) file, as a path or a `file:` URL (also as text). External data files are resolved next to
+   * it.
+   */
   path: string | URL
   bytes?: undefined
 }
@@ -316,151 +332,186 @@ interface ModelFile {
 interface ModelBytes {
   path?: undefined
   /**
-   * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is
-   * shared by all instances, and kept until the model is released, to open it again should a worker die. While a session
-   * is opened its worker holds another. External data is given beside it (`sessionOptions.externalData`).
+   * The contents of such a file. `load()` copies them once, so you may change or drop them afterwards. All instances
+   * share the copy, which is kept until the model is released, to reopen it after a worker dies. While a session opens,
+   * its worker holds a second copy. Pass external data in `sessionOptions.externalData`.
    */
   bytes: Uint8Array | ArrayBuffer
 }
 
-/** What may be said of a model, wherever it comes from. */
+/** Options of a model from a file or from memory. */
 export interface ModelOptions {
   /**
-   * Which version of the name this is: a whole number from 1 to 2^53 - 1, as a number or as the text of a folder's name. A
-   * version that is loaded already is replaced; another one stands beside it. Default 1.
+   * The version: a whole number from 1 to 2^53 - 1, as a number or as the text of a folder name. It replaces the same
+   * version if that is loaded, and is served next to other versions. Default 1.
    */
   version?: number | string
   /**
-   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 where the graph proves that no row changes
-   * another, or, where it leaves that open, runs show it; else 0. Requests of more rows then run alone as they are. Given: rows are believed to be independent, and what shows otherwise warns once. See `metadata.joining`.
+   * Most rows in one run.
+   *
+   * - 0: every request is a run of its own, unchanged.
+   * - Left out: 32 if the graph proves, or, where it cannot decide, test runs show that rows are independent; else 0.
+   *   Larger requests then run alone, unchanged.
+   * - Given: the engine assumes that rows are independent, and warns once if it finds otherwise.
+   *
+   * See `metadata.joining`.
    */
   maxBatchSize?: number
-  /** Most rows in one run where `maxBatchSize` is left out and rows are found to be independent. Default 32. */
+  /** Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent. Default 32. */
   defaultMaxBatchSize?: number
-  /** Inputs as requests give them; all of the model's, but for those that `sequence` fills. Default: as the model has them. */
+  /**
+   * Inputs as requests give them. Must list all inputs of the model except those that `sequence` fills. Default: the
+   * model's.
+   */
   inputs?: readonly InputConfig[]
-  /** Outputs as requests get them; others of the model's are left out. Default: all, as the model has them. */
+  /** Outputs as requests get them. Outputs that are not listed are left out. Default: all outputs of the model. */
   outputs?: readonly OutputConfig[]
   /**
-   * What clients are told of the model over KServe (`/config`) beside what its file says of itself, by name: names of classes, say. Changes
-   * nothing else. In a repository those of its `config.pbtxt`. Default: none.
+   * String parameters of the model. KServe clients see them in `/config`, together with the metadata in the model's
+   * file. For example, names of classes. They change nothing else. In a repository they are those of `config.pbtxt`.
+   * Default: none.
    */
   parameters?: Readonly<Record<string, string>>
-  /** For a model whose requests belong to sequences (`infer(feeds, { sequenceId })`). Default: none. */
+  /**
+   * Sequence options, for a model whose requests belong to sequences (`infer(feeds, { sequenceId })`). Default: none.
+   */
   sequence?: SequenceConfig
   /**
-   * Whether runs on made-up rows, and on copies of the first requests, find out if rows depend on each other where the graph leaves
-   * that open; see `metadata.joining`. `false`: without `maxBatchSize` only what the graph proves is joined; with it the graph is not
-   * asked either, and nothing is warned about. Default `true`.
+   * Whether test runs decide if rows depend on each other where the graph cannot tell; they use generated rows and
+   * copies of the first requests. See `metadata.joining`. `false`: without `maxBatchSize`, requests are batched only if
+   * the graph proves that rows are independent; with it, the graph is not checked either, and there is no warning.
+   * Default `true`.
    */
   checkRows?: boolean
-  /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */
+  /** Batching options. `false`: requests never share a run, though one request may have several rows. Default: `{}`. */
   dynamicBatching?: DynamicBatchingConfig | false
-  /** Default: one instance of kind `'auto'`. */
+  /** Instance groups. Default: one instance of kind `'auto'`. */
   instanceGroup?: readonly InstanceGroup[]
   /**
-   * Passed to ONNX Runtime, after this library's defaults: `interOpNumThreads: 1`, threads that spin for 20 us (`'session.intra_op.spin_duration_us'`) before they sleep, and `logSeverityLevel: 4`,
-   * as errors come as exceptions. Entries of `extra` may be given in groups or by their full names
-   * (`{ 'session.intra_op.allow_spinning': '1' }`). `externalData` are the contents of files that `bytes` refer to.
+   * ONNX Runtime's session options. They override this library's defaults: `interOpNumThreads: 1`, threads that spin
+   * for 20 us (`'session.intra_op.spin_duration_us'`) before they sleep, and `logSeverityLevel: 4`, since errors arrive
+   * as exceptions. Entries of `extra` may be nested or under their full names (`{ 'session.intra_op.allow_spinning':
+   * '1' }`). `externalData` is the contents of files that `bytes` refer to.
    */
   sessionOptions?: SessionOptions
-  /** ONNX Runtime's config entries of each run (`{ extra: { 'memory.enable_memory_arena_shrinkage': 'cpu:0' } }`); for the native executor. */
+  /**
+   * ONNX Runtime's config entries of each run (`{ extra: { 'memory.enable_memory_arena_shrinkage': 'cpu:0' } }`).
+   * Native executor only.
+   */
   runOptions?: RunOptions
   /**
-   * Execution providers in order of preference; overrides what `instanceGroup` implies. One that is not there, or finds no device,
-   * is left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`); `metadata.executionProviders` says which are used, and why others are
-   * not. Without `'cpu'` one of those listed has to be there, else the load fails (`ERR_MODEL_LOAD`); ONNX Runtime still runs on the
-   * CPU what they cannot, unless `session.disable_cpu_ep_fallback` is `'1'` in `sessionOptions.extra`, and then `'cpu'` is nothing
-   * to fall back to. A wrong option of a provider that is there fails the load.
+   * Execution providers in order of preference. Overrides what `instanceGroup` implies.
    *
-   * A provider plugin is named as in `EngineOptions.providers`; beside options of its own it takes `device` (`'cpu'`, `'gpu'`,
-   * `'npu'`; default: its first), `deviceId` (the how-manieth of those) and `precision`.
+   * A provider that is missing, or finds no device, is left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`);
+   * `metadata.executionProviders` lists the providers in use, and why others are not. A wrong option of an available
+   * provider fails the load.
+   *
+   * Without `'cpu'` in the list, at least one listed provider must be available, or the load fails (`ERR_MODEL_LOAD`).
+   * ONNX Runtime still runs unsupported nodes on the CPU, unless `session.disable_cpu_ep_fallback` is `'1'` in
+   * `sessionOptions.extra`; `'cpu'` is then not a fallback either.
+   *
+   * A provider plugin has the name it has in `EngineOptions.providers`. Besides its own options it takes `device`
+   * (`'cpu'`, `'gpu'`, `'npu'`; default: its first), `deviceId` (an index among devices of that kind) and `precision`.
    */
   executionProviders?: readonly (InferenceSession.ExecutionProviderConfig | ProviderOptions)[]
-  /** Whether every execution provider that is asked for, in that list or by a kind of instances, has to be there. Default `false`. */
+  /**
+   * Whether every execution provider in that list, or implied by an instance kind, must be available. Default `false`.
+   */
   required?: boolean
   /**
-   * `true`: one run on zeros per session and size of `padding`, where all inputs are floating point with known row shapes (not
-   * where `checkRows` has run it); `false`: none; samples to run on each instance, whose rows take part in that check, and of
-   * which one that fails makes the load fail; or {@link WarmupOptions}. Instances are warmed at the same time, before they
-   * take a batch, and none of it is in the statistics. Default `true`.
+   * Warm-up runs of each instance.
+   *
+   * - `true`: one run on zeros per session and size of `padding`, if all inputs are floating point with known row
+   *   shapes (and `checkRows` has not run it).
+   * - `false`: none.
+   * - Samples: run on each instance. Their rows take part in the check of rows, and the load fails if one of them
+   *   fails.
+   * - {@link WarmupOptions}.
+   *
+   * Instances warm up concurrently, before they take a batch, and statistics exclude it. Default `true`.
    */
   warmup?: boolean | readonly WarmupSample[] | WarmupOptions
-  /** What is kept of the memory that runs on the CPU take. */
+  /** How the memory of CPU runs is kept or freed. */
   memory?: MemoryOptions
   /**
-   * Latency in milliseconds that 99 of 100 requests should keep: batch size and closing time are chosen by the times of
-   * recent runs (measured first during the load) to serve as many rows per second as possible within it, and requests
-   * that cannot be answered in time are refused at once with `ERR_DEADLINE`. Default: none.
+   * Target latency in milliseconds for 99 of 100 requests. Batch size and closing time are chosen from the times of
+   * recent runs (first measured at load) for the highest throughput within the target. Requests that cannot be answered
+   * in time are refused at once with `ERR_DEADLINE`. Default: none.
    */
   latencyTargetMs?: number
   /**
-   * Longest time of a run, in milliseconds; a run that takes longer is stopped. Was it of one request, that rejects with
-   * `ERR_TIMEOUT`; else its requests are run again in halves, until those are found that take too long by themselves. More
-   * than the largest batch takes. A run that does not stop is left to itself after a second: another thread takes the place
-   * of its worker. Runs of the check at load and of warming up are stopped as well. Default: none.
+   * Milliseconds a run may take; a longer run is stopped. A single request then rejects with `ERR_TIMEOUT`. The
+   * requests of a batch run again in halves, until those that take too long by themselves are found. Set it to more
+   * than the largest batch takes. A run that does not stop within a second is detached, and another thread replaces its
+   * worker. Also applies to the check at load and to warm-up runs. Default: none.
    */
   maxRunMs?: number
   /**
-   * Inputs that a request may leave out. The graph must be able to do without: it asks with `OptionalHasElement`, or no
-   * node reads them; where one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Requests batch together only when they
-   * give the same inputs.
+   * Inputs that a request may leave out. The graph must support it: it tests with `OptionalHasElement`, or no node
+   * reads them; if one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Only requests with the same inputs share a
+   * batch.
    *
-   * An initializer that is an input as well has a value of its own: it is an input of requests only where this or `inputs` names it, and
-   * only on the native executor. Named here, a request that leaves it out gets the model's own value. Default: none.
+   * An initializer that is also an input has a value of its own. Requests can give it only if it is listed here or in
+   * `inputs`, and only on the native executor. If it is listed here and a request leaves it out, the model's own value
+   * is used. Default: none.
    */
   optionalInputs?: readonly string[]
   /** Share of a worker's time relative to other models on it when all have work, 1e-6 to 1e6. Default 1. */
   weight?: number
-  /** Lets requests of different lengths share a run; several entries for several inputs. Default: none. */
+  /** Lets requests of different lengths share a run; one entry per input. Default: none. */
   padding?: PaddingConfig | readonly PaddingConfig[]
   /**
-   * Whether requests may be run again whose run a worker died over: once, and each by itself. Only for models whose runs
-   * leave no trace. Default `false`: they reject with `ERR_INSTANCE_CRASHED`.
+   * Whether requests are retried when a worker died during their run: once, each in a run of its own. Only for models
+   * without side effects. Default `false`: they reject with `ERR_INSTANCE_CRASHED`.
    */
   rerunAfterCrash?: boolean
   /**
-   * Guards against NaN and infinity, in floats of every width (also `bfloat16` and those of 8 bits, NaN alone where a type
-   * has no infinity), in sequences and in maps: `'inputs'` refuses a request that has any (`ERR_INVALID_ARG`), `'outputs'` rejects
-   * the request whose own rows have any (`ERR_EXECUTION`). Costs a look at every element. Default: neither.
+   * Checks for NaN and infinity in floats of every width (also `bfloat16` and 8-bit types; only NaN where a type has no
+   * infinity), also in sequences and maps. `'inputs'` refuses a request that has any (`ERR_INVALID_ARG`); `'outputs'`
+   * rejects the request whose own rows have any (`ERR_EXECUTION`). Reads every element. Default: neither.
    */
   rejectNonFinite?: 'inputs' | 'outputs'
   /**
-   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again, which is one request to
-   * its caller, to the order of answers and to the statistics. Default `false`: it is refused where `maxBatchSize` was given,
-   * else it runs alone as it is. One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused;
-   * one with an output that has not one entry per row fails (`ERR_EXECUTION`).
+   * Whether a request over `maxBatchSize` rows is split into several batches and its answers joined. It stays one
+   * request for its caller, for the order of answers and for statistics. Default `false`: it is refused if
+   * `maxBatchSize` was given, else it runs alone, unchanged.
+   *
+   * A request is refused if it has more than 10 000 parts, or more than 100 when its rows have no elements. It fails
+   * (`ERR_EXECUTION`) if an output does not have one entry per row.
    */
   splitOversized?: boolean
   /**
-   * Keeps answers, and gives a copy to whoever asks the same again: requests with the same bytes in inputs of the same names, types
-   * and dims, for the same outputs. For models whose answers follow from their inputs alone: with a random operator in the graph
-   * one draw would be everybody's. Every request is hashed, and its data is read by the call itself; see {@link Model.infer}. Errors
-   * are not kept, and nothing outlives the model that was loaded. Not beside `sequence`. Default `false`.
+   * Caches answers. An equal request gets a copy: the same bytes in inputs of the same names, types and dims, and the
+   * same outputs. Only for models whose answers depend on nothing but their inputs: a graph with a random operator
+   * would give every caller the same draw. Every request is hashed, and its data is read during the call; see {@link
+   * Model.infer}. Errors are not cached, and the cache ends with the loaded model. Not with `sequence`. Default
+   * `false`.
    */
   responseCache?: boolean | ResponseCacheOptions
   /**
-   * Whether a request that comes while an equal one waits or runs shares its run, as one row among the others: each caller gets a
-   * copy of its own, and an abort, a timeout or a deadline is its caller's alone. Default: `true` with a `responseCache`, else `false`.
+   * Whether a request shares the run of an equal request that is queued or running, as one row of the batch. Each
+   * caller gets its own copy, and an abort, a timeout or a deadline affects only its own caller. Default: `true` with a
+   * `responseCache`, else `false`.
    */
   coalesce?: boolean
   /**
-   * Whether the model finds out while it serves what gives most rows a second: larger batches, or more instances with fewer threads each.
-   * Whenever there is as much to do as it can do, it tries some settings for half a second each, and keeps the best if that is better
-   * by 3 %; it looks again when the load has become another one, after a minute at the earliest and ever more rarely. What came of
-   * that is in `stats().autoTune`. Not beside `latencyTargetMs`, `sequence`, several groups of instances or groups that scale. Default `false`.
+   * Whether the model searches for the settings with the highest throughput while it serves: larger batches, or more
+   * instances with fewer threads each. When it is saturated it tries some settings for half a second each, and keeps
+   * the best if that is 3 % faster. It searches again when the load has changed, after a minute at the earliest and
+   * less and less often. `stats().autoTune` has the results. Not with `latencyTargetMs`, `sequence`, several instance
+   * groups or groups that autoscale. Default `false`.
    */
   autoTune?: boolean | AutoTuneOptions
 }
 
-/** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
+/** Configuration of one model, from exactly one of `path` and `bytes`. */
 export type ModelConfig = ModelOptions & (ModelFile | ModelBytes)
 
-/** A configuration with every default in place; nothing reads the raw one after it. */
+/** A configuration with all defaults in place. No other code reads the raw one. */
 export interface ResolvedConfig extends ModelSource {
   /** `undefined` where none was given. */
   readonly version: number | undefined
-  /** `undefined`: to be found from the model. */
+  /** `undefined`: derived from the model. */
   readonly maxBatchSize: number | undefined
   readonly defaultMaxBatchSize: number
   /** `undefined`: as the model has them. */
@@ -472,7 +523,7 @@ export interface ResolvedConfig extends ModelSource {
   /** Ascending. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
-  /** `null` where nothing is said of what requests cost. */
+  /** `null` without `cost`. */
   readonly cost: ResolvedCost | null
   readonly preserveOrdering: boolean
   readonly levels: LevelOptions
@@ -482,7 +533,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly memory: ResolvedMemory
   readonly runEntries: SessionConfigEntries
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
-  /** Whether all execution providers that are asked for have to be there. */
+  /** Whether all requested execution providers must be available. */
   readonly required: boolean
   readonly warmup: ResolvedWarmup
   /** 0 for none. */
@@ -496,7 +547,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly rerunAfterCrash: boolean
   readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
   readonly splitOversized: boolean
-  /** `null`: each request is answered by a run of its own. */
+  /** `null`: each request has a run of its own. */
   readonly responses: ResolvedResponses | null
   readonly autoTune: ResolvedAutoTune | null
 }
@@ -514,7 +565,7 @@ const paddingSchema = declares<PaddingConfig>()(
   }),
 )
 
-/** An execution provider by its name, or with options of its own, which ONNX Runtime checks. */
+/** An execution provider by name, or with its own options, which ONNX Runtime checks. */
 const providerSchema = v.union([
   v.string(),
   v.pipe(
@@ -579,9 +630,9 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
 )
 
 /**
- * Turns what the caller gave into a checked, complete, frozen configuration.
+ * Turns the caller's configuration into a checked, complete and frozen one.
  *
- * @param plugins names of provider plugins, which are kinds of instances as well.
+ * @param plugins names of provider plugins, which are also instance kinds.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveConfig(
@@ -630,7 +681,7 @@ export function resolveConfig(
       ...padding,
       sizes: sizes === 'longest' ? sizes : ascending(sizes),
     })),
-    rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // from the state before it
+    rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // it starts again from the state before it
     rejectNonFinite: raw.rejectNonFinite,
     splitOversized: raw.splitOversized,
     responses: resolveResponses(model, raw.responseCache, raw.coalesce),
@@ -656,7 +707,7 @@ export function resolveConfig(
   return Object.freeze(resolved)
 }
 
-/** The same request means another thing at another place in its sequence; Triton refuses it as well. */
+/** In a sequence, the answer to a request depends on its place; Triton refuses this as well. */
 function sharedSequence(model: string, option: string): InferenceError {
   return invalidArgument(option, 'to be left out for a model with sequences', true, {
     code: 'ERR_MODEL_CONFIG',
@@ -673,7 +724,7 @@ function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
   }
 }
 
-/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
+/** The batch limits of a model whose largest batch has `maxBatchSize` rows; 0 for a model without batching. */
 export function batchLimits(
   { preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig,
   maxBatchSize: number,
@@ -695,9 +746,9 @@ export function batchLimits(
   }
 }
 
-/** The batching options against the batch size they must fit; called again once that is known from the model. */
+/** Checks the batching options against the batch size; called again once the model has determined it. */
 export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
-  // A model that cannot be batched is served as it is, whether its shapes or its rows are the reason.
+  // A model that cannot be batched, because of its shapes or its rows, is served without batching.
   if (config.maxBatchSize === undefined && maxBatchSize === 0) return
   const largest = config.preferredBatchSizes.at(-1)
   if (largest !== undefined && largest > maxBatchSize) {
@@ -739,26 +790,29 @@ function ascending(sizes: readonly number[]): number[] {
 
 /** An output of a model in a repository. */
 export interface RepositoryOutputConfig extends OutputConfig {
-  /** A file in the model's folder with the name of a class in each line, instead of `labels`. */
+  /** A file in the model's folder with one class name per line, instead of `labels`. */
   labelFilename?: string
 }
 
 /**
- * The configuration of a model in a repository, as `config.ts`, `config.js` or `config.json` in its folder have it instead of
- * a `config.pbtxt`: the options of `engine.load()`, and what Triton's configuration has beside them.
+ * The configuration of a model in a repository, from a `config.ts`, `config.js` or `config.json` in its folder, instead
+ * of a `config.pbtxt`: the options of `engine.load()`, and fields that only Triton's configuration has.
  */
 export interface RepositoryModelConfig extends Omit<ModelOptions, 'outputs' | 'version'> {
   /** The name of its folder. */
   name?: string
   /** Its outputs, with label files in its folder. Default: the model's, without labels. */
   outputs?: readonly RepositoryOutputConfig[]
-  /** Which of its version folders are served: so many of the newest, all, or those named. Default `{ latest: 1 }`. */
+  /** The version folders to serve: the newest ones, all, or specific ones. Default `{ latest: 1 }`. */
   versionPolicy?: { latest: number } | 'all' | { specific: readonly (number | string)[] }
-  /** Name of the model's file in its version folder. Default `'model.onnx'`. */
+  /** File name of the model in its version folder. Default `'model.onnx'`. */
   defaultModelFilename?: string
 }
 
-/** The configuration as it is, with its type checked: for `export default defineModelConfig({ ... })` in a `config.ts`. */
+/**
+ * Returns the configuration unchanged, with its type checked: for `export default defineModelConfig({ ... })` in a
+ * `config.ts`.
+ */
 export function defineModelConfig(config: RepositoryModelConfig): RepositoryModelConfig {
   return config
 }

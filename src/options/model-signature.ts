@@ -6,12 +6,15 @@ import type { ModelConfig } from './model-config.ts'
 import type { SequenceConfig } from './sequence-config.ts'
 import type { InputConfig, OutputConfig } from './tensor-config.ts'
 
-/** One input as a caller gives it: a tensor, or the bare data of exactly one row (or of the whole unbatched input): strings in an array, or one by itself. */
+/**
+ * An input value: a tensor, or the bare data of exactly one row (or of the whole unbatched input). For strings, an
+ * array or a single string.
+ */
 export type FeedValue = Tensor | RawTensor | TensorData | string | readonly string[] | StructuredFeed
 
 /**
- * An input that is no tensor: a sequence as an array, a map as an object (or a `Map` where keys are integers), an optional
- * one that is not given as `null`.
+ * An input that is not a tensor: an array for a sequence, an object for a map (or a `Map` for integer keys), `null` for
+ * an optional that is empty.
  */
 export type StructuredFeed =
   | readonly FeedValue[]
@@ -22,43 +25,45 @@ export type StructuredFeed =
 /** Inputs by name, as for `InferenceSession.run`; dims include the batch dimension. */
 export type Feeds = Readonly<Record<string, FeedValue>>
 
-/** Outputs by name; each holds the request's own rows and belongs to the caller. */
+/** Outputs by name. Each holds the request's own rows and belongs to the caller. */
 export type AnyOutputs = Record<string, OutputValue>
 
-/** The same of a model without a signature: see {@link AnySignature}. */
+/** Outputs of a model without a signature; see {@link AnySignature}. */
 export type Outputs = Record<string, Tensor>
 
 /** Names and types of a model's inputs and outputs, for `engine.load<M>()`. */
 export interface ModelSignature {
-  /** What requests give, by name. */
+  /** Inputs by name. */
   inputs: Record<string, FeedValue>
-  /** What they are answered with, by name. */
+  /** Outputs by name. */
   outputs: AnyOutputs
 }
 
 /**
- * The signature of a model whose inputs and outputs are known only at run time. TypeScript takes each output for a
- * `Tensor`, as nearly all are; for another kind give the model a signature of its own (`zerohop types` writes it).
+ * The signature of a model whose inputs and outputs are known only at run time. TypeScript assumes that each output is
+ * a `Tensor`, as nearly all are; for other kinds give the model a signature of its own (`zerohop types` writes it).
  */
 export interface AnySignature extends ModelSignature {
-  /** What requests give, by name. */
+  /** Inputs by name. */
   inputs: Record<string, FeedValue>
-  /** What they are answered with, by name. */
+  /** Outputs by name. */
   outputs: Outputs
 }
 
-/** Names of the outputs of a model. */
+/** Names of a model's outputs. */
 export type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
 
 /**
- * What a request answers with that names the outputs it wants: those; all of them where it names none (`never`). Not to ask
- * of `M` more than this: it would keep a `Model<M>` from being a `Model`.
+ * The result type of a request: the outputs it names, or all if it names none (`never`). It must ask no more of `M`
+ * than this, or a `Model<M>` is not a `Model`.
  */
 export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> = [Name] extends [never]
   ? M['outputs']
   : Pick<M['outputs'], Name>
 
-/** A configuration whose names and types the compiler keeps; an option that an entry does not have is as wrong as everywhere. */
+/**
+ * A configuration that keeps literal names and types for the compiler. Unknown options of an entry are still errors.
+ */
 export type LiteralConfig<
   I extends readonly InputConfig[],
   O extends readonly OutputConfig[],
@@ -71,13 +76,13 @@ export type LiteralConfig<
   readonly optionalInputs?: Left
 }
 
-/** Nothing where all options are known: what is said twice would keep the compiler from taking the overload. */
+/** `{}` if all options are known: a repeated constraint would keep the compiler from choosing the overload. */
 type KnownOptions<Entries extends readonly object[], Known> = {
   readonly [Index in keyof Entries]: Never<
     Exclude<keyof Entries[Index], keyof Known> | Misspelt<Entries[Index], Known>
   >
 }
-/** Options, such as `image`, that have one of their own that there is not. */
+/** Options, such as `image`, with an unknown option inside. */
 type Misspelt<Entry, Known> = {
   [Option in keyof Entry & keyof Known]: Entry[Option] extends object
     ? Entry[Option] extends readonly unknown[]
@@ -92,8 +97,8 @@ type Never<Option extends PropertyKey> = [Option] extends [never]
   : { readonly [name in Option]: never }
 
 /**
- * The signature that a configuration says itself: the inputs and outputs that it lists, by name; types where it has them. A list
- * that is left out, or kept in a variable without literal types, says nothing: those names are known at run time only.
+ * The signature from the literal `inputs` and `outputs` of a configuration, by name, with types where given. A list
+ * that is left out, or has no literal types, gives no names: they are known only at run time.
  */
 export interface ConfiguredSignature<
   I extends readonly InputConfig[],
@@ -109,7 +114,7 @@ export interface ConfiguredSignature<
     : OutputsOf<O[number], KeptOutput<S>>
 }
 
-/** As {@link ConfiguredSignature}; the signature of any model where the configuration has no literal list. */
+/** As {@link ConfiguredSignature}, or the signature of any model if the configuration has no literal list. */
 export type SignatureOf<
   I extends readonly InputConfig[],
   O extends readonly OutputConfig[],
@@ -117,12 +122,12 @@ export type SignatureOf<
   Left extends readonly string[],
 > = string extends I[number]['name'] & O[number]['name'] ? AnySignature : ConfiguredSignature<I, O, S, Left>
 
-/** Inputs that requests may leave out: a sequence fills them, or the model does without. */
+/** Inputs that requests may leave out: a sequence fills them, or they are in `optionalInputs`. */
 type Optional<S, Left extends readonly string[]> =
   | Left[number]
   | NamesIn<S, 'controls', 'input'>
   | NamesIn<S, 'state', 'input'>
-/** Outputs that a sequence keeps for itself unless they are asked for. */
+/** Outputs that hold sequence state, which answers leave out unless requested. */
 type KeptOutput<S> = NamesIn<S, 'state', 'output'>
 type NamesIn<S, List extends keyof SequenceConfig, Field extends string> = S extends {
   readonly [key in List]: readonly { readonly [key in Field]: infer Name extends string }[]

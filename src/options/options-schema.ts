@@ -7,10 +7,10 @@ const plainObject = {
   expects: 'a plain object',
 }
 
-/** Schema of an object of any properties, in a copy that inherits nothing. */
+/** Schema of an object with any properties; the output is a copy that inherits nothing. */
 export const properties = v.pipe(plainObject, v.transform(ownProperties))
 
-/** Schema of what clients are told of a model by name. */
+/** Schema of `parameters`: strings by name. */
 export const parametersSchema = v.pipe(properties, v.record(v.string(), v.string()))
 
 type ObjectOf<Entries extends v.ObjectEntries> = v.StrictObjectSchema<Entries, undefined>
@@ -19,7 +19,10 @@ type SchemaOf<Entries extends v.ObjectEntries> = v.GenericSchema<
   v.InferOutput<ObjectOf<Entries>>
 >
 
-/** Schema of an object with these entries and no others, whose output inherits nothing. The message for another entry lists them. */
+/**
+ * Schema of an object with these entries and no others. The output inherits nothing; the message for an unknown entry
+ * lists the known ones.
+ */
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries): SchemaOf<Entries> {
   const known = `one of ${Object.keys(entries).join(', ')}`
   const message = ({ expected, message }: v.StrictObjectIssue) => (expected === 'never' ? known : message)
@@ -30,10 +33,13 @@ export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entrie
   ) as SchemaOf<Entries>
 }
 
-/** The type of an option, whether it may be left out or not; lists without `readonly`, which no schema says. */
+/** The type of an option without `undefined`, and of lists without `readonly`, which schemas do not express. */
 type Taken<T> =
   Exclude<T, undefined> extends infer U ? (U extends readonly (infer E)[] ? readonly E[] : U) : never
-/** Options that only one of both has, or that have another type there. What a schema leaves to be checked by hand has any type. */
+/**
+ * Options that only one of the two types has, or whose types differ. Options that a schema leaves unchecked match any
+ * type.
+ */
 type Differing<A, B> =
   | Exclude<keyof A | keyof B, keyof A & keyof B>
   | {
@@ -44,7 +50,10 @@ type Differing<A, B> =
           : Key
     }[keyof A & keyof B]
 
-/** Schema of the options that an interface declares. It does not compile where an option is missing in either, or has another type there. */
+/**
+ * Schema of the options of an interface. It does not compile if an option is missing on either side, or has a different
+ * type.
+ */
 export function declares<Declared>() {
   return <Schema extends v.GenericSchema>(
     schema: [Differing<Declared, v.InferInput<Schema>>] extends [never]
@@ -70,11 +79,12 @@ export const durationMs = v.pipe(
 )
 
 /**
- * What the caller gave, checked against its schema.
+ * Parses a caller's value with a schema.
  *
- * @param name of the whole, for errors; those of a model's configuration name its options without it.
- * @param model whose configuration it is.
- * @throws InferenceError `ERR_INVALID_ARG`, of a configuration `ERR_MODEL_CONFIG`, with the option's path, what was expected and what was received.
+ * @param name of the value, for errors; a model's configuration names its options without it.
+ * @param model the model of a configuration.
+ * @throws InferenceError `ERR_INVALID_ARG`, or `ERR_MODEL_CONFIG` for a configuration, with the option's path, what was
+ * expected and what was received.
  */
 export function parseOptions<Schema extends v.GenericSchema>(
   schema: Schema,
@@ -99,12 +109,12 @@ export function parseOptions<Schema extends v.GenericSchema>(
   )
   const isUnknownKey = issue.type === 'strict_object' && issue.expected === 'never'
   const isMissing = issue.type === 'strict_object' && issue.received === 'undefined'
-  const isOwn = !issue.message.startsWith('Invalid ') // said in the schema, and not by the library
+  const isOwn = !issue.message.startsWith('Invalid ') // a message of our schema, not of the library
   const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
   throw invalidArgument(path, expected, isUnknownKey ? issue.path.at(-1)?.key : issue.input, details)
 }
 
-/** The innermost issue of a union: the one that talks about what the caller most likely meant. */
+/** The innermost issue of a union: the most likely mistake. */
 function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
   const nested = issue.issues
     ?.map(deepest)

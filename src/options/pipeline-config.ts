@@ -9,67 +9,84 @@ import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
 
-/** What requests give a pipeline. */
+/** An input of a pipeline. */
 export interface PipelineInput {
-  /** As requests and answers have it. */
+  /** Its name in requests and answers. */
   name: string
-  /** The type of the elements, checked against the models. Default: that of the models it goes to. */
+  /** The type of the elements, checked against the models. Default: that of the models that take it. */
   type?: TensorType
-  /** Dims of a request, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. Default: those of the models. */
+  /**
+   * Dims of a request, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. Default: those
+   * of the models.
+   */
   dims?: readonly number[]
-  /** Whether a request may leave it out; steps then run without it, or not at all where their model needs it. Default `false`. */
+  /**
+   * Whether a request may leave it out. Steps then run without it, or are skipped if their model needs it. Default
+   * `false`.
+   */
   optional?: boolean
 }
 
-/** What a pipeline answers with. */
+/** An output of a pipeline. */
 export interface PipelineOutput {
-  /** As requests and answers have it. */
+  /** Its name in requests and answers. */
   name: string
-  /** As {@link PipelineInput.type}. Default: that of the model it comes from. */
+  /** As {@link PipelineInput.type}. Default: that of the model that makes it. */
   type?: TensorType
   /** As {@link PipelineInput.dims}. Default: those of the model. */
   dims?: readonly number[]
-  /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
+  /** Class names by index, for an output of class scores; used by `model.classification()`. Default: none. */
   labels?: readonly string[]
 }
 
-/** Tensors of one request by their names in the pipeline. */
+/** Tensors of one request, by their names in the pipeline. */
 export type PipelineTensors = Readonly<Record<string, Tensor>>
 
 /** One model of a pipeline; Triton's `ensemble_scheduling.step`. */
 export interface PipelineStep {
-  /** A name of its own in the pipeline, for errors, statistics and reports. Default: the model's, with a number where several steps have it. */
+  /**
+   * A unique name in the pipeline, for errors, statistics and reports. Default: the model's name, with a number if
+   * several steps use the model.
+   */
   name?: string
   /** The name of a loaded model, function or pipeline. */
   model: string
-  /** The version that is to answer. Default: the newest that is ready. */
+  /** The version to use. Default: the newest that is ready. */
   version?: number | string
-  /** Which tensor of the pipeline each input of the model is: `{ modelInput: 'name' }`. Every input but those that are optional. */
+  /** The pipeline tensor for each input of the model: `{ modelInput: 'name' }`. Must list every required input. */
   inputs: Readonly<Record<string, string>>
-  /** What the outputs of the model are called in the pipeline: `{ modelOutput: 'name' }`. Those left out are not made. */
+  /**
+   * The pipeline names of the model's outputs: `{ modelOutput: 'name' }`. Outputs that are not listed are not computed.
+   */
   outputs: Readonly<Record<string, string>>
   /**
-   * Whether the step is run for a request. It is called once the tensors that the step takes are there, with those and with the ones
-   * that `needs` names; `false` leaves the step out, and with it the steps that cannot do without its outputs. Not asynchronous, and
-   * short: it runs on the application's thread. The tensors are the request's own: leave them as they are. Default: always.
+   * Whether the step runs for a request. Called with the tensors that the step takes and those in `needs`, once they
+   * are there. `false` skips the step, and every step that needs its outputs. It must be synchronous and short, since
+   * it runs on the application's thread, and must not change the tensors, which belong to the request. Default: always.
    */
   when?: (tensors: PipelineTensors) => boolean
-  /** Tensors that `when` is given beside those that the step takes. Default: none. */
+  /** Tensors that `when` receives besides those that the step takes. Default: none. */
   needs?: readonly string[]
   /**
-   * Whether each row of what the step takes is a request of its own to its model, such as each crop of a detector to a recogniser: the rows
-   * run with those of other callers, also by a model that takes but one row at a time, and their answers are one tensor again, in the order
-   * of the rows. There may be 0 to 10 000 of them, and another number in each request. As long as the queue of the model has no room the
-   * others wait; the first that fails fails the request. `true`: of all inputs, but for those that all rows of a batch share; or the names
-   * of the model's inputs whose rows are meant, beside which the others go with each row as they are. Default `false`.
+   * Whether each row becomes a request of its own to the step's model, such as each crop of a detector for a
+   * recogniser. The rows share batches with those of other callers, also on a model that takes one row at a time, and
+   * their answers form one tensor again, in the order of the rows.
+   *
+   * - A request may have 0 to 10 000 rows, and a different number each time.
+   * - Rows wait while the model's queue is full.
+   * - The first row that fails fails the request.
+   * - `true` fans out all inputs, except those that all rows of a batch share. A list names the model's inputs whose
+   *   rows fan out; the others go unchanged with each row.
+   *
+   * Default `false`.
    */
   fanOut?: boolean | readonly string[]
 }
 
-/** In the words of {@link PipelineInput}, or as bare names. */
+/** Inputs as {@link PipelineInput} or bare names. */
 export type PipelineInputs = readonly (string | PipelineInput)[]
 
-/** In the words of {@link PipelineOutput}, or as bare names. */
+/** Outputs as {@link PipelineOutput} or bare names. */
 export type PipelineOutputs = readonly (string | PipelineOutput)[]
 
 type NameOf<Entry> = Entry extends string
@@ -86,7 +103,7 @@ type OutputOf<Entry> = Entry extends { readonly type: infer Type extends TensorT
   ? TypedTensor<Type>
   : Tensor
 
-/** The signature of a pipeline, as its declaration has it: tensors of any type where that says none. */
+/** The signature that a pipeline's declaration implies; tensors of any type where it gives none. */
 export interface PipelineSignature<
   I extends PipelineInputs,
   O extends PipelineOutputs,
@@ -98,68 +115,68 @@ export interface PipelineSignature<
 }
 
 /**
- * A graph of models, functions and other pipelines. A tensor has one name: it is given by the request or made by one step, and every
- * step that takes it runs as soon as all that it takes is there.
+ * A graph of models, functions and other pipelines. Each tensor has a unique name and comes from the request or from
+ * one step. A step runs as soon as all tensors that it takes are there.
  */
 export interface PipelineConfig<
   I extends PipelineInputs = PipelineInputs,
   O extends PipelineOutputs = PipelineOutputs,
 > {
-  /** What requests give: names, or declarations. */
+  /** Inputs of requests: names, or declarations. */
   inputs: I
-  /** In any order: a step waits for what it takes, and for nothing else. */
+  /** In any order: a step waits only for the tensors that it takes. */
   steps: readonly PipelineStep[]
-  /** An answer lacks those whose step was left out. */
+  /** Outputs of requests. An answer leaves out those whose step was skipped. */
   outputs: O
   /**
-   * Most rows of a request, at most as many as each model takes; 0 for requests that have none. Default: the least of the models'. It
-   * joins no requests: each step does that for itself.
+   * Most rows of a request, at most as many as each model takes; 0 for requests without rows. Default: the smallest
+   * limit of the models. The pipeline itself batches nothing: each step does.
    */
   maxBatchSize?: number
-  /** Most requests under way; others wait until one has been answered, in the order of their calls. Default: no limit. */
+  /** Most requests in flight; further ones wait, in the order of their calls. Default: no limit. */
   maxInFlight?: number
-  /** As that of a model. Default: none. */
+  /** As for a model. Default: none. */
   parameters?: Readonly<Record<string, string>>
-  /** As that of a model. Default 1. */
+  /** As for a model. Default 1. */
   version?: number | string
 }
 
-/** What a pipeline's configuration says of a tensor. */
+/** A tensor declared by a pipeline's configuration. */
 export interface ResolvedTensor {
   readonly name: string
-  /** `undefined`: as the models have it. */
+  /** `undefined`: that of the models. */
   readonly type: TensorType | undefined
   readonly dims: readonly number[] | undefined
 }
 
-/** A step with all that it leaves out. */
+/** A step with defaults in place. */
 export interface ResolvedStep {
   readonly name: string
   readonly model: string
   readonly version: number | undefined
-  /** Names of the model's inputs, each with that of a tensor. */
+  /** Names of the model's inputs, each with its pipeline tensor. */
   readonly inputs: readonly (readonly [input: string, tensor: string])[]
   readonly outputs: readonly (readonly [output: string, tensor: string])[]
   readonly when: NonNullable<PipelineStep['when']> | null
   readonly needs: readonly string[]
-  /** Inputs of the model that fan out: each of their rows becomes a request. `null` for none. */
+  /** The model's inputs that fan out; `null` for none. */
   readonly fanOut: readonly string[] | 'all' | null
 }
 
-/** A configuration with every default in place that does not depend on a model. */
+/** A configuration with all defaults that do not depend on a model. */
 export interface ResolvedPipeline {
   readonly version: number | undefined
   readonly inputs: readonly (ResolvedTensor & { readonly optional: boolean })[]
   readonly steps: readonly ResolvedStep[]
   readonly outputs: readonly (ResolvedTensor & Pick<PipelineOutput, 'labels'>)[]
-  /** `undefined`: the least of the models'. */
+  /** `undefined`: the smallest limit of the models. */
   readonly maxBatchSize: number | undefined
   /** `Infinity` for no limit. */
   readonly maxInFlight: number
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Whether a configuration is that of a pipeline. */
+/** Whether a configuration is a pipeline's. */
 export function isPipeline<C extends object>(config: C): config is Extract<C, { readonly steps: unknown }> {
   return Object.hasOwn(config, 'steps')
 }
@@ -233,8 +250,8 @@ const schema = declares<
 )
 
 /**
- * Turns what the caller gave for a pipeline into a configuration that is checked by itself, complete and frozen; see `PipelineGraph`
- * for whether its names make a graph.
+ * Turns a caller's pipeline configuration into a complete and frozen one that is checked by itself. `PipelineGraph`
+ * checks that its names form a graph.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
@@ -315,7 +332,7 @@ function fanOutOf(
   )
 }
 
-/** The error of what a pipeline's configuration says. */
+/** An error about a pipeline's configuration. */
 export function pipelineError(
   model: string,
   name: string,
@@ -330,7 +347,7 @@ export function pipelineError(
   })
 }
 
-/** Names that were given come first: a number is found for the others. */
+/** Given names come first; the other steps get a number. */
 function namesOf(
   model: string,
   steps: readonly { readonly name?: string | undefined; readonly model: string }[],
@@ -342,7 +359,7 @@ function namesOf(
       throw pipelineError(model, `steps[${index}].name`, 'a name of its own', step.name)
     taken.add(step.name)
   }
-  const numbers = new Map<string, number>() // by model, the next to be tried
+  const numbers = new Map<string, number>() // next number to try, by model
   return steps.map((step) => {
     if (step.name !== undefined) return step.name
     let free = step.model

@@ -2,8 +2,8 @@ import { types } from 'node:util'
 import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
 
 /**
- * Whether options may be read from a value: it is made by a literal, `JSON.parse`, `Object.create(null)` or the like, in
- * whichever realm. Not an array, a `Map` or another class's instance, whose options would silently be none.
+ * Whether a value can be an options object: made by a literal, `JSON.parse`, `Object.create(null)` or the like, in any
+ * realm. Not an array, a `Map` or an instance of another class, whose options would silently be ignored.
  */
 export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
@@ -11,16 +11,16 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
-/** A copy that inherits nothing: what is not in it is not given, whatever `Object.prototype` has. Reads each property once. */
+/** A copy that inherits nothing, so that `Object.prototype` cannot add options. Reads each property once. */
 export function ownProperties<T extends object>(object: T): T {
   return { __proto__: null, ...object } as T
 }
 
 /**
- * The options of a call, in a copy that inherits nothing.
+ * Reads the options of a call into a copy that inherits nothing.
  *
  * @param name of the argument, for errors.
- * @throws InferenceError `ERR_INVALID_ARG` for what is no plain object, and for a getter that throws.
+ * @throws InferenceError `ERR_INVALID_ARG` for a value that is not a plain object, and for a getter that throws.
  */
 export function readPlain(
   name: string,
@@ -38,7 +38,7 @@ export function readPlain(
 /**
  * As {@link readPlain}, for an object with known properties.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for an unknown one as well.
+ * @throws InferenceError `ERR_INVALID_ARG`, also for an unknown property.
  */
 export function readOptions<Name extends string>(
   name: string,
@@ -54,14 +54,20 @@ export function readOptions<Name extends string>(
   return options as Partial<Record<Name, unknown>>
 }
 
-/** An `InferenceError` as it is; anything else came out of the caller's own code while `name` was read. */
+/**
+ * Returns an `InferenceError` unchanged. Any other error came from the caller's code while `name` was read, and is
+ * wrapped.
+ */
 export function typed(name: string, error: unknown, details: { model?: string } = {}): InferenceError {
   return error instanceof InferenceError ? error : unreadable(name, error, details)
 }
 
 const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!
 
-/** Whether a value is a signal that can be listened to; a proxy of one cannot, nor can an object that only inherits from it. */
+/**
+ * Whether a value is an `AbortSignal` that accepts listeners. A proxy of one does not, nor does an object that only
+ * inherits from it.
+ */
 export function isAbortSignal(value: unknown): value is AbortSignal {
   if (types.isProxy(value) || !(value instanceof AbortSignal)) return false
   try {

@@ -6,45 +6,52 @@ import type { FeedValue } from './model-signature.ts'
 import { declares, optionsOf, wholeNumber, delayMs } from './options-schema.ts'
 import { dims, elementType } from './tensor-config.ts'
 
-/** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
+/** An input that tells the model about the request's sequence; Triton's `control_input`. */
 export interface SequenceControl {
-  /** The input that tells it. */
+  /** The input of the control. */
   input: string
-  /** `'ready'` is true but for the empty slots of a batch, which only the strategy `direct` has. */
+  /**
+   * The value of the control. `'ready'` is false only for empty slots of a batch, which only the `direct` strategy has.
+   */
   kind: 'start' | 'end' | 'ready' | 'correlationId'
   /** The type of the input, checked against the model. Default: the model's. */
   type?: ElementType
-  /** What stands for false and true. Default `[0, 1]`; not for `'correlationId'`. */
+  /** The values for false and true. Default `[0, 1]`; not for `'correlationId'`. */
   values?: readonly [falseValue: number, trueValue: number]
 }
 
-/** A tensor that one request of a sequence hands on to the next, kept in staging memory meanwhile; Triton's `state`. */
+/** A tensor that each request of a sequence passes to the next, kept in staging memory in between; Triton's `state`. */
 export interface SequenceState {
-  /** The input that takes it. */
+  /** The input that receives the state. */
   input: string
-  /** The output that gives it. Answers leave it out, but for requests that name it in `outputs`. */
+  /** The output that holds the new state. Answers leave it out unless a request names it in `outputs`. */
   output: string
   /** The type of both, checked against the model. Default: the model's. */
   type?: ElementType
-  /** Dims of both, without the batch dimension where `maxBatchSize` is not 0, -1 for a variable one; checked against the model. Default: the model's. */
+  /**
+   * Dims of both, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. Checked against the
+   * model. Default: the model's.
+   */
   dims?: readonly number[]
-  /** What the first request of a sequence gets, of one row. Default: zeros, with 1 for each variable dimension. */
+  /** State for the first request of a sequence, one row. Default: zeros, with 1 for each variable dimension. */
   initial?: FeedValue
 }
 
-/** A slot of the batch belongs to a sequence until it ends; slots without a request run as empty rows. */
+/**
+ * Strategy `direct`: each sequence has a slot of the batch until it ends; slots without a request run as empty rows.
+ */
 export interface DirectSequences {
-  /** How long the oldest request may wait for `minimumSlotUtilization`, in milliseconds. Default 0. */
+  /** Milliseconds the oldest request may wait for `minimumSlotUtilization`. Default 0. */
   maxQueueDelayMs?: number
-  /** Which share of the slots is worth running at once, 0 to 1. Default 0: none is waited for. */
+  /** Share of the slots at which a batch runs at once, 0 to 1. Default 0: no wait. */
   minimumSlotUtilization?: number
 }
 
-/** Requests of distinct sequences join as they come, one of each at a time. */
+/** Strategy `oldest`: a batch takes requests in order of arrival, at most one per sequence. */
 export interface OldestSequences {
-  /** Sequences that are under way at once, times the instances; others wait until one ends. Default: no limit. */
+  /** Most open sequences of the model, per instance; others wait until one ends. Default: no limit. */
   maxCandidateSequences?: number
-  /** As in `dynamicBatching`, and before what is said there; so are the others. */
+  /** As in `dynamicBatching`, and overrides it, as the options below do. */
   preferredBatchSize?: number | readonly number[]
   /** As in `dynamicBatching`, in milliseconds. */
   maxQueueDelayMs?: number
@@ -52,17 +59,17 @@ export interface OldestSequences {
   preserveOrdering?: boolean
 }
 
-/** How requests of one sequence belong together; Triton's `sequence_batching`. Of the strategies one at most may be given. */
+/** How requests of one sequence belong together; Triton's `sequence_batching`. At most one strategy may be given. */
 export interface SequenceConfig {
-  /** How long a sequence may be without a request before it ends, in milliseconds. Default 1000. */
+  /** Milliseconds without a request after which a sequence ends. Default 1000. */
   maxSequenceIdleMs?: number
-  /** What the model is told of the sequence of each request. Default: nothing. */
+  /** Inputs that tell the model about the sequence of each request. Default: none. */
   controls?: readonly SequenceControl[]
-  /** What one request of a sequence hands on to the next. Default: nothing. */
+  /** Tensors that each request of a sequence passes to the next. Default: none. */
   state?: readonly SequenceState[]
-  /** Each sequence has a slot of the batch for itself. Default: `oldest`. */
+  /** Each sequence has its own slot of the batch. Default: `oldest`. */
   direct?: DirectSequences
-  /** Default, with no limit of candidates. */
+  /** The default strategy, without a limit of open sequences. */
   oldest?: OldestSequences
 }
 
@@ -71,7 +78,7 @@ export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & {
   readonly type?: ElementType | undefined
 }
 
-/** With every default in place. */
+/** {@link SequenceConfig} with defaults in place. */
 export interface ResolvedSequence {
   readonly maxSequenceIdleMs: number
   readonly controls: readonly ResolvedControl[]
@@ -145,7 +152,8 @@ export const sequenceSchema = declares<SequenceConfig>()(
 )
 
 /**
- * Checks that each kind of control is there once, each input is filled by one thing, and there is one strategy.
+ * Checks that each kind of control is given at most once, each input is filled from one source, and there is at most
+ * one strategy.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
@@ -180,7 +188,7 @@ export function checkSequence(
   }
 }
 
-/** What is said of batches, by the strategy for sequences before all else. */
+/** The batching options, with those of the sequence strategy first. */
 export function batchingOfSequences<B extends object>(
   batching: B,
   sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | undefined,
@@ -199,7 +207,7 @@ export function batchingOfSequences<B extends object>(
   return { __proto__: null, ...batching, ...Object.fromEntries(said) }
 }
 
-/** Sizes at which a batch of slots is sent: from the least that is worth it on. */
+/** Batch sizes at which slots are dispatched: from `minimumSlotUtilization` up. */
 export function slotSizes({ direct }: ResolvedSequence, maxBatchSize: number): number[] {
   const least = Math.max(1, Math.ceil((direct?.minimumSlotUtilization ?? 0) * maxBatchSize))
   return least === 1 || direct?.maxQueueDelayMs === 0

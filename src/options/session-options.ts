@@ -9,13 +9,13 @@ import { isSince } from '../base/platform.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { inputsOfSequence } from './sequence-config.ts'
 
-/** Most threads of a session: ONNX Runtime starts as many as it is told, until the system has no more for anybody. */
+/** Most threads of a session. ONNX Runtime starts as many as requested, until the system runs out of threads. */
 export const maxThreads = 1024
 
-/** Session options as they are sent to a worker thread. */
+/** Session options as sent to a worker thread. */
 export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
-/** ONNX Runtime's, in all versions from 1.25 to 1.30; `executionProviders` is the model's. */
+/** ONNX Runtime's options in versions 1.25 to 1.30. `executionProviders` is an option of the model. */
 const names: readonly string[] = [
   'intraOpNumThreads',
   'interOpNumThreads',
@@ -38,10 +38,10 @@ const names: readonly string[] = [
 ] satisfies (keyof SessionOptions)[]
 
 /**
- * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words, or
- * not at all: they travel to another thread, every value in `extra` has to be text, and a name that it does not know it ignores.
+ * Checks session options that ONNX Runtime would refuse late, with an obscure message, or not at all. They are posted
+ * to another thread, every value in `extra` must be a string, and ONNX Runtime ignores unknown names.
  *
- * @returns a copy, in which `extra` is flat: each entry under its full name.
+ * @returns a copy with a flat `extra`: each entry under its full name.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
 export function checkSessionOptions(
@@ -64,7 +64,8 @@ export function checkSessionOptions(
 }
 
 /**
- * Refuses options by which ONNX Runtime would go on reading the bytes of a model once it is open, when they are gone.
+ * Refuses options with which ONNX Runtime keeps reading the bytes of a model after it is open, when they have been
+ * freed.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
@@ -89,7 +90,7 @@ function isThreadCount(value: unknown): boolean {
   )
 }
 
-/** Both executors take the contents of files, by the names by which the model refers to them. */
+/** Both executors take file contents, by the names that the model refers to. */
 function checkExternalData(model: string, files: unknown): void {
   const isFile = (file: unknown) =>
     isPlainObject(file) &&
@@ -135,17 +136,18 @@ function wrongOption(model: string, name: string, expected: string, received: un
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
-/** ONNX Runtime's options outside its session options proper, by their full names, such as `session.intra_op.allow_spinning`. */
+/** ONNX Runtime's config entries by full name, such as `session.intra_op.allow_spinning`. */
 export type SessionConfigEntries = Readonly<Record<string, string>>
 
-/** Groups within groups: no option of ONNX Runtime has so many dots, and a cyclic object has no end. */
+/** Deepest nesting. No option of ONNX Runtime has so many dots, and a cyclic object would never end. */
 const deepest = 16
 
 /**
- * Flattens `sessionOptions.extra`, or the like of another option, whose entries may be given in groups (`{ session: { intra_op: { allow_spinning: '0' } } }`),
- * by their full names (`{ 'session.intra_op.allow_spinning': '0' }`), or in part as one and in part as the other.
+ * Flattens `sessionOptions.extra`, or a similar option. Entries may be nested (`{ session: { intra_op: {
+ * allow_spinning: '0' } } }`), have full names (`{ 'session.intra_op.allow_spinning': '0' }`), or a mix of both.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` for a value that is no string, and for one entry given twice with two values.
+ * @throws InferenceError `ERR_MODEL_CONFIG` for a value that is not a string, and for an entry given twice with
+ * different values.
  */
 export function flattenExtra(
   model: string,
@@ -182,9 +184,9 @@ export function flattenExtra(
   return entries
 }
 
-/** What is kept of the memory of runs. */
+/** `memory` options with defaults in place. */
 export interface ResolvedMemory {
-  /** `undefined`: as `sessionOptions` say. */
+  /** `undefined`: as in `sessionOptions`. */
   readonly arena?: boolean | undefined
   readonly shrink?: 'run' | 'idle' | undefined
   /** `Infinity` for no limit. */
@@ -201,7 +203,7 @@ export const memorySchema = v.optional(
 )
 
 /**
- * Checks what is said of the arena against itself.
+ * Checks the memory options for contradictions.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
@@ -220,18 +222,18 @@ export function checkMemory(
   if (limitBytes !== Infinity) throw wrong('memory.limitBytes', 'to be left out without an arena', limitBytes)
 }
 
-/** Options that a session is opened with; ONNX Runtime's own, and what only the native executor carries. */
+/** Options that a session is opened with: ONNX Runtime's own, and those of the native executor. */
 export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
-  /** Initializers that requests may override, where the graph has them as inputs. */
+  /** Initializers that requests may override, if the graph has them as inputs. */
   readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
-  /** What opens a function; such a session has no other options. */
+  /** For a function: how it is opened. Such a session has no other options. */
   readonly function?: FunctionSource
 }
 
-/** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */
+/** How a session uses an entry of `executionProviders`: unchanged, as a plugin, or, with `null`, not at all. */
 export type ProviderUse = (
   entry: InferenceSession.ExecutionProviderConfig,
 ) => InferenceSession.ExecutionProviderConfig | null
@@ -241,7 +243,7 @@ export function nameOf(provider: InferenceSession.ExecutionProviderConfig): stri
   return typeof provider === 'string' ? provider : provider.name
 }
 
-/** Whether ONNX Runtime is not to give any node to the CPU: then `cpu` is no provider to fall back to. */
+/** Whether ONNX Runtime may not assign nodes to the CPU; `cpu` is then not a fallback. */
 export function forbidsCpu({ sessionOptions }: ResolvedConfig): boolean {
   return sessionOptions.extra['session.disable_cpu_ep_fallback'] === '1'
 }
@@ -249,18 +251,18 @@ export function forbidsCpu({ sessionOptions }: ResolvedConfig): boolean {
 /** Where one instance runs. */
 export interface Placement {
   readonly kind: InstanceKind
-  /** CUDA device ordinal; 0 elsewhere. */
+  /** CUDA device ordinal; 0 for other kinds. */
   readonly gpu: number
-  /** Threads for one run. */
+  /** Threads per run. */
   readonly intraOpNumThreads: number
 }
 
-/** The CUDA device that an instance runs on, and its staging memory is page-locked for; `null` for none. */
+/** The CUDA device of an instance, for which its staging memory is page-locked; `null` for none. */
 export function cudaDevice({ kind, gpu }: Placement): number | null {
   return kind === 'cuda' ? gpu : null
 }
 
-/** What opens a session. */
+/** The runtime that opens a session. */
 export interface SessionRuntime {
   readonly ortVersion: string
   readonly useProvider: ProviderUse
@@ -269,12 +271,12 @@ export interface SessionRuntime {
 const allowSpinning = 'session.intra_op.allow_spinning'
 
 /**
- * How long ONNX Runtime's threads spin before they sleep. From one operator of a run to the next that is cheaper than to be woken, on 2 cores
- * SqueezeNet runs 1.25 times as often, 200 small products 1.6 times; for the millisecond that they would by themselves, they take cores on
- * which the application and other workers run.
+ * Microseconds for which ONNX Runtime's threads spin before they sleep. Between two operators of a run, spinning costs
+ * less than a wake-up: on 2 cores SqueezeNet runs 1.25 times as often, 200 small products 1.6 times. ONNX Runtime's
+ * default of a millisecond would take cores from the application and other workers.
  */
 const spinUs = 20
-/** Older ones know no bound. */
+/** Older versions have no limit on spinning. */
 const boundedSpinning = [1, 26] as const
 
 function spinEntries(extra: SessionConfigEntries, ortVersion: string): SessionConfigEntries {
@@ -284,7 +286,7 @@ function spinEntries(extra: SessionConfigEntries, ortVersion: string): SessionCo
     : { [allowSpinning]: '0' }
 }
 
-/** The options a session is created with: this library's defaults, overridden by the caller's. */
+/** Options to create a session with: this library's defaults, overridden by the caller's. */
 export function sessionOptions(
   config: ResolvedConfig,
   placement: Placement,
@@ -295,7 +297,7 @@ export function sessionOptions(
     intraOpNumThreads: placement.intraOpNumThreads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
-    // Errors come to the caller as exceptions; ONNX Runtime would print them as well.
+    // Errors reach the caller as exceptions; ONNX Runtime would also print them.
     logSeverityLevel: 4,
     ...given,
     ...(config.memory.arena === undefined ? {} : { enableCpuMemArena: config.memory.arena }),
@@ -308,7 +310,7 @@ export function sessionOptions(
   }
 }
 
-/** All inputs that a configuration names; of those with a value of their own these are the ones that requests have. */
+/** All inputs that a configuration names. Among initializers, only those are inputs of requests. */
 export function namedInputs({
   optionalInputs,
   inputs = [],
@@ -323,10 +325,10 @@ function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProvider
   return kind === 'cpu' ? ['cpu'] : [kind, 'cpu']
 }
 
-/** What opens the sessions of a model. */
+/** The runtime that opens the sessions of a model. */
 export interface ModelRuntime {
   readonly executor: 'native' | 'binding'
   readonly ortVersion: string
-  /** Whether no execution provider but the CPU's has a part in it. */
+  /** Whether only the CPU execution provider is used. */
   readonly onCpuOnly: boolean
 }

@@ -5,50 +5,55 @@ import { isElementType, isRawType, type ElementType, type TensorType } from '../
 import type { ImageInput } from './image-options.ts'
 import { declares, optionsOf, properties, wholeNumber } from './options-schema.ts'
 
-/** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
+/** An input or output as requests see it; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
-  /** As the model has it. */
+  /** Its name in the model. */
   name: string
   /** The type of the elements, checked against the model. Default: the model's. */
   type?: ElementType
   /**
-   * Dims of a request, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. They may fix what
-   * the model leaves variable. Default: the model's.
+   * Dims in requests, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. They may fix
+   * dimensions that are variable in the model. Default: the model's.
    */
   dims?: readonly number[]
-  /** Dims that the model has for the same elements, -1 for each that is variable in `dims`, in their order. Default: `dims`. */
+  /**
+   * Dims in the model for the same elements, with -1 for each variable dimension of `dims`, in their order. Default:
+   * `dims`.
+   */
   reshape?: readonly number[]
   /**
-   * Which dimension of the model's tensor counts the rows of a batch, from 0; one that is variable. For a tensor without `dims` and
-   * of elements of whole bytes. Default: the first, or one that the graph proves to count
-   * rows (see `metadata`).
+   * The dimension of the model's tensor that counts the rows of a batch, from 0; it must be variable. For a tensor
+   * without `dims` and with elements of whole bytes. Default: the first, or one that the graph proves to count rows
+   * (see `metadata`).
    */
   batchAxis?: number
 }
 
-/** An input in particular. */
+/** An input of a model. */
 export interface InputConfig extends TensorConfig {
   /**
-   * Whether all rows of a batch have one value of it, which has no batch dimension: requests that give other values wait in another
-   * bucket. Without `dims` and `batchAxis`. Default `false`, but for an input of a fixed shape beside others with a batch dimension.
+   * Whether the rows of a batch share one value of this input, which has no batch dimension. Requests with different
+   * values go to different buckets. Not with `dims` or `batchAxis`. Default `false`, or `true` for an input of fixed
+   * shape next to others with a batch dimension.
    */
   shared?: boolean
   /**
-   * The input takes encoded images: a `Buffer` or `Uint8Array` given for it is decoded (with sharp) into one row, as this says.
-   * Pixels that are decoded already are given as a tensor. The limits of a request hold while its images are decoded, too. Not for a
-   * model with sequences, nor beside `shared` or a `batchAxis` other than 0. Default: none.
+   * Accepts encoded images: a `Buffer` or `Uint8Array` is decoded (with sharp) into one row, with these options. Pass
+   * decoded pixels as a tensor. The limits of a request also apply while its images are decoded. Not for a model with
+   * sequences, nor with `shared` or a `batchAxis` other than 0. Default: none.
    */
   image?: ImageInput
 }
 
-/** An output in particular. */
+/** An output of a model. */
 export interface OutputConfig extends TensorConfig {
   /**
-   * Says whose an entry is in an output that has not one for each row. Checked in every run: numbers that name no row, or counts that do not
-   * add up, reject the request whose run alone has them (`ERR_EXECUTION`). Not beside `batchAxis` or `sequence`. Default: one entry per row.
+   * Which row each entry belongs to, for an output that does not have one entry per row. Checked in every run: an index
+   * of no row, or counts that do not add up, reject the request whose run alone has them (`ERR_EXECUTION`). Not with
+   * `batchAxis` or `sequence`. Default: one entry per row.
    */
   rows?: OutputRows
-  /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
+  /** Class names by index, for an output of class scores; used by `model.classification()`. Default: none. */
   labels?: readonly string[]
 }
 
@@ -57,7 +62,7 @@ export const elementType = {
   ...v.custom<ElementType>(isElementType),
   expects: 'the type of the elements of a tensor, such as float32',
 }
-/** The same of one that JavaScript has an array for: of functions, and of tensors that are made by hand. */
+/** Schema of element types that have a JavaScript array: for functions, and tensors made by hand. */
 export const carriedType = {
   ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)),
   expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string',
@@ -98,9 +103,9 @@ type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'share
   Pick<v.InferOutput<typeof outputSchema>, 'rows'>
 
 /**
- * Checks what is said of inputs or outputs against itself, by Triton's rules.
+ * Checks the entries of `inputs` or `outputs` for contradictions, by Triton's rules.
  *
- * @param batched whether `maxBatchSize` is above 0; `undefined` where that is to be found from the model.
+ * @param batched whether `maxBatchSize` is above 0; `undefined` if the model determines it.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
 export function checkTensors(
@@ -171,7 +176,7 @@ export function checkTensors(
   }
 }
 
-/** How many elements there are before, between and after variable dims. */
+/** Numbers of elements before, between and after variable dims. */
 function stretches(dims: readonly number[]): number[] {
   const counts = [1]
   for (const dim of dims) {

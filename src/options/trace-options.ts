@@ -4,54 +4,66 @@ import { invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { parseOptions, optionsOf, properties } from './options-schema.ts'
 
-/** What is traced: when a request came how far, and the tensors that it gave and got. */
+/** What is traced: the timestamps of a request, or its input and output tensors. */
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS'
 
 /**
- * Settings of traces, under Triton's names and with its meanings. At run time `null` makes one of the engine what it was at first, and
- * one of a model what the engine has.
+ * Trace settings, with Triton's names and meanings. At run time, `null` resets a setting of the engine to its initial
+ * value, and a setting of a model to the engine's.
  */
 export interface TraceSettings {
-  /** What is traced; `'OFF'`, or an empty list, for nothing. Default: `'TIMESTAMPS'` where the engine was made with `trace`, else `'OFF'`. */
+  /**
+   * What is traced; `'OFF'`, or an empty list, for nothing. Default: `'TIMESTAMPS'` for an engine created with `trace`,
+   * else `'OFF'`.
+   */
   level?: 'OFF' | TraceLevel | readonly TraceLevel[] | null
-  /** Each how-manieth request of a caller is traced; what runs for one that is traced is, too. Default 1000. */
+  /** Traces one in this many requests of callers, with all runs made for it. Default 1000. */
   rate?: number | null
-  /** How many more traces are begun, of requests of callers; -1 for no limit. Default -1. */
+  /** Number of further traces of callers' requests; -1 for no limit. Default -1. */
   count?: number | null
-  /** Where they are written: a path, or a `file:` URL. A file that is there is overwritten, by the first trace. Needed where the level is not `'OFF'`. */
+  /**
+   * The trace file, as a path or a `file:` URL. The first trace overwrites an existing file. Required unless the level
+   * is `'OFF'`.
+   */
   file?: string | URL | null
-  /** After how many traces another file is begun, whose names then are `file` with `.0`, `.1` and so on behind; 0 for one file. Default 0. */
+  /**
+   * Number of traces per file: the files are then named `file` with `.0`, `.1` and so on appended. 0: one file. Default
+   * 0.
+   */
   logFrequency?: number | null
 }
 
-/** Settings of traces from when an engine is made. */
+/** Trace settings of a new engine. */
 export interface TraceOptions extends TraceSettings {
-  /** Settings of models, by their names, instead of those of the engine; what they leave out is as that has it. Default: none. */
+  /** Settings of models by name, which override the engine's. Default: none. */
   models?: Readonly<Record<string, TraceSettings>>
-  /** Most bytes of traces that wait to be written, those included of requests under way; what is beyond is dropped, and counted. At most 256 MiB. Default 16 MiB. */
+  /**
+   * Most bytes of traces that wait to be written, including those of requests in flight; further ones are dropped, and
+   * counted. At most 256 MiB. Default 16 MiB.
+   */
   maxBufferedBytes?: number
 }
 
-/** Settings as they hold. */
+/** Trace settings with defaults in place. */
 export interface ResolvedTraceSettings {
   /** Empty for nothing. */
   readonly level: readonly TraceLevel[]
-  /** One of so many requests is traced. */
+  /** Traces one in this many requests. */
   readonly rate: number
-  /** So many more are traced; -1 for no limit. */
+  /** Number of further traces; -1 for no limit. */
   readonly count: number
   /** Absolute; `null` for none. */
   readonly file: string | null
-  /** A file gets so many traces, and then the next one begins; 0 for one file. */
+  /** Number of traces per file; 0 for one file. */
   readonly logFrequency: number
 }
 
-/** What was said of some of them; see {@link TraceSettings} for `null`. */
+/** Some of the settings; see {@link TraceSettings} for `null`. */
 export type GivenTraceSettings = {
   readonly [Name in keyof ResolvedTraceSettings]?: ResolvedTraceSettings[Name] | null
 }
 
-/** Traces with their options checked. */
+/** {@link TraceOptions}, checked. */
 export interface ResolvedTraceOptions {
   readonly settings: ResolvedTraceSettings
   readonly models: ReadonlyMap<string, GivenTraceSettings>
@@ -76,7 +88,7 @@ const entries = {
   logFrequency: nullish(whole(0, 'a whole number of 0 or more')),
 }
 const settingsSchema = optionsOf(entries)
-/** What is written at once is one string, which cannot be much longer. */
+/** One write is one string, which cannot be much longer. */
 const mostBufferedBytes = 2 ** 28
 const bytes = v.pipe(
   whole(0, 'a whole number of bytes'),
@@ -92,11 +104,11 @@ export const traceSchema = v.optional(
   }),
 )
 
-/** The settings of an engine that was told nothing of traces. */
+/** The settings of an engine without trace options. */
 const off: ResolvedTraceSettings = { level: [], rate: 1000, count: -1, file: null, logFrequency: 0 }
 
 /**
- * @param given as {@link traceSchema} has checked it.
+ * @param given options checked by {@link traceSchema}.
  * @throws InferenceError `ERR_INVALID_ARG` for a level without a file.
  */
 export function resolveTraceOptions(given: TraceOptions | undefined): ResolvedTraceOptions {
@@ -114,7 +126,7 @@ export function resolveTraceOptions(given: TraceOptions | undefined): ResolvedTr
 const defaultMaxBufferedBytes = 16 * 2 ** 20
 
 /**
- * Settings that are given at run time.
+ * Reads settings given at run time.
  *
  * @throws InferenceError `ERR_INVALID_ARG` with what was expected and what was received.
  */
@@ -122,7 +134,7 @@ export function readTraceSettings(given: unknown): GivenTraceSettings {
   return read(parseOptions(settingsSchema, given, 'settings') as TraceSettings)
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG` where something is to be traced to no file. */
+/** @throws InferenceError `ERR_INVALID_ARG` if the level is on and there is no file. */
 export function checkFile(name: string, { level, file }: ResolvedTraceSettings): void {
   if (level.length > 0 && file === null)
     throw invalidArgument(
@@ -132,7 +144,7 @@ export function checkFile(name: string, { level, file }: ResolvedTraceSettings):
     )
 }
 
-/** Settings with some of them as they are given; those that are `null` or left out stay. */
+/** The settings with some of them replaced; those that are `null` or left out stay. */
 export function withSettings(
   settings: ResolvedTraceSettings,
   given: GivenTraceSettings,
