@@ -1,21 +1,21 @@
-// The filters of a resize, by their names in sharp: how much a pixel counts by its distance.
+// The filters of a resize, by their names in sharp: the weight of a pixel by its distance.
 #pragma once
 
 #include <vector>
 
 namespace zerohop::kernels {
 
-// In the order of `resampleFilters` in src/memory/native-kernels.ts.
+// In the order of `resizeFilters` in src/native/native-binding.ts.
 enum class Filter { kLinear, kCubic, kMitchell, kLanczos2, kLanczos3, kMks2013, kMks2021 };
 constexpr int kFilters = 7;
 
-// Beyond this distance nothing counts.
+// Beyond this distance the weight is 0.
 double radiusOf(Filter filter);
 
-// What a pixel at that distance counts, 0 or more, before all are made to add up to one.
+// The weight of a pixel at that distance (0 or more), before weights are normalised to a sum of 1.
 double valueOf(Filter filter, double distance);
 
-// The same values, found in a table and between its lines.
+// The same values from a table, interpolated.
 class FilterTable {
  public:
   static const FilterTable& of(Filter filter);

@@ -3,17 +3,17 @@ import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { elementCount, isTensorLike } from '../tensor/tensor.ts'
 
-/** One class that a model has given a score. */
+/** A class with its score. */
 export interface Classification {
-  /** Its place among the classes, from 0. */
+  /** Index of the class, from 0. */
   readonly index: number
-  /** The score as the model has given it. */
+  /** The score that the model gave. */
   readonly value: number
   /** The line of the label file; `undefined` without one, or with fewer lines. */
   readonly label: string | undefined
 }
 
-/** Which output is classified, and how. */
+/** The output to classify, and how. */
 export interface Classified {
   readonly outputs: unknown
   readonly count: number
@@ -30,7 +30,7 @@ interface Scores {
 }
 
 /**
- * The classes with the highest scores, for each row; of two with one score the first comes first.
+ * The classes with the highest scores, for each row; of equal scores the lower index comes first.
  *
  * @param labels by output.
  * @throws InferenceError `ERR_INVALID_ARG`.
@@ -48,9 +48,9 @@ export function classify(
 }
 
 /**
- * The same for each position of a row: each token, each pixel.
+ * As {@link classify}, for each position of a row: each token, each pixel.
  *
- * @param axis the dimension of the output that counts its classes; below 0 from the last, -1, on.
+ * @param axis the dimension of the output that counts its classes; negative values count from the last, -1.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function classifyAlong(
@@ -115,7 +115,10 @@ function scoresOf(
   }
 }
 
-/** Warns of each output that has another number of labels than of classes: some classes have no name then, or that of another. */
+/**
+ * Warns about each output whose number of labels differs from its number of classes: some classes then have no name, or
+ * a wrong one.
+ */
 export function warnOfLabels(
   { name: model, outputs }: ModelMetadata,
   labels: ReadonlyMap<string, readonly string[]>,
@@ -133,14 +136,14 @@ export function warnOfLabels(
   }
 }
 
-/** How many classes a row of an output has, where its shape says it: of one dimension at most beside those of 1. */
+/** The number of classes in a row of an output, if the shape has at most one dimension other than 1 per row. */
 function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | null {
   const ofRow = shape.length > 1 && typeof shape[0] === 'string' ? shape.slice(1) : shape
   const [classes = 1, ...others] = ofRow.filter((dim) => dim !== 1)
   return others.length === 0 && typeof classes === 'number' ? classes : null
 }
 
-/** The `count` classes with the highest scores, the highest first; the scores of one position lie `stride` apart. */
+/** The `count` classes with the highest scores, highest first; the scores of one position are `stride` apart. */
 function highest(
   scores: ArrayLike<number>,
   { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number },
@@ -160,7 +163,7 @@ function highest(
   return best.map((index) => ({ index, value: scoreOf(index), label: labels?.[index] }))
 }
 
-/** Newer Node shows float16 as numbers, older as bits. */
+/** Newer Node.js returns float16 as numbers, older as bits. */
 function numbersOf(type: string, data: ArrayLike<number | bigint>): ArrayLike<number> {
   if (type === 'float16' && data instanceof Uint16Array) return Float32Array.from(data, fromFloat16Bits)
   return type.endsWith('int64') ? Float64Array.from(data, Number) : (data as ArrayLike<number>)

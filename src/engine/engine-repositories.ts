@@ -31,22 +31,22 @@ import {
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
 import type { KeepAlive } from '../base/keep-alive.ts'
 
-/** What the repositories need of an engine. */
+/** What the repositories need from an engine. */
 export interface RepositoryOwner {
   readonly models: ModelRegistry
   readonly uses: ModelUses
   readonly events: EventHub
   readonly pluginNames: readonly string[]
   readonly keepAlive: KeepAlive
-  /** Gives back memory that is not needed any more. */
+  /** Frees memory that is no longer needed. */
   trim(): void
 }
 
-/** The model repositories of an engine: loads their models, and keeps in step with those that are watched. */
+/** The model repositories of an engine: loads their models, and keeps watched ones up to date. */
 export class EngineRepositories {
   readonly #owner: RepositoryOwner
   readonly #known = new Repositories()
-  /** Those that were loaded from one. */
+  /** Versions that were loaded from a repository. */
   readonly #versions = new WeakSet<ModelVersion>()
   readonly #watches: RepositoryWatch[] = []
 
@@ -54,7 +54,7 @@ export class EngineRepositories {
     this.#owner = owner
   }
 
-  /** Whether there is none. */
+  /** Whether there are no repositories. */
   get isEmpty(): boolean {
     return this.#known.isEmpty
   }
@@ -69,15 +69,16 @@ export class EngineRepositories {
       : this.#watch(path, others, watch)
   }
 
-  /** The names of the models that the folders have now. */
+  /** The names of the models that are in the folders now. */
   async names(): Promise<string[]> {
     return [...new Set([...(await this.#known.names()).values()].flat())]
   }
 
   /**
-   * Loads a model of one of the repositories, as its folder has it now, and unloads the versions that it does not ask for any more.
+   * Loads a model from one of the repositories, as its folder is now, and unloads the versions that its policy no
+   * longer selects.
    *
-   * @param config in place of the one in its folder: Triton's, as JSON.
+   * @param config replaces the configuration in its folder: Triton's, as JSON.
    */
   async loadNamed(name: string, limits: LoadLimits, config?: string): Promise<NamedModel> {
     const wanted = new Set<ModelVersion>()
@@ -92,7 +93,7 @@ export class EngineRepositories {
     return named
   }
 
-  /** Watches no more; what is loaded stays. */
+  /** Stops watching; loaded models stay. */
   close(): void {
     for (const watch of this.#watches) watch.close()
   }
@@ -111,7 +112,7 @@ export class EngineRepositories {
     return loaded
   }
 
-  /** What a pipeline uses stays until that has gone. */
+  /** A model that a pipeline uses stays until the pipeline is gone. */
   async #unload(version: ModelVersion | undefined): Promise<void> {
     if (version === undefined) return
     await this.#owner.uses.whenFree(version)
@@ -119,7 +120,7 @@ export class EngineRepositories {
     this.#owner.trim()
   }
 
-  /** Loads what is there, and keeps in step with it until the engine is closed. */
+  /** Loads the models of a repository, and keeps them up to date until the engine closes. */
   async #watch(
     path: string,
     options: RepositoryOptions,
@@ -127,7 +128,7 @@ export class EngineRepositories {
   ): Promise<NamedModel[] & RepositoryReport> {
     const { models: names, onNote } = checkRepository(path, options)
     const { models, events } = this.#owner
-    const folder = resolve(path) // wherever the process goes
+    const folder = resolve(path) // absolute: the process may change its working directory
     const entryOf = new WeakMap<VersionConfig, RepositoryEntry>()
     const problems: InferenceError[] = []
     let hasStarted = false
@@ -149,7 +150,7 @@ export class EngineRepositories {
       unload: async (name, version) => {
         const left = models.get(name)?.version(version)
         const refusal = left === undefined ? null : this.#owner.uses.refusalOf(left)
-        if (refusal !== null) throw refusal // not waited for: it may come again, or the pipeline be loaded without it
+        if (refusal !== null) throw refusal // do not wait: it may reappear, or the pipeline may be loaded without it
         await this.#unload(left)
       },
       tell: (event) => {
@@ -167,7 +168,7 @@ export class EngineRepositories {
   }
 }
 
-/** The errors of models that are asked for, and not there yet. */
+/** The errors of requested models that do not exist yet. */
 async function absentModels(path: string, names: readonly string[] = []): Promise<InferenceError[]> {
   if (names.length === 0) return []
   const present = await modelNames(path)

@@ -26,12 +26,12 @@ import { ArrivalRecording } from '../observe/arrivals/arrival-recording.ts'
 import { checkRecording } from '../options/method-options.ts'
 import { isMusl, isSince, otherRuntime } from '../base/platform.ts'
 
-/** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
+/** Milliseconds a worker may take to leave ONNX Runtime after its work is done. */
 const workerExitLimitMs = 30_000
 
 /**
- * What an engine has: models, threads, memory. Ports and threads hold on to it, so nothing here may hold on to the engine
- * itself or to a `Model`: that nobody has those any more is how an engine is known to be dropped.
+ * The models, threads and memory of an engine. Ports and threads refer to this object, so it must not refer to the
+ * engine itself or to a `Model`: an engine is known to be dropped when those are unreachable.
  */
 export class EngineResources {
   readonly models: ModelRegistry
@@ -46,18 +46,18 @@ export class EngineResources {
   readonly pluginNames: readonly string[]
   readonly preparation: ModelPreparation
   readonly functions: FunctionPools
-  /** Options of threads, for what functions leave out. */
+  /** Thread options, as defaults for functions. */
   readonly workers: WorkerOptions
   /** `null` until a model has been placed. */
   staging: StagingPool | null = null
-  /** Of functions, which see shared memory alone; `null` until one has been placed. */
+  /** Staging of functions, which can use only shared memory; `null` until a function has been placed. */
   functionStaging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
   readonly loopDelay = new EventLoopDelay(systemClock, this.#keepAlive)
   #nextId = 1
   #closing: Promise<void> | null = null
 
-  /** @throws InferenceError `ERR_PLATFORM` where no model can be run. */
+  /** @throws InferenceError `ERR_PLATFORM` where no model can run. */
   constructor(options: ResolvedEngineOptions) {
     checkPlatform()
     this.traces = new Traces(options.trace, this.observers, systemClock, (event) =>
@@ -124,7 +124,10 @@ export class EngineResources {
     return workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers])
   }
 
-  /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */
+  /**
+   * Probes all execution providers, until the engine is closed. Keeps the process alive meanwhile, since other engines
+   * may unref the probe process.
+   */
   probeProviders(): Promise<void> {
     return this.#keepAlive.during(this.devices.probeProviders())
   }
@@ -141,7 +144,7 @@ export class EngineResources {
     })
   }
 
-  /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
+  /** Finishes accepted requests, or rejects those that wait, and releases everything. May be called more than once. */
   close(destroy: boolean): Promise<void> {
     this.devices.providers.end()
     this.repositories.close()
@@ -160,19 +163,19 @@ export class EngineResources {
   }
 }
 
-/** What the engine lends to the models it loads. */
+/** The services an engine offers to its models. */
 export interface EngineServices extends Preparing {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
-  /** Who looks on at the requests and batches of all its models. */
+  /** Observers of the requests and batches of all its models. */
   readonly observers: Observers
-  /** Where the slots of a model lie. */
+  /** The pool with the slots of a model. */
   staging(config: ResolvedConfig): StagingPool
-  /** Gives staging memory that nothing holds back to the system. */
+  /** Frees unused staging memory. */
   trim(): void
   nextId(): number
   /**
-   * A model for a step of a pipeline, and when what is being loaded of it is.
+   * Finds the model of a pipeline step; waits for a load of it that is in progress.
    *
    * @param asker the pipeline.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
@@ -183,16 +186,16 @@ export interface EngineServices extends Preparing {
     asker?: string,
   ): ModelTarget & { loaded(): Promise<unknown> }
   readonly uses: ModelUses
-  /** Which execution providers sessions have. */
+  /** The execution providers of sessions. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
-  /** Asked when the model could serve; its load fails with what this rejects with. */
+  /** Called when the model is able to serve. If it rejects, the load fails with that error. */
   accept?(): Promise<void>
-  /** Told when a model has come to another state. */
+  /** Called when the state of a model changes. */
   changed(event: ModelEvent): void
-  /** Told when a sequence is over. */
+  /** Called when a sequence ends. */
   sequenceOver(event: SequenceEvent): void
   /**
-   * Chooses a worker for every instance and calls `place` for each; resolves when their threads have started.
+   * Chooses a worker for every instance and calls `place` for each. Resolves when their threads have started.
    *
    * @param leaving the workers of sessions that are released once this model serves.
    */
@@ -202,7 +205,7 @@ export interface EngineServices extends Preparing {
     place: (worker: Worker, placement: Placement, group: number) => void,
     leaving?: readonly Worker[],
   ): Promise<void>
-  /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
+  /** As `place`, for more instances next to a placed one. Workers in `apartFrom` are used only if there is no other. */
   placeMore(
     beside: Worker,
     count: number,
@@ -210,11 +213,11 @@ export interface EngineServices extends Preparing {
     place: (worker: Worker) => void,
     leaving?: readonly Worker[],
   ): Promise<void>
-  /** A session on a worker has been closed. */
+  /** Called when a session on a worker has been closed. */
   released(worker: Worker): Promise<void>
 }
 
-/** What the rooms above need of an engine that it shows to nobody else. */
+/** Internal parts of an engine for other modules; not public. */
 interface EngineParts {
   readonly observers: Observers
   readonly repositories: EngineRepositories
@@ -228,7 +231,7 @@ export function noteParts(engine: object, parts: EngineParts): void {
 }
 
 /**
- * Who looks on at an engine.
+ * The observers of an engine.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for anything else.
  */
@@ -245,7 +248,7 @@ export function repositoriesOf(engine: unknown): EngineRepositories {
   return partsOf(engine).repositories
 }
 
-/** The configuration of a version of a model, with defaults. */
+/** The configuration of a model version, with defaults. */
 export function configOf(engine: unknown, name: string, version: number): ServableConfig {
   return partsOf(engine).models.findVersion(name, version).serving.config
 }
@@ -256,10 +259,10 @@ function partsOf(engine: unknown): EngineParts {
   return parts
 }
 
-/** The recordings of an engine, which end with it. */
+/** The arrival recordings of an engine, which end with it. */
 class EngineRecordings {
   readonly #observers: Observers
-  /** By their files; `null` while that is being opened. */
+  /** By file; `null` while the file is being opened. */
   readonly #running = new Map<string, ArrivalRecording | null>()
   #ended = false
 
@@ -299,14 +302,14 @@ class EngineRecordings {
 
 const oldestNode = [20, 19] as const
 
-/** What a process tells of where it runs. */
+/** Facts about the platform of a process. */
 export interface PlatformFacts {
   readonly versions: Readonly<Record<string, string | undefined>>
-  /** Whether it is linked with the C library musl, as on Alpine. */
+  /** Whether it is linked with the musl C library, as on Alpine. */
   readonly musl: boolean
 }
 
-/** Why there can be no engine in this process, and what to do; `null` where there can be one. */
+/** Why an engine cannot run in this process, with advice; `null` if it can. */
 export function platformError(facts: PlatformFacts): InferenceError | null {
   const runtime = otherRuntime(facts.versions)
   if (runtime !== null) {
@@ -342,7 +345,7 @@ function refusal(expected: string, received: string, next: string): InferenceErr
 
 let facts: PlatformFacts | undefined
 
-/** @throws InferenceError `ERR_PLATFORM` where there can be no engine. */
+/** @throws InferenceError `ERR_PLATFORM` where an engine cannot run. */
 export function checkPlatform(): void {
   facts ??= { versions: process.versions, musl: isMusl() }
   const error = platformError(facts)

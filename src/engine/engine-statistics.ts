@@ -6,40 +6,40 @@ import type { EventLoopDelayStatistics } from '../observe/latency-histogram.ts'
 import type { WorkerStatistics, ModelStatistics } from '../observe/model-statistics.ts'
 import type { TraceStatistics } from '../observe/trace-writer.ts'
 
-/** What {@link InferenceEngine.stats} returns. */
+/** The result of {@link InferenceEngine.stats}. */
 export interface EngineStatistics {
   /** By name. */
   readonly models: Readonly<Record<string, NamedStatistics>>
   /** `null` until a model has been loaded. */
   readonly staging: StagingStats | null
-  /** Of functions, whose slots are shared memory; `null` until one has been loaded. */
+  /** Staging of functions, which is in shared memory; `null` until a function has been loaded. */
   readonly functionStaging: StagingStats | null
-  /** Threads for sessions and functions, and what became of them. */
+  /** Threads for sessions and functions, and their restarts and failures. */
   readonly workers: readonly WorkerStatistics[]
   /**
-   * By how much timers of the application's thread were late, to the millisecond, asked for every 20 ms while requests were in flight; for as long
-   * as the thread stood still, as often as it would have been. All 0 before the first request.
+   * Delay of timers on the application's thread, in milliseconds, sampled every 20 ms while requests are in flight. A
+   * period in which the thread was blocked counts as the samples that it missed. All 0 before the first request.
    */
   readonly eventLoopDelay: EventLoopDelayStatistics
-  /** What became of its traces. */
+  /** Numbers of traces started, written and lost. */
   readonly traces: TraceStatistics
 }
 
-/** Statistics of one version of a name. */
+/** Statistics of one version of a model. */
 export interface VersionStatistics extends ModelStatistics {
-  /** Of one that is `closed` everything is released; it is to be seen until the engine is closed, too. */
+  /** A `closed` version has released everything; it stays in the statistics until the engine is closed. */
   readonly state: ModelState
 }
 
-/** Statistics of the version of a name that serves it, and of each that has been opened. */
+/** Statistics of the version that serves a name, and of every version that has been opened. */
 export interface NamedStatistics extends VersionStatistics {
   /** The version that serves the name. */
   readonly version: number
-  /** Each that has been opened, by number. */
+  /** Every version that has been opened, by number. */
   readonly versions: Readonly<Record<number, VersionStatistics>>
 }
 
-/** Of all that an engine has. */
+/** Statistics of everything an engine has. */
 export function engineStatistics(
   { models, staging, functionStaging, workerStatistics, loopDelay, traces }: EngineResources,
   statsOf: Parameters<typeof statisticsByName>[1],
@@ -54,7 +54,7 @@ export function engineStatistics(
   }
 }
 
-/** Of the names that have a version which has been opened. */
+/** Statistics of names with a version that has been opened. */
 function statisticsByName(
   models: readonly NamedModel[],
   statsOf: (version: ModelVersion) => ModelStatistics,

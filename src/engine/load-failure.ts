@@ -8,18 +8,18 @@ import { otherFormat, readOnnxFile, tellingBytes } from '../onnx/read-onnx-file.
 import { beginningOf, NotReadable } from '../base/files.ts'
 import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
 
-/** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
+/** ONNX Runtime's message for a known operator without a kernel for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
 
-/** What it says where an operator on texts needs a locale that the system does not have. */
+/** Its message for a string operator that needs a locale the system does not have. */
 const noLocale = /Failed to construct locale with name:([\w.@-]+?):/
 
-/** What Node says of a module in TypeScript that it cannot read. */
+/** Node.js's message for a TypeScript module that it cannot read. */
 const noTypes = /^Unknown file extension "\.[cm]?ts"/
 const stripTypes =
   "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
 
-/** What it and onnxruntime-node say when an execution provider is missing, or finds no device. */
+/** Messages of ONNX Runtime and onnxruntime-node for an execution provider that is missing, or finds no device. */
 const noProvider = new RegExp(
   [
     String.raw`executionProviders\[\d+\]`,
@@ -35,8 +35,8 @@ const noProvider = new RegExp(
 )
 
 /**
- * The typed error for what ONNX Runtime said when it was to open a model: a missing kernel, a missing execution provider, or
- * a file it cannot serve. All are `ERR_MODEL_LOAD`; `cause` has its own words.
+ * The typed error for an ONNX Runtime error on opening a model: a missing kernel, a missing execution provider, or a
+ * file it cannot serve. All are `ERR_MODEL_LOAD`; `cause` has the original message.
  */
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
@@ -46,7 +46,7 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
       received: path,
       cause,
     })
-  const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
+  const telling = path === '' ? said : said.replaceAll(path, '') // the path may contain any of these words
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
     const message =
@@ -72,14 +72,14 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
   )
 }
 
-/** Codes of errors over which nothing is known of the file: the process, or the system, may have no more files open. */
+/** Error codes that say nothing about the file: the process, or the system, has too many open files. */
 const outOfFiles = new Set(['EMFILE', 'ENFILE'])
 
 export function closedWhileLoading(model: string): InferenceError {
   return new InferenceError('ERR_CLOSED', `Model '${model}' was closed while it was loading.`, { model })
 }
 
-/** The typed error of a load that failed with `error`: any that has no type is of a thread that was lost. */
+/** The typed error of a load that failed with `error`. An error without a type means that a thread was lost. */
 export function lostWhileLoading(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
   const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
@@ -94,7 +94,7 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
   })
 }
 
-/** Nothing can decode the images that an input takes. */
+/** The error for an input of images without a decoder. */
 export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error: unknown): unknown {
   if (!(error instanceof InferenceError)) return error
   const { code, expected, cause, message } = error
@@ -108,9 +108,9 @@ export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error:
 }
 
 /**
- * Checks that each input with a value of its own (an initializer that is an input as well) which a configuration names may be overridden.
+ * Checks that each configured input that is also an initializer may be overridden.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` saying why one may not.
+ * @throws InferenceError `ERR_MODEL_CONFIG` that says why one may not.
  */
 export async function checkOverridden(
   model: string,
@@ -134,7 +134,7 @@ export async function checkOverridden(
   })
 }
 
-/** The typed error of a load of which a sample cannot be run. */
+/** The typed error of a load with a sample that cannot run. */
 export function unfitSample(model: string, error: SampleFailed): InferenceError {
   return invalidArgument(
     `warmup[${error.index}].feeds`,
@@ -145,11 +145,11 @@ export function unfitSample(model: string, error: SampleFailed): InferenceError 
 }
 
 /**
- * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe. And that it is none of those that
- * are taken for ONNX models, of all of which ONNX Runtime says no more than that it cannot parse them.
+ * Checks that the model is a file that can be opened, since ONNX Runtime would wait for ever on a pipe. Also detects
+ * other formats that are mistaken for ONNX, for which ONNX Runtime reports only that it cannot parse them.
  *
- * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, for a file or bytes of another format, and when
- * too many files are open to look.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, for a file or
+ * bytes of another format, and when too many files are open to check.
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
   if (source.function?.run) return
@@ -193,7 +193,7 @@ function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> 
   })
 }
 
-/** `ERR_MODEL_LOAD` about the file or the bytes of a model, which are what was `received` unless something else is given. */
+/** An `ERR_MODEL_LOAD` about the file or bytes of a model; these are `received` unless another value is given. */
 function unloadable(
   model: string,
   { path, bytes, function: fn }: ModelSource,
@@ -227,11 +227,15 @@ function names(providers: NonNullable<ResolvedConfig['executionProviders']>): st
   return providers.map((provider) => (typeof provider === 'string' ? provider : provider.name))
 }
 
-/** What one tensor of one row may have. Two rows of such are as many bytes as a `Buffer` may have in every version of Node that is supported. */
+/**
+ * Most bytes of one tensor for one row. Two such rows have the size limit of a `Buffer` in all supported Node.js
+ * versions.
+ */
 const mostTensorBytes = 2 ** 31
 
 /**
- * Refuses a model of which no row has room anywhere: by what its inputs and outputs declare of themselves, open dimensions counted as 1.
+ * Refuses a model with rows too large for any memory, from the declared shapes of its inputs and outputs; variable
+ * dimensions count as 1.
  *
  * @param usableBytes of memory.
  * @throws InferenceError `ERR_MODEL_LOAD`, which names the size.

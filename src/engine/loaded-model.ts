@@ -44,7 +44,7 @@ import { Scaling } from '../models/scaling/scaling.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
 import type { Worker } from '../run/worker.ts'
 
-/** One model's life in an engine: opens its sessions, watches its state, releases it all. */
+/** The life of one model in an engine: opens its sessions, watches its state, releases everything. */
 export class LoadedModel implements Loadable {
   readonly name: string
   readonly version: number
@@ -107,13 +107,13 @@ export class LoadedModel implements Loadable {
     return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
   }
 
-  /** One of its sessions, which serves if any does: the first may have been given up since. */
+  /** A serving session if there is any: the first may have been given up since. */
   get session(): WorkerSession {
     const { serving } = this.#instances
     return (serving.find(({ session }) => session.ready) ?? serving[0]!).session
   }
 
-  /** Opens every instance and warms it. */
+  /** Opens every instance and warms it up. */
   load(): Promise<void> {
     const loading = this.#services.keepAlive.during(this.#load())
     this.#loading = loading.catch(() => {})
@@ -143,7 +143,7 @@ export class LoadedModel implements Loadable {
         instances.opening[0]!.session,
       )
       const decoder = this.#warmDecoder(joining)
-      decoder.catch(() => {}) // until it is waited for
+      decoder.catch(() => {}) // handled when it is awaited
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
       const rowCheck = joining.undecided
@@ -179,7 +179,7 @@ export class LoadedModel implements Loadable {
     }
   }
 
-  /** What the model says of itself, read beside its being opened; `null` for what is no file of ONNX. */
+  /** The properties in the model's file, read while it opens; `null` if the file is not ONNX. */
   async #readProperties(): Promise<SaidOfModel | null> {
     const { function: fn, isSmallGraph, bytes, path } = this.config
     return fn !== null || isSmallGraph === true
@@ -187,7 +187,7 @@ export class LoadedModel implements Loadable {
       : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
   }
 
-  /** Opens the instances, with the execution providers that there are. */
+  /** Opens the instances with the available execution providers. */
   async #open(): Promise<OpenedSession> {
     const instances = this.#instances
     try {
@@ -203,16 +203,16 @@ export class LoadedModel implements Loadable {
     }
     instances.checkWanted()
     await instances.startAgain()
-    return this.#open() // without what was lacking
+    return this.#open() // without the missing providers
   }
 
-  /** The typed error of instances that could not be had. */
+  /** The typed error for instances that could not be opened. */
   #typed(error: Error): InferenceError {
     if (error instanceof OpenFailed) return loadFailure(this.name, this.config, error.cause as Error)
     return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
   }
 
-  /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
+  /** Prepares the request parser. Samples are parsed as rows, whatever the parser does with requests. */
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
     const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
     const padding = Padding.of(joining.stacked, this.config.padding)
@@ -294,7 +294,7 @@ export class LoadedModel implements Loadable {
     })
   }
 
-  /** Tells of changes in the number of instances, and has it follow the load where it is to. */
+  /** Reports changes in the number of instances, and starts autoscaling where configured. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
     const watch = (this.#scaleWatch = new ScaleWatch(
       this.config,
@@ -331,7 +331,7 @@ export class LoadedModel implements Loadable {
     }
   }
 
-  /** It cannot serve, or not any more. */
+  /** The model cannot serve, or no longer can. */
   gaveUp(reason: string): void {
     if (this.state === 'closed') return
     this.failure = reason
@@ -387,7 +387,10 @@ export class LoadedModel implements Loadable {
   }
 }
 
-/** Inputs and outputs with what is said of them. The graphs of built-in functions take what heads of classifiers give, `[rows, classes, 1, 1]`, as `[rows, classes]`. */
+/**
+ * Inputs and outputs with their configuration. The graphs of built-in functions accept the output of classifier heads,
+ * `[rows, classes, 1, 1]`, as `[rows, classes]`.
+ */
 function described<Values extends Pick<ModelMetadata, 'inputs' | 'outputs'>>(
   values: Values,
   said: SaidOfModel | null,

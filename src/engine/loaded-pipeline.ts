@@ -11,7 +11,10 @@ import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
 import type { StepTarget } from '../features/pipelines/step-target.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
-/** One pipeline's life in an engine: finds the models of its steps, checks that they fit, and holds them while it serves. */
+/**
+ * The life of one pipeline in an engine: finds the models of its steps, checks that they fit, and holds them while it
+ * serves.
+ */
 export class LoadedPipeline implements Loadable {
   readonly name: string
   readonly version: number
@@ -31,7 +34,7 @@ export class LoadedPipeline implements Loadable {
   readonly workers = []
   readonly config: ResolvedPipeline
   readonly #services: EngineServices
-  /** Fires when it is not wanted any more while it is being loaded. */
+  /** Fires when the load is cancelled. */
   readonly #unwanted = new AbortController()
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
@@ -62,7 +65,7 @@ export class LoadedPipeline implements Loadable {
       const graph = new PipelineGraph(this.name, this.config)
       uses.hold(this, this.name, graph.steps)
       this.#checkCircle(graph)
-      await Promise.resolve() // what is asked for in the same turn is being loaded by then
+      await Promise.resolve() // models requested in the same turn are loading by then
       const targets: StepTarget[] = []
       for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
       const pipeline = new Pipeline(graph, this.config, targets, this.#services)
@@ -139,7 +142,7 @@ export class LoadedPipeline implements Loadable {
 
   close(destroy: boolean, successor?: Loadable): Promise<void> {
     if (destroy) this.pipeline?.destroy()
-    this.leases.end(successor?.leases) // of models that it has replaced
+    this.leases.end(successor?.leases) // of models that were replaced
     this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
   }

@@ -16,11 +16,11 @@ import { LoadedPipeline } from './loaded-pipeline.ts'
 import type { ModelEvent } from '../observe/engine-events.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
-/** The models of an engine by name, and what still goes on of those that have none any more. */
+/** The models of an engine by name, and models without a name that are still being released. */
 export class ModelRegistry {
   readonly #services: EngineServices
   readonly #named = new Map<string, NamedModel>()
-  /** Those that are being released, and have others under their names. */
+  /** Models that are being released, whose names others have taken. */
   readonly #unnamed = new Set<NamedModel>()
   readonly #leaving = new Set<Promise<void>>()
   closed = false
@@ -29,7 +29,7 @@ export class ModelRegistry {
     this.#services = services
   }
 
-  /** Those that have a name: loading, ready, draining, or failed after they were ready. */
+  /** Models with a name: loading, ready, draining, or failed after they were ready. */
   all(): NamedModel[] {
     return [...this.#named.values()]
   }
@@ -39,7 +39,7 @@ export class ModelRegistry {
   }
 
   /**
-   * @param asker a pipeline that looks for its steps, which cannot be one of them.
+   * @param asker a pipeline that looks up its steps; it cannot be one of them.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name.
    */
   find(name: string, asker?: string): NamedModel {
@@ -53,7 +53,7 @@ export class ModelRegistry {
     )
   }
 
-  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version. */
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` for an unknown name or version. */
   findVersion(name: string, version: number, asker?: string): ModelVersion {
     const named = this.find(name, asker)
     const found = named.version(version)
@@ -66,10 +66,10 @@ export class ModelRegistry {
   }
 
   /**
-   * Loads a version of a name, in place of the one that is loaded: see {@link ModelVersion.load}. What is being unloaded has
-   * lost its name, and is waited for first.
+   * Loads a version of a name and replaces the loaded one: see {@link ModelVersion.load}. A model of that name that is
+   * being unloaded has lost its name, and is released first.
    *
-   * @throws what that throws; InferenceError `ERR_CLOSED` once {@link close} was called.
+   * @throws the errors of that; InferenceError `ERR_CLOSED` once {@link close} was called.
    */
   async load(
     name: string,
@@ -83,7 +83,7 @@ export class ModelRegistry {
     return { named, version: await named.load(config, limits) }
   }
 
-  /** @param ending what has that name, and is being released. */
+  /** @param ending the model of that name that is being released. */
   #succeed(name: string, ending: NamedModel | undefined): NamedModel {
     const named = new NamedModel(name, this, this.#services, ending?.ending ?? null)
     if (ending !== undefined) this.#unnamed.add(ending)
@@ -102,7 +102,10 @@ export class ModelRegistry {
     await Promise.all([...all.map((named) => named.end(destroy)), ...this.#leaving])
   }
 
-  /** Ends each once the pipelines have ended that have it as a step; until then it serves them. No pipeline is a step of itself. */
+  /**
+   * Ends each model once the pipelines that use it as a step have ended; until then it serves them. No pipeline is a
+   * step of itself.
+   */
   async #endInOrder(all: readonly NamedModel[]): Promise<void> {
     const ends = new Map<NamedModel, Promise<unknown>>()
     const end = (named: NamedModel): Promise<unknown> => {
@@ -118,39 +121,39 @@ export class ModelRegistry {
     await Promise.all(all.map(end))
   }
 
-  /** No version of a name is left. */
+  /** Called when no version of a name is left. */
   gone(named: NamedModel): void {
     this.#unnamed.delete(named)
     if (this.#named.get(named.name) === named) this.#named.delete(named.name)
   }
 
-  /** Something is released that no caller waits for; {@link close} does. */
+  /** Tracks a release that no caller awaits; {@link close} does. */
   leaving(released: Promise<void>): void {
     const left = released.finally(() => this.#leaving.delete(left))
     this.#leaving.add(left)
   }
 }
 
-/** The error of what is asked of an engine that is closed. */
+/** The error for a call on a closed engine. */
 export function engineClosed(): InferenceError {
   return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
 }
 
-/** The versions of one name. Requests that name none go to the newest that is ready. */
+/** The versions of one name. Requests without a version go to the newest that is ready. */
 export class NamedModel implements ModelTarget {
   readonly name: string
-  /** What that is; where none is ready, the newest, and the last when there is none any more. */
+  /** The newest ready version; if none is ready, the newest; if none is left, the last one. */
   serving!: Loadable
   readonly #registry: ModelRegistry
   readonly #services: EngineServices
   readonly #versions = new Map<number, ModelVersion>()
-  /** Versions that are being released, and have others in their places. */
+  /** Versions that are being released, whose numbers others have taken. */
   readonly #leaving = new Set<ModelVersion>()
-  /** What has to be released first: those that had the name. */
+  /** Releases that must finish first: earlier models of this name. */
   #after: Promise<unknown> | null
   #end: Promise<unknown> | null = null
 
-  /** @param after what has to be released before anything is loaded; `null` for nothing. */
+  /** @param after the releases to wait for before anything is loaded; `null` for none. */
   constructor(
     name: string,
     registry: ModelRegistry,
@@ -179,7 +182,7 @@ export class NamedModel implements ModelTarget {
     return this.#versions.get(version)
   }
 
-  /** Resolves when all of it is released; `null` unless that is under way. */
+  /** Resolves when the whole name is released; `null` if it is not being released. */
   get ending(): Promise<unknown> | null {
     return this.#end
   }
@@ -194,7 +197,7 @@ export class NamedModel implements ModelTarget {
     return version
   }
 
-  /** @param ending what has that number, and is being released. */
+  /** @param ending the version of that number that is being released. */
   #succeed(number: number, ending: ModelVersion | undefined): ModelVersion {
     const version = new ModelVersion(number, this, this.#services, ending?.ending ?? this.#after)
     if (ending !== undefined) this.#leaving.add(ending)
@@ -202,33 +205,33 @@ export class NamedModel implements ModelTarget {
     return version
   }
 
-  /** Resolves when nothing of it is being loaded, whatever has come of it. */
+  /** Resolves when no load of it is in progress, whether or not the loads succeeded. */
   loaded(): Promise<unknown> {
     return Promise.all(this.all().map((version) => version.loaded()))
   }
 
-  /** Takes no requests of callers any more; pipelines of which it is a step go on. */
+  /** Accepts no more requests of callers; pipelines with it as a step continue. */
   refuse(): void {
     for (const { serving } of this.all()) serving.refuse()
   }
 
-  /** Ends all its versions, as {@link ModelVersion.end} does. */
+  /** Ends all its versions; see {@link ModelVersion.end}. */
   end(destroy: boolean): Promise<unknown> {
     const ending = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
     ending.push(this.serving.close(destroy))
     return (this.#end ??= Promise.all(ending))
   }
 
-  /** What serves a version, or its state, has changed. */
+  /** Called when the model that serves a version, or its state, has changed. */
   changed(): void {
     const all = this.all()
     const isIn = (state: ModelState) => all.find(({ serving }) => serving.state === state)
-    // While the engine closes, pipelines have what drains serve them to their end.
+    // While the engine closes, draining models still serve pipelines until those end.
     const newest = isIn('ready') ?? (this.#registry.closed ? isIn('draining') : undefined) ?? all[0]
     if (newest !== undefined) this.serving = newest.serving
   }
 
-  /** Nothing is loaded as this version any more. */
+  /** Called when nothing is loaded as this version any more. */
   gone(version: ModelVersion): void {
     this.#leaving.delete(version)
     if (this.#registry.closed && !version.isVacant) return
@@ -237,46 +240,46 @@ export class NamedModel implements ModelTarget {
     if (this.#versions.size === 0 && this.#leaving.size === 0) this.#registry.gone(this)
   }
 
-  /** As {@link ModelRegistry.leaving}. */
+  /** See {@link ModelRegistry.leaving}. */
   leaving(released: Promise<void>): void {
     this.#registry.leaving(released)
   }
 }
 
-/** What may keep a load from being served. */
+/** Conditions on a load. */
 export interface LoadLimits {
   readonly signal?: AbortSignal | undefined
-  /** Asked when it could serve; it does not when this rejects. */
+  /** Called when the load is able to serve. If it rejects, the load fails. */
   accept?(): Promise<void>
 }
 
-/** What may be loaded under a name. */
+/** The configurations that can be loaded under a name. */
 export type ServableConfig = ResolvedConfig | ResolvedPipeline
 
 /**
- * One version of a name. Loaded again, it is replaced while it serves: the new model is loaded beside the old one and takes
- * the requests from when it is ready on, and the old one answers what it had accepted. One load after the other, so that two
- * models are held at most.
+ * One version of a name. A load replaces the current model while it serves: the new model loads next to the old one and
+ * takes new requests once it is ready, and the old one finishes the requests it accepted. Loads run one after the
+ * other, so at most two models are in memory.
  */
 export class ModelVersion implements ModelTarget {
   readonly version: number
-  /** Where its requests go. */
+  /** The model that its requests go to. */
   serving!: Loadable
   readonly #named: NamedModel
   readonly #services: EngineServices
-  /** What has to be released before anything is loaded. */
+  /** The release to wait for before anything is loaded. */
   readonly #after: Promise<unknown> | null
-  /** What is to take the place of that, and is being loaded. */
+  /** The model that is loading to replace it. */
   #next: Loadable | null = null
-  /** What had the place, and answers what it had accepted. */
+  /** Replaced models that finish the requests they accepted. */
   readonly #replaced = new Set<Loadable>()
   /** Whether {@link serving} never served, or is released. */
   #vacant = true
-  #loads = 0 // under way, or waiting for their turn
+  #loads = 0 // in progress or waiting
   #lastLoad: Promise<unknown> = Promise.resolve()
   #end: Promise<void> | null = null
 
-  /** @param after what has to be released before anything is loaded; `null` for nothing. */
+  /** @param after the releases to wait for before anything is loaded; `null` for none. */
   constructor(version: number, named: NamedModel, services: EngineServices, after: Promise<unknown> | null) {
     this.version = version
     this.#after = after
@@ -297,20 +300,21 @@ export class ModelVersion implements ModelTarget {
     return { version, state, failure, replacing: this.#next !== null }
   }
 
-  /** Whether nothing that was loaded as this version holds it. */
+  /** Whether no load holds this version. */
   get isVacant(): boolean {
     return this.#vacant
   }
 
-  /** Resolves when all of it is released; `null` unless that is under way. */
+  /** Resolves when the whole version is released; `null` if it is not being released. */
   get ending(): Promise<void> | null {
     return this.#end
   }
 
   /**
-   * Loads a model as this version, behind the loads that were asked for before. When it fails, what serves stays.
+   * Loads a model as this version, after the loads requested before. If it fails, the current model keeps serving.
    *
-   * @throws what the load rejects with; the signal's reason; InferenceError `ERR_CLOSED` when the version is unloaded meanwhile.
+   * @throws the error of the load; the signal's reason; InferenceError `ERR_CLOSED` when the version is unloaded
+   * meanwhile.
    */
   load(config: ServableConfig, limits: LoadLimits): Promise<void> {
     const loading =
@@ -323,14 +327,14 @@ export class ModelVersion implements ModelTarget {
     return done
   }
 
-  /** Resolves when nothing is being loaded as this version, whatever has come of it. */
+  /** Resolves when no load of this version is in progress, whether or not the loads succeeded. */
   loaded(): Promise<unknown> {
     return this.#lastLoad
   }
 
   /**
-   * Takes no more requests and loads nothing any more, finishes what was accepted (or rejects it and stops what runs), and
-   * releases everything. May be called more than once.
+   * Accepts no more requests and loads, finishes accepted requests (or rejects them and stops runs), and releases
+   * everything. May be called more than once.
    */
   end(destroy: boolean): Promise<void> {
     const held = [this.serving, ...this.#replaced, ...(this.#next === null ? [] : [this.#next])]
@@ -346,7 +350,7 @@ export class ModelVersion implements ModelTarget {
 
   async #load(config: ServableConfig, { signal, accept }: LoadLimits): Promise<void> {
     const room = this.#makeRoom(signal)
-    if (room !== null) await room // else it is begun at once, and can be seen
+    if (room !== null) await room // without a wait the load starts, and is visible, at once
     const old = this.#vacant ? null : this.serving
     const services = this.#servicesFor(() => model, old, accept)
     const model: Loadable = isPipeline(config)
@@ -358,7 +362,7 @@ export class ModelVersion implements ModelTarget {
     const loading = this.#begin(model)
     try {
       await untilAborted(loading, signal)
-      if (old !== null && model.state !== 'ready') throw closedWhileLoading(this.name) // ended in the same moment
+      if (old !== null && model.state !== 'ready') throw closedWhileLoading(this.name) // ended at the same moment
     } catch (error) {
       if (signal?.aborted && error === signal.reason) this.#abandon(model, loading, error)
       if (this.#next === model) this.#next = null
@@ -376,7 +380,7 @@ export class ModelVersion implements ModelTarget {
     noteLoad(model, this.#services.clock.nowMs() - startMs)
   }
 
-  /** What was replaced before is released first, and so is what has failed. */
+  /** Releases earlier replaced models, and a failed one, before the load. */
   #makeRoom(signal: AbortSignal | undefined): Promise<void> | null {
     const failed = !this.#vacant && this.serving.state === 'failed'
     const inTheWay = failed ? [this.serving, ...this.#replaced] : [...this.#replaced]
@@ -409,7 +413,7 @@ export class ModelVersion implements ModelTarget {
     })
   }
 
-  /** The engine's services, with what concerns the place that a model takes. */
+  /** The engine's services, adapted to the place that a model takes. */
   #servicesFor(model: () => Loadable, old: Loadable | null, accept: LoadLimits['accept']): EngineServices {
     const leaving = old?.workers ?? []
     return {
@@ -431,12 +435,15 @@ export class ModelVersion implements ModelTarget {
       this.#services.changed({ ...event, type: 'replaced' })
   }
 
-  /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */
+  /**
+   * Ends a load as soon as its current call returns, without a caller that waits for it, and releases what it has
+   * opened.
+   */
   #abandon(model: Loadable, loading: Promise<void>, reason: unknown): void {
     model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
     const released = loading
-      .then(() => model.close(true)) // it was ready in the same moment
-      .catch(() => {}) // that it failed was to be expected
+      .then(() => model.close(true)) // it became ready at the same moment
+      .catch(() => {}) // its failure is expected
     this.#named.leaving(released)
   }
 
@@ -445,27 +452,27 @@ export class ModelVersion implements ModelTarget {
   }
 }
 
-/** One step's use of a model; `version` is `undefined` for whichever serves. */
+/** One step's use of a model. `version` is `undefined` for the newest that is ready. */
 interface Use {
   readonly pipeline: string
   readonly model: string
   readonly version: number | undefined
 }
 
-/** A version of a model, and all that its name has. */
+/** A version of a model, with all versions of its name. */
 interface UsedVersion {
   readonly name: string
   readonly version: number
   readonly versions: readonly ModelVersionStatus[]
 }
 
-/** Which pipelines have which models as steps. What is used may be replaced, and not be unloaded. */
+/** Which pipelines use which models as steps. A model in use may be replaced but not unloaded. */
 export class ModelUses {
-  /** By what holds them; a pipeline that is replaced and its successor both do for a while. */
+  /** By holder: a replaced pipeline and its successor both hold their models for a while. */
   readonly #uses = new Map<object, readonly Use[]>()
   readonly #onRelease: (() => void)[] = []
 
-  /** Notes what a pipeline uses, until {@link release}. */
+  /** Records the models of a pipeline, until {@link release}. */
   hold(
     holder: object,
     pipeline: string,
@@ -481,7 +488,7 @@ export class ModelUses {
     if (this.#uses.delete(holder)) for (const look of this.#onRelease.splice(0)) look()
   }
 
-  /** How a pipeline is a step of itself, by names from it back to it; `null` where it is not. */
+  /** The path of names by which a pipeline contains itself, back to its own name; `null` if it does not. */
   circle(pipeline: string): string[] | null {
     const all = this.#all()
     const seen = new Set<string>()
@@ -498,15 +505,15 @@ export class ModelUses {
     return visit(pipeline, [])
   }
 
-  /** Names of the pipelines that have a model as a step. */
+  /** Names of the pipelines with a model as a step. */
   pipelinesOf(model: string): string[] {
     return [...new Set(this.#all().flatMap((use) => (use.model === model ? [use.pipeline] : [])))]
   }
 
   /**
-   * Why a name, or one version of it, cannot be unloaded; `null` where it can.
+   * Why a name, or one version of it, cannot be unloaded; `null` if it can.
    *
-   * @param version that would be unloaded; `undefined` for all of them.
+   * @param version the version to unload; `undefined` for all of them.
    * @param isLast whether no other version would be left to serve.
    */
   refusal(model: string, version: number | undefined, isLast: boolean): InferenceError | null {
@@ -527,7 +534,7 @@ export class ModelUses {
     })
   }
 
-  /** As {@link refusal}, of a version. */
+  /** As {@link refusal}, for a version. */
   refusalOf({ name, version, versions }: UsedVersion): InferenceError | null {
     return this.refusal(
       name,

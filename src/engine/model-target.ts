@@ -15,83 +15,91 @@ import { InferenceError } from '../errors.ts'
 import type { ModelStats } from '../observe/model-stats.ts'
 import { refusalOf } from '../observe/rejections.ts'
 
-/** What a `Model` stands for: a name, or one version of it. */
+/** The target of a `Model`: a name, or one version of it. */
 export interface ModelTarget {
   readonly name: string
-  /** Where requests go: another one once it was loaded again. */
+  /** The model that requests go to; changes when it is loaded again. */
   readonly serving: ModelLifecycle
   readonly versions: ModelVersionStatus[]
 }
 
-/** What a `Model` shows of the engine's work on it. */
+/** The view of a loaded model that `Model` uses. */
 export interface ModelLifecycle {
   readonly version: number
   readonly state: ModelState
-  /** As it was asked for, with defaults. */
+  /** The configuration, with defaults. */
   readonly config: ResolvedConfig | ResolvedPipeline
   readonly failure: string | null
   readonly scheduler: Scheduler | null
   readonly parser: FeedParser | null
-  /** `null` where every request is answered by a run of its own. */
+  /** `null` where every request has a run of its own. */
   readonly responses: ResponseSharing | null
   /** `null` for a model without `sequence` in its configuration. */
   readonly sequences: Sequences | null
   readonly leases: ModelLeases
-  /** `null` for a model no input of which takes encoded images. */
+  /** `null` for a model without inputs for encoded images. */
   readonly images: ImageDecoding | null
   readonly splitsOversized: boolean
   /** Names of the inputs that a request may leave out. */
   readonly optionalInputs: readonly string[]
-  /** `null` until it serves, and for what is none: then there is a `scheduler`. */
+  /** `null` until it serves, and for a model that is not a pipeline, which has a `scheduler` instead. */
   readonly pipeline: Pipeline | null
-  /** `null` where nothing is tuned. */
+  /** `null` without `autoTune`. */
   readonly autoTune: AutoTuneStatistics | null
   scale(options: ScaleOptions): Promise<void>
 }
 
-/** What is loaded as a version of a name: a model, a function, a pipeline. */
+/** Anything that can be loaded as a version of a name: a model, a function, a pipeline. */
 export interface Loadable extends ModelLifecycle {
   readonly name: string
-  /** What its sessions are opened from; `null` before that is known, and for what has none. */
+  /** What its sessions are opened from; `null` before that is known, and without sessions. */
   readonly origin: ModelOrigin | null
-  /** Those of its sessions. */
+  /** The workers of its sessions. */
   readonly workers: Worker[]
-  /** Has it serve; `ready` afterwards. Rejects with a typed error, with nothing left open. */
+  /** Loads it; the state is then `ready`. Rejects with a typed error, with everything released. */
   load(): Promise<void>
-  /** It is not wanted any more while it is being loaded: nothing more of that is begun. */
+  /** Cancels the load: no further step of it begins. */
   abortLoad(reason: string): void
-  /** Takes no requests of callers any more; pipelines of which it is a step go on. */
+  /** Accepts no more requests of callers; pipelines with it as a step continue. */
   refuse(): void
-  /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything; leases go on with a successor. */
+  /**
+   * Accepts no more requests, finishes accepted ones (or rejects them and stops runs), and releases everything. Leases
+   * move to a successor.
+   */
   close(destroy: boolean, successor?: Loadable): Promise<void>
 }
 
 /**
- * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
- * `closed`; `failed` when it could not be loaded, its workers died three times in a row over its own runs, or no thread could be had
- * any more.
+ * The state of a model:
+ *
+ * - `loading`: until every instance is open and warmed up.
+ * - `ready`: it serves.
+ * - `draining`: accepted requests are being finished.
+ * - `closed`: everything is released.
+ * - `failed`: it could not be loaded, its workers died three times in a row during its own runs, or no thread could be
+ *   started any more.
  */
 export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 
-/** What becomes of one version of a name. */
+/** The status of one version of a name. */
 export interface ModelVersionStatus {
   /** Its number. */
   readonly version: number
-  /** How far it is. */
+  /** Its state. */
   readonly state: ModelState
   /** Why it failed; `null` unless its state is `failed`. */
   readonly failure: string | null
-  /** Whether it is being loaded again, to take its place. */
+  /** Whether another load is in progress that will replace it. */
   readonly replacing: boolean
 }
 
-/** What a caller can do about a model that is not ready, if that is not to load it again. */
+/** Advice for a caller on a model that is not ready, other than to load it again. */
 const nextStep: Partial<Record<ModelState, string>> = {
   loading: 'Wait for load().',
   draining: 'It takes no more requests: it, or its engine, is being closed.',
 }
 
-/** The error of whoever wants something of a model that is not ready. */
+/** The error for a request to a model that is not ready. */
 export function notReady(
   model: string,
   { state, failure }: { readonly state: ModelState; readonly failure: string | null },
@@ -108,7 +116,7 @@ export function notReady(
 
 type Serving = Pick<ModelLifecycle, 'scheduler' | 'pipeline' | 'responses' | 'leases' | 'autoTune'>
 
-/** What was counted so far; `null` before it has served. */
+/** Statistics so far; `null` before it has served. */
 export function statisticsOf({
   scheduler,
   pipeline,
@@ -127,7 +135,7 @@ export function statisticsOf({
 }
 
 /**
- * The answer of a call that comes to no request, which is counted; not before it has served.
+ * Counts a call that failed before it became a request, and rejects; not counted before the model has served.
  *
  * @param signal of the call.
  */
@@ -136,7 +144,7 @@ export function refused(serving: Serving, error: unknown, signal?: AbortSignal):
   return Promise.reject(error)
 }
 
-/** It serves, after so long. */
+/** Records that the model serves, and its load time. */
 export function noteLoad(serving: Serving, loadMs: number): void {
   const counts = countsOf(serving)
   if (counts !== undefined) counts.loadMs = loadMs

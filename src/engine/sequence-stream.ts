@@ -13,7 +13,7 @@ import { refused, type ModelLifecycle, type ModelTarget } from './model-target.t
 import type { Answer } from '../request/infer-request.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 
-/** Options of a request of a {@link SequenceStream}: those of `infer()` but for which sequence it belongs to. */
+/** Options of a request of a {@link SequenceStream}: those of `infer()` without the sequence options. */
 export type StreamInferOptions<Output extends string = string, Report extends boolean = false> = Omit<
   InferOptions<Output, Report>,
   'sequenceId' | 'sequenceStart' | 'sequenceEnd' | 'splitOversized'
@@ -31,19 +31,23 @@ export function sequencesOfModel(model: string, { sequences, pipeline }: ModelLi
 
 /** Options of `model.sequence()`. */
 export interface StreamOptions {
-  /** Its correlation id; one that is in use is another's no more once the stream begins. Default: one that no open sequence has. */
+  /**
+   * Its correlation id. If another open sequence has the id, that one ends when this stream begins. Default: an id that
+   * no open sequence has.
+   */
   id?: SequenceId
 }
 
 /**
- * One sequence of requests, made by `model.sequence()`. They run one after the other in the order of their calls, whether or not
- * the ones before have been answered; a request that fails leaves the state as it was, and the next one goes on from there.
+ * One sequence of requests, made by `model.sequence()`. Requests run one after the other in the order of their calls,
+ * so there is no need to await each one. A request that fails leaves the state as it was, and the next one continues
+ * from there.
  *
- * It is of what the model was when it began: once that was replaced, or the sequence was without a request for `maxSequenceIdleMs`,
- * its requests reject with `ERR_SEQUENCE_ENDED`.
+ * The stream belongs to the model that served when it began. Its requests reject with `ERR_SEQUENCE_ENDED` once that
+ * model is replaced, or after `maxSequenceIdleMs` without a request.
  */
 export class SequenceStream<M extends ModelSignature = AnySignature> {
-  /** Its correlation id, which no other open sequence of the model has. */
+  /** Its correlation id, unique among the open sequences of the model. */
   readonly id: SequenceId
   readonly #target: ModelTarget
   readonly #served: ModelLifecycle
@@ -87,9 +91,9 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Ends the sequence after the requests that were called for: with `feeds` by a last one, which is answered, without by nothing
-   * more, and then the model is not told. May be called again, and after the sequence has ended by itself. What is refused for its
-   * feeds or options ends nothing.
+   * Ends the sequence after the requests called so far. With `feeds`, runs a last request and answers it; without,
+   * nothing more runs and the model is not notified. May be called again, and after the sequence has ended by itself. A
+   * call with invalid feeds or options does not end the sequence.
    *
    * @throws InferenceError as {@link infer}, with `feeds`.
    */
@@ -131,7 +135,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
         })
       const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
       this.#started = true
-      if (end) this.#end = answer.catch(() => {}) // its caller is told
+      if (end) this.#end = answer.catch(() => {}) // the caller gets the error
       return answer
     } catch (error) {
       return refused(this.#served, error)

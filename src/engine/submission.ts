@@ -8,14 +8,14 @@ import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import { sequencesOfModel } from './sequence-stream.ts'
 
-/** Rows that are held, and what they are of. */
+/** Held rows, and the model they belong to. */
 interface LeasedFrom {
   readonly of: ModelLifecycle
   readonly leases: Leases
   readonly rows: HeldRows
 }
 
-/** How the calls of a model become requests of what serves: read, checked, and handed to its scheduler. */
+/** Turns the calls of a model into requests to the serving model: parses, checks, and submits them to its scheduler. */
 export class Submission {
   readonly #target: ModelTarget
   readonly #ignored: IgnoredOptions
@@ -27,7 +27,7 @@ export class Submission {
 
   /** See {@link Model.infer}. */
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer> {
-    const { serving } = this.#target // the same for all of this request, whatever is loaded meanwhile
+    const { serving } = this.#target // one model for the whole request, whatever is loaded meanwhile
     const { state, scheduler, parser, pipeline } = serving
     if (state === 'ready' && pipeline !== null) return pipeline.infer(feeds, options)
     if (state !== 'ready' || scheduler === null || parser === null)
@@ -50,7 +50,7 @@ export class Submission {
     }
   }
 
-  /** Runs the rows of a lease: where they lie, or by what has replaced the model that they are of, in a copy. */
+  /** Runs the rows of a lease in place or, if their model has been replaced, as a copy by the new model. */
   async inferLeased(leased: LeasedFrom, options: InferOptions<string, boolean> = {}): Promise<Answer> {
     const { serving } = this.#target
     let answer: Promise<Answer>
@@ -83,7 +83,7 @@ export class Submission {
     try {
       return this.#submitHeld(serving, serving.parser!.parse(rows.take()), checked, rows)
     } catch (error) {
-      rows.settled() // it has come to no request
+      rows.settled() // it did not become a request
       throw error
     }
   }
@@ -101,7 +101,7 @@ export class Submission {
       rows.settled()
       return await answer
     } catch (error) {
-      rows.settled() // if it has come to no request
+      rows.settled() // if it did not become a request
       throw error
     }
   }

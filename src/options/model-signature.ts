@@ -76,7 +76,7 @@ export type LiteralConfig<
   readonly optionalInputs?: Left
 }
 
-/** `{}` if all options are known: a repeated constraint would keep the compiler from choosing the overload. */
+/** Nothing if all options are known: a repeated constraint would keep the compiler from choosing the overload. */
 type KnownOptions<Entries extends readonly object[], Known> = {
   readonly [Index in keyof Entries]: Never<
     Exclude<keyof Entries[Index], keyof Known> | Misspelt<Entries[Index], Known>

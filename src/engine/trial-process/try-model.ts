@@ -23,21 +23,21 @@ import type { TensorMetadata, ValueMetadata } from '../../tensor/metadata.ts'
 import { isElementType } from '../../tensor/tensor.ts'
 
 /**
- * The program of a process in which one model is tried. It may end in whatever way the model has it end, and ends at once with the
- * process that has started it.
+ * The program of a child process that tries one model. The model may end the process in any way; the process also ends
+ * when its parent does.
  */
 process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
-// They come to a whole group, of which the process that has started this one may be about to finish its work.
+// Signals reach the whole process group, and the parent may be about to finish its work.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.umask(0o077)
 for (const giveWay of [
-  () => setPriority(constants.priority.PRIORITY_BELOW_NORMAL), // others are being served
-  () => writeFileSync('/proc/self/oom_score_adj', '1000'), // where memory is short this process is to end, and not the one that has started it
+  () => setPriority(constants.priority.PRIORITY_BELOW_NORMAL), // yield to processes that serve
+  () => writeFileSync('/proc/self/oom_score_adj', '1000'), // if memory is short, the system should kill this process and not its parent
 ]) {
   try {
     giveWay()
   } catch {
-    // as it is, then
+    // keep the default, then
   }
 }
 
@@ -52,7 +52,7 @@ process.once('message', (task: TrialTask) => {
 })
 say({ type: 'started' })
 
-/** Loads a model as the application would, and opens and runs its compiled form beside it. */
+/** Loads a model as the application would, then opens and runs its compiled form. */
 class TrialSteps {
   readonly #task: TrialTask
   readonly #config: ResolvedConfig
@@ -73,7 +73,7 @@ class TrialSteps {
     this.#mayRun = config.checkRows || config.warmup.madeUp !== null
   }
 
-  /** @param compiling is called when the model itself has been loaded and run, and its compiled form is next. */
+  /** @param compiling called when the model itself has been loaded and run, before its compiled form is tried. */
   async all(compiling: () => void): Promise<TrialResult> {
     const { folder } = this.#task
     const writing =
@@ -105,7 +105,7 @@ class TrialSteps {
     }
   }
 
-  /** What is wrong with a compiled form; `null` for nothing. */
+  /** Why a compiled form is wrong; `null` if it is right. */
   async #tryCompiled(path: string, model: LoadedModel, runs: readonly TrialRun[]): Promise<string | null> {
     if (!existsSync(path)) return 'ONNX Runtime has not written it'
     const config = { ...this.#config, checkRows: false, warmup: { ...this.#config.warmup, madeUp: null } }
@@ -148,16 +148,16 @@ function opened(
   }
 }
 
-/** By how much a float of the compiled form may differ, relative to the largest of its output. */
+/** Allowed difference of a float of the compiled form, relative to the largest value of its output. */
 const tolerance = 1e-5
 
-/** A request, and what it gave. */
+/** A request, and its outputs. */
 interface TrialRun {
   readonly feeds: TrialFeeds
   readonly outputs: readonly MailedValue[]
 }
 
-/** Runs a model on the first made-up requests that it can run; none when there are no such. */
+/** Runs a model on the first generated requests that it accepts; none if it accepts none. */
 async function runOnMadeUp(
   { scheduler, session }: LoadedModel,
   optionalInputs: readonly string[],
@@ -177,7 +177,7 @@ async function runOnMadeUp(
   return []
 }
 
-/** Why the compiled form of a model is not that model, as far as its description and these runs show; `null` when they show nothing. */
+/** How the compiled form differs from the model, by its description and these runs; `null` if no difference shows. */
 async function differenceFrom(
   model: Pick<LoadedModel, 'scheduler'>,
   runs: readonly TrialRun[],
@@ -200,12 +200,12 @@ async function differenceFrom(
   return null
 }
 
-/** Of the recipes for rows of a model, the ones that are tried. */
+/** Most recipes for rows that are tried. */
 const mostRecipes = 8
 
 /**
- * Requests that a model may be able to run, of one row where it has rows: pairs of like ones, the likeliest first. None of a model with
- * an input that is no tensor.
+ * Requests that a model may accept, of one row if it has rows: in pairs of the same form, the likeliest first. None for
+ * a model with an input that is not a tensor.
  */
 function* madeUpFeeds(
   inputs: readonly ValueMetadata[],
@@ -229,12 +229,12 @@ function hasFixedFirst({ shape }: TensorMetadata): boolean {
   return typeof shape[0] === 'number'
 }
 
-/** Made-up rows have a dimension in front that counts them. */
+/** Generated rows have a batch dimension in front. */
 function asDeclared(input: TensorMetadata, dims: readonly number[]): readonly number[] {
   return hasFixedFirst(input) || input.shape.length === 0 ? dims.slice(1) : dims
 }
 
-/** The configuration of a task, with the bytes that come over standard input in their places. */
+/** The configuration of a task, with the bytes from standard input filled in. */
 async function completeConfig(
   { config, parts }: TrialTask,
   input: AsyncIterable<Uint8Array>,
@@ -254,7 +254,7 @@ async function completeConfig(
   }
   const external = config.sessionOptions.externalData as readonly { path: string }[] | undefined
   if (external === undefined) return { ...config, bytes: buffers[0]! }
-  // Each in memory of its own, as they were given.
+  // Each in memory of its own, as the caller gave them.
   const data = buffers.slice(-external.length).map((buffer) => new Uint8Array(buffer).slice())
   const externalData = external.map(({ path }, index) => ({ path, data: data[index]! }))
   const sessionOptions = { ...config.sessionOptions, externalData }
