@@ -2,7 +2,7 @@ import type { FunctionOfGraph, FunctionOptions } from '../../options/function-co
 import { invalidArgument } from '../../errors.ts'
 import type { TensorType } from '../../tensor/tensor.ts'
 
-/** Scores of classes, one row of them. */
+/** One row of class scores. */
 type Scores<Name extends string> = readonly [
   { readonly name: Name; readonly type: 'float32'; readonly dims: readonly ['classes'] },
 ]
@@ -10,7 +10,10 @@ type Probabilities = readonly [
   { readonly name: 'probabilities'; readonly type: 'float32'; readonly dims: readonly ['classes'] },
 ]
 
-/** The configuration of a function that turns `logits`, float32 `[classes]`, into `probabilities` of the same dims. */
+/**
+ * The configuration of a function that turns `logits`, float32 `[classes]`, into `probabilities` of the same
+ * dims.
+ */
 export function softmax(): FunctionOptions<Scores<'logits'>, Probabilities> & FunctionOfGraph {
   const shape = ['rows', 'classes']
   return {
@@ -27,13 +30,13 @@ export function softmax(): FunctionOptions<Scores<'logits'>, Probabilities> & Fu
 
 /** Options of {@link topK} and {@link classification}. */
 export interface TopKOptions {
-  /** How many classes; a request with fewer fails. Default 1. */
+  /** Number of classes to return. A request with fewer classes fails. Default 1. */
   count?: number
 }
 
-/** The same with names of the classes. */
+/** {@link TopKOptions} with class names. */
 export interface LabelledTopKOptions extends TopKOptions {
-  /** The name of each class, by index; for the output `labels`. */
+  /** The name of each class, by index. The output `labels` has them. */
   labels: readonly string[]
 }
 
@@ -45,10 +48,10 @@ type LabelledTopK<Name extends string> = FunctionOptions<Scores<Name>, readonly 
   FunctionOfGraph
 
 /**
- * The configuration of a function that gives the `count` highest of `scores`, float32 `[classes]`: their `values`, `indices` and,
- * where they have names, `labels`, the highest first.
+ * The configuration of a function that returns the `count` highest of `scores`, float32 `[classes]`, the
+ * highest first: their `values`, their `indices` and, if the classes have names, their `labels`.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for a count that is no whole number of at least 1.
+ * @throws InferenceError `ERR_INVALID_ARG` if the count is not an integer of at least 1.
  */
 export function topK(options: LabelledTopKOptions): LabelledTopK<'scores'>
 export function topK(options?: TopKOptions): TopK<'scores'>
@@ -56,7 +59,7 @@ export function topK(options: Partial<LabelledTopKOptions> = {}): TopK<'scores'>
   return declared('scores', options, [])
 }
 
-/** As {@link topK} of the {@link softmax} of `logits`: what a classifier's head gives, as classes. */
+/** {@link topK} of the {@link softmax} of `logits`: turns the output of a classifier's head into classes. */
 export function classification(options: LabelledTopKOptions): LabelledTopK<'logits'>
 export function classification(options?: TopKOptions): TopK<'logits'>
 export function classification(
@@ -104,24 +107,24 @@ function declared<Name extends string>(
     : { inputs, outputs: [...outputs, { name: 'labels', type: 'string', dims: [count] }], graph }
 }
 
-/** Numbers of element types in ONNX's schema. */
+/** Numbers of the element types in ONNX's schema. */
 const elementTypes = { float32: 1, int64: 7, string: 8 } as const satisfies Partial<
   Record<TensorType, number>
 >
-/** The oldest versions with the operators used here; every ONNX Runtime that is served with has them. */
+/** The oldest versions with the operators used here. Every supported ONNX Runtime has them. */
 const irVersion = 7
 const opsetVersion = 13
 
 type GraphType = keyof typeof elementTypes
 
-/** An input or output of a graph; a dimension is fixed, or has a name. */
+/** An input or output of a graph. A dimension is a number or a name. */
 interface GraphValue {
   readonly name: string
   readonly type: GraphType
   readonly shape: readonly (number | string)[]
 }
 
-/** A call of an operator, without attributes. */
+/** A call of an operator without attributes. */
 interface GraphNode {
   readonly operator: string
   readonly inputs: readonly string[]
@@ -142,7 +145,7 @@ interface Graph {
   readonly constants: readonly GraphConstant[]
 }
 
-/** The bytes of an ONNX model: protobuf, of which no more is written than these few messages need. */
+/** The bytes of an ONNX model. This writes only the protobuf messages that such a graph needs. */
 function onnxModel({ inputs, outputs, nodes, constants }: Graph): Uint8Array {
   const graph = [
     ...nodes.map(({ operator, inputs: from, outputs: to }) =>

@@ -3,13 +3,19 @@ import { invalidArgument } from '../../errors.ts'
 
 /** Options of {@link nonMaxSuppression}. */
 export interface NonMaxSuppressionOptions {
-  /** Of two boxes of one class that overlap by more than this (intersection over union), the one with the lower score is left out. 0 to 1, default 0.5. */
+  /**
+   * If two boxes of one class overlap by more than this (intersection over union), the one with the lower
+   * score is dropped. 0 to 1, default 0.5.
+   */
   iouThreshold?: number
-  /** Boxes with a lower score are left out. Default 0.25. */
+  /** Boxes with a lower score are dropped. Default 0.25. */
   scoreThreshold?: number
-  /** Most boxes of a row, those with the highest scores. Default 300. */
+  /** Most boxes per row; those with the highest scores are kept. Default 300. */
   maxDetections?: number
-  /** What the four numbers of a box are: two opposite `corners`, or its `centre` with width and height. Default `'corners'`. */
+  /**
+   * Meaning of a box's four numbers: two opposite `corners`, or its `centre` with width and height. Default
+   * `'corners'`.
+   */
   boxes?: 'corners' | 'centre'
 }
 
@@ -24,11 +30,12 @@ type Outputs = readonly [
 ]
 
 /**
- * The configuration of a function that takes what a detector gives, `boxes` float32 `[boxes, 4]` and `scores` float32
- * `[classes, boxes]` as for ONNX's operator, and gives those that are left: `boxes` as they were, `scores` and `classes`, the
- * highest score first, as many as each row has. Run by the application's thread.
+ * The configuration of a function that filters the boxes of a detector. It takes `boxes`, float32 `[boxes,
+ * 4]`, and `scores`, float32 `[classes, boxes]`, as ONNX's operator does. It returns the boxes that remain,
+ * the highest score first: `boxes` unchanged, `scores` and `classes`. Their number differs per row. It runs
+ * on the application's thread.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for an option that is out of its range.
+ * @throws InferenceError `ERR_INVALID_ARG` for an option out of its range.
  */
 export function nonMaxSuppression(
   options: NonMaxSuppressionOptions = {},
@@ -122,7 +129,7 @@ function area(boxes: Float32Array, at: number): number {
   return (boxes[at + 2]! - boxes[at]!) * (boxes[at + 3]! - boxes[at + 1]!)
 }
 
-/** Two opposite corners, in whichever order, with the lesser first. */
+/** Opposite corners in any order become the lesser and the greater corner. */
 function corners(boxes: Float32Array): Float32Array {
   const ordered = new Float32Array(boxes.length)
   for (let at = 0; at < boxes.length; at += 4) {

@@ -16,24 +16,24 @@ import { ARRAY_OF, reusePixels, writePixels, type PixelArray } from './pixels.ts
 import { loadSharp, type SharpFactory } from './image-decoders.ts'
 import { decodeRgb } from './rgb-pipeline.ts'
 
-/** Where {@link decodeImage} writes instead of making a tensor, for instance one row of a batch. */
+/** Where {@link decodeImage} writes, instead of returning a tensor; for example one row of a batch. */
 export type ImageTarget = ArrayTarget | LeaseTarget
 
-/** Elements of an array. */
+/** A part of an array. */
 export interface ArrayTarget {
-  /** An array of the element type that `dtype` says; it may be a view of a `SharedArrayBuffer`. */
+  /** An array of the element type of `dtype`. It may be a view of a `SharedArrayBuffer`. */
   into: PixelArray
   /** First element to write. Default 0. */
   offset?: number
 }
 
-/** A row of a lease (`model.lease()`): pixels are normalised to where the model reads them. */
+/** A row of a lease (`model.lease()`): the pixels are normalised directly into the model's input memory. */
 export interface LeaseTarget {
-  /** Its input has the element type that `dtype` says, and rows of the image's dims. */
+  /** Its input must have the element type of `dtype`, and rows with the image's dims. */
   into: PixelRows
-  /** The input. Default: the only one. */
+  /** Name of the input. Default: the only one. */
   input?: string
-  /** Which of its rows. Default 0. */
+  /** Index of the row. Default 0. */
   row?: number
 }
 
@@ -72,7 +72,7 @@ export async function decodeImage(
   row?.check()
   const rgb = await decodePixels(checked, resolved)
   if (row !== null) {
-    // Looked at again: the memory may have been given away while the image was decoded.
+    // Looked up again: the memory may have been transferred during decoding.
     row.write((elements) => writePixels(rgb, elements, resolved))
     reusePixels(rgb)
     return
@@ -121,7 +121,7 @@ function elementsOf({ channelCount, height, width }: ResolvedImageOptions): numb
   return channelCount * height * width
 }
 
-/** Where an image goes. */
+/** The destination of an image. */
 interface Row {
   check(): void
   write(write: (elements: PixelArray) => void): void
@@ -174,15 +174,15 @@ function view(into: unknown, offset: unknown, options: ResolvedImageOptions): Pi
   return new kind(buffer, byteOffset + (offset as number) * BYTES_PER_ELEMENT, needed)
 }
 
-/** By way of libjpeg-turbo where that is there, and of sharp. */
+/** JPEG goes through libjpeg-turbo, if installed; PNG through sharp. */
 const warmedFormats = ['jpeg', 'png'] as const satisfies readonly ImageFormat[]
-/** The first is ten times as slow as the second, and that twice as the third. */
+/** The first round is ten times as slow as the second, which is twice as slow as the third. */
 const rounds = 3
 
 /**
- * Has the decoder do once what it will do for images of these options, so that nobody's first image waits for libraries to be loaded.
+ * Decodes sample images with these options, so that no request has to wait for libraries to be loaded.
  *
- * @throws InferenceError `ERR_NATIVE_LOAD` where sharp cannot be loaded.
+ * @throws InferenceError `ERR_NATIVE_LOAD` if sharp cannot be loaded.
  */
 export async function warmDecoder(images: Iterable<ResolvedImageOptions>): Promise<void> {
   const sharp = await loadSharp()
@@ -203,11 +203,11 @@ async function decodeSample(
       .toFormat(format)
       .toBuffer()
     for (let round = 0; round < rounds; round++) {
-      const rgb = await decodeRgb(sample, options) // not in turn: nobody's images keep a load waiting
+      const rgb = await decodeRgb(sample, options) // does not wait for its turn, so that requests cannot delay a load
       writePixels(rgb, newRow(options), options)
       reusePixels(rgb)
     }
   } catch {
-    // Over one of its limits, say: requests will be told.
+    // For example over one of the limits: requests will report it.
   }
 }

@@ -3,7 +3,10 @@ import { invalidArgument } from '../../errors.ts'
 import { availableCores } from '../../base/available-resources.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 
-/** Decoding runs on libuv's thread pool; what is started beyond that only waits there, with its time running. */
+/**
+ * Size of libuv's thread pool, on which decoding runs. A task beyond it would wait there while its time limit
+ * runs.
+ */
 function libuvThreads(): number {
   const asked = Math.floor(Number(process.env['UV_THREADPOOL_SIZE']))
   return asked >= 1 ? asked : 4
@@ -11,13 +14,13 @@ function libuvThreads(): number {
 
 let limit = Math.min(availableCores().usable, libuvThreads())
 let running = 0
-/** In the order of their calls. */
+/** In order of their calls. */
 const waiting = new Set<() => void>()
 
 /**
- * How many images may be decoded at once in this process; the others wait their turn. Gives the limit, after setting it
- * if a number is given. Default: the cores this process may use, at most `UV_THREADPOOL_SIZE` (4 unless set at start),
- * since decoding runs on libuv's thread pool.
+ * Sets (if a number is given) and returns how many images may be decoded at once in this process; further
+ * ones wait. Default: the cores this process may use, at most `UV_THREADPOOL_SIZE` (4 unless set at start),
+ * as decoding runs on libuv's thread pool.
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
@@ -34,17 +37,20 @@ export function imageConcurrency(concurrency?: number): number {
 
 /** What may end the wait for a task before the task ends. */
 interface TurnLimits {
-  /** Leaves the line, or rejects while the task runs; either way with its reason. */
+  /**
+   * When it fires, a waiting call leaves the queue, and a running one stops waiting for its task. Both reject
+   * with its reason.
+   */
   readonly signal?: AbortSignal | undefined
-  /** How long the task may take from its start, in milliseconds. */
+  /** Milliseconds the task may take from its start. */
   readonly timeoutMs: number
-  /** What the call rejects with after that. */
+  /** Makes the error after that time. */
   timedOut(): Error
 }
 
 /**
- * Runs `task` when fewer than the limit run, in the order of the calls. A task keeps its place until it is done, also when
- * its caller has been answered before.
+ * Runs `task` when fewer tasks than the limit run, in order of the calls. A task occupies its place until it
+ * is done, even if its caller has already been answered.
  */
 export async function inTurn<T>(task: () => Promise<T>, limits?: TurnLimits): Promise<T> {
   limits?.signal?.throwIfAborted()
@@ -72,7 +78,7 @@ function place(signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** The place is taken here, not by the woken call: another call could slip in between. */
+/** The place is taken here, not by the woken call; another call could take it in between. */
 function startNext(): void {
   for (const start of waiting) {
     if (running >= limit) return
@@ -82,31 +88,32 @@ function startNext(): void {
   }
 }
 
-/** What a {@link DecodeLine} has done at its turn. */
+/** A task of a {@link DecodeLine}. */
 export interface DecodeTask extends HeapItem {
-  /** Lower ones go first; of one level the one that came first. */
+  /** Lower levels go first; within a level the order of arrival counts. */
   readonly level: number
   readonly order: number
-  /** What it is estimated to take, in milliseconds; 0 where nobody knows. */
+  /** Estimated milliseconds; 0 if unknown. */
   readonly estimatedMs: number
-  /** Never rejects; resolves when its place is free again. */
+  /** Never rejects. Resolves when its place is free again. */
   run(): Promise<void>
 }
 
-/** Lines in which something stands or of which something runs. */
+/** Lines with waiting or running tasks. */
 const lines = new Set<DecodeLine>()
 
 /**
- * What one model has decoded, the most urgent first. It stands in line for the decoder with no more tasks than may run at once, and
- * says only at its turn which of them it is: so lines take turns however long they are, and what is withdrawn never runs.
+ * The decoding tasks of one model, the most urgent first. A line has at most as many entries in the decoder's
+ * queue as may run at once, and picks the task when an entry's turn comes. So the lines of several models
+ * alternate however long they are, and a cancelled task never runs.
  */
 export class DecodeLine {
   readonly #tasks = new IndexedHeap<DecodeTask>((a, b) =>
     a.level === b.level ? a.order < b.order : a.level < b.level,
   )
-  /** What waits is estimated to take, by level. */
+  /** Estimated milliseconds of the waiting tasks, by level. */
   readonly #waitingMs = new Map<number, number>()
-  /** Of those that run, when they are estimated to end. */
+  /** Estimated end of each running task. */
   readonly #endsAtMs = new Map<DecodeTask, number>()
   readonly #nowMs: () => number
   #asked = 0
@@ -122,19 +129,22 @@ export class DecodeLine {
     this.ask()
   }
 
-  /** Takes a task out that has not begun. */
+  /** Removes a task that has not begun. */
   remove(task: DecodeTask): void {
     this.#tasks.remove(task)
     this.#count(task, -task.estimatedMs)
     this.#leaveIfEmpty()
   }
 
-  /** Whether a task that came now would begin at once. */
+  /** Whether a new task would begin at once. */
   get isIdle(): boolean {
     return this.#tasks.size === 0 && this.#endsAtMs.size === 0 && running < limit
   }
 
-  /** How long a task of a level would wait that came now, in milliseconds: for those before it, for what runs, and for other lines, which take turns. */
+  /**
+   * Estimated milliseconds that a new task of this level would wait: for tasks before it, for running ones,
+   * and for the other lines, which alternate with this one.
+   */
   waitMs(level: number): number {
     let ownMs = 0
     for (const [other, ms] of this.#waitingMs) if (other <= level) ownMs += ms
@@ -154,7 +164,7 @@ export class DecodeLine {
   }
 
   #count({ level }: DecodeTask, ms: number): void {
-    if (this.#tasks.size === 0) this.#waitingMs.clear() // fractions add up to no exact 0
+    if (this.#tasks.size === 0) this.#waitingMs.clear() // floating-point sums do not return to exactly 0
     else this.#waitingMs.set(level, (this.#waitingMs.get(level) ?? 0) + ms)
   }
 
@@ -162,7 +172,7 @@ export class DecodeLine {
     if (this.#tasks.size === 0 && this.#endsAtMs.size === 0) lines.delete(this)
   }
 
-  /** Stands in line for the decoder as often as it may. */
+  /** Enters the decoder's queue, as often as the limit and the tasks allow. */
   ask(): void {
     while (this.#asked < limit && this.#asked - this.#endsAtMs.size < this.#tasks.size) {
       this.#asked++
@@ -175,7 +185,7 @@ export class DecodeLine {
 
   readonly #turn = async (): Promise<void> => {
     const task = this.#tasks.peek()
-    if (task === null) return // all were withdrawn
+    if (task === null) return // all were cancelled
     this.#tasks.remove(task)
     this.#count(task, -task.estimatedMs)
     this.#endsAtMs.set(task, this.#nowMs() + task.estimatedMs)
@@ -186,8 +196,8 @@ export class DecodeLine {
 }
 
 /**
- * Settles as `work` does, or rejects before it is done: with what `timedOut` makes after `timeoutMs`, and with the reason of
- * `signal` once that fires. The work itself goes on, unheard.
+ * Settles as `work` does, or rejects earlier: after `timeoutMs` with the error of `timedOut`, or with the
+ * reason of `signal` when that fires. The work itself continues, and its result is dropped.
  */
 export function within<T>(
   work: Promise<T>,

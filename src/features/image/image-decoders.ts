@@ -9,8 +9,8 @@ export type SharpFactory = typeof import('sharp').default
 let loading: Promise<SharpFactory> | undefined
 
 /**
- * sharp, imported when the first image is decoded, so that importing this package never needs it. Its settings of the whole
- * process (`sharp.cache`, `sharp.concurrency`) are the application's and stay as they are.
+ * sharp, imported when the first image is decoded, so that importing this package does not require it. Its
+ * process-wide settings (`sharp.cache`, `sharp.concurrency`) belong to the application and are not changed.
  */
 export function loadSharp(): Promise<SharpFactory> {
   loading ??= importSharp().catch((error: unknown) => {
@@ -37,8 +37,9 @@ async function importSharp(): Promise<SharpFactory> {
 let found: NativeJpeg | null | undefined
 
 /**
- * The addon, where it can decode JPEGs: with the libjpeg-turbo that `@julusian/jpeg-turbo` has for Linux, if that is installed. The
- * package's own functions are not called: they take the fast and rough cosine transform, and read whole files for a small image.
+ * The addon, if it can decode JPEGs: on Linux, with the libjpeg-turbo of the package `@julusian/jpeg-turbo`,
+ * if installed. The package's own functions are not used: they apply the fast, inexact cosine transform, and
+ * read the whole file for a small image.
  */
 export function jpegDecoder(): NativeJpeg | null {
   if (found === undefined) found = open()
@@ -58,7 +59,7 @@ function open(): NativeJpeg | null {
   }
 }
 
-/** Where the package has the library for this platform; throws where it is not installed. */
+/** Path of the package's library for this platform. Throws if the package is not installed. */
 export function jpegLibrary(): string {
   const root = dirname(requireFromPackage.resolve('@julusian/jpeg-turbo/package.json'))
   return join(root, 'prebuilds', `jpeg-turbo-${prebuildName()}`, 'libturbojpeg.so.0')

@@ -1,24 +1,24 @@
 import { formatOf, type ImageFormat } from '../../options/image-options.ts'
 
-/** What an image costs to decode, as far as its first bytes tell. */
+/** The decoding cost of an image, as far as its first bytes show it. */
 export interface ImageKind {
-  /** Images of one name take alike per pixel: the format, and of a JPEG how it was coded. */
+  /** Images of one name take the same time per pixel. The name has the format and, for JPEG, the coding. */
   readonly name: string
-  /** Width times height, or the number of bytes where that is not easily told. */
+  /** Width times height, or the number of bytes if the size is not easily found. */
   readonly size: number
 }
 
-/** More stand before the size of no JPEG that was made to be looked at. */
+/** Regular JPEGs have fewer segments before their size. */
 const mostSegments = 64
 
-/** How many pixels an image has, of a kind that takes how long for each. The bytes are of the format; nothing else of them is sure. */
+/** The kind and size of an image. The format is known; the bytes may be damaged otherwise. */
 export function imageKind(bytes: Uint8Array, format: ImageFormat): ImageKind {
   const header = headerOf(bytes, format)
   const size = header === null ? 0 : header.width * header.height
   return size > 0 ? { name: header!.name, size } : { name: `${format} by bytes`, size: bytes.byteLength }
 }
 
-/** Length of the shorter side of an image in pixels; 0 where that is not easily told. */
+/** Length of an image's shorter side in pixels; 0 if it is not easily found. */
 export function shorterSideOf(bytes: Uint8Array): number {
   const format = formatOf(bytes)
   const header = format === undefined ? null : headerOf(bytes, format)
@@ -36,18 +36,21 @@ function headerOf(bytes: Uint8Array, format: ImageFormat): Header | null {
   try {
     return format === 'jpeg' ? jpegHeader(view) : sizedHeader(format, view)
   } catch {
-    return null // it ends before its size: decoding will tell
+    return null // truncated before its size: decoding reports it
   }
 }
 
-/** Whether an image is a JPEG without loss, which libjpeg decodes in its own size alone, and of which a smaller one is a corner. */
+/**
+ * Whether an image is a lossless JPEG. libjpeg decodes those in full size only; a smaller decode is just a
+ * corner of the image.
+ */
 export function isLosslessJpeg(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   try {
     const at = view.getUint16(0) === 0xffd8 ? frameOf(view) : -1
     return at !== -1 && losslessFrames.includes(view.getUint16(at))
   } catch {
-    return false // it ends before that: decoding will tell
+    return false // truncated: decoding reports it
   }
 }
 
@@ -64,7 +67,7 @@ function jpegHeader(view: DataView): Header | null {
       }
 }
 
-/** Where a JPEG's frame begins, which tells its size and coding; -1 for nowhere near. */
+/** Offset of a JPEG's frame header, which has its size and coding; -1 if it is not near the beginning. */
 function frameOf(view: DataView): number {
   for (let segment = 0, at = 2; segment < mostSegments; segment++) {
     if (isFrame(view.getUint16(at))) return at
@@ -73,7 +76,7 @@ function frameOf(view: DataView): number {
   return -1
 }
 
-/** Start of frame, in one of the codings that JPEG has. */
+/** Whether a marker starts a frame, in any of JPEG's codings. */
 function isFrame(marker: number): boolean {
   return marker >= 0xffc0 && marker <= 0xffcf && marker !== 0xffc4 && marker !== 0xffc8 && marker !== 0xffcc
 }

@@ -5,23 +5,26 @@ import { filePath, NotReadable, readRegularFile } from '../../base/files.ts'
 import { typed } from '../../options/plain-options.ts'
 import { formatOf, type ImageFormat, type ResolvedImageLimits } from '../../options/image-options.ts'
 
-/** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
+/**
+ * A path, a `file:` URL (also as text), or the bytes of an encoded image. Do not change the bytes until the
+ * promise settles.
+ */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer
 
-/** A source that has been looked at: the path of a file, or bytes. */
+/** A checked source: the path of a file, or bytes. */
 export type CheckedSource = string | Uint8Array
 
-/** What was given, in a few words for an error: the path, or the kind of bytes and how many. */
+/** A short description for errors: the path, or the kind and number of bytes. */
 export function describeSource(source: CheckedSource): string {
   if (typeof source === 'string') return `'${cut(source, 500)}'`
   return `${cut(describe(source), 80).replace(/\(\d+\)$/, '')} of ${source.byteLength} bytes`
 }
 
-/** Throws `ERR_INVALID_ARG` for what cannot name or hold an image at all. */
+/** Throws `ERR_INVALID_ARG` for a value that can neither name nor contain an image. */
 export function checkSource(source: unknown): CheckedSource {
   try {
     if (types.isUint8Array(source)) return source
-    // The buffer may be gone, which its view tells by being empty.
+    // If the buffer was detached, its view is empty.
     if (types.isArrayBuffer(source))
       return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
     const file = filePath(source)
@@ -33,15 +36,22 @@ export function checkSource(source: unknown): CheckedSource {
   throw invalidArgument('source', 'a path, a file: URL, a Buffer, a Uint8Array or an ArrayBuffer', received)
 }
 
-/** The encoded bytes of `source`, which nobody else has; rejects with `ERR_IMAGE_DECODE` when there are none, too many, or of a format that is not let in. */
+/**
+ * The encoded bytes of `source`, in memory of their own. Rejects with `ERR_IMAGE_DECODE` if there are none,
+ * too many, or their format is not allowed.
+ */
 export async function readSource(source: CheckedSource, limits: ResolvedImageLimits): Promise<Uint8Array> {
   const bytes = typeof source === 'string' ? await readFile(source, limits) : source
   checkBytes(source, bytes, limits)
-  // Other threads read them for a while: bytes that their owner resizes or gives away meanwhile would end the process.
+  // A copy, because other threads read the bytes: if their owner resized or transferred them meanwhile, the
+  // process would crash.
   return typeof source === 'string' ? bytes : Buffer.from(bytes)
 }
 
-/** The format of encoded bytes; throws `ERR_IMAGE_DECODE` where there are none, too many, or of a format that is not let in. */
+/**
+ * The format of encoded bytes. Throws `ERR_IMAGE_DECODE` if there are none, too many, or their format is not
+ * allowed.
+ */
 export function checkBytes(
   source: CheckedSource,
   bytes: Uint8Array,
@@ -95,7 +105,7 @@ function overBytes(
   return overLimit(source, 'limitInputBytes', `at most ${limitInputBytes} bytes`, received)
 }
 
-/** The typed error for an image that is over a limit; `name` is that of the option. */
+/** The error for an image over a limit; `name` is the option's name. */
 export function overLimit(
   source: CheckedSource,
   name: string,
@@ -112,7 +122,7 @@ export function overLimit(
   })
 }
 
-/** The typed error for a source that no image could be made of. */
+/** The error for a source that cannot be decoded. */
 export function undecodable(source: CheckedSource, cause: Error, hint = ''): InferenceError {
   const expected = 'an image in a format that sharp reads'
   const received = describeSource(source)

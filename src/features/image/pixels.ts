@@ -4,7 +4,10 @@ import type { KernelArray } from '../../native/native-binding.ts'
 import type { ImageDataType, ResolvedImageOptions } from '../../options/image-options.ts'
 import { toFloat16Bits } from '../../tensor/small-floats.ts'
 
-/** What a row of pixels can be written into; `float16` uses `Uint16Array`, or `Float16Array` where there is one. */
+/**
+ * Arrays that a row of pixels can be written into. `float16` uses `Uint16Array`, or `Float16Array` where
+ * available.
+ */
 export type PixelArray = Float32Array | Float64Array | Uint16Array | Uint8Array | Int8Array | Int32Array
 
 interface PixelArrayConstructor {
@@ -21,14 +24,18 @@ export const ARRAY_OF: Readonly<Record<ImageDataType, PixelArrayConstructor>> = 
   int32: Int32Array,
 }
 
-/** Luma of ITU-R 601 in 1/65536, with which Pillow converts to 'L'; they add up to 65536, so grey stays what it is. */
+/**
+ * Luma of ITU-R 601 in 1/65536, as Pillow uses for its conversion to 'L'. The weights sum to 65536, so grey
+ * stays unchanged.
+ */
 const LUMA_RED = 19595
 const LUMA_GREEN = 38470
 const LUMA_BLUE = 7471
 
 /**
- * Writes `rgb` (8-bit, interleaved) into `row` in the wanted channels, layout and type. A pixel has 256 values, so the
- * arithmetic is done 256 times per channel and the loops only look up.
+ * Writes `rgb` (8-bit, interleaved) into `row`, in the configured channels, layout and type. A pixel
+ * component has 256 values, so each channel's arithmetic is done 256 times into a table, and the loops only
+ * look values up.
  */
 export function writePixels(rgb: Uint8Array, row: PixelArray, options: ResolvedImageOptions): void {
   const table = tableOf(options)
@@ -46,8 +53,8 @@ export function writePixels(rgb: Uint8Array, row: PixelArray, options: ResolvedI
 type Bits = Uint8Array | Uint16Array | Int32Array | Float64Array
 
 /**
- * The same memory as one of four array types, by width: V8 compiles a loop over up to four kinds of arrays in place, and
- * makes it ten times slower from the fifth on. The loops copy elements and never look at their value.
+ * The same memory as one of four array types, by element width. V8 inlines a loop for up to four kinds of
+ * arrays, and is ten times slower from the fifth on. The loops copy elements and do not interpret them.
  */
 function bitsOf({ buffer, byteOffset, length, BYTES_PER_ELEMENT }: PixelArray): Bits {
   if (BYTES_PER_ELEMENT === 4) return new Int32Array(buffer, byteOffset, length)
@@ -56,7 +63,7 @@ function bitsOf({ buffer, byteOffset, length, BYTES_PER_ELEMENT }: PixelArray): 
   return new Float64Array(buffer, byteOffset, length)
 }
 
-/** `source` is the channel of the pixel that comes first: 0 for RGB, 2 for BGR. */
+/** `source` is the first channel of the result's pixels: 0 for RGB, 2 for BGR. */
 function writeInterleaved(
   rgb: Uint8Array,
   row: Bits,
@@ -101,7 +108,7 @@ function writeGray(rgb: Uint8Array, row: Bits, table: Bits): void {
 
 const tables = new WeakMap<ResolvedImageOptions, PixelArray>()
 
-/** What each value of a pixel becomes, channel by channel; kept for options that are used again. */
+/** The table of normalised values, channel by channel. It is cached per options object. */
 function tableOf(options: ResolvedImageOptions): PixelArray {
   let table = tables.get(options)
   if (table === undefined) tables.set(options, (table = makeTable(options)))
@@ -132,8 +139,8 @@ const ENCODE: Readonly<Record<ImageDataType, (value: number) => number>> = {
 }
 
 /**
- * Has the addon write three planes of floats, many values at once; false where there is no addon, or it has nothing for what is
- * wanted. The result is that of the table in every bit.
+ * Lets the addon write three float planes with SIMD. Returns false if there is no addon, or it does not
+ * support the options. The result equals the table's in every bit.
  */
 function writePlanesNatively(
   rgb: Uint8Array,
@@ -153,19 +160,22 @@ function writePlanesNatively(
   return true
 }
 
-/** Most bytes that are kept: those of 27 images of 224 x 224 at once, or one of 1182 x 1182. */
+/** Most bytes kept: 27 images of 224 x 224, or one of 1182 x 1182. */
 const mostBytes = 4 * 2 ** 20
-/** Most of them: each is looked at to find one of the right size, and small ones weigh more than their bytes. */
+/**
+ * Most buffers kept. Finding one of the right size is a linear search, and small buffers cost more than their
+ * bytes.
+ */
 const mostKept = 64
 
 const spare: Buffer[] = []
-/** Those in somebody's hands. sharp's pixels are none: nothing is written there again. */
+/** Buffers in use. sharp's own buffers are never in this set, as they must not be reused. */
 const taken = new WeakSet<Buffer>()
 let spareBytes = 0
 
 /**
- * Memory for the pixels of an image, which are written elsewhere as soon as they are there: made anew for each, they would be the garbage
- * that has V8 collect its heap most often. What lies there is of an earlier image, and all of it is to be written.
+ * A buffer for the pixels of an image, which are soon written elsewhere. Allocating one per image would cause
+ * most of V8's garbage collections. It contains old data: overwrite all of it.
  */
 export function takePixels(byteLength: number): Buffer {
   const at = spare.findLastIndex((pixels) => pixels.byteLength === byteLength)
@@ -175,7 +185,10 @@ export function takePixels(byteLength: number): Buffer {
   return pixels
 }
 
-/** Pixels that were written elsewhere, and that nobody has any more; not for those of an image that failed, which may be written still. */
+/**
+ * Returns a buffer whose pixels have been written elsewhere and that is no longer used. Do not return that of
+ * a failed image: it may still be written.
+ */
 export function reusePixels(pixels: Buffer): void {
   if (!taken.delete(pixels) || pixels.byteLength > mostBytes) return
   spareBytes += pixels.byteLength

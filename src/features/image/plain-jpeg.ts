@@ -4,15 +4,15 @@ import { jpegDecoder } from './image-decoders.ts'
 import { takePixels } from './pixels.ts'
 import { type ImageSize, type JpegPlan, planJpeg } from './resize-plan.ts'
 
-/** Nothing ends the decoding of one image: larger ones are sharp's, which can stop between two strips. */
+/** This decoder cannot be interrupted. Larger images go to sharp, which can stop between strips. */
 const mostPixels = 2 ** 24
 
-/** All that is decoded of an image lies in memory at once, 3 bytes a pixel. */
+/** Most pixels after decoding. They are in memory all at once, at 3 bytes each. */
 const mostDecodedPixels = 2 ** 22
 
 /**
- * Makes of a plain JPEG what sharp makes of it, in less time. `null` where there is nothing to do so with, and for every image that
- * needs more than that or is not quite as it should be: what sharp says of it counts.
+ * Decodes a plain JPEG to the same pixels as sharp, but faster. Returns `null` if the addon or library is
+ * missing, and for any image that needs more than that or is irregular: sharp then decides.
  */
 export async function decodePlainJpeg(
   bytes: Uint8Array,
@@ -25,25 +25,25 @@ export async function decodePlainJpeg(
     const plan = planOf(bytes, options)
     return plan === null ? null : await decode(decoder, bytes, plan, filter, options)
   } catch {
-    return null // no memory, or the bytes are gone
+    return null // out of memory, or the bytes are gone
   }
 }
 
 function planOf(bytes: Uint8Array, options: ResolvedImageOptions): JpegPlan | null {
   const jpeg = readPlainJpeg(bytes, options.ignoreIcc)
   if (jpeg === null || isOdd(jpeg, bytes, options)) return null
-  // Beside a colour sharp makes a colour image of a grey one, and reads all of its pixels.
+  // With a coloured background sharp turns a grey image into a colour image, and reads all of its pixels.
   if (jpeg.isGrey && isTinted(options)) return null
   const plan = planJpeg(jpeg, options)
   return plan === null || isTooLarge(plan) ? null : plan
 }
 
-/** sharp paints a background of any colour grey in a grey image, unless told to work in colour. */
+/** In a grey image sharp paints any background grey, unless told to work in colour. */
 export function isTinted({ background: [red, green, blue] }: ResolvedImageOptions): boolean {
   return red !== green || green !== blue
 }
 
-/** A file that is longer than its pixels was not made to be small. */
+/** A file longer than its pixels is irregular. */
 function isOdd(
   { width, height }: PlainJpeg,
   bytes: Uint8Array,
@@ -79,20 +79,20 @@ async function decode(
   return decoded ? rgb : null
 }
 
-/** More stand before the pixels of no file that was made to be looked at. */
+/** Regular files have fewer segments before their pixels. */
 const mostSegments = 64
 
 const startOfImage = 0xffd8
 const startOfScan = 0xffda
 
-/** What the header of a plain JPEG tells. */
+/** The header of a plain JPEG. */
 interface PlainJpeg extends ImageSize {
   readonly isGrey: boolean
 }
 
 /**
- * The size of a JPEG that means what it says without more ado: baseline or progressive, 8 bits, grey or YCbCr, the right
- * way up, without a colour profile that counts. `null` for any other, and for what is no JPEG or not made as it should be.
+ * The header of a plain JPEG: baseline or progressive, 8 bits, grey or YCbCr, upright, without a colour
+ * profile that counts. `null` for any other JPEG, and for invalid data.
  */
 export function readPlainJpeg(bytes: Uint8Array, ignoreIcc = false): PlainJpeg | null {
   const header: Header = { hasExif: false, ignoreIcc }
@@ -116,11 +116,11 @@ interface Header {
   readonly ignoreIcc: boolean
 }
 
-/** Whether a segment is such as plain files have; notes what it tells. */
+/** Whether a segment is one of a plain file. Stores what it contains in `header`. */
 function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
   switch (marker) {
     case 0xffc0: // baseline
-    case 0xffc1: // the same with more tables
+    case 0xffc1: // baseline with more tables
     case 0xffc2: // progressive
       return readFrame(data, header)
     case 0xffc4: // Huffman tables
@@ -136,7 +136,7 @@ function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
       return header.ignoreIcc && startsWith(data, 'ICC_PROFILE\0')
     case 0xffee:
       return !startsWith(data, 'Adobe') || data[11] === 1 // YCbCr
-    default: // what else applications have to say; no other marker
+    default: // other application data; any other marker is not plain
       return marker >= 0xffe0 && marker <= 0xffef
   }
 }
@@ -171,8 +171,8 @@ const shortType = 3
 const entryBytes = 12
 
 /**
- * Which way up an image is by its EXIF data (a TIFF file, without what names it in the image): 1 as it is, also where nothing
- * is said; `undefined` for data that are not made as they should be.
+ * The orientation in EXIF data (a TIFF file, without the prefix that marks it in an image): 1 for upright,
+ * and if none is given; `undefined` for invalid data.
  */
 export function exifOrientation(tiff: Uint8Array): number | undefined {
   const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.byteLength)

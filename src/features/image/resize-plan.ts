@@ -6,24 +6,27 @@ export interface ImageSize {
   readonly height: number
 }
 
-/** How an image gets its final size. */
+/** How an image is brought to its final size. */
 export interface ResizePlan {
   readonly columns: ResizeAxis
   readonly rows: ResizeAxis
-  /** Where the image begins in the result, which is larger where bars are left beside it. */
+  /** Where the image begins in the result. The result is larger if bars are added. */
   readonly left: number
   readonly top: number
 }
 
-/** The same of a JPEG, which is made smaller while it is decoded, as sharp would do it. */
+/** The plan for a JPEG that is shrunk during decoding, as sharp does. */
 export interface JpegPlan extends ResizePlan {
   readonly frame: JpegFrame
 }
 
-/** From here on sharp takes means of pixels before it filters. */
+/** From this factor on sharp averages pixels before filtering. */
 const shrinkByMeans = 4
 
-/** The plan for a JPEG of that size; `null` where sharp would enlarge it, or shrink it much more in one direction. */
+/**
+ * The plan for a JPEG of that size; `null` if sharp would enlarge it, or shrink it much more in one direction
+ * than in the other.
+ */
 export function planJpeg(source: ImageSize, options: ResolvedImageOptions): JpegPlan | null {
   const frame = { ...source, shrink: shrinkOnLoad(shrinkTo(source, options)) }
   const decoded = {
@@ -37,7 +40,7 @@ export function planJpeg(source: ImageSize, options: ResolvedImageOptions): Jpeg
   return { frame, ...planFor(decoded, shrink, options) }
 }
 
-/** The plan for an image that is enlarged in some direction; `null` for others. */
+/** The plan for an image that is enlarged in at least one direction; `null` for others. */
 export function planEnlarging(source: ImageSize, options: ResolvedImageOptions): ResizePlan | null {
   const shrink = shrinkTo(source, options)
   return shrink.across < 1 || shrink.down < 1 ? planFor(source, shrink, options) : null
@@ -58,15 +61,15 @@ function planFor(
   }
 }
 
-/** The size that the whole image gets before its centre is cut. */
+/** Size of the whole image before its centre is cropped. */
 export function scaledSize({ width, height }: ImageSize, { shorterSide }: ImageCrop): ImageSize {
-  // Multiplied before it is divided: the other way round a square may come out a pixel short.
+  // Multiply before dividing: the other order may make a square one pixel short.
   return width < height
     ? { width: shorterSide, height: Math.floor((height * shorterSide) / width) }
     : { width: Math.floor((width * shorterSide) / height), height: shorterSide }
 }
 
-/** Pixels of the source to one of the result, in either direction. */
+/** Pixels of the source per pixel of the result, in each direction. */
 interface Shrink {
   readonly across: number
   readonly down: number
@@ -85,7 +88,7 @@ function shrinkTo(
   return { across: shrink, down: shrink }
 }
 
-/** How much smaller a JPEG is decoded: sharp leaves something to the filter. */
+/** By how much a JPEG is shrunk during decoding. Like sharp, it leaves a part for the filter. */
 function shrinkOnLoad({ across, down }: Shrink): number {
   const shrink = Math.min(across, down)
   const most = [8, 4, 2].find((step) => shrink >= step) ?? 1
@@ -96,6 +99,6 @@ function axisOf(length: number, shrink: number, wanted: number): ResizeAxis {
   const scaled = Math.max(1, Math.round(length / shrink))
   const count = Math.min(scaled, wanted)
   const first = Math.floor((scaled - count + 1) / 2)
-  // The middle of the result lies on that of the source.
+  // The centres of the result and of the source coincide.
   return { shrink, start: (first + 0.5 - scaled / 2) * shrink + length / 2 - 0.5, count }
 }

@@ -8,13 +8,13 @@ import { takePixels } from './pixels.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
 import { planEnlarging, scaledSize, type ImageSize, type ResizePlan } from './resize-plan.ts'
 
-/** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
+/** Ignores what libvips calls a warning (a stray chunk, an odd profile); damaged or truncated data fails. */
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
 
 const heicHint =
   "it is HEIC, which sharp's own binaries do not decode: convert it, or have phones send JPEG. "
 
-/** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
+/** Decodes, orients, flattens and resizes. Returns the image in its final size, as 8-bit interleaved RGB. */
 export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
   const sharp = await loadSharp()
   const bytes = await readSource(source, options)
@@ -41,7 +41,8 @@ async function decodeBySharp(
     image.flatten({ background: backgroundOf(options) })
     const plan = mayEnlarge ? planEnlarging(header!.autoOrient, options) : null
     if (plan !== null) return await enlarge(sharp, image, header!.autoOrient, plan, options)
-    // What is cut before it is resized is decoded in its own size: of a lossless JPEG sharp gets the upper left corner otherwise.
+    // The whole image, so that it is decoded in full size before it is cropped: of a lossless JPEG sharp
+    // would otherwise get only the upper left corner.
     if (isWhole) image.extract({ left: 0, top: 0, ...header!.autoOrient })
     resize(image, options, header)
     return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
@@ -56,7 +57,7 @@ async function decodeBySharp(
   }
 }
 
-/** An image whose sides are all as long as that is not enlarged. */
+/** An image with both sides at least this long is not enlarged. */
 function longestSide({ width, height, crop }: ResolvedImageOptions): number {
   return crop === undefined ? Math.max(width, height) : crop.shorterSide
 }
@@ -88,7 +89,7 @@ function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | 
   image.resize({ ...scaled, fit: 'fill', kernel }).extract({ left, top, width, height })
 }
 
-/** Pixels on either side of a place that have a part in what is interpolated there. */
+/** Pixels on either side that interpolation reads. */
 const margin = 2
 
 /** Interleaved 8-bit RGB. */
@@ -96,26 +97,27 @@ interface Rgb extends ImageSize {
   readonly data: Buffer
 }
 
-/** What is read of one dimension of the source, and what becomes of it. */
+/** The part of the source that is read in one dimension, and how it is resized. */
 interface Direction {
   readonly from: number
   readonly length: number
-  /** The length that a resize makes of it first. */
+  /** Length after the first resize. */
   readonly resized: number
-  /** Copies of the first and last pixel that are put beside it. */
+  /** Number of copies of the first and of the last pixel added at the edges. */
   readonly beside: number
-  /** Where in all that the middle of the first pixel of the result lies. */
+  /** Position of the centre of the result's first pixel in the padded source. */
   readonly start: number
   readonly enlargement: number
   readonly count: number
 }
 
 /**
- * Enlarges an image, in one direction or both. A resize of sharp puts what it enlarges half a pixel of the result too far right and down:
- * libvips leaves out the way back to the middle of a pixel. So its affine transformation is used instead, which can be told that, on the
- * part of the image that is seen, one direction after the other.
+ * Enlarges an image, in one direction or both. sharp's own resize shifts an enlarged image by half a result
+ * pixel to the right and down, because libvips does not convert back to pixel centres. This uses sharp's
+ * affine transformation with a corrected offset instead, on the visible part of the image, one direction
+ * after the other.
  *
- * @param image turned the right way up, of the size of `source`, and opaque; nothing else was asked of it.
+ * @param image upright, of the size of `source`, opaque, and without other pending operations.
  * @returns the image in its final size.
  */
 async function enlarge(
@@ -170,7 +172,7 @@ function directionOf({ shrink, start, count }: ResizeAxis, length: number): Dire
   }
 }
 
-/** So many times as wide, and as high, from a place on. */
+/** Scales the image by these factors, from an offset on. */
 async function stretch(
   sharp: SharpFactory,
   { data, width, height }: Rgb,
@@ -196,7 +198,7 @@ function cutColumns({ data, width, height }: Rgb, count: number): Rgb {
   return { data: cut, width: count, height }
 }
 
-/** The image in its place of the result, beside which the background is seen. */
+/** The image placed in the result, with the background around it. */
 function framed(
   { data, width, height }: Rgb,
   { left, top }: ResizePlan,
@@ -210,7 +212,7 @@ function framed(
   return result
 }
 
-/** sharp counts its time in seconds, an hour at most. */
+/** sharp takes its timeout in seconds, at most an hour. */
 function secondsOf(timeoutMs: number): number {
   return Math.min(3600, Math.ceil(timeoutMs / 1000))
 }

@@ -4,32 +4,35 @@ import type { LeasedRows, RowBlock, RowBlocks } from '../../native/row-blocks.ts
 import type { LentBytes } from '../../native/staging-pool.ts'
 import { elementCount, storageOf, type ElementType, type TensorData } from '../../tensor/tensor.ts'
 
-/** An input as a lease has it. */
+/** An input of a lease. */
 export interface LeasedInput {
   readonly name: string
   readonly type: ElementType
-  /** As a request has them, the batch dimension included. */
+  /** Its dims in a request, with the batch dimension. */
   readonly dims: readonly number[]
-  /** Elements of one of the rows. */
+  /** Elements per row. */
   readonly rowElements: number
-  /** Whether its rows lie one behind the other: else they are counted along another dimension, or share one value. */
+  /**
+   * Whether its rows are contiguous. Otherwise they are counted along another dimension, or share one value.
+   */
   readonly rowsFirst: boolean
-  /** Whether a request may leave it out. */
+  /** Whether a request may omit it. */
   readonly optional: boolean
 }
 
-/** Inputs of a request by name. */
+/** Inputs of a request, by name. */
 export type LeasedFeeds = Record<
   string,
   { readonly type: ElementType; readonly dims: readonly number[]; readonly data: TensorData }
 >
 
-/** What became of a lease. */
+/** How a lease ended. */
 export type LeaseEnd = 'inferred' | 'released' | 'expired' | 'dropped' | 'closed'
 
 /**
- * The rows of a lease. Their memory is found when the first of it is written, so that rows lie in the order in which they are
- * ready. What the caller is lent can be taken back: after that its views are empty, and never show what others write there.
+ * The rows of a lease. Their memory is allocated at the first write, so that rows lie in the order in which
+ * they are ready. Memory lent to the caller can be revoked: its views are then empty, and never show data of
+ * later users.
  */
 export class HeldRows implements LeasedRows, HeapItem {
   heapIndex = 0
@@ -42,15 +45,15 @@ export class HeldRows implements LeasedRows, HeapItem {
   block: RowBlock | null = null
   first = 0
   readonly #blocks: RowBlocks | null
-  /** The elements of each input. Nobody but us has those that lie in a block. */
+  /** The elements of each input. Elements in a block are accessible to the engine only. */
   #data: (TensorData | undefined)[] | null = null
   readonly #views: (TensorData | undefined)[] = []
   readonly #lent: LentBytes[] = []
-  /** By input and row, whether something was written there that is the caller's. */
+  /** Whether the caller has written, by input and row. */
   readonly #written: boolean[][] = []
   #lost = false
 
-  /** @param blocks where rows may lie; `null` for memory of their own. */
+  /** @param blocks memory for the rows; `null` for memory of their own. */
   constructor(
     rows: number,
     inputs: readonly LeasedInput[],
@@ -65,15 +68,15 @@ export class HeldRows implements LeasedRows, HeapItem {
     this.expiresAtMs = nowMs + maxHoldMs
   }
 
-  /** The caller's view of all rows of an input, zeros where nothing was written. */
+  /** The caller's view of all rows of an input. Unwritten elements are zero. */
   view(index: number): TensorData {
     return (this.#views[index] ??= this.#lend(index))
   }
 
   /**
-   * Has one row of an input written.
+   * Calls `write` for one row of an input.
    *
-   * @throws InferenceError `ERR_INVALID_ARG` when the caller has moved its memory away.
+   * @throws InferenceError `ERR_INVALID_ARG` if the caller has transferred its memory.
    */
   write(index: number, row: number, write: (elements: TensorData) => void): void {
     const { name, rowElements } = this.inputs[index]!
@@ -88,13 +91,19 @@ export class HeldRows implements LeasedRows, HeapItem {
     ;(this.#written[index] ??= [])[row] = true
   }
 
-  /** All rows of an input, for whoever writes them all; `null` where they would lie in no block, or memory is short. */
+  /**
+   * All rows of an input, for a writer that fills them all; `null` if no block is available for them, or
+   * memory is short.
+   */
   whole(index: number): TensorData | null {
     this.#data ??= this.#find(true)
     return this.block === null ? null : this.#elements(index)
   }
 
-  /** The feeds of its request, whose data is not the caller's any more. An optional input that was never asked for is left out. */
+  /**
+   * The feeds of the lease's request. The caller loses access to the data. Optional inputs that were never
+   * used are left out.
+   */
   take(): LeasedFeeds {
     const feeds: LeasedFeeds = { __proto__: null } as never
     for (const [index, { name, type, dims, optional }] of this.inputs.entries()) {
@@ -106,11 +115,11 @@ export class HeldRows implements LeasedRows, HeapItem {
     return feeds
   }
 
-  /** The same in copies; its own memory is given back. */
+  /** The feeds as copies; frees the memory of the lease's own. */
   takeCopies(): LeasedFeeds {
     try {
       const feeds = this.take()
-      if (this.block === null) return feeds // nobody else has what is its own
+      if (this.block === null) return feeds // memory of its own is not shared
       for (const name of Object.keys(feeds))
         feeds[name] = { ...feeds[name]!, data: (feeds[name]!.data as Float32Array).slice() }
       return feeds
@@ -119,7 +128,7 @@ export class HeldRows implements LeasedRows, HeapItem {
     }
   }
 
-  /** Nobody uses its memory any more. */
+  /** Frees the memory: the request has settled. */
   settled(): void {
     this.#takeBack()
     const { block, first, rows } = this
@@ -134,7 +143,7 @@ export class HeldRows implements LeasedRows, HeapItem {
     return (this.#data[index] ??= this.#make(index))
   }
 
-  /** Finds memory for all inputs. */
+  /** Allocates memory for all inputs. */
   #find(spare: boolean): (TensorData | undefined)[] {
     const taken = this.#blocks?.take(this.rows, spare) ?? null
     if (taken !== null) {
@@ -161,7 +170,7 @@ export class HeldRows implements LeasedRows, HeapItem {
     return new (storageOf(this.inputs[index]!.type))(lent.bytes)
   }
 
-  /** Rows that nobody has written are zeros, and not what others have left there. */
+  /** Zeroes rows that were not written, so that data of earlier users does not leak. */
   #clear(index: number): void {
     const data = this.#elements(index) as Float32Array
     const written = (this.#written[index] ??= [])
@@ -174,7 +183,7 @@ export class HeldRows implements LeasedRows, HeapItem {
     }
   }
 
-  /** Of memory of its own the caller has the very buffer: it is moved to another. */
+  /** For memory of its own the caller has the buffer itself: transfers it to a new one. */
   #ownData(index: number): TensorData {
     const data = this.#elements(index)
     if (this.block !== null || this.#views[index] === undefined || data.byteLength === 0) return data
@@ -183,7 +192,7 @@ export class HeldRows implements LeasedRows, HeapItem {
 
   #takeBack(): void {
     for (const lent of this.#lent.splice(0)) {
-      // The caller has moved the memory to another buffer, which nobody can take from it.
+      // The caller has transferred the memory to another buffer, which cannot be revoked.
       if (lent.bytes.byteLength === 0) this.#lost = true
       lent.takeBack()
     }
@@ -205,7 +214,7 @@ function ownMemory(
   }
 }
 
-/** Takes the buffer from an array that has all of it. */
+/** Transfers the buffer of an array that covers all of it. */
 function moved({ buffer }: TensorData): ArrayBuffer {
   return structuredClone(buffer as ArrayBuffer, { transfer: [buffer as ArrayBuffer] })
 }

@@ -24,37 +24,37 @@ import {
 import type { HeldRows } from './held-rows.ts'
 import type { DecodedImage, Leases } from './leases.ts'
 
-/** A request of which some inputs are encoded images. */
+/** A request with encoded images as inputs. */
 export interface ImageFeeds {
-  /** As they were at the call, with something of the right size in place of each image. */
+  /** The feeds at the time of the call, with a placeholder of the right size for each image. */
   readonly feeds: Feeds
   readonly preparation: Preparation
 }
 
-/** An input that takes encoded images. */
+/** An input that accepts encoded images. */
 interface ImageInput {
   readonly name: string
   readonly index: number
   readonly options: ResolvedImageOptions
-  /** Stands in a request until its image is decoded; nobody writes there. */
+  /** The placeholder of a request until its image is decoded. It is never written. */
   standIn: TensorLike | null
 }
 
 /** What images are decoded for. */
 export interface DecodedFor {
   readonly model: string
-  /** As requests have them. */
+  /** The inputs, in the form that requests have. */
   readonly inputs: readonly { readonly name: string; readonly shape: readonly unknown[] }[]
   readonly images: ReadonlyMap<string, ResolvedImageOptions>
   readonly optionalInputs: readonly string[]
   readonly parser: Pick<FeedParser, 'check'>
   readonly stats: ModelStats
   readonly clock: Clock
-  /** Where rows that are images and nothing else may lie; `null` where there is no such place. */
+  /** Leases for rows that consist of images only; `null` if there are none. */
   leases(): Leases | null
 }
 
-/** Decodes the encoded images of one model's requests, which wait in its queue meanwhile. */
+/** Decodes the encoded images of one model's requests while those wait in its queue. */
 export class ImageDecoding {
   readonly #for: DecodedFor
   readonly #inputs: readonly ImageInput[]
@@ -74,9 +74,10 @@ export class ImageDecoding {
   }
 
   /**
-   * The request that feeds are which have encoded images; `null` for feeds that have none.
+   * Reads feeds with encoded images; `null` for feeds without any.
    *
-   * @throws InferenceError `ERR_INVALID_ARG` for feeds that cannot be read; `ERR_IMAGE_DECODE` for what is no image by its first bytes.
+   * @throws InferenceError `ERR_INVALID_ARG` for feeds that cannot be read; `ERR_IMAGE_DECODE` if the first
+   * bytes are not those of an image.
    */
   read(feeds: unknown): ImageFeeds | null {
     if (typeof feeds !== 'object' || feeds === null) return null
@@ -116,12 +117,13 @@ export class ImageDecoding {
   }
 
   /**
-   * When the images of a request would be decoded that came now.
+   * Estimates when the images of a new request would be decoded.
    *
-   * @param kinds of them; left out for a request like the last.
+   * @param kinds kinds of the images. Default: those of the last request.
    */
   estimate(level: PriorityLevel, kinds: readonly ImageKind[] = this.#lastKinds): ReadyEstimate {
-    // A decoder that is idle is given what it has been able to do: only by that is it found out when a slow time is over.
+    // For an idle decoder the best speed so far is assumed. Otherwise the end of a slow phase would never be
+    // noticed.
     const { isIdle } = this.#line
     let [sumMs, mostMs] = [0, 0]
     for (const kind of kinds) {
@@ -131,7 +133,7 @@ export class ImageDecoding {
     }
     const waitMs = this.#line.waitMs(level.level)
     const ownMs = Math.max(mostMs, sumMs / imageConcurrency())
-    // What they spread by adds up as independent errors do.
+    // The spread grows like the sum of independent errors.
     const spreadMs = mostMs === 0 ? 0 : this.#times.spread * mostMs * Math.sqrt(1 + waitMs / mostMs)
     return { inMs: waitMs + ownMs, spreadMs, isNext: isIdle }
   }
@@ -149,13 +151,15 @@ export class ImageDecoding {
     return this.#times
   }
 
-  /** Notes a request whose images are to be decoded; returns how many there were before it. */
+  /** Counts a request whose images are to be decoded; returns how many came before it. */
   came(kinds: readonly ImageKind[]): number {
     this.#lastKinds = kinds
     return this.#came++
   }
 
-  /** Has the images of a request written where it will be run, if they are all that it has; returns the rows where that is. */
+  /**
+   * If images are all of a request, writes them directly into a batch's memory, and returns the rows there.
+   */
   deliver(
     { data }: UnreadyRequest,
     images: readonly DecodedImage[],
@@ -193,7 +197,7 @@ export class ImageDecoding {
     return rows
   }
 
-  /** Whether images are all that a request has, and all that the model needs. */
+  /** Whether the images are all inputs of the request, and all that the model needs. */
   #isAll(encoded: readonly EncodedImage[], given: number): boolean {
     const { inputs, optionalInputs } = this.#for
     return (
@@ -214,7 +218,7 @@ export class ImageDecoding {
   }
 }
 
-/** An encoded image that was given for an input. */
+/** An encoded image given for an input. */
 export interface EncodedImage {
   readonly input: ImageInput
   readonly bytes: Uint8Array
@@ -228,7 +232,7 @@ class ImagePreparation implements Preparation {
   readonly #images: readonly EncodedImage[]
   readonly #kinds: readonly ImageKind[]
   readonly #isAll: boolean
-  /** In line. */
+  /** Tasks in the line. */
   readonly #waiting = new Set<ImageTask>()
   readonly #decoded: DecodedImage[] = []
   #request: UnreadyRequest | null = null
@@ -262,7 +266,7 @@ class ImagePreparation implements Preparation {
     for (const image of this.#images) {
       const task = new ImageTask(this, image, request.level.level, order, times.usualMs(image.kind))
       this.#waiting.add(task)
-      line.add(task) // where there is a place, it begins there and then
+      line.add(task) // begins at once if there is a place
       if (this.#prepared === null) return
     }
   }
@@ -274,7 +278,7 @@ class ImagePreparation implements Preparation {
   }
 
   // ── for its tasks ──
-  /** Resolves when the decoder has another place free. */
+  /** Resolves when the decoder has a place free again. */
   async decode(task: ImageTask): Promise<void> {
     this.#waiting.delete(task)
     const prepared = this.#prepared
@@ -308,18 +312,18 @@ class ImagePreparation implements Preparation {
       const rows = this.#decoding.deliver(this.#request!, this.#decoded, this.#isAll, this.#beganAtMs)
       this.#prepared.ready(rows)
     } catch (error) {
-      this.#failed(error) // there is no memory, say
+      this.#failed(error) // for example out of memory
     }
   }
 
   #failed(error: unknown): void {
     const prepared = this.#prepared
-    this.cancel() // the others leave the line
+    this.cancel() // removes the other tasks from the line
     prepared?.failed(error)
   }
 }
 
-/** One image in line for the decoder. */
+/** One image in the line for the decoder. */
 class ImageTask implements DecodeTask {
   heapIndex = -1
   readonly image: EncodedImage

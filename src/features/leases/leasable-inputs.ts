@@ -4,17 +4,18 @@ import { batchAxisOf, shownShape, type ValueMetadata } from '../../tensor/metada
 import { elementCount, isElementType, isPacked, type ElementType } from '../../tensor/tensor.ts'
 import type { LeasedInput } from './held-rows.ts'
 
-/** The inputs of a model as rows of them can be leased. */
+/** The inputs of a model for which rows can be leased. */
 export class LeasableInputs {
   readonly model: string
   readonly #inputs: readonly ValueMetadata[]
   readonly #optional: readonly string[]
   readonly #maxRows: number
-  readonly #byRows: LeasedInput[][] = [] // where all shapes are fixed
+  readonly #byRows: LeasedInput[][] = [] // if all shapes are fixed
 
   /**
-   * @param inputs as requests have them.
-   * @param maxBatchSize most rows; 0 for a model whose first dimension is none of rows, of which all is leased as one.
+   * @param inputs the inputs, in the form that requests have.
+   * @param maxBatchSize most rows; 0 for a model whose first dimension is no batch dimension: the whole input
+   * is then leased as one row.
    * @throws InferenceError `ERR_INVALID_ARG` for an input that cannot be leased.
    */
   constructor(
@@ -36,7 +37,10 @@ export class LeasableInputs {
     })
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for a name that no input has; for `undefined` unless there is one only. */
+  /**
+   * @throws InferenceError `ERR_INVALID_ARG` for an unknown name; for `undefined` unless there is only one
+   * input.
+   */
   indexOf(name: unknown): number {
     if (name === undefined && this.#inputs.length === 1) return 0
     const index = this.#inputs.findIndex((input) => input.name === name)
@@ -44,20 +48,20 @@ export class LeasableInputs {
     throw this.#wrong('input', `one of ${this.#inputs.map((input) => `'${input.name}'`).join(', ')}`, name)
   }
 
-  /** How many dims a row of an input has. */
+  /** Number of dims of an input's row. */
   rowRank(index: number): number {
     return this.#rowShape(this.#inputs[index]!).length
   }
 
-  /** Whether rows of an input differ in shape. */
+  /** Whether the rows of an input vary in shape. */
   varies(index: number): boolean {
     return this.#rowShape(this.#inputs[index]!).some((dim) => typeof dim !== 'number')
   }
 
   /**
-   * The inputs of so many rows, and whether they are as those of any other lease of as many.
+   * The inputs for so many rows, and whether they equal those of any other lease of so many rows.
    *
-   * @param dims of inputs whose shape varies, without the batch dimension.
+   * @param dims of the inputs with varying shape, without the batch dimension.
    * @throws InferenceError `ERR_INVALID_ARG`.
    */
   of(
@@ -143,7 +147,7 @@ function dimsOf(name: string, given: unknown): unknown[] {
   }
 }
 
-/** @param axis where rows are counted; -1 for an input that all share. */
+/** @param axis the dimension that counts rows; -1 for a shared input. */
 function withRows(row: readonly number[], axis: number, rows: number): readonly number[] {
   return axis === -1 ? row : row.toSpliced(axis, 0, rows)
 }

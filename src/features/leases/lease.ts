@@ -12,8 +12,8 @@ import type { Leases } from './leases.ts'
 type NumberData = Exclude<TensorData, BigInt64Array | BigUint64Array>
 
 /**
- * The arrays of a lease by input. With a signature each has the type of array that it names, else any of numbers. `float16` and
- * `bfloat16` are raw bits in a `Uint16Array`.
+ * The arrays of a lease, by input. With a signature each has the array type that it names, otherwise any of
+ * numbers. `float16` and `bfloat16` are raw bits in a `Uint16Array`.
  */
 export type LeasedInputs<Inputs> = {
   readonly [Name in keyof Inputs]: FeedValue extends Inputs[Name]
@@ -21,18 +21,19 @@ export type LeasedInputs<Inputs> = {
     : Extract<Inputs[Name], TensorData>
 }
 
-/** As of `model.infer()`. */
+/** As for `model.infer()`. */
 type Wanted<Outputs, Name extends keyof Outputs> = [Name] extends [never] ? Outputs : Pick<Outputs, Name>
 
 type Infer = (options: InferOptions<string, boolean> | undefined) => Promise<Answer>
 
 /**
- * Rows of a batch to be written: made by `model.lease()`, ended by `infer()` or `release()`, else when it is held for too long,
- * when nobody has it any more, or with its model. After that its arrays are empty, whoever has kept one. What writes in the
- * background, as `fs.read()` into an array does, has to be done before: nobody can take memory from it.
+ * Rows of a batch to write into. Created by `model.lease()`. It ends with `infer()` or `release()`, when it
+ * is held for too long, when it is garbage-collected, or with its model. Its arrays are empty afterwards,
+ * wherever references to them are kept. Background writes, such as `fs.read()` into an array, must finish
+ * before: their memory cannot be revoked.
  */
 export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outputs']> implements PixelRows {
-  /** How many rows. */
+  /** Number of rows. */
   readonly rows: number
   readonly #held: HeldRows
   readonly #leases: Leases
@@ -48,26 +49,26 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
     leases.watch(this, held)
   }
 
-  /** Whether it can be written and run still. */
+  /** Whether it can still be written and run. */
   get held(): boolean {
     return this.#held.end === null
   }
 
   /**
-   * All rows of each input, as a request has them: one behind the other, but for an input with a `batchAxis`, or one value for all where
-   * it is `shared`; zeros at first. An optional input counts as left out unless it is asked for here
-   * or an image is decoded into it.
+   * All rows of each input, in the form of a request, initially zero. Rows are contiguous, except for an
+   * input with a `batchAxis`; a `shared` input has one value for all rows. An optional input is left out of
+   * the request unless it is read here or an image is decoded into it.
    *
-   * @throws InferenceError `ERR_LEASE_ENDED` when an array is asked for after the end.
+   * @throws InferenceError `ERR_LEASE_ENDED` for reading an array after the end.
    */
   get inputs(): LeasedInputs<Inputs> {
     return (this.#inputs ??= this.#makeInputs())
   }
 
   /**
-   * Runs the rows, in a batch with others: where they are, if nothing speaks against it. Nothing may be written any more.
+   * Runs the rows in a batch with others, in place if possible. Do not write any more.
    *
-   * @throws InferenceError as `model.infer()`; `ERR_LEASE_ENDED` for a lease that is not held any more.
+   * @throws InferenceError as `model.infer()` does; `ERR_LEASE_ENDED` if the lease has ended.
    */
   infer<Name extends keyof Outputs & string = never>(
     options: InferOptions<Name, boolean> & { report: true },
@@ -79,17 +80,17 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
     return this.#infer(options)
   }
 
-  /** Gives the rows back unused. Allowed in any state, and more than once. */
+  /** Releases the rows unused. Allowed in any state, and more than once. */
   release(): void {
     this.#leases.end(this.#held, 'released')
   }
 
-  /** As {@link release}. */
+  /** Same as {@link release}. */
   [Symbol.dispose](): void {
     this.release()
   }
 
-  /** As {@link release}. */
+  /** Same as {@link release}. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.release()
   }
@@ -131,7 +132,7 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
   }
 
   #makeInputs(): LeasedInputs<Inputs> {
-    // The object holds the lease: whoever has it can still write.
+    // The closure keeps the lease alive: a holder of the rows can still write.
     const view = (index: number) => {
       this.#leases.check(this.#held)
       return this.#held.view(index)

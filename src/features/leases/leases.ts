@@ -17,27 +17,27 @@ import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tenso
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { byteLengthOf, elementCount, isPacked, type ElementType } from '../../tensor/tensor.ts'
 
-/** An image as pixels. */
+/** A decoded image. */
 export interface DecodedImage {
   readonly name: string
   readonly options: ResolvedImageOptions
-  /** Writes it as a row of its input, once. */
+  /** Writes it as a row of its input. Call it once. */
   writeTo(elements: PixelArray): void
 }
 
-/** The leases of one loaded model: until each is run, released, expired, or dropped by whoever had it. */
+/** The leases of one loaded model, until each is run, released, expired, or dropped by its holder. */
 export class Leases {
   readonly #inputs: LeasableInputs
   readonly #blocks: RowBlocks
   readonly #clock: Clock
   readonly #held = new IndexedHeap<HeldRows>((a, b) => a.expiresAtMs < b.expiresAtMs)
   readonly #alarm: Alarm
-  /** Of those whose holder is gone the rows are used again. */
+  /** Reuses the rows of garbage-collected leases. */
   readonly #dropped = new FinalizationRegistry<HeldRows>((rows) => this.end(rows, 'dropped'))
   readonly #ended: Record<LeaseEnd, number> = { inferred: 0, released: 0, expired: 0, dropped: 0, closed: 0 }
   #taken = 0
 
-  /** @param blocks where rows may lie. */
+  /** @param blocks memory for rows. */
   constructor(inputs: LeasableInputs, blocks: RowBlocks, clock: Clock) {
     this.#inputs = inputs
     this.#blocks = blocks
@@ -81,13 +81,16 @@ export class Leases {
     return held
   }
 
-  /** Rows that nobody but the engine writes and holds, until they are settled: no lease. `null` where there can be none. */
+  /**
+   * Rows that only the engine writes and holds until they are settled; they do not count as a lease. `null`
+   * if they are not possible.
+   */
   stage(rows: number): HeldRows | null {
     const { inputs, fixed } = this.#inputs.of(rows, {})
     return fixed ? new HeldRows(rows, inputs, this.#blocks, 0, Infinity) : null
   }
 
-  /** Ends a lease whose holder is collected. */
+  /** Ends the lease when its holder is garbage-collected. */
   watch(holder: object, rows: HeldRows): void {
     this.#dropped.register(holder, rows, rows)
   }
@@ -97,7 +100,7 @@ export class Leases {
     return this.#inputs.indexOf(name)
   }
 
-  /** A lease of one row with images written in it. */
+  /** A lease of one row with images written into it. */
   takeWith(images: readonly DecodedImage[]): HeldRows {
     const varying = images.filter(({ name }) => this.#inputs.varies(this.indexOf(name)))
     const dims = varying.map(
@@ -109,13 +112,13 @@ export class Leases {
       for (const { name, writeTo } of images)
         rows.write(this.indexOf(name), 0, (elements) => writeTo(elements as PixelArray))
     } catch (error) {
-      this.end(rows, 'released') // there is no memory, say
+      this.end(rows, 'released') // for example out of memory
       throw error
     }
     return rows
   }
 
-  /** @throws InferenceError `ERR_LEASE_ENDED` for a lease that is not held any more. */
+  /** @throws InferenceError `ERR_LEASE_ENDED` if the lease has ended. */
   check({ end, maxHoldMs }: HeldRows): void {
     if (end === null) return
     const why = end === 'expired' ? `it was held for longer than maxHoldMs (${maxHoldMs} ms)` : reasons[end]
@@ -128,7 +131,10 @@ export class Leases {
     )
   }
 
-  /** Ends a lease; false when it had ended before. Of one that is run the memory stays until that is settled. */
+  /**
+   * Ends a lease; false if it had ended before. A lease that is run keeps its memory until the run is
+   * settled.
+   */
   end(rows: HeldRows, how: LeaseEnd): boolean {
     if (rows.end !== null) return false
     rows.end = how
@@ -140,12 +146,12 @@ export class Leases {
     return true
   }
 
-  /** Ends all: what they are of takes no more requests. */
+  /** Ends all leases: the model takes no more requests. */
   endAll(): void {
     for (let held = this.#held.peek(); held !== null; held = this.#held.peek()) this.end(held, 'closed')
   }
 
-  /** Gives memory back that nobody holds, from now on as soon as that is so. */
+  /** Frees memory that is not held, now and as soon as more becomes free. */
   close(): void {
     this.#blocks.close()
   }
@@ -165,28 +171,31 @@ const reasons: Readonly<Record<Exclude<LeaseEnd, 'expired'>, string>> = {
   closed: 'its model was closed',
 }
 
-/** The error of a lease that is given an option which makes no sense for it. */
+/** The error for an option that does not apply to leases. */
 export function notForLeases(model: string, option: string, received: unknown): InferenceError {
   return invalidArgument(`options.${option}`, 'to be left out for leased rows', received, { model })
 }
 
-/** The leases of a loaded model from the first on, and those of models that it has replaced, which end with it. */
+/**
+ * The leases of a loaded model, created at first use, and those of the models it has replaced, which end with
+ * it.
+ */
 export class ModelLeases {
   readonly #make: () => Leases
   #own: Leases | null = null
   #earlier: Leases[] = []
 
-  /** @param make throws for a model of which no rows can be leased. */
+  /** @param make throws if the model's rows cannot be leased. */
   constructor(make: () => Leases) {
     this.#make = make
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for a model of which no rows can be leased. */
+  /** @throws InferenceError `ERR_INVALID_ARG` if the model's rows cannot be leased. */
   lend(): Leases {
     return (this.#own ??= this.#make())
   }
 
-  /** The same; `null` for such a model. */
+  /** Like {@link lend}; `null` if the model's rows cannot be leased. */
   lendIfAny(): Leases | null {
     try {
       return this.lend()
@@ -199,13 +208,13 @@ export class ModelLeases {
     return this.#own?.stats ?? noLeases
   }
 
-  /** The model takes no more requests: what callers hold of it goes on with a successor, and ends without one. */
+  /** The model takes no more requests. Its leases pass to a successor, or end if there is none. */
   end(successor?: ModelLeases): void {
     if (successor === undefined) this.#endAll()
     else successor.#succeed(this)
   }
 
-  /** Gives memory back, as soon as nobody holds it. */
+  /** Frees memory as soon as it is not held. */
   close(): void {
     this.#own?.close()
   }
@@ -222,24 +231,28 @@ export class ModelLeases {
   }
 }
 
-/** Smaller rows cost less to copy than to have a batch run where they are; measured. */
+/** Smaller rows are cheaper to copy than to run in place (measured). */
 const inPlaceFromBytes = 4096
-/** Most bytes of one block, if more than a row fits. */
+/** Most bytes of one block, if more than one row fits. */
 const largestBlock = 64 * 2 ** 20
 /**
- * Most bytes of a model's blocks, if no more are needed at the same time: rows of requests that wait lie there, too. Arrays of
- * their own outlive young generations: with 64 photographs V8 collected its whole heap 15 times a second, a sixth of the throughput.
+ * Most bytes of a model's free blocks. Rows of waiting requests lie in blocks, too. Separate arrays would
+ * outlive V8's young generation: with 64 photographs V8 collected its whole heap 15 times a second, at a
+ * sixth of the throughput.
  */
 const blocksBytes = 256 * 2 ** 20
-/** And most of them: the pool that they are taken from looks at all it has lent, whenever some is taken or given back. */
+/** Most blocks. Each take and return of a block scans all that its pool has lent. */
 const blocksAtMost = 512
-/** Blocks beside those that run and those that wait behind: one is filled, another is written still. */
+/**
+ * Blocks besides those in runs and those that wait for one: one is being filled, another is still being
+ * written.
+ */
 const blocksBeside = 2
 
 /**
- * What rows of a loaded model are leased from.
+ * The leases of a loaded model.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for a model of which none can be.
+ * @throws InferenceError `ERR_INVALID_ARG` if its rows cannot be leased.
  */
 export function leasesOf(scheduler: Scheduler, config: ResolvedConfig): Leases {
   const { joining, clock } = scheduler
@@ -257,10 +270,10 @@ export function leasesOf(scheduler: Scheduler, config: ResolvedConfig): Leases {
 }
 
 function blocksFor({ instances, clock }: Scheduler, layout: BlockLayout | null): RowBlocks {
-  let isLent = true // as far as is known
+  let isLent = true // until proven otherwise
   const make = (spare: boolean) => {
     const [instance] = instances
-    if (instance === undefined || layout === null || !isLent) return null // each lease has memory of its own
+    if (instance === undefined || layout === null || !isLent) return null // each lease has its own memory
     const { source } = instance
     const buffer = spare
       ? (source.acquireSpare?.(layout.byteLength) ?? null)
@@ -276,7 +289,10 @@ function blocksFor({ instances, clock }: Scheduler, layout: BlockLayout | null):
   return new RowBlocks(clock, make, needed, most, ({ buffer }) => instances.forgetMemory(buffer.memory))
 }
 
-/** How a block is divided whose rows can be run where they are; `null` where rows differ in size, do not lie one behind the other, share bytes, or are small. */
+/**
+ * The layout of blocks whose rows can be run in place; `null` if rows differ in size, are not contiguous,
+ * share bytes, or are small.
+ */
 function blockLayout(metadata: ModelMetadata, fullRows: number): BlockLayout | null {
   const { inputs, outputs } = metadata
   if ([...inputs, ...outputs].some((value) => batchAxisOf(value) !== 0)) return null

@@ -14,12 +14,12 @@ import { largestBatchOf } from './step-target.ts'
 
 type Shape = ValueMetadata['shape']
 
-/** What is known of a tensor, and who says so. */
+/** What is known of a tensor, and from which model. */
 interface KnownTensor extends Omit<ValueMetadata, 'name'> {
   readonly by: string
 }
 
-/** The types and shapes of the tensors of a pipeline, by their places in its graph. */
+/** The types and shapes of a pipeline's tensors, by their index in its graph. */
 export class CheckedTensors {
   readonly maxBatchSize: number
   readonly #graph: PipelineGraph
@@ -27,7 +27,8 @@ export class CheckedTensors {
 
   /**
    * @param bindings of all steps.
-   * @throws InferenceError `ERR_MODEL_CONFIG` where a tensor is not what one of the models takes, or is declared as something else.
+   * @throws InferenceError `ERR_MODEL_CONFIG` if a tensor does not fit a model that takes it, or differs from
+   * its declaration.
    */
   constructor(graph: PipelineGraph, config: ResolvedPipeline, bindings: readonly StepBinding[]) {
     this.#graph = graph
@@ -38,7 +39,7 @@ export class CheckedTensors {
       const { outputs } = bindings[step.index]!.shown
       for (const { name, tensor } of step.outputs) {
         const { name: output, rows, ...made } = outputs.find((each) => each.name === name)!
-        const own = indexColumn(rows) // the others name outputs that the pipeline may not have, or not by these names
+        const own = indexColumn(rows) // the others name outputs that the pipeline may lack or name differently
         this.#known[tensor] = {
           ...made,
           ...(own !== null && { rows: { index: own } }),
@@ -65,7 +66,7 @@ export class CheckedTensors {
     for (const [index, output] of config.outputs.entries()) this.#checkOutput(index, output)
   }
 
-  /** Checks that a step takes and gives what the tensors are: its model may be another one by now. */
+  /** Checks that the step's current model still fits the tensors. The model may have been replaced. */
   check(step: GraphStep, { shown }: StepBinding): void {
     for (const { name, tensor } of step.inputs) {
       const taken = shown.inputs.find((input) => input.name === name)!
@@ -92,7 +93,7 @@ export class CheckedTensors {
     }
   }
 
-  /** What a model takes says more of a tensor, where that leaves something open. */
+  /** Completes what is known of a tensor with what a model that takes it says. */
   #learn(step: GraphStep, { shown }: StepBinding): void {
     for (const { name, tensor } of step.inputs) {
       const { name: input, ...taken } = shown.inputs.find((each) => each.name === name)!
@@ -104,9 +105,10 @@ export class CheckedTensors {
   }
 
   /**
-   * The pipeline as its users see it.
+   * The pipeline's metadata for its users.
    *
-   * @throws InferenceError `ERR_MODEL_CONFIG` where requests are to have rows, and what its models take or give has none.
+   * @throws InferenceError `ERR_MODEL_CONFIG` if requests are to have rows, and an input or output of a model
+   * has none.
    */
   metadata(): Pick<ModelMetadata, 'inputs' | 'outputs'> {
     const valueOf = (tensor: number): ValueMetadata => {
@@ -118,7 +120,10 @@ export class CheckedTensors {
     return metadata
   }
 
-  /** Of the models that join requests the least; none is joined where one of them joins none. The rows of a step that fans out are not those of a request. */
+  /**
+   * The smallest of the models' limits. No requests are joined if one of the models joins none. Steps that
+   * fan out do not count, as their rows are not those of a request.
+   */
   #findMaxBatchSize(given: number | undefined, bindings: readonly StepBinding[]): number {
     const sizes = bindings.map(({ serving, fanned }) =>
       fanned === null ? largestBatchOf(serving) : Infinity,
@@ -180,7 +185,7 @@ export class CheckedTensors {
     return this.maxBatchSize > 0 ? ['rows', ...shape] : shape
   }
 
-  /** @param tensor `null` where it is not the tensor that is wrong. */
+  /** @param tensor `null` if the error is not about a tensor. */
   #compare(
     path: string,
     expected: Omit<ValueMetadata, 'name'>,
@@ -221,7 +226,7 @@ export class CheckedTensors {
   }
 }
 
-/** What is known of a tensor with what a model says that takes it. */
+/** Merges what is known of a tensor with what a model says that takes it. */
 function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTensor {
   const shape =
     taken.shape.length === 0
@@ -232,7 +237,7 @@ function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTens
           ),
           ...known.shape.slice(taken.shape.length),
         ]
-  const axis = batchAxisOf(known) === -1 ? batchAxisOf(taken) : batchAxisOf(known) // rows are counted where one of them has some
+  const axis = batchAxisOf(known) === -1 ? batchAxisOf(taken) : batchAxisOf(known) // from the shape that has a batch dimension
   return {
     ...known,
     shape,
@@ -241,14 +246,14 @@ function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTens
   }
 }
 
-/** What is left of a shape for an input that leaves out further dimensions of 1. */
+/** The shape without trailing dimensions of 1, for an input that omits them. */
 function withoutTrailing({ length }: Shape, found: Shape): Shape {
   return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string')
     ? found.slice(0, length)
     : found
 }
 
-/** Whether tensors may be of both shapes. ONNX Runtime tells of a scalar and of what has any rank alike, as []. */
+/** Whether one tensor may have both shapes. ONNX Runtime gives [] for scalars as well as for any rank. */
 function fits(one: Shape, other: Shape): boolean {
   if (one.length === 0 || other.length === 0) return true
   return (

@@ -14,17 +14,23 @@ import { startStep, type StepCaller } from './step-request.ts'
 /** A step of one request whose rows are run one by one. */
 export interface FannedStep {
   readonly step: GraphStep
-  /** Of its model. */
+  /** Outputs of its model. */
   readonly outputs: readonly ValueMetadata[]
   readonly feeds: FannedFeeds
   readonly wanted: Pick<AnswerOptions, 'report' | 'requestId'>
-  /** What serves the model now, and the options of a row that is sent now. Throws where nothing does, or there is no time left. */
+  /**
+   * The current binding of the model, and the options for the next row. Throws if no model serves the step,
+   * or no time is left.
+   */
   renew(): { readonly binding: StepBinding; readonly options: CheckedOptions }
-  /** Notified of its end, once. */
+  /** Notified once, when the step ends. */
   readonly caller: StepCaller & { failed(step: GraphStep, reason: unknown, row: number | null): void }
 }
 
-/** Sends each row of a step to its model, as many at a time as the queue there has room for, and joins their answers. It ends once. */
+/**
+ * Sends each row of a step to its model, as many at a time as the model's queue has room for, and joins the
+ * answers. It ends once.
+ */
 export class FanOut implements RunningStep {
   readonly #of: FannedStep
   readonly #answers: Answer[] = [] // by row
@@ -52,7 +58,10 @@ export class FanOut implements RunningStep {
     for (const row of running) row.cancel(reason)
   }
 
-  /** One that finds no room waits for an answer to another; the only one is refused as any request is. */
+  /**
+   * A row that finds no room waits until another is answered. If no other row is open, it is sent all the
+   * same, and refused like any request.
+   */
   #send(): void {
     const { rows } = this.#of.feeds
     this.#isToSend = false
@@ -105,7 +114,7 @@ export class FanOut implements RunningStep {
     if (this.#isToSend || this.#next === this.#of.feeds.rows) return
     this.#isToSend = true
     queueMicrotask(() => {
-      // Not at once: there is room for as many as are answered together.
+      // Later, as rows answered together make room together.
       if (!this.#hasEnded) this.#send()
     })
   }
@@ -124,7 +133,7 @@ export class FanOut implements RunningStep {
   #fail(reason: unknown, row: number | null): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    queueMicrotask(() => this.cancel(reason)) // not at once: others may be in the batch that is being answered
+    queueMicrotask(() => this.cancel(reason)) // later, as other rows may be in the batch that is being answered
     this.#of.caller.failed(this.#of.step, reason, row)
   }
 
@@ -142,7 +151,10 @@ export class FanOut implements RunningStep {
     })
   }
 
-  /** Each output has one entry for it, but those that say whose theirs are. */
+  /**
+   * Each output must have one entry for the row. Outputs with an index column are exempt: they say which row
+   * an entry belongs to.
+   */
   #checkRow(row: number, answer: AnyOutputs): void {
     const { step, outputs } = this.#of
     for (const { name } of step.outputs) {

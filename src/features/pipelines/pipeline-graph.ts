@@ -1,14 +1,14 @@
 import { pipelineError, type ResolvedPipeline, type ResolvedStep } from '../../options/pipeline-config.ts'
 import { listNames, type InferenceError } from '../../errors.ts'
 
-/** An input or output of a step's model, with the tensor of the pipeline that it is. */
+/** An input or output of a step's model, and the pipeline's tensor for it. */
 export interface StepPort {
   readonly name: string
-  /** Its place among the tensors of the graph. */
+  /** Index among the tensors of the graph. */
   readonly tensor: number
 }
 
-/** One step as it stands in the graph. */
+/** One step in the graph. */
 export interface GraphStep {
   readonly index: number
   readonly name: string
@@ -18,7 +18,7 @@ export interface GraphStep {
   readonly outputs: readonly StepPort[]
   readonly when: ResolvedStep['when']
   readonly fanOut: ResolvedStep['fanOut']
-  /** Tensors that it waits for, each once: its inputs, and what its `when` is given. */
+  /** The tensors that it waits for, each once: its inputs, and those that its `when` reads. */
   readonly awaits: readonly number[]
 }
 
@@ -31,35 +31,41 @@ export interface GraphTensor {
   readonly awaitedBy: readonly number[]
 }
 
-/** What has to be run for some of the outputs. */
+/** The steps needed for some of the outputs. */
 export interface StepPlan {
   readonly steps: readonly GraphStep[]
-  /** Those that wait for nothing but the request. */
+  /** Steps that depend on the request only. */
   readonly first: readonly GraphStep[]
-  /** By step, how many tensors it waits for; -1 for one that is not needed. */
+  /** By step: how many tensors it waits for; -1 if it is not needed. */
   readonly missing: readonly number[]
-  /** By step, when none has begun. */
+  /** By step: initial times, when none has begun. */
   readonly times: readonly number[]
-  /** By step, when none runs. */
+  /** By step: initial entries, when none runs. */
   readonly none: readonly null[]
 }
 
-/** Plans that are kept, each of some wanted outputs: there may be as many as there are subsets of these. */
+/** Plans kept, one per set of wanted outputs. The number of such sets is exponential. */
 const mostPlans = 64
 
-/** The steps of a pipeline and the tensors between them, found to be whole: nothing missing, unused, made twice or in circles. */
+/**
+ * The steps of a pipeline and the tensors between them, checked to be complete: no tensor is missing, unused
+ * or made twice, and there are no cycles.
+ */
 export class PipelineGraph {
   readonly name: string
   readonly tensors: readonly GraphTensor[]
   readonly steps: readonly GraphStep[]
-  /** The tensors of its inputs, in their order; they come first. */
+  /** The tensors of its inputs, in order; they come first. */
   readonly inputs: readonly number[]
-  /** The tensors of its outputs, in their order. */
+  /** The tensors of its outputs, in order. */
   readonly outputs: readonly number[]
   readonly #plans = new Map<string, StepPlan>()
   readonly #all: StepPlan
 
-  /** @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was received. */
+  /**
+   * @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was
+   * received.
+   */
   constructor(name: string, config: ResolvedPipeline) {
     this.name = name
     const tensors = collectTensors(name, config)
@@ -106,7 +112,7 @@ export class PipelineGraph {
   }
 
   /**
-   * What has to be run.
+   * The plan for a set of outputs.
    *
    * @param outputs indices of the pipeline's outputs; `null` for all.
    */
@@ -139,14 +145,14 @@ export class PipelineGraph {
     }
   }
 
-  /** The steps that make what one waits for, once for each such tensor. */
+  /** The steps that a step depends on, once per tensor. */
   #waitsFor(step: number): number[] {
     return this.steps[step]!.awaits.map((tensor) => this.tensors[tensor]!.madeBy).filter(
       (madeBy) => madeBy !== -1,
     )
   }
 
-  /** That every step can come to run: those that wait for each other never do. */
+  /** Checks that every step can run: steps in a cycle never do. */
   #checkOrder(): void {
     const missing = this.steps.map(({ index }) => this.#waitsFor(index).length)
     const order = this.steps.flatMap(({ index }) => (missing[index] === 0 ? [index] : []))
@@ -159,7 +165,7 @@ export class PipelineGraph {
     if (stuck !== -1) throw this.#circle(stuck, (step) => missing[step]! > 0)
   }
 
-  /** Each step that is stuck waits for another one that is. */
+  /** Each stuck step waits for another stuck one. */
   #circle(stuck: number, isStuck: (step: number) => boolean): InferenceError {
     const path: number[] = []
     let step = stuck
@@ -173,7 +179,7 @@ export class PipelineGraph {
     )
   }
 
-  /** That nothing is given or made for nobody. */
+  /** Checks that every input and tensor is used. */
   #checkUse(): void {
     const isAnswered = (tensor: number) => this.outputs.includes(tensor)
     for (const [tensor, { name, madeBy, awaitedBy }] of this.tensors.entries()) {

@@ -19,17 +19,17 @@ import type { RunningStep, StagedRows, StepServing } from './step-target.ts'
 import type { StepErrors } from './step-errors.ts'
 import type { StepStats } from './pipeline.ts'
 
-/** One request on its way through a pipeline. It settles exactly once. */
+/** One request in a pipeline. It settles exactly once. */
 export class PipelineRun implements StepCaller, RunningStep {
   readonly options: CheckedOptions
   readonly rows: number
-  /** When it was made, and when its first steps could begin, in milliseconds. */
+  /** When it was created, and when its first steps could begin, in milliseconds. */
   readonly madeAtMs: number
   begunAtMs = 0
   settled = false
-  /** Its place among those that have begun; -1 for none. */
+  /** Its index among the requests that have begun; -1 for none. */
   place = -1
-  /** Rings when it has waited for too long to begin; `null` for nothing. */
+  /** The timer for waiting too long to begin; `null` for none. */
   timer: unknown = null
   observation: StepCaller['observation'] = null
   readonly #owner: RunOwner<PipelineRun>
@@ -37,18 +37,18 @@ export class PipelineRun implements StepCaller, RunningStep {
   readonly #reports: StepReports | null
   readonly #resolve: (answer: Answer) => void
   readonly #reject: (reason: unknown) => void
-  /** By tensor; `undefined` until it is there. */
+  /** By tensor; `undefined` until it is made. */
   readonly #values: (PipelineValue | undefined)[]
-  /** By step, the tensors that it waits for. */
+  /** By step: the number of tensors it waits for. */
   readonly #missing: number[]
-  /** By step, when it could begin; and what is under way. */
+  /** By step: when it could begin, and what is in flight. */
   readonly #beganAtMs: number[]
   readonly #running: (RunningStep | null)[]
   #left: number
   #staged: StagedTensors | null = null
   #onAbort: (() => void) | null = null
 
-  /** @param values by tensor; of the pipeline's inputs. */
+  /** @param values by tensor: those of the pipeline's inputs. */
   constructor(
     owner: RunOwner<PipelineRun>,
     values: (PipelineValue | undefined)[],
@@ -64,7 +64,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#values = values
     const { missing, times, none } = this.#plan
     this.#missing = missing.slice()
-    this.#beganAtMs = times.slice() // of their length at once
+    this.#beganAtMs = times.slice() // a copy with its full length from the start
     this.#running = none.slice()
     this.#left = this.#plan.steps.length
     this.#reports = reports
@@ -75,18 +75,18 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.madeAtMs = madeAtMs
   }
 
-  /** Ends with the signal's reason once that fires. */
+  /** Ends with the signal's reason when it fires. */
   listen(signal: AbortSignal): void {
     watch(signal, (this.#onAbort = () => this.cancel(signal.reason)))
   }
 
-  /** Begins the steps that wait for nothing but the request. */
+  /** Begins the steps that depend on the request only. */
   start(nowMs: number): void {
     this.begunAtMs = nowMs
     for (const step of this.#plan.first) this.begin(step, nowMs)
   }
 
-  /** Runs a step whose tensors are all there, or leaves it out. */
+  /** Runs a step whose tensors are all made, or skips it. */
   begin(step: GraphStep, nowMs: number): void {
     if (this.settled) return
     const { index } = step
@@ -98,24 +98,24 @@ export class PipelineRun implements StepCaller, RunningStep {
       const wanted =
         feeds !== null &&
         (step.when === null || isWanted(step, step.when, this.#values, this.#owner, this.options.requestId))
-      if (this.settled) return // what its when did has ended the request
+      if (this.settled) return // its `when` has ended the request
       if (!wanted) return this.#skip(step)
       const { serving } = binding
       if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
       if (binding.fanned !== null)
-        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // of what was made it needs more than the rows
+        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // fanning out needs more of the step's tensors than their rows
       const options = this.#optionsOf(step, binding, nowMs)
       const running =
         made !== null
           ? submitStep(binding, made, options, this, step, nowMs)
           : startStep(binding, feeds, options, this, step)
-      if (this.#beganAtMs[index] !== ended) this.#running[index] = running // else it was refused at once
+      if (this.#beganAtMs[index] !== ended) this.#running[index] = running // otherwise it was refused at once
     } catch (error) {
       this.failed(step, error)
     }
   }
 
-  /** Each row of what the step takes is a request of its own. */
+  /** Runs each row of the step's input as a request of its own. */
   #fanOut(step: GraphStep, binding: StepBinding, feeds: Readonly<Record<string, PipelineValue>>): void {
     const fanned = new FannedFeeds(step.model, binding.metadata.inputs, binding.fanned!, feeds)
     this.#owner.stepStats[step.index]!.fannedOut(fanned.rows)
@@ -162,7 +162,7 @@ export class PipelineRun implements StepCaller, RunningStep {
       row,
     )
     this.#settle()
-    queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
+    queueMicrotask(() => this.#endRunning(error)) // later, as another step may be in the batch that is being answered
     this.#tellFailed(error, rejectionOf(error))
   }
 
@@ -175,11 +175,14 @@ export class PipelineRun implements StepCaller, RunningStep {
         ? (this.#staged ??= new StagedTensors()).add(tensor, serving, rows)
         : null
     } catch {
-      return null // the step will tell
+      return null // the step reports it
     }
   }
 
-  /** Rejects the request, which its caller has withdrawn unless `why` says otherwise, and has what is under way for it end. May be called more than once. */
+  /**
+   * Rejects the request and cancels what is in flight for it. The reason counts as `cancelled` by the caller
+   * unless `why` says otherwise. May be called more than once.
+   */
   cancel(reason: unknown, why: RejectionReason = 'cancelled'): void {
     if (!this.#settle()) return
     this.#endRunning(reason)
@@ -194,7 +197,7 @@ export class PipelineRun implements StepCaller, RunningStep {
       this.#owner.stepStats[index]!.cancelled()
       running.cancel(reason)
     }
-    this.#staged?.settled() // by nobody read any more
+    this.#staged?.settled() // not read any more
   }
 
   #tellFailed(reason: unknown, why: RejectionReason): void {
@@ -202,7 +205,10 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#reject(reason)
   }
 
-  /** A request of the step's model, of tensors of which nothing is to be read again; `null` where there is more to it. */
+  /**
+   * A request of the step's model, made of the pipeline's own tensors without parsing; `null` if it needs
+   * parsing.
+   */
   #madeFor({ tensors, serving }: StepBinding): ParsedFeeds | null {
     const made = tensors === null ? null : serving.parser!.made
     if (made === null) return null
@@ -218,7 +224,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     return leased === null ? parsed : { ...parsed!, leased }
   }
 
-  /** What the step's model is fed; `null` where it cannot do without what was left out. */
+  /** The feeds of the step's model; `null` if a required tensor was left out. */
   #feedsOf({ inputs }: GraphStep, { optional }: StepBinding): Record<string, PipelineValue> | null {
     const feeds: Record<string, PipelineValue> = {}
     for (let port = 0; port < inputs.length; port++) {
@@ -230,7 +236,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     return feeds
   }
 
-  /** What is left of its time goes along. */
+  /** The options of the step's request, with the time that is left. */
   #optionsOf(step: GraphStep, { outputs, plainOptions }: StepBinding, nowMs: number): CheckedOptions {
     if (this.options === noOptions) return plainOptions
     const { deadlineMs, requestId } = this.options
@@ -291,7 +297,7 @@ export class PipelineRun implements StepCaller, RunningStep {
   }
 }
 
-/** Instead of when a step began: it has ended. */
+/** Marks a step that has ended, in place of its begin. */
 const ended = -1
 
 /** What a request needs of its pipeline. */
@@ -300,19 +306,19 @@ export interface RunOwner<Run> {
   readonly errors: StepErrors
   readonly stepStats: readonly StepStats[]
   nowMs(): number
-  /** The same for all that is answered together. */
+  /** The time of the answer, the same for all requests answered together. */
   answeredAtMs(): number
-  /** By tensor, the step that alone takes it. */
+  /** By tensor: the only step that takes it. */
   readonly onlyTakers: readonly (GraphStep | null)[]
-  /** @throws InferenceError when what serves the step's model now does not fit, or nothing does. */
+  /** @throws InferenceError if no model serves the step now, or the current one does not fit. */
   bind(step: GraphStep, requestId: string | undefined): StepBinding
-  /** Has `begin` called for a step soon, with all others that come in the same turn. */
+  /** Calls `begin` for a step soon, together with others of the same turn. */
   later(run: Run, step: GraphStep): void
-  /** The request is settled: `answer` is `null` where it failed, and else `why` and `reason` mean nothing. */
+  /** The request is settled. `answer` is `null` if it failed; otherwise ignore `why` and `reason`. */
   ended(run: Run, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void
 }
 
-/** Which step alone is made of what another makes, by tensor; `null` where there is none, or others see the tensor too. */
+/** By tensor: the only step that takes it; `null` if there is none, or the tensor has other uses. */
 export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphStep | null)[] {
   return tensors.map(({ madeBy, awaitedBy }, tensor) => {
     const [next, ...others] = awaitedBy
@@ -322,7 +328,10 @@ export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphSt
   })
 }
 
-/** Tensors of one request that were written where the steps that take them will be run. Each is held until the request is settled, or the step is. */
+/**
+ * Tensors of one request, written directly into the batch memory of the steps that take them. Each is held
+ * until the request or the step is settled.
+ */
 class StagedTensors {
   /** By tensor. */
   readonly #staged: {
@@ -331,7 +340,7 @@ class StagedTensors {
     readonly data: TensorData
   }[] = []
 
-  /** Where a tensor of so many rows is to be written; `null` where there is no room. */
+  /** Memory for a tensor of so many rows; `null` if there is no room. */
   add(tensor: number, serving: StepServing, rows: number): TensorData | null {
     if (this.#staged[tensor] !== undefined) return null
     const staged = serving.leases.lendIfAny()?.stage(rows) ?? null
@@ -340,19 +349,19 @@ class StagedTensors {
     return data
   }
 
-  /** The rows that a tensor lies in, if they are of a batch of what serves now. */
+  /** The rows that contain a tensor, if they belong to a batch of the current model. */
   of(tensor: number, serving: StepServing, data: unknown): StagedRows | null {
     const staged = this.#staged[tensor]
     return staged !== undefined && staged.serving === serving && staged.data === data ? staged.rows : null
   }
 
-  /** Nobody needs them any more. */
+  /** Frees them. */
   settled(): void {
     for (const staged of this.#staged) if (staged !== undefined) staged.rows.settled()
   }
 }
 
-/** Collects the reports of the steps of one request, for the report of the whole. */
+/** Collects the reports of a request's steps for the report of the whole. */
 export class StepReports {
   readonly #steps: StepReport[] = []
   readonly #parentId: number
@@ -368,7 +377,7 @@ export class StepReports {
     this.#begun[index] = { version, beganMs }
   }
 
-  /** Takes the report of a step out of its answer. */
+  /** Removes a step's report from its answer and keeps it. */
   take({ index, name, model }: GraphStep, answer: Answer): AnyOutputs {
     const { outputs, report } = answer as ReportedOutputs<AnyOutputs>
     this.#steps.push({ ...report, step: name, model, parentId: this.#parentId, ...this.#begun[index]! })

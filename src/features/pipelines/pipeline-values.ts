@@ -20,13 +20,13 @@ import type { StepErrors } from './step-errors.ts'
 import { copyBlocks, cutElements, type Elements } from '../../tensor/elements.ts'
 import { invalidArgument } from '../../errors.ts'
 
-/** A tensor of a request that is on its way, where nobody else sees it; `null` where it was left out. */
+/** A tensor of a request in progress, visible to the pipeline only; `null` if it was left out. */
 export type PipelineValue = TensorLike | OutputValue | null
 
 /**
- * What a request gives for each input, as tensors that steps can be fed with; `null` for one that was left out.
+ * The value of each input of a request, as a tensor that steps can take; `null` if it was left out.
  *
- * @param none as many as there are tensors, of which those of the inputs come first.
+ * @param none an array with one entry per tensor; those of the inputs come first.
  */
 export function inputValues(
   { inputs, maxBatchSize }: Pick<ModelMetadata, 'inputs' | 'maxBatchSize'>,
@@ -57,7 +57,7 @@ function dimsOf(fixed: readonly number[], axis: number, rows: number): readonly 
   return dims
 }
 
-/** The tensors of a request that a step waits for, as its `when` is given them; without those that were left out. */
+/** The tensors that a step waits for, in the form that its `when` receives. Omitted tensors are missing. */
 function shownTensors(
   { tensors }: PipelineGraph,
   { awaits }: GraphStep,
@@ -71,7 +71,7 @@ function shownTensors(
   return shown as PipelineTensors
 }
 
-/** A value as callers know it: what one step makes for another is no `Tensor` yet. */
+/** A value in the form that callers receive: tensors between steps are no `Tensor` objects yet. */
 export function shownValue(value: PipelineValue): OutputValue {
   if (value === null || value instanceof Tensor || !Array.isArray((value as Partial<TensorLike>).dims))
     return value as OutputValue
@@ -80,10 +80,10 @@ export function shownValue(value: PipelineValue): OutputValue {
 }
 
 /**
- * Whether a step is run for a request, as its `when` says.
+ * Whether a step runs for a request, by its `when`.
  *
- * @param values by tensor; all that the step waits for are there.
- * @throws InferenceError `ERR_EXECUTION` where it throws, or gives no boolean.
+ * @param values by tensor; all that the step waits for are made.
+ * @throws InferenceError `ERR_EXECUTION` if `when` throws, or returns no boolean.
  */
 export function isWanted(
   step: GraphStep,
@@ -99,19 +99,19 @@ export function isWanted(
     throw errors.ofWhen(step, undefined, error ?? new Error(String(error)), requestId)
   }
   if (typeof wanted === 'boolean') return wanted
-  if (isPromise(wanted)) wanted.catch(() => {}) // what comes of it concerns nobody any more
+  if (isPromise(wanted)) wanted.catch(() => {}) // its outcome is ignored
   throw errors.ofWhen(step, wanted, undefined, requestId)
 }
 
 type Values = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
-/** Most rows of one request at a step: each is a request of its own, and more would hold up those of other callers. */
+/** Most rows of one request at a step. Each row is a request, and more would delay other callers. */
 const mostFanned = 10_000
 
 /**
  * Names of the inputs that fan out: each of their rows becomes a request.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` where what the model takes or gives cannot be one row.
+ * @throws InferenceError `ERR_MODEL_CONFIG` if an input or output of the model cannot be one row.
  */
 export function fannedInputs(
   pipeline: string,
@@ -148,7 +148,7 @@ export function fannedInputs(
   }
   for (const { name } of step.outputs) {
     const output = outputs.find((each) => each.name === name)
-    if (output === undefined) continue // which is another error
+    if (output === undefined) continue // another check reports it
     const { type, shape } = output
     if (!isElementType(type) && !type.startsWith('seq('))
       throw pipelineError(
@@ -177,7 +177,7 @@ function isOneRow(value: ValueMetadata): boolean {
   return typeof dim !== 'number' || dim === 1
 }
 
-/** What a model takes and gives that is run for each row: as many rows as there are. */
+/** The inputs and outputs of a step that runs its model for each row: as many entries as there are rows. */
 export function shownFanned({ inputs, outputs }: Values, fanned: ReadonlySet<string>): Values {
   return {
     inputs: inputs.map((input) => (fanned.has(input.name) ? ofAnyRows(input) : input)),
@@ -190,14 +190,16 @@ function ofAnyRows(value: ValueMetadata): ValueMetadata {
   return { ...value, shape: value.shape.map((dim, axis) => (axis === rowAxis ? '' : dim)) }
 }
 
-/** The feeds of one step. Some are divided by rows. */
+/** The feeds of one step, some of which are divided by rows. */
 export class FannedFeeds {
   readonly rows: number
   readonly #feeds: Readonly<Record<string, PipelineValue>>
   readonly #inputs: readonly ValueMetadata[]
   readonly #fanned: ReadonlySet<string>
 
-  /** @throws InferenceError `ERR_INVALID_ARG` where they have no rows, not all as many, or too many. */
+  /**
+   * @throws InferenceError `ERR_INVALID_ARG` if they have no rows, different numbers of rows, or too many.
+   */
   constructor(
     model: string,
     inputs: readonly ValueMetadata[],
@@ -234,7 +236,7 @@ export class FannedFeeds {
     return feeds
   }
 
-  /** What an output is of no row: of no element, and of the dims that are known. What is known of none is 0. */
+  /** An empty output, for zero rows. Its other dims are those that are known; unknown ones are 0. */
   noneOf({ type, shape, batchAxis }: ValueMetadata): OutputValue {
     if (!isElementType(type)) return []
     const rowAxis = batchAxis ?? 0
@@ -248,7 +250,7 @@ export class FannedFeeds {
     return makeTensor(type, type === 'string' ? [] : new (storageOf(type))(0), dims)
   }
 
-  /** What named dimensions of the inputs stand for here, but for those that count rows. */
+  /** Lengths of the inputs' named dimensions, except those that count rows. */
   #lengths(): Map<string, number> {
     const lengths = new Map<string, number>()
     for (const input of this.#inputs) {
@@ -262,7 +264,7 @@ export class FannedFeeds {
   }
 }
 
-/** One row of a tensor. Where rows lie one behind the other it is of the same memory. */
+/** One row of a tensor. It is a view if rows are contiguous. */
 function rowOf({ type, dims, data }: TensorLike, axis: number, row: number): TensorLike {
   const own = dims.map((dim, at) => (at === axis ? 1 : dim))
   const elements = elementCount(own)

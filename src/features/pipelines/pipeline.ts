@@ -38,7 +38,7 @@ import type { Observers } from '../../observe/observers.ts'
 import { ModelStats } from '../../observe/model-stats.ts'
 import { factsOf } from '../../schedule/observed-requests.ts'
 
-/** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
+/** A loaded pipeline. It takes requests through the steps of its graph, and counts them. */
 export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly graph: PipelineGraph
   readonly metadata: ModelMetadata
@@ -56,23 +56,24 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly #inFlight: InFlight
   readonly #maxInFlight: number
   readonly #observed: ObservedRuns
-  /** Those that wait for one of the others to end. */
+  /** Requests that wait for one of the others to end. */
   readonly #line = new Set<PipelineRun>()
   readonly #begun = new PlacesOfRuns<PipelineRun>()
-  /** What can go on, each run with its step. */
+  /** Steps that can begin, each with its request. */
   #readyRuns: PipelineRun[] = []
   #readySteps: GraphStep[] = []
-  /** When what is answered in this turn was; `null` before anything is. */
+  /** The time of the answers in this turn; `null` before the first. */
   #answeredAtMs: number | null = null
   #isStarting = false
   readonly #noValues: readonly undefined[]
-  /** By step, whether it runs for every request. */
+  /** By step: whether it runs for every request. */
   readonly #isSure: readonly boolean[]
   #count = 0
 
   /**
-   * @param targets the models of its steps, all of which serve.
-   * @throws InferenceError `ERR_MODEL_CONFIG` where what a step takes or gives is not what it stands for in the graph.
+   * @param targets the models of its steps. All of them serve.
+   * @throws InferenceError `ERR_MODEL_CONFIG` if an input or output of a step does not fit its tensor in the
+   * graph.
    */
   constructor(
     graph: PipelineGraph,
@@ -134,7 +135,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
       return new Promise((resolve, reject) =>
         this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
-      ) // which rejects with what it throws
+      ) // rejects with what it throws
     } catch (error) {
       this.counts.refused(error)
       return Promise.reject(error)
@@ -163,7 +164,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       reject(signal.reason)
       return run
     }
-    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // else there may be steps without what they take
+    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // otherwise steps may lack their inputs
     const refusal = isKnown ? this.#refusal(run, options.deadlineMs!) : null
     if (refusal !== null) {
       run.settled = true
@@ -178,7 +179,10 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     return run
   }
 
-  /** Why a request is refused that its steps cannot answer in time, as each of them would when it came to it; `null` for one that they can. */
+  /**
+   * The refusal of a request that its steps cannot answer in time, as each of them would refuse it later;
+   * `null` if there is enough time.
+   */
   #refusal({ rows, options }: PipelineRun, deadlineMs: number): InferenceError | null {
     const estimatedMs = this.#estimatedMs(this.graph.planFor(options.outputs), rows, options.priority)
     return estimatedMs > deadlineMs ? this.errors.hopeless(deadlineMs, estimatedMs, options.requestId) : null
@@ -188,7 +192,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     return this.#estimatedMs(this.graph.planFor(null), rows, priority)
   }
 
-  /** The sum of those steps that have to run whatever comes; of one that fans out, for one of its rows at least. */
+  /** The sum over the steps that always run; for a step that fans out, at least one row counts. */
   #estimatedMs({ steps }: StepPlan, rows: number, priority: number | undefined): number {
     let sumMs = 0
     for (const { index, fanOut } of steps)
@@ -206,12 +210,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     }
   }
 
-  /** Resolves when nothing waits and nothing runs. */
+  /** Resolves when no request waits or runs. */
   drained(): Promise<void> {
     return this.#inFlight.drained()
   }
 
-  /** Rejects all that was accepted. */
+  /** Rejects all accepted requests. */
   destroy(): void {
     for (const run of [...this.#line, ...this.#begun.all])
       run.cancel(this.errors.closed(run.options.requestId), 'closed')
@@ -262,7 +266,8 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   later(run: PipelineRun, step: GraphStep): void {
-    // Not at once: all requests of a batch that has been answered go on together, and not from within its model's answering.
+    // Later, so that all requests of an answered batch continue together, outside of the model's answering
+    // code.
     this.answeredAtMs()
     this.#readyRuns.push(run)
     this.#readySteps.push(step)
@@ -279,7 +284,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   #startWaiting(nowMs: number): void {
-    if (this.#isStarting) return // by one that has ended as soon as it began
+    if (this.#isStarting) return // called by a request that ended as soon as it began
     this.#isStarting = true
     for (const run of this.#line) {
       if (this.#begun.size >= this.#maxInFlight) break
@@ -332,14 +337,14 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     for (let index = 0; index < runs.length; index++) {
       const step = steps[index]!
       const { scheduler } = this.targets[step.index]!.serving
-      if (scheduler !== told) scheduler?.answered(nowMs) // no more is to be waited for than what begins now
+      if (scheduler !== told) scheduler?.answered(nowMs) // no more requests will come than those that begin now
       told = scheduler
       runs[index]!.begin(step, nowMs)
     }
   }
 }
 
-/** Whether neither a step nor any that it takes something from has a condition. */
+/** Whether neither a step nor any that it depends on has a condition. */
 function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
   return (
     when === null &&
@@ -358,14 +363,17 @@ interface PipelineServices {
   readonly find: FindTarget
 }
 
-/** One request of a pipeline, as it is counted. */
+/** A request of a pipeline, as far as counting needs it. */
 interface CountedRun {
   readonly rows: number
   readonly madeAtMs: number
   readonly begunAtMs: number
 }
 
-/** Keeps the statistics of a pipeline as a whole: each of its requests is a batch of its own, and all of its steps are its run. */
+/**
+ * Statistics of a pipeline as a whole. Each request counts as a batch of its own, and all of its steps as its
+ * run.
+ */
 class PipelineCounts {
   readonly stats = new ModelStats()
 
@@ -374,7 +382,7 @@ class PipelineCounts {
     this.stats.refused(refusalOf(error, undefined))
   }
 
-  /** The same, of one that had been aborted. */
+  /** A request was already aborted at its call. */
   aborted(): void {
     this.stats.refused('cancelled')
   }
@@ -390,12 +398,12 @@ class PipelineCounts {
   }
 }
 
-/** Something that knows its place among others; -1 for none. */
+/** An object that stores its index in a list; -1 for none. */
 interface Placed {
   place: number
 }
 
-/** Requests in no order, of which any can be taken out at once: each knows its place. */
+/** An unordered set of requests. Each stores its index, so that it can be removed in constant time. */
 class PlacesOfRuns<Run extends Placed> {
   readonly #runs: Run[] = []
 
@@ -421,15 +429,15 @@ class PlacesOfRuns<Run extends Placed> {
   }
 }
 
-/** A request of a pipeline, as much of it as is told to those who look on. */
+/** A request of a pipeline, as far as observers see it. */
 interface ObservedRun {
   readonly begunAtMs: number
   readonly observation: RequestObservation | null
 }
 
-/** Tells those who look on at an engine of the requests of one pipeline. */
+/** Notifies the engine's observers of the requests of one pipeline. */
 class ObservedRuns {
-  /** Asked for each request. */
+  /** Read for each request. */
   readonly by: Observers
   readonly #model: ObservedModel
 
@@ -439,9 +447,10 @@ class ObservedRuns {
   }
 
   /**
-   * A request has been made.
+   * A request has begun.
    *
-   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
+   * @param parent the observation of the request that this one belongs to; `null` if that is not observed.
+   * Left out for a caller's request, and for a function that is run for another model.
    */
   begun(
     feeds: ParsedFeeds,
@@ -457,7 +466,7 @@ class ObservedRuns {
   }
 }
 
-/** A request has come to its end. */
+/** Notifies the observation of the request's end. */
 function tellEnd(
   { observation, begunAtMs }: ObservedRun,
   nowMs: number,
@@ -468,7 +477,7 @@ function tellEnd(
   observation!.ended(answer !== null, reason, answer)
 }
 
-/** Counts what became of one step of a pipeline. */
+/** Counts the outcomes of one step of a pipeline. */
 export class StepStats {
   readonly #step: GraphStep
   #successes = 0
@@ -494,7 +503,7 @@ export class StepStats {
     this.#failMs += ms
   }
 
-  /** It had begun when its request ended otherwise. */
+  /** The step had begun when its request ended. */
   cancelled(): void {
     this.#cancelled++
   }
@@ -505,7 +514,7 @@ export class StepStats {
     this.#rows += rows
   }
 
-  /** Requests of its model for one that comes to the step: 1, or as many as its rows were on average. */
+  /** Requests of its model per request of the step: 1, or the average number of rows. */
   get rowsPerRequest(): number {
     return this.#fanned === 0 ? 1 : this.#rows / this.#fanned
   }

@@ -7,36 +7,43 @@ import { fannedInputs, shownFanned } from './pipeline-values.ts'
 import { byteLengthOf, elementCount, type ElementType } from '../../tensor/tensor.ts'
 import { metadataOf, type StepServing } from './step-target.ts'
 
-/** Smaller rows cost less to copy once more than to be held apart: measured, as much at 32 KiB. */
+/**
+ * Smaller rows are cheaper to copy once more than to hold separately; measured, the costs are equal at 32
+ * KiB.
+ */
 const stagedFromBytes = 65_536
 
-/** A step and what serves its model now. */
+/** A step and the model that serves it now. */
 export interface StepBinding {
   readonly serving: StepServing
-  /** Of what serves, as it was when the step was found to fit. */
+  /** The model's metadata when the step was checked. */
   readonly metadata: ModelMetadata
-  /** What the step takes and gives: of its model, or of one that is run for each row. */
+  /** Inputs and outputs of the step: those of its model, or of one that runs for each row. */
   readonly shown: Pick<ModelMetadata, 'inputs' | 'outputs'>
   /** Inputs that fan out: each of their rows becomes a request. `null` for none. */
   readonly fanned: ReadonlySet<string> | null
-  /** Which outputs the model is asked for, in its own order; `null` for all. */
+  /** Indices of the outputs that the model is asked for, in its own order; `null` for all. */
   readonly outputs: readonly number[] | null
-  /** The options of a request that has none of its own. */
+  /** Options for a request without options of its own. */
   readonly plainOptions: CheckedOptions
-  /** By the step's inputs, whether its model can do without. */
+  /** By input of the step: whether its model can do without. */
   readonly optional: readonly boolean[]
-  /** By input of the model, which tensor it is; `null` where one has none, or each request is more than a run of the model. */
+  /**
+   * By input of the model: its tensor. `null` if an input has none, or if a request is not a single run of
+   * the model.
+   */
   readonly tensors: readonly number[] | null
-  /** By output of the model, which tensor it is; -1 for none. */
+  /** By output of the model: its tensor; -1 for none. */
   readonly made: readonly number[]
-  /** Whether what it takes can be written where it will be run. */
+  /** Whether its input can be written directly into batch memory. */
   readonly stageable: boolean
 }
 
 /**
- * Finds the step's inputs and outputs at the model that serves it.
+ * Matches the step's inputs and outputs with the model that serves it.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was received.
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was
+ * received.
  */
 export function bindStep(pipeline: string, step: GraphStep, serving: StepServing): StepBinding {
   const metadata = metadataOf(serving)!
@@ -71,7 +78,7 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
       `tensors for ${namesOf(step.inputs)}`,
     )
   }
-  const { outputs } = serving.scheduler?.metadata ?? metadata // whose indices are those that a request names
+  const { outputs } = serving.scheduler?.metadata ?? metadata // requests use these indices
   for (const { name } of step.outputs) {
     if (metadata.outputs.some((output) => output.name === name)) continue
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
@@ -110,7 +117,7 @@ function tensorsOf({ inputs }: ModelMetadata, ports: readonly StepPort[]): numbe
   return tensors.length === inputs.length ? tensors : null
 }
 
-/** Whether rows of a model's only input may be written where they will be run. */
+/** Whether rows of a model's only input may be written directly into batch memory. */
 function isStageable({ inputs, maxBatchSize }: ModelMetadata): boolean {
   const [input] = inputs
   if (

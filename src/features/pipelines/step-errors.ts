@@ -7,10 +7,10 @@ import {
 } from '../../errors.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
-/** What an error of a step's model says of itself that holds for the pipeline as well. */
+/** Fields of a step's error that hold for the pipeline as well. */
 const shared = ['expected', 'received', 'retryAfterMs', 'requestId'] as const
 
-/** The errors that a request of a pipeline may be rejected with. */
+/** Makes the errors that a pipeline's request may be rejected with. */
 export class StepErrors {
   readonly #pipeline: string
 
@@ -19,11 +19,11 @@ export class StepErrors {
   }
 
   /**
-   * An error of a step's model, as one of the pipeline.
+   * Turns an error of a step's model into one of the pipeline.
    *
    * @param elapsedMs from the pipeline's call to that of the step.
-   * @param deadlineMs of the pipeline's call, of which the step had what was left.
-   * @param row of those that the step fans out to, for whose sake it failed; `null` for none.
+   * @param deadlineMs of the pipeline's call. The step had what was left of it.
+   * @param row the row that failed, of a step that fans out; `null` for none.
    */
   ofStep(
     step: GraphStep,
@@ -32,7 +32,7 @@ export class StepErrors {
     deadlineMs: number | undefined,
     row: number | null = null,
   ): unknown {
-    if (!(reason instanceof InferenceError)) return reason // a signal's own
+    if (!(reason instanceof InferenceError)) return reason // the signal's own reason
     if (reason.model === this.#pipeline && reason.step === step.name) return reason
     const details: InferenceErrorDetails = { step: step.name, cause: reason }
     for (const field of shared) if (reason[field] !== undefined) details[field] = reason[field] as never
@@ -49,7 +49,7 @@ export class StepErrors {
     )
   }
 
-  /** By what is known of its steps, a request cannot be answered in time. */
+  /** The estimates of its steps show that a request cannot be answered in time. */
   hopeless(deadlineMs: number, estimatedMs: number, requestId: string | undefined): InferenceError {
     const rounded = Math.max(1, Math.round(estimatedMs))
     const message = `${requestShown(requestId)} would be answered by pipeline '${this.#pipeline}' about ${rounded} ms after it was made${deadlineText(deadlineMs)}`
@@ -60,7 +60,7 @@ export class StepErrors {
     })
   }
 
-  /** The answer of a step has come too late for those after it. */
+  /** A step's answer came too late for the steps after it. */
   late(
     step: GraphStep,
     deadlineMs: number,
@@ -76,7 +76,7 @@ export class StepErrors {
     })
   }
 
-  /** `when` has thrown, or given no boolean. */
+  /** `when` has thrown, or returned no boolean. */
   ofWhen(step: GraphStep, received: unknown, cause: unknown, requestId: string | undefined): InferenceError {
     const what =
       cause === undefined
@@ -93,7 +93,7 @@ export class StepErrors {
     })
   }
 
-  /** The model of a step is not there. */
+  /** No model serves a step. */
   notServed(
     step: GraphStep,
     { state, failure }: { readonly state: string; readonly failure: string | null },
@@ -109,14 +109,14 @@ export class StepErrors {
     })
   }
 
-  /** A request of a sequence. */
+  /** The request names a sequence. */
   noSequences(id: unknown): InferenceError {
     return invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', id, {
       model: this.#pipeline,
     })
   }
 
-  /** What was not answered when the pipeline was closed. */
+  /** The pipeline was closed before the answer. */
   closed(requestId: string | undefined): InferenceError {
     return this.#make(
       'ERR_CLOSED',
@@ -125,7 +125,7 @@ export class StepErrors {
     )
   }
 
-  /** A request that waited too long to begin, as there were as many under way as may be. */
+  /** A request waited too long to begin, while the most allowed were in flight. */
   timedOut(timeoutMs: number, maxInFlight: number, requestId: string | undefined): InferenceError {
     const message = `The request waited longer than its ${Math.round(timeoutMs)} ms before pipeline '${this.#pipeline}', which had ${maxInFlight} under way (maxInFlight); give it more time (timeoutMs), or send less at once.`
     return this.#make('ERR_TIMEOUT', message, withId(requestId))
@@ -137,14 +137,14 @@ export class StepErrors {
 
   #make(code: InferenceErrorCode, message: string, details: InferenceErrorDetails): InferenceError {
     const { stackTraceLimit } = Error
-    Error.stackTraceLimit = 0 // it would show the pipeline's own, and cost more than to serve a request
+    Error.stackTraceLimit = 0 // a stack would show the pipeline's own code, and cost more than a request
     const error = new InferenceError(code, message, { model: this.#pipeline, ...details })
     Error.stackTraceLimit = stackTraceLimit
     return error
   }
 }
 
-/** What was thrown may throw again as soon as it is looked at. */
+/** The message of a thrown value. Reading it may throw again. */
 function messageOf(thrown: unknown): string {
   try {
     return thrown instanceof Error ? `${thrown.message}` : typeof thrown

@@ -10,17 +10,17 @@ import type { GraphStep } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
 import type { RunningStep } from './step-target.ts'
 
-/** Notified when a step of a request, or a row of one, has ended, and how. */
+/** Notified when a step of a request, or one of its rows, has ended, and how. */
 export interface StepCaller {
-  /** Told of what is run for its request; `null` for nobody, mostly. */
+  /** The observation of its request; `null`, mostly, if it is not observed. */
   readonly observation: RequestObservation | null
   answered(step: GraphStep, answer: Answer): void
   failed(step: GraphStep, reason: unknown): void
-  /** Where a tensor is to be written; `null` for memory of its own. */
+  /** Memory for a tensor; `null` for memory of its own. */
   placeFor(tensor: number, rows: number): TensorData | null
 }
 
-/** A step's part of a request, as its model sees it; settled by calls rather than through a promise. */
+/** A step's part of a request in the queue of its model. It settles through calls instead of a promise. */
 class StepRequest extends InferRequest implements RunningStep {
   readonly #binding: StepBinding
   readonly #caller: StepCaller
@@ -66,8 +66,8 @@ class StepRequest extends InferRequest implements RunningStep {
 /**
  * Sends a step's part of a request to the model that serves it.
  *
- * @param options with the outputs that the step gives a name, and no signal.
- * @returns what is under way, or has settled already.
+ * @param options with the outputs that the step names, and without a signal.
+ * @returns what is in flight, or has already settled.
  * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
  */
 export function startStep(
@@ -107,7 +107,7 @@ export function startStep(
   return { cancel: (reason) => scheduler.cancel(request, 'cancelled', reason) }
 }
 
-/** To the step's model its pipeline is a caller like any other. */
+/** The step's model treats its pipeline like any caller. */
 function parse({ serving }: StepBinding, feeds: unknown, split: boolean): ParsedFeeds {
   try {
     return serving.parser!.parse(feeds, split)
@@ -117,7 +117,7 @@ function parse({ serving }: StepBinding, feeds: unknown, split: boolean): Parsed
   }
 }
 
-/** As {@link startStep}, of a request that is one run of a model, and has been read. */
+/** Like {@link startStep}, for a parsed request that is a single run of a model. */
 export function submitStep(
   binding: StepBinding,
   parsed: ParsedFeeds,
@@ -149,7 +149,7 @@ function observe(
   if (observation !== null) observed.begun(request, options, clock.nowMs(), observation)
 }
 
-/** Calls instead of a promise's, where a request is not of the kind that knows its caller. */
+/** Turns a promise's outcome into calls of the step's caller, for requests that cannot call it themselves. */
 function told(
   caller: StepCaller,
   step: GraphStep,

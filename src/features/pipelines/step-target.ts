@@ -9,20 +9,23 @@ import type { Scheduler } from '../../schedule/scheduler.ts'
 import type { TensorData } from '../../tensor/tensor.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
-/** What the requests of a step go to: a name, or one version of it. */
+/** The target of a step's requests: a name, or one version of it. */
 export interface StepTarget {
   readonly name: string
-  /** Another one once it was loaded again. */
+  /** Changes when the model is loaded again. */
   readonly serving: StepServing
 }
 
 /** Finds a name, or one version of it. Throws InferenceError `ERR_MODEL_NOT_FOUND`. */
 export type FindTarget = (model: string, version: number | undefined) => StepTarget
 
-/** Rows of a batch of a model, held until they are settled, to be written before there is a request of them. */
+/**
+ * Rows in a batch of a model that can be written before there is a request for them. They are held until they
+ * are settled.
+ */
 export type StagedRows = NonNullable<ParsedFeeds['leased']> & { whole(input: number): TensorData | null }
 
-/** A model, function or pipeline, as a step needs it. */
+/** The part of a model, function or pipeline that a step uses. */
 export interface StepServing {
   readonly version: number
   readonly state: string
@@ -33,7 +36,7 @@ export interface StepServing {
   readonly sequences: object | null
   readonly leases: { lendIfAny(): { stage(rows: number): StagedRows | null } | null }
   readonly splitsOversized: boolean
-  /** Names of the inputs that a request may leave out. */
+  /** Names of the inputs that a request may omit. */
   readonly optionalInputs: readonly string[]
   /** `null` unless it is a pipeline. */
   readonly pipeline: InnerPipeline | null
@@ -43,14 +46,16 @@ export interface StepServing {
 export interface InnerPipeline {
   readonly metadata: ModelMetadata
   capacity(): ModelCapacity
-  /** Requests of a level that its steps would accept now. */
+  /** How many more requests of a level its steps would accept now. */
   room(priority: number | undefined): number
-  /** In how many milliseconds a request of so many rows would be answered that came now, as far as its steps can tell. */
+  /**
+   * Estimated milliseconds until a new request of so many rows would be answered, as far as its steps know.
+   */
   estimatedMs(rows: number, priority: number | undefined): number
   /**
    * Begins a request, which settles once.
    *
-   * @param parent told of it, with the request that it is part of.
+   * @param parent the observation of the request that it belongs to.
    *
    * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
    */
@@ -63,28 +68,34 @@ export interface InnerPipeline {
   ): RunningStep
 }
 
-/** A step's part of a request, on its way. */
+/** A step's part of a request, in flight. */
 export interface RunningStep {
-  /** Has it end soon: nobody waits for it any more. */
+  /** Ends it soon: its outcome is not needed any more. */
   cancel(reason: unknown): void
 }
 
-/** What a model takes and gives; `null` until it has been opened. */
+/** A model's metadata; `null` until it has been opened. */
 export function metadataOf({ scheduler, pipeline }: StepServing): ModelMetadata | null {
   return pipeline?.metadata ?? scheduler?.joining.metadata ?? null
 }
 
-/** Most rows that go through a model together; 0 where requests are not joined. */
+/** Most rows in a run of a model; 0 if requests are not joined. */
 export function largestBatchOf({ scheduler, pipeline }: StepServing): number {
   return pipeline === null ? scheduler!.joining.largestBatch : pipeline.metadata.maxBatchSize
 }
 
-/** Whether requests of steps are taken. A model that drains has a pipeline drain before it. */
+/**
+ * Whether steps' requests are accepted. A draining model still accepts them, as the pipelines that use it
+ * drain first.
+ */
 export function isServed({ state }: StepServing): boolean {
   return state === 'ready' || state === 'draining'
 }
 
-/** What failed loses its name when it cannot be loaded again, and what is loaded after that is another target. */
+/**
+ * The target after a failure. A failed model loses its name when it cannot be reloaded; a model loaded later
+ * is another target.
+ */
 export function foundAgain(
   target: StepTarget,
   { model, version }: Pick<GraphStep, 'model' | 'version'>,
@@ -93,14 +104,14 @@ export function foundAgain(
   try {
     return find(model, version)
   } catch {
-    return target // it was not loaded again yet
+    return target // it was not reloaded yet
   }
 }
 
 /**
- * How much more the models of a pipeline's steps can take: as much as the one that takes the least.
+ * Spare capacity of the models of a pipeline's steps: the smallest of theirs.
  *
- * @param perRequest requests of each step's model for one of the pipeline's.
+ * @param perRequest requests of each step's model per request of the pipeline.
  */
 export function capacityOfSteps(
   targets: readonly StepTarget[],
@@ -132,12 +143,12 @@ function forSeveral(capacity: ModelCapacity, requests: number): ModelCapacity {
       }
 }
 
-/** Requests of a level that would be accepted now. */
+/** How many more requests of a level would be accepted now. */
 export function roomOf({ scheduler, pipeline }: StepServing, priority: number | undefined): number {
   return pipeline === null ? (scheduler?.levels.of(priority).room ?? Infinity) : pipeline.room(priority)
 }
 
-/** In how many milliseconds a request would be answered that came now; 0 when nothing like it was seen. */
+/** Estimated milliseconds until a new request would be answered; 0 without earlier requests like it. */
 export function estimatedMsOf(
   { scheduler, pipeline }: StepServing,
   rows: number,
@@ -148,7 +159,7 @@ export function estimatedMsOf(
     : pipeline.estimatedMs(rows, priority)
 }
 
-/** How much more a model can take: nothing while it is opened again after it had failed. */
+/** Spare capacity of a model: none while it is reopened after a failure. */
 export function capacityOfServing({ scheduler, pipeline }: StepServing): ModelCapacity {
   if (pipeline !== null) return pipeline.capacity()
   return scheduler === null ? none : capacityOf(scheduler)

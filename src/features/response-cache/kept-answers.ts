@@ -15,13 +15,13 @@ import {
 } from '../../tensor/tensor.ts'
 import type { MapEntry, OutputValue } from '../../tensor/values.ts'
 
-/** What a request was answered with; nobody else has it. */
+/** The answer of a request, in memory of its own. */
 export interface KeptAnswer {
   readonly outputs: AnyOutputs
   readonly report: BatchReport
 }
 
-/** Answers by the keys of their requests, up to a number of bytes. Those that were not asked for longest make room. */
+/** Answers by the keys of their requests, up to a number of bytes. The least recently used are evicted. */
 export class KeptAnswers {
   readonly #byKey: LRUCache<string, KeptAnswer>
   #evictions = 0
@@ -48,7 +48,7 @@ export class KeptAnswers {
     return this.#byKey.get(key, none)
   }
 
-  /** Keeps a copy of an answer; none of one that is larger than all that may be kept. */
+  /** Keeps a copy of an answer, unless it is larger than the whole cache. */
   put(key: string, outputs: AnyOutputs, report: BatchReport): void {
     const size = keptBytes(outputs)
     if (size <= this.#byKey.maxSize)
@@ -60,19 +60,19 @@ export class KeptAnswers {
   }
 }
 
-/** Options in which a changed `Object.prototype` has no say. */
+/** Options that a changed `Object.prototype` cannot affect. */
 function plain<T extends object>(options: T): T {
   return { __proto__: null, ...options } as T
 }
 
 const none = plain({})
 
-/** What JavaScript takes for an answer that is kept, its data aside. Measured, and rounded up. */
+/** JavaScript's memory for an answer without its data. Measured, and rounded up. */
 const bytesPerAnswer = 500
 const bytesPerTensor = 320
 const bytesPerEntry = 40 // of an array or a map
 
-/** Whether a caller could change data of a request while it is read: another thread has it, too. */
+/** Whether another thread shares the data of a request, and could change it while it is read. */
 export function isShared({ data, preparation }: ParsedFeeds): boolean {
   const sources = preparation === undefined ? [] : [...preparation.sources.values()]
   return [...data, ...sources].some(
@@ -80,7 +80,10 @@ export function isShared({ data, preparation }: ParsedFeeds): boolean {
   )
 }
 
-/** A request whose data its caller cannot change any more. Strings and values that are no tensors were copied before. */
+/**
+ * A request with data that its caller cannot change. Strings and values other than tensors were copied
+ * before.
+ */
 export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
   const own = (values: ParsedFeeds['data'][number]) =>
     ArrayBuffer.isView(values) ? ownData(plainView(values)) : values
@@ -92,7 +95,7 @@ export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
   }
 }
 
-/** Outputs that share nothing with those given. */
+/** A deep copy of outputs. */
 export function copyOutputs(outputs: AnyOutputs): AnyOutputs {
   const copy: AnyOutputs = {}
   for (const name of Object.keys(outputs)) putValue(copy, name, copyValue(outputs[name]!))
@@ -105,12 +108,12 @@ function copyValue(value: OutputValue): OutputValue {
   if (value instanceof Map) return new Map(value)
   if (!isTensor(value)) return { ...(value as { [key: string]: MapEntry }) }
   const type = value.type as ElementType
-  // Newer Node shows float16 as numbers, older as bits: it is the bits that are kept.
+  // Newer Node presents float16 as numbers, older as bits; the bits are kept.
   const data = type === 'string' ? [...(value.data as string[])] : ownData(toStorage(type, value.data)!)
   return makeTensor(type, data, [...value.dims])
 }
 
-/** About how many bytes it takes to keep outputs. */
+/** Approximate memory for keeping outputs, in bytes. */
 export function keptBytes(outputs: AnyOutputs): number {
   let bytes = bytesPerAnswer
   for (const name of Object.keys(outputs)) bytes += valueBytes(outputs[name]!)
@@ -128,7 +131,7 @@ function valueBytes(value: OutputValue | MapEntry): number {
   return bytesPerTensor + (ArrayBuffer.isView(data) ? data.byteLength : sum(data as string[], valueBytes))
 }
 
-/** A map of strings can have these names, too, but no array among its values. */
+/** A map of strings can have these keys, too, but its values are no arrays. */
 function isTensor(value: object): value is TensorLike {
   return Array.isArray((value as TensorLike).dims)
 }
@@ -141,18 +144,18 @@ function sum<T>(items: readonly T[], bytesOf: (item: T) => number): number {
   return items.reduce((bytes, item) => bytes + bytesOf(item), bytesPerEntry)
 }
 
-/** The report of a run, that nobody else has. */
+/** A copy of a run's report. */
 function copyReport(report: BatchReport): BatchReport {
   const { parts } = report
   return { ...report, ...(parts === undefined ? {} : { parts: parts.map(copyReport) }) }
 }
 
-/** What a request is told that is answered from the cache: of the run that the answer came from, and that there was none now. */
+/** The report of a request answered from the cache: that of the original run, marked as having had no run. */
 export function cachedReport(report: BatchReport): BatchReport {
   return { ...copyReport(report), queuedMs: 0, computeMs: 0, cached: true }
 }
 
-/** What a request is told that joined the run of another. */
+/** The report of a request that shared another request's run. */
 export function coalescedReport(report: BatchReport, queuedMs: number): BatchReport {
   return { ...copyReport(report), queuedMs, coalesced: true }
 }

@@ -6,31 +6,34 @@ import type { MailedRows, MailedValue } from '../../tensor/values.ts'
 
 type Value = ParsedFeeds['data'][number]
 
-/** By no import of its own, which would fail on Node 18: an engine says there what is missing. */
+/** Not a named import, which would fail on Node 18 before the engine can say what is missing. */
 const { hash } = crypto
 
 const keyLength = 16
-/** Up to here SHA-256 is the faster one, by up to ten times: to set up a cipher takes 2 us. */
+/** Up to here SHA-256 is faster, by up to ten times: setting up a cipher takes 2 us. */
 const shortestForGmac = 4096
-/** Node takes no piece of 2 GiB. */
+/** Node refuses pieces of 2 GiB. */
 const longestPiece = 2 ** 30
 
 /**
- * 128 bits for a request: over the model, all that its inputs are, and which outputs are wanted.
+ * Makes 128-bit keys of requests, from the model, all inputs, and the wanted outputs.
  *
- * Of short requests they are the half of a SHA-256, of longer ones the tag that AES-GCM gives for data that is not enciphered (GMAC),
- * for which processors have instructions: 0.3 us, and 3 us + 0.12 us per KiB. Both are under a random secret and never shown, so
- * that whoever chooses the inputs cannot choose two with one key: for any two of a mebibyte the odds are 1 to 2^112.
+ * - Short requests: half of a SHA-256, 0.3 us.
+ * - Longer requests: the tag of AES-GCM over data that is not encrypted (GMAC), for which processors have
+ *   instructions: 3 us + 0.12 us per KiB.
+ *
+ * Both use a random secret and are never shown, so that a chosen pair of inputs cannot collide on purpose:
+ * for two of a mebibyte the odds are 1 to 2^112.
  */
 export class RequestKeys {
   readonly #secret = randomBytes(keyLength)
-  readonly #nonce = Buffer.alloc(12) // with a secret for one purpose, the same for all
-  /** What is hashed is gathered here as far as it fits, behind what stands for the model. */
+  readonly #nonce = Buffer.alloc(12) // constant, as its secret serves one purpose only
+  /** Collects the data to hash as far as it fits, after the bytes that identify the model. */
   readonly #gathered = Buffer.allocUnsafeSlow(shortestForGmac)
-  /** How many outputs there are. */
+  /** Number of outputs. */
   readonly #outputs: number
 
-  /** @param version of the model; left out where it was loaded without one. */
+  /** @param version of the model; left out if it was loaded without one. */
   constructor({ name, inputs, outputs }: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'>, version = 0) {
     this.#outputs = outputs.length
     const values = [inputs, outputs].map((each) => each.map((value) => [value.name, value.type]))
@@ -39,18 +42,18 @@ export class RequestKeys {
   }
 
   /**
-   * The key of a request; two have the same when they are equal.
+   * The key of a request. Equal requests have the same key.
    *
-   * @param outputs indices of those wanted, each once; `null` for all.
+   * @param outputs indices of the wanted outputs, each once; `null` for all.
    */
   of({ rows, whole, data, dims, preparation }: ParsedFeeds, outputs: readonly number[] | null): string {
     const wanted =
       outputs === null || outputs.length === this.#outputs ? '' : outputs.toSorted((a, b) => a - b).join()
     const pieces: Uint8Array[] = []
-    // How long everything is stands before it, so that no two requests are the same one behind the other.
+    // Each length precedes its data, so that different requests never have the same bytes in a row.
     let shape = `${whole ? 'whole ' : ''}${rows};${wanted};`
     for (let index = 0; index < data.length; index++) {
-      const source = preparation?.sources.get(index) // what an input is made of stands for it
+      const source = preparation?.sources.get(index) // the encoded source of an input stands for its data
       const value =
         source === undefined
           ? describeValue(data[index]!, pieces)
@@ -87,7 +90,7 @@ function addAll(tag: CipherGCM, piece: Uint8Array): void {
   for (let at = 0; at < piece.length; at += longestPiece) tag.setAAD(piece.subarray(at, at + longestPiece))
 }
 
-/** Says how an input is made up; the bytes of it are added to `pieces`. */
+/** Describes the form of an input, and adds its bytes to `pieces`. */
 function describeValue(value: Value | MailedValue, pieces: Uint8Array[]): string {
   if (value === null) return '-'
   if (ArrayBuffer.isView(value)) {
@@ -104,7 +107,7 @@ function describeValue(value: Value | MailedValue, pieces: Uint8Array[]): string
   return `${mailed.type}(${mailed.dims.join()})${describeValue(mailed.data as Value, pieces)}`
 }
 
-/** In UTF-16, as JavaScript has them: in UTF-8 all lone surrogates would be one. */
+/** In UTF-16, as in JavaScript: UTF-8 would make all lone surrogates equal. */
 function describeStrings(strings: readonly string[], pieces: Uint8Array[]): string {
   let lengths = '"'
   for (const text of strings) lengths += `${text.length},`

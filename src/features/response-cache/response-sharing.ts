@@ -32,20 +32,21 @@ import { Alarm } from '../../base/alarm.ts'
 import { Expiries } from '../../schedule/expiries.ts'
 import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answers.ts'
 
-/** A request that was read and checked. */
+/** A parsed and checked request. */
 interface Asked {
   readonly feeds: ParsedFeeds
-  /** One of more rows is split. */
+  /** A request with more rows is split. */
   readonly maxRows: number
   readonly level: PriorityLevel
   readonly options: CheckedOptions
-  /** Told of it with what it is part of, if anybody is; left out for a caller's. */
+  /** The observation of the request that it belongs to, if any; left out for a caller's request. */
   readonly parent?: RequestObservation | null
 }
 
 /**
- * Answers requests of one loaded model that were asked before, from what was kept or from a run in flight. Everybody gets a copy
- * of their own, and the same as without it, but sooner. What has to be run goes to the scheduler, one request for all callers.
+ * Answers repeated requests of one loaded model from the cache, or from an equal request in flight. Each
+ * caller gets its own copy; the answer is the same as without sharing. What has to run goes to the scheduler,
+ * as one request for all of its callers.
  */
 export class ResponseSharing {
   readonly #scheduler: Scheduler
@@ -53,9 +54,9 @@ export class ResponseSharing {
   readonly #errors: RequestErrors
   readonly #latencyTargetMs: number
   readonly #keys: RequestKeys
-  /** `null`: nothing is kept. */
+  /** `null`: nothing is cached. */
   readonly #kept: KeptAnswers | null
-  /** By key; `null`: no run is shared. */
+  /** By key; `null`: runs are not shared. */
   readonly #inFlight: Map<string, SharedRun> | null
   readonly #limits: CallerLimits
   readonly #counts: CallerCounts
@@ -85,7 +86,7 @@ export class ResponseSharing {
     this.#turns = new TurnTaking(this.#clock)
   }
 
-  /** For a model that was just loaded; `null` where every request is answered by a run of its own. */
+  /** For a newly loaded model; `null` if every request has its own run. */
   static of(scheduler: Scheduler, config: ResolvedConfig): ResponseSharing | null {
     return config.responses === null ? null : new ResponseSharing(scheduler, config, config.responses)
   }
@@ -108,7 +109,7 @@ export class ResponseSharing {
       try {
         this.#answer(caller, asked)
       } catch (error) {
-        this.#counts.failed(caller, 'execution') // there is no memory for a copy
+        this.#counts.failed(caller, 'execution') // out of memory for a copy
         this.#settling.reject(caller, this.#errors.failedRun(caller, (error as Error).message))
       }
     })
@@ -127,14 +128,14 @@ export class ResponseSharing {
     return { counts, hitMs: this.#hitMs, missMs: this.#missMs }
   }
 
-  /** Forgets all answers: the model is released. */
+  /** Clears the cache: the model is released. */
   clear(): void {
     this.#kept?.clear()
   }
 
   #answer(caller: Caller, asked: Asked): void {
     const { feeds, options } = asked
-    // What is hashed is what is run: of data that another thread can change, a copy.
+    // Hash the data that is run: if another thread could change it, a copy of it.
     const given = isShared(feeds) ? ownFeeds(feeds) : feeds
     const key = this.#keys.of(given, options.outputs)
     const answer = this.#kept?.get(key)
@@ -158,20 +159,20 @@ export class ResponseSharing {
     this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
   }
 
-  /** Has a caller wait for the run of an equal request; false when there is none that it may wait for. */
+  /** Lets a caller wait for the run of an equal request; false if there is none that it may join. */
   #join(caller: Caller, key: string, { options }: Asked): boolean {
     const run = this.#inFlight?.get(key)
     if (run?.admits(caller, options.maxRunMs ?? 0) !== true) return false
     this.#coalesced++
     this.#limit(caller, options)
     run.join(caller)
-    // One that has begun is delivered, late or not.
+    // A run that has begun is delivered, late or not.
     if (run.waits)
       for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#limits.watch(each)
     return true
   }
 
-  /** Begins a run, for this caller and whoever asks the same until it has ended. */
+  /** Begins a run for this caller and for later ones with an equal request, until it ends. */
   #lead(caller: Caller, key: string, { feeds, maxRows, level, options }: Asked): void {
     this.#misses++
     this.#limit(caller, options)
@@ -186,12 +187,12 @@ export class ResponseSharing {
         : new InferRequest(feeds, level, reported, answered, failed)
     run.request.account = run
     run.request.observation = caller.observation
-    this.#inFlight?.set(key, run) // in place of one that waits for longer than this may
+    this.#inFlight?.set(key, run) // replaces one that waits longer than this one may
     this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
     this.#scheduler.submit(run.request, { ...options, signal: undefined })
   }
 
-  /** Notes until when a caller will wait; the queue does so for the run. */
+  /** Notes until when a caller waits; the queue does so for the run. */
   #limit(caller: Caller, { timeoutMs, deadlineMs = this.#latencyTargetMs }: CheckedOptions): void {
     const { level, enqueuedAtMs } = caller
     const waitMs = level.policy.timeoutAction === 'REJECT' ? level.timeoutFor(timeoutMs) : 0
@@ -209,7 +210,7 @@ export class ResponseSharing {
       caller.run = null
       const queuedMs = Math.max(0, begunAtMs - caller.enqueuedAtMs)
       try {
-        // Copies are made before what they are copies of is given away.
+        // Make the copies before giving away the original.
         const own = --left > 0 ? copyOutputs(outputs) : outputs
         const answer = answerOf(caller, own, () =>
           caller === run.first ? report : coalescedReport(report, queuedMs),
@@ -223,7 +224,7 @@ export class ResponseSharing {
           })
         this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
       } catch (error) {
-        const reason = this.#errors.failedRun(caller, (error as Error).message) // there is no memory for the copy
+        const reason = this.#errors.failedRun(caller, (error as Error).message) // out of memory for the copy
         this.#settling.end(caller, { reason, count: () => this.#counts.failed(caller, 'execution') })
       }
     }
@@ -235,7 +236,7 @@ export class ResponseSharing {
     try {
       this.#kept.put(key, outputs, report)
     } catch {
-      // There is no memory for the copy: it is run again when it is asked for again.
+      // Out of memory for the copy: the next equal request runs again.
     }
     this.#missMs += this.#clock.nowMs() - startMs
   }
@@ -257,7 +258,7 @@ export class ResponseSharing {
     }
   }
 
-  /** A caller's limit has passed while others may go on waiting. */
+  /** A caller's limit has passed; others may still wait. */
   #expired(caller: Caller, nowMs: number): void {
     if (caller.run?.waits !== true) return
     const { deadlineAtMs, enqueuedAtMs } = caller
@@ -267,13 +268,13 @@ export class ResponseSharing {
     this.#leave(caller, 'deadline', this.#errors.hopeless(caller, deadlineAtMs - enqueuedAtMs, estimatedMs))
   }
 
-  /** Rejects one caller; a run that nobody waits for any more is withdrawn. */
+  /** Rejects one caller. A run without callers is cancelled. */
   #leave(caller: Caller, why: RejectionReason, reason: unknown): void {
     const { run } = caller
     this.#limits.unwatch(caller)
     this.#counts.failed(caller, why)
     this.#settling.reject(caller, reason, why === 'cancelled')
-    if (run === null || run.leave(caller)) return // it waited for its turn with what it had come to, or others wait on
+    if (run === null || run.leave(caller)) return // it was answered and waited for its turn, or other callers remain
     this.#forget(run)
     this.#scheduler.cancel(run.request, why, reason)
   }
@@ -283,22 +284,25 @@ export class ResponseSharing {
   }
 }
 
-/** One `infer()` of a model whose requests may share what they get: it waits for a run, and in no queue itself. */
+/** One `infer()` of a model with shared answers. It waits for a run, and is not in a queue itself. */
 class Caller extends InferRequest {
-  /** The run that it waits for; `null` before, and when it has ended. */
+  /** The run that it waits for; `null` before that, and when the run has ended. */
   run: SharedRun | null = null
 }
 
 /** A run that any number of equal requests wait for. */
 class SharedRun implements RunAccount {
   readonly key: string
-  /** For whom it was begun, who may have left. */
+  /** The caller that it was begun for. It may have left. */
   readonly first: Caller
   readonly callers = new Set<Caller>()
-  /** What the run took that it has come to; charged to one caller, and `null` afterwards. */
+  /** The times of the finished run. They are charged to one caller, then set to `null`. */
   times: BatchTimes | null = null
   begunAtMs = 0
-  /** What the scheduler knows of it: a request without a caller of its own, whose limits are those of whoever waits longest. */
+  /**
+   * The scheduler's request for the run. It has no caller of its own; its limits are those of the caller that
+   * waits longest.
+   */
   request!: InferRequest
 
   constructor(key: string, first: Caller) {
@@ -312,15 +316,16 @@ class SharedRun implements RunAccount {
     this.times = times
   }
 
-  /** Whether it has yet to begin, or some part of it has. */
+  /** Whether some part of it has yet to begin. */
   get waits(): boolean {
     return this.#requests.some(({ line, ahead, held }) => line !== null || ahead || held)
   }
 
   /**
-   * Whether another request may wait for it: not where it would have a run of its own earlier, or one that may take longer.
+   * Whether another request may join. It may not if its own run would begin earlier, or has another limit of
+   * its duration.
    *
-   * @param maxRunMs of the other; 0 when it says nothing of that.
+   * @param maxRunMs of the other request; 0 for none.
    */
   admits({ level }: Caller, maxRunMs: number): boolean {
     const { request } = this
@@ -330,7 +335,7 @@ class SharedRun implements RunAccount {
     )
   }
 
-  /** Takes another caller in, for whom it may have to wait longer. */
+  /** Adds a caller. The run may have to wait longer for it. */
   join(caller: Caller): void {
     this.#take(caller)
     for (const request of this.#requests) {
@@ -339,7 +344,7 @@ class SharedRun implements RunAccount {
     }
   }
 
-  /** Whether anybody is left who waits for it when this caller does no more. */
+  /** Removes a caller; returns whether others remain. */
   leave(caller: Caller): boolean {
     caller.run = null
     this.callers.delete(caller)
@@ -351,18 +356,18 @@ class SharedRun implements RunAccount {
     this.callers.add(caller)
   }
 
-  /** What of it waits in the queue; where it was split, its parts do. */
+  /** Its requests in the queue: itself, or its parts if it was split. */
   get #requests(): readonly InferRequest[] {
     return this.request instanceof SplitRequest ? [this.request, ...this.request.parts] : [this.request]
   }
 }
 
-/** Of two times the later; `null` is never. */
+/** The later of two times; `null` means never. */
 function later(a: number | null, b: number | null): number | null {
   return a === null || b === null ? null : Math.max(a, b)
 }
 
-/** Watches the timeouts and deadlines of callers that share a run, which the queue does not know. */
+/** Watches the timeouts and deadlines of callers that share a run, as the queue does not know them. */
 class CallerLimits {
   readonly #clock: Clock
   readonly #expired: (caller: Caller, nowMs: number) => void
@@ -370,14 +375,14 @@ class CallerLimits {
   readonly #alarm: Alarm
   #watched = 0
 
-  /** @param expired told when a caller's first limit has passed. */
+  /** @param expired called when a caller's first limit has passed. */
   constructor(clock: Clock, expired: (caller: Caller, nowMs: number) => void) {
     this.#clock = clock
     this.#expired = expired
     this.#alarm = new Alarm(clock, () => this.#ring())
   }
 
-  /** Watches a caller, if it has a limit. */
+  /** Watches a caller that has a limit. */
   watch(caller: Caller): void {
     const atMs = expiresAtMs(caller)
     if (atMs === Infinity || caller.expirySlot !== null) return
@@ -386,7 +391,7 @@ class CallerLimits {
     this.#alarm.set(atMs)
   }
 
-  /** Lets go of a caller; nothing happens when it is not watched. */
+  /** Stops watching a caller. Does nothing if it is not watched. */
   unwatch(caller: Caller): void {
     if (caller.expirySlot === null) return
     this.#expiries.remove(caller)
@@ -402,7 +407,7 @@ class CallerLimits {
   }
 }
 
-/** Counts every caller once, as what it came to; the scheduler counts no run that is for callers. */
+/** Counts each caller once, by its outcome. The scheduler does not count runs for callers. */
 class CallerCounts {
   readonly #stats: ModelStats
   readonly #clock: Clock
@@ -412,17 +417,20 @@ class CallerCounts {
     this.#clock = clock
   }
 
-  /** Of one that was aborted before its call. */
+  /** The request was aborted before its call. */
   refused(): void {
     this.#stats.refused('cancelled')
   }
 
-  /** Of one that is answered from the cache. */
+  /** The request was answered from the cache. */
   hit({ enqueuedAtMs }: Caller): void {
     this.#stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
   }
 
-  /** Of one that is answered by a run: the first of them is charged what that took, the others have had none. */
+  /**
+   * The request was answered by a run. Its times are charged to the first caller; for the others they are
+   * zero.
+   */
   answered({ enqueuedAtMs }: Caller, run: SharedRun): void {
     const { begunAtMs, times } = run
     run.times = null
@@ -436,13 +444,13 @@ class CallerCounts {
   }
 }
 
-/** Why a run has failed; it has no input but those of all its callers, and no signal. */
+/** Why a run has failed. It has only the inputs that all its callers share, and no signal. */
 function failureOf(reason: unknown): RejectionReason {
   const found = rejectionOf(reason)
   return found === 'invalid' ? 'changed' : found
 }
 
-/** Settles requests, in the order in which they came where that is to be kept. */
+/** Settles requests, in order of arrival if the order is to be kept. */
 class Settling {
   readonly #order: AnswerOrder | null
 
@@ -450,31 +458,33 @@ class Settling {
     this.#order = preserveOrdering ? new AnswerOrder() : null
   }
 
-  /** A request has come: its place among the responses is the next. */
+  /** A request has arrived and takes the next place among the responses. */
   accept(request: InferRequest): void {
     this.#order?.accept(request)
   }
 
-  /** A request has come to its end: it is settled now, or when it is its turn. */
+  /** A request has ended: settles it now, or at its turn. */
   end(request: InferRequest, outcome: HeldOutcome): void {
-    if (request.settled) return // withdrawn since
+    if (request.settled) return // cancelled meanwhile
     if (this.#order === null) settle(request, outcome)
     else this.#order.ended(request, outcome)
   }
 
-  /** Rejects a request at once, whoever came before it. */
+  /** Rejects a request at once, whatever came before it. */
   reject(request: InferRequest, reason: unknown, isWithdrawn = false): void {
     request.fail(reason, isWithdrawn)
     this.#order?.release()
   }
 }
 
-/** For how long answers that need no run may follow each other before the event loop has its turn, in milliseconds. */
+/**
+ * How long answers without a run may follow each other before the event loop gets its turn, in milliseconds.
+ */
 const stretchMs = 0.5
 
 /**
- * Gives way to the event loop now and then: a chain of calls that are all answered from the cache, each made when the one before
- * is answered, would never let it go on, and nothing else in the process would happen.
+ * Lets the event loop run now and then. A chain of calls that are all answered from the cache, each made
+ * after the answer before, would otherwise block everything else in the process.
  */
 class TurnTaking {
   readonly #clock: Clock
@@ -485,7 +495,7 @@ class TurnTaking {
     this.#clock = clock
   }
 
-  /** Calls `answer` now, or when the event loop has had its turn. */
+  /** Calls `answer` now, or after a turn of the event loop. */
   take(answer: () => void): void {
     const nowMs = this.#clock.nowMs()
     if (!this.#open) {
@@ -502,7 +512,7 @@ class TurnTaking {
   }
 }
 
-/** Outputs as a request asked for them: with a report, or without. */
+/** Outputs in the form that a request asked for: with a report, or without. */
 function answerOf({ wantsReport }: InferRequest, outputs: AnyOutputs, report: () => BatchReport): Answer {
   return wantsReport ? { outputs, report: report() } : outputs
 }
