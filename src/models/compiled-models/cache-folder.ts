@@ -19,12 +19,12 @@ import { dirname, join, isAbsolute } from 'node:path'
 import { ownIdentity } from './entry-lock.ts'
 import { homedir } from 'node:os'
 
-/** Of what lies in the folder and how: another version is another folder. */
+/** Version of the folder's layout; another version uses another folder. */
 const layout = 'compiled-models-v1'
 
 const rooms = ['entries', 'used', 'known', 'notes', 'locks', 'unfinished'] as const
 
-/** The folder of the cache, and what lies where in it. */
+/** The folder of the cache, and the paths in it. */
 export class CacheFolder {
   readonly root: string
 
@@ -33,11 +33,11 @@ export class CacheFolder {
   }
 
   /**
-   * Makes the folder where it is not there, or not any more. What others may have written to is not used but made anew. All at once: by
-   * way of Node's pool it would take ten times as long, in each load out of the cache.
+   * Creates the folder if it is missing. A folder that others may have written to is not used but replaced.
+   * Synchronous: on Node.js's thread pool it would take ten times as long, in each load from the cache.
    *
-   * @param dir `null` for the user's own.
-   * @throws Error that says why there can be none.
+   * @param dir `null` for the user's default.
+   * @throws Error that says why there can be no cache.
    */
   static open(dir: string | null): CacheFolder {
     const place = dir ?? join(userCacheFolder(), 'zerohop')
@@ -50,7 +50,7 @@ export class CacheFolder {
     return folder
   }
 
-  /** Whether no other user can have changed what lies in it, nor put another one in its place. */
+  /** Whether no other user can have changed its content, or replaced it. */
   isSafe(): boolean {
     try {
       checkPlace(dirname(this.root))
@@ -62,12 +62,12 @@ export class CacheFolder {
     }
   }
 
-  /** A compiled model, and what is known of it. */
+  /** The folder of a compiled model and its manifest. */
   entry(key: string): string {
     return join(this.root, 'entries', key)
   }
 
-  /** Its time of change is that of the last use of an entry. */
+  /** A file whose modification time is the last use of an entry. */
   used(key: string): string {
     return join(this.root, 'used', key)
   }
@@ -76,12 +76,12 @@ export class CacheFolder {
     return join(this.root, 'locks', key)
   }
 
-  /** What loads have found out of a model. */
+  /** Notes about a model from earlier loads. */
   notes(key: string): string {
     return join(this.root, 'notes', `${key}.json`)
   }
 
-  /** The content of a file that was hashed before. */
+  /** The hash of a file that was hashed before. */
   known(path: string): string {
     return join(this.root, 'known', `${createHash('sha256').update(path).digest('hex')}.json`)
   }
@@ -90,12 +90,12 @@ export class CacheFolder {
     return join(this.root, 'unfinished')
   }
 
-  /** A folder for what is not finished; its name says whose it is. */
+  /** A folder for unfinished work; its name identifies the owner. */
   temporary(): Promise<string> {
     return mkdtemp(join(this.unfinished, `${ownIdentity()}-`))
   }
 
-  /** Puts a finished folder in its place at once, instead of what is there. */
+  /** Moves a finished folder into place atomically, and replaces the entry there. */
   async publish(finished: string, key: string): Promise<void> {
     const place = this.entry(key)
     await sync(finished)
@@ -106,10 +106,11 @@ export class CacheFolder {
     await sync(join(this.root, 'entries'))
   }
 
-  /** Takes an entry away, all of it at once. Who has its files open keeps them. */
+  /** Removes an entry atomically. A process that has its files open keeps them. */
   async remove(key: string): Promise<void> {
     const aside = join(this.unfinished, `${ownIdentity()}-${randomUUID()}`)
-    // What is no folder of ours, whatever it is, is not looked into. One that must not be written to can neither be moved nor emptied.
+    // Anything that is not a folder of ours is removed without looking inside. A folder without write permission can
+    // neither be moved nor emptied.
     if (lstatSync(this.entry(key), { throwIfNoEntry: false })?.isDirectory() === true)
       await chmod(this.entry(key), 0o700).catch(() => {})
     await rename(this.entry(key), aside).catch((error: NodeJS.ErrnoException) => {
@@ -120,24 +121,30 @@ export class CacheFolder {
   }
 }
 
-/** With those that it lies in. By `recursive: true` Node.js would try for ever where a file system says ENOENT, as those of the system and autofs do. */
+/**
+ * Creates a folder and its parents. With `recursive: true` Node.js would retry for ever where a file system reports
+ * ENOENT, as system ones and autofs do.
+ */
 function makeFolder(path: string): void {
-  if (existsSync(path)) return // who may only read has no right to ask for it
+  if (existsSync(path)) return // a user with read-only access may not create it
   makeFolder(dirname(path))
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process may be quicker
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process may create it first
   }
 }
 
-/** A folder in which only this user may write, with nothing in it that another one can have put there. */
+/**
+ * Creates or checks a folder in which only this user may write, with nothing in it that another user can have put
+ * there.
+ */
 function makePrivate(path: string): void {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (found === undefined) makeFolder(path)
   const stats = found ?? lstatSync(path, { bigint: true })
   if (!stats.isDirectory()) throw new Error(`${path} is no folder`)
-  // Another user's is left to that one: two that share a folder would else take turns in removing what the other has.
+  // Another user's folder stays: two users that share a folder would otherwise keep removing each other's.
   if (isForeign(stats)) throw new Error(`${path} is not to be trusted: ${distrustOf(stats)}`)
   if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) chmodSync(path, 0o700)
   if (distrustOf(stats) === null) return
@@ -147,14 +154,14 @@ function makePrivate(path: string): void {
   void rm(aside, { recursive: true, force: true }).catch(() => {})
 }
 
-/** What a folder holds is on the disk; where the system does not do that for folders, it is not. */
+/** Flushes the content of a folder to disk, if the system supports that for folders. */
 async function sync(folder: string): Promise<void> {
   const handle = await open(folder).catch(() => null)
   await handle?.sync().catch(() => {})
   await handle?.close()
 }
 
-/** The folder for caches of this user. @throws Error when the system tells of none. */
+/** This user's folder for caches. @throws Error when the system has none. */
 export function userCacheFolder(): string {
   const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
   const [told, ...usual] =
@@ -170,7 +177,7 @@ export function userCacheFolder(): string {
   return folder
 }
 
-/** Empty where the system knows none, as of a container's user who is but a number. */
+/** Empty if unknown, as for a container's user that is only a number. */
 function homeFolder(): string {
   try {
     return homedir()
@@ -179,25 +186,25 @@ function homeFolder(): string {
   }
 }
 
-/** Bits of a mode by which others than its owner may write. */
+/** Mode bits that let users other than the owner write. */
 const writableByOthers = 0o022n
 const sticky = 0o1000
 
-/** By the numbers that Linux has for them: NFS, SMB in its three versions, AFS. */
+/** By Linux's numbers: NFS, SMB in its three versions, AFS. */
 const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x5346414f])
 
 /**
- * @param folder without links in it, as `realpath` gives it: another user could turn a link elsewhere after the check.
- * @throws Error that says why there can be no cache in a folder, although it can be written to.
+ * @param folder a `realpath`, without links: another user could redirect a link after the check.
+ * @throws Error that says why a writable folder cannot hold the cache.
  */
 function checkPlace(folder: string): void {
   if (process.getuid !== undefined) checkOwners(folder, process.getuid())
-  // A file that another machine removes is gone there for who has it mapped, which ends a process by SIGBUS.
+  // If another machine removes a file from a network file system, processes that have it mapped here die by SIGBUS.
   if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type))
     throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
 }
 
-/** From the top down: what lies in a folder that only this user and root can change stays what it was found to be. */
+/** Checks from the root down: if only this user and root can change a folder, its content stays as it was checked. */
 function checkOwners(folder: string, user: number): void {
   if (folder !== dirname(folder)) checkOwners(dirname(folder), user)
   const stats = lstatSync(folder)
@@ -208,7 +215,8 @@ function checkOwners(folder: string, user: number): void {
       `${folder} belongs to user ${stats.uid}, who could put another cache in its place: ${advice}`,
     )
   const isOpen = (stats.mode & Number(writableByOthers)) !== 0 && (stats.mode & sticky) === 0
-  // Also of a group that has nobody else in it: who is in one only the system's data bases say, and others can be added later.
+  // Applies to a group without other members, too: only the system's databases list the members, and some may be added
+  // later.
   if (isOpen)
     throw new Error(
       `other users may write to ${folder}, and put another cache in its place: take that right from them (chmod go-w), or ${advice}`,
@@ -220,14 +228,14 @@ function isForeign({ uid }: BigIntStats): boolean {
   return process.getuid !== undefined && uid !== BigInt(process.getuid())
 }
 
-/** Why something in the cache is not to be trusted, whatever it says; `null` when only this user can have put it there. */
+/** Why something in the cache is not to be trusted; `null` if only this user can have put it there. */
 export function distrustOf(stats: BigIntStats): string | null {
-  if (process.getuid === undefined) return null // Windows: the folder's own list of rights decides
+  if (process.getuid === undefined) return null // Windows: the access control list of the folder decides
   if (isForeign(stats)) return `it belongs to user ${stats.uid}`
   return (stats.mode & writableByOthers) === 0n ? null : 'others may write to it'
 }
 
-/** The state of a file that was written or replaced since it was looked at is another one. */
+/** The state of a file. It changes when the file is written or replaced. */
 export function stateOf({ size, mtimeNs, ctimeNs, ino }: BigIntStats): string {
   return `${size} ${mtimeNs} ${ctimeNs} ${ino}`
 }
@@ -235,10 +243,10 @@ export function stateOf({ size, mtimeNs, ctimeNs, ino }: BigIntStats): string {
 const longest = 2 ** 20
 
 /**
- * Reads what {@link writeSealed} has written: some hundred bytes, at once. By way of Node's pool it would take ten times as long, of
- * which a load out of the cache does several, one after the other.
+ * Reads a file that {@link writeSealed} wrote: a few hundred bytes, synchronously. On Node.js's thread pool it would
+ * take ten times as long, and a load from the cache does several reads in a row.
  *
- * @returns `null` for a file that is not there, not whole, no regular file, or one that another user can have written.
+ * @returns `null` for a file that is missing, incomplete, not a regular file, or writable by another user.
  */
 export function readSealed<T>(path: string): T | null {
   try {
@@ -261,7 +269,10 @@ export function readSealed<T>(path: string): T | null {
   }
 }
 
-/** Writes a value aside, and puts it in its place when it is on the disk: whoever reads sees the old or the new one, whole. */
+/**
+ * Writes a value to a temporary file, and moves it into place once it is on disk: a reader sees either the old or the
+ * new value, complete.
+ */
 export async function writeSealed(path: string, value: unknown, mode = 0o600): Promise<void> {
   const body = JSON.stringify(value)
   const unfinished = `${path}.${randomUUID()}`

@@ -2,13 +2,13 @@ import { createHash, webcrypto } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-/** What is hashed at once, by the threads of Node's pool: what this thread does for each of them takes some tenths of a millisecond. */
+/** Bytes per hash call, on Node.js's thread pool: each call takes some tenths of a millisecond of this thread. */
 const pieceBytes = 2 ** 18
 
 /**
- * The hash of a file's content: SHA-256 over those of its pieces.
+ * The hash of a file's content: SHA-256 over the SHA-256 hashes of its pieces.
  *
- * @param look is shown each piece, which is overwritten afterwards.
+ * @param look receives each piece, whose memory is reused afterwards.
  */
 export async function hashOfFile(
   path: string,
@@ -36,7 +36,7 @@ export async function hashOfFile(
   }
 }
 
-/** The same of bytes, which may be shared memory. */
+/** As {@link hashOfFile}, for bytes, which may be in shared memory. */
 export async function hashOfBytes(
   bytes: Uint8Array,
   signal?: AbortSignal,

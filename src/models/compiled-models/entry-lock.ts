@@ -9,7 +9,8 @@ const beatEveryMs = 2000
 const lookEveryMs = 50
 
 /**
- * Has one process at a time make an entry. Nothing depends on that but work done twice: entries come into being at once.
+ * A lock for making an entry, held by one process at a time. It only avoids duplicate work: entries are published
+ * atomically.
  */
 export class EntryLock {
   readonly #path: string
@@ -24,11 +25,12 @@ export class EntryLock {
   }
 
   /**
-   * Takes the lock, when need be after whoever has it.
+   * Acquires the lock, if necessary after its owner.
    *
-   * @param staleAfterMs without a heartbeat for so long its owner is gone, in another container, say.
-   * @returns `null` when it could not be had within `limitMs`.
-   * @throws what the file system says, also of a lock that is nobody's and cannot be removed; the signal's reason.
+   * @param staleAfterMs milliseconds without a heartbeat after which the owner is assumed dead; for owners in another
+   * container.
+   * @returns `null` if it was not acquired within `limitMs`.
+   * @throws errors of the file system, also for a stale lock that cannot be removed; the signal's reason.
    */
   static async take(
     path: string,
@@ -47,7 +49,7 @@ export class EntryLock {
       const stale = nowMs - seen.atMs > staleAfterMs || hasEnded((await contentOf(path)).split(' ')[0]!)
       if (state !== '' && stale && (await stateOf(path)) === state) {
         signal.throwIfAborted()
-        await rm(path, { recursive: true, force: true }) // It may be another's by now: two processes then do the same work.
+        await rm(path, { recursive: true, force: true }) // It may have a new owner by now: two processes then do the same work.
       } else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
@@ -70,7 +72,7 @@ async function created(path: string, content: string): Promise<boolean> {
     await file.writeFile(content).finally(() => file.close())
     return true
   } catch (error) {
-    await unlink(path).catch(() => {}) // of a full disk, say
+    await unlink(path).catch(() => {}) // a full disk, for example
     throw error
   }
 }
@@ -80,7 +82,7 @@ async function beat(path: string): Promise<void> {
   await utimes(path, now, now).catch(() => {})
 }
 
-/** `''` for what cannot be read, or is no file of ours. */
+/** `''` for a file that cannot be read, or is not ours. */
 function contentOf(path: string): Promise<string> {
   const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
   return readFile(path, { encoding: 'utf8', flag }).catch(() => '')
@@ -91,7 +93,7 @@ async function stateOf(path: string): Promise<string> {
   return stats === null ? '' : `${stats.ino} ${stats.mtimeNs}`
 }
 
-/** Lets work with equal keys be done one after the other, and no more than `most` at the same time. */
+/** Runs work with equal keys one after the other, and at most `most` pieces of work at the same time. */
 export class Turns {
   readonly #most: number
   readonly #busy = new Map<string, Promise<unknown>>()
@@ -100,7 +102,7 @@ export class Turns {
     this.#most = most
   }
 
-  /** Does `work` when it may be done; rejects with the signal's reason when that fires before. */
+  /** Runs `work` in turn; rejects with the signal's reason if that fires first. */
   async take<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     for (;;) {
       const before =
@@ -129,12 +131,15 @@ function removeAll(): void {
     try {
       rmSync(path, { recursive: true, force: true, maxRetries: 3 })
     } catch {
-      // who compiles next takes it away
+      // the next process that compiles removes it
     }
   }
 }
 
-/** Has a file or folder removed when the process ends, as by `process.exit()`, unless {@link remove} or {@link forget} comes first. */
+/**
+ * Removes a file or folder when the process ends, also by `process.exit()`, unless {@link remove} or {@link forget} is
+ * called first.
+ */
 export function removeAtExit(path: string): void {
   if (paths.size === 0) process.on('exit', removeAll)
   paths.add(path)
@@ -146,19 +151,19 @@ export async function remove(path: string): Promise<void> {
   forget(path)
 }
 
-/** It is not this process's any more. */
+/** Keeps it at exit: it is no longer this process's. */
 function forget(path: string): void {
   if (paths.delete(path) && paths.size === 0) process.off('exit', removeAll)
 }
 
 let own: string | undefined
 
-/** What tells this process from every other that ever had its number, in letters that a file's name may have. */
+/** Identifies this process among all that ever had its pid, in characters that are valid in a file name. */
 export function ownIdentity(): string {
   return (own ??= `${namespace()}.${process.pid}.${startOf(process.pid)}`)
 }
 
-/** Whether the process of an {@link ownIdentity} has ended; false when nobody here can tell. */
+/** Whether the process of an {@link ownIdentity} has ended; false if that cannot be known from here. */
 export function hasEnded(identity: string): boolean {
   const [place, pid, start] = identity.split('.')
   if (place !== namespace() || !/^\d+$/.test(pid ?? '')) return false
@@ -171,7 +176,7 @@ export function hasEnded(identity: string): boolean {
   return now !== '' && now !== start
 }
 
-/** Within which numbers of processes mean something: two containers, or two machines, that share a folder do not see each other. */
+/** The namespace of process ids: two containers or machines that share a folder do not see each other's processes. */
 function namespace(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')
@@ -181,11 +186,11 @@ function namespace(): string {
   }
 }
 
-/** When a process was started, in ticks since the system was; `''` where that is not told. */
+/** Start time of a process in ticks since boot; `''` if unknown. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]! // its name, before that, may be anything
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]! // the process name, before that, may contain anything
   } catch {
     return ''
   }

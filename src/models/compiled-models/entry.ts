@@ -16,30 +16,30 @@ export interface CompiledFile {
   readonly name: string
   readonly byteLength: number
   readonly hash: string
-  /** When it was hashed. */
+  /** Its state when it was hashed; see {@link stateOf}. */
   readonly state: string
 }
 
-/** What the cache says of a model that has been tried. */
+/** The cache's record of a model that has been tried. */
 export interface Manifest {
   readonly key: string
-  /** `null` for a model that is opened as it is. */
+  /** `null` for a model without a compiled form. */
   readonly files: readonly CompiledFile[] | null
-  /** Why it has a compiled form, or has none. */
+  /** Why it has a compiled form, or none. */
   readonly reason: string
-  /** What the files would take, where they were too large to be kept; else 0. */
+  /** Size of files that were too large to keep; else 0. */
   readonly tooLargeBytes: number
-  /** Whether it will have none, whatever comes. */
+  /** Whether it never will have a compiled form. */
   readonly isFinal: boolean
   readonly triedAtMs: number
-  /** Whether it was run when it was tried, or loaded only. */
+  /** Whether the trial ran the model, or only loaded it. */
   readonly wasRun: boolean
 }
 
-/** Of a model that could not be compiled: memory, time or a quota may have been short. */
+/** How long a failed compilation is remembered: memory, time or a quota may have been short. */
 const believedForMs = 24 * 60 * 60 * 1000
 
-/** Whether a model that has no compiled form may have one now. */
+/** Whether a model without a compiled form is worth another attempt. */
 export function mayBeCompiled(
   { files, tooLargeBytes, isFinal, triedAtMs }: Manifest,
   maxBytes: number,
@@ -51,7 +51,7 @@ export function mayBeCompiled(
 const manifestFile = 'manifest.json'
 const onlyToRead = 0o400
 
-/** Finished files in a folder of this process: nobody changes them from now on, and they are on the disk. */
+/** Hashes finished files in a folder of this process, makes them read-only, and flushes them to disk. */
 export async function sealFiles(folder: string): Promise<CompiledFile[]> {
   const names = await readdir(folder)
   return Promise.all(
@@ -67,7 +67,7 @@ export async function sealFiles(folder: string): Promise<CompiledFile[]> {
   )
 }
 
-/** Makes a folder with its files an entry, instead of the one there is. */
+/** Publishes a folder and its files as an entry, and replaces an existing one. */
 export async function publishEntry(cache: CacheFolder, folder: string, manifest: Manifest): Promise<void> {
   if (manifest.files === null)
     for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
@@ -77,9 +77,9 @@ export async function publishEntry(cache: CacheFolder, folder: string, manifest:
 }
 
 /**
- * Reads an entry. Files that are as they were when they were hashed are believed, others are hashed again.
+ * Reads an entry. Files whose state is unchanged since they were hashed are trusted; others are hashed again.
  *
- * @returns `null` when there is none, or any of it is broken, or can have been written by another user.
+ * @returns `null` for an entry that is missing, damaged, or writable by another user.
  */
 export async function readEntry(cache: CacheFolder, key: string): Promise<Manifest | null> {
   const folder = cache.entry(key)
@@ -91,14 +91,14 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
   const files = await Promise.all(manifest.files.map((file) => checked(folder, file)))
   if (!files.every((file) => file !== null)) return null
   const moved = files.some((file, index) => file.state !== manifest.files![index]!.state)
-  // As after it was copied or restored: the next one need not hash them.
+  // Such as after a copy or restore: the next reader need not hash them.
   if (moved) await writeSealed(join(folder, manifestFile), { ...manifest, files }, onlyToRead).catch(() => {})
   return { ...manifest, files }
 }
 
 /**
- * Whether the files of an entry are still those that {@link readEntry} has looked at, and nobody else can have changed any: asked once more
- * after they were opened by their paths.
+ * Whether the files of an entry are unchanged since {@link readEntry} checked them, and only this user can write to
+ * them. Called again after the files were opened by path.
  */
 export function isAsRead(cache: CacheFolder, { key, files }: Manifest): boolean {
   const folder = cache.entry(key)
@@ -116,7 +116,7 @@ export function graphOf(cache: CacheFolder, key: string): string {
   return join(cache.entry(key), graphFile)
 }
 
-/** The seal says that a file is whole, and not that this version has written it. */
+/** The seal proves that a file is complete, not that this version wrote it. */
 function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false
   const { key, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<string, unknown>
@@ -155,7 +155,7 @@ async function checked(folder: string, file: CompiledFile): Promise<CompiledFile
   return hash === file.hash ? { ...file, state } : null
 }
 
-/** `undefined` for what cannot be looked at. */
+/** `undefined` if there is no access. */
 function statsOf(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false })
@@ -165,9 +165,9 @@ function statsOf(path: string): BigIntStats | undefined {
 }
 
 /**
- * The name of an entry: another one for all that makes another compiled form, or might fail where this did not.
+ * The name of an entry. It differs for everything that changes the compiled form, or whether compilation fails.
  *
- * @param obstacle why there is to be no compiled form; else `null`.
+ * @param obstacle why there is no compiled form; else `null`.
  */
 export function entryKey(
   content: string,
@@ -197,14 +197,14 @@ export function entryKey(
 
 let found: string | undefined
 
-/** What this machine's processor can do, in words: compiled weights are laid out for it. */
+/** Features of this machine's processor, as text: compiled weights are laid out for them. */
 function cpuFeatures(): string {
   return (found ??= fromSystem() ?? cpus()[0]?.model ?? '')
 }
 
 const mostBytes = 16_384
 
-/** Of the first processor: with hundreds of them the whole list takes its time. */
+/** Of the first processor: with hundreds of them the full list is slow. */
 function fromSystem(): string | null {
   try {
     const file = openSync('/proc/cpuinfo', 'r')
@@ -223,6 +223,6 @@ function fromSystem(): string | null {
       closeSync(file)
     }
   } catch {
-    return null // it does not tell
+    return null // not available
   }
 }

@@ -5,20 +5,20 @@ import { hasEnded } from './entry-lock.ts'
 
 /** See {@link StoredEntry.isInUse}. */
 const inUseForMs = 30_000
-/** What another container has left unfinished for so long is nobody's any more. */
+/** Age at which unfinished work of another container is removed. */
 const abandonedAfterMs = 24 * 60 * 60 * 1000
-/** Of a file that nobody loads any more, and what is beside an entry that is gone. */
+/** Age at which the hash of a file that is no longer loaded, and files without an entry, are removed. */
 const forgottenAfterMs = 30 * 24 * 60 * 60 * 1000
 
 interface StoredEntry {
   readonly key: string
   readonly byteLength: number
   readonly unusedForMs: number
-  /** Used so shortly ago that it may just be being opened. */
+  /** Used so recently that it may be about to be opened. */
   readonly isInUse: boolean
 }
 
-/** Notes that an entry is used now, in the time of change of a file beside it: its own files stay as they are. */
+/** Records the use of an entry, as the modification time of a file next to it. The entry's own files stay unchanged. */
 export async function touch(cache: CacheFolder, key: string): Promise<void> {
   const now = new Date()
   await utimes(cache.used(key), now, now).catch(() =>
@@ -26,14 +26,14 @@ export async function touch(cache: CacheFolder, key: string): Promise<void> {
   )
 }
 
-/** Takes away what was not used for the longest time until no more than `maxBytes` are left. Who has a file open keeps it. */
+/** Evicts the least recently used entries until at most `maxBytes` remain. A process that has a file open keeps it. */
 export async function evict(cache: CacheFolder, maxBytes: number, keep: string): Promise<void> {
   const entries = await entriesOf(cache)
   const others = entries.filter(({ key, isInUse }) => key !== keep && !isInUse)
   await removeOldest(cache, others, sumOf(entries) - maxBytes)
 }
 
-/** The same, of so many bytes as the disk lacks; nothing where all of it would not do. */
+/** Evicts entries to free the bytes that the disk lacks; none if all of them would not be enough. */
 async function makeRoom(cache: CacheFolder, bytes: number): Promise<void> {
   const entries = (await entriesOf(cache)).filter(({ isInUse }) => !isInUse)
   if (sumOf(entries) >= bytes) await removeOldest(cache, entries, bytes)
@@ -45,7 +45,7 @@ async function entriesOf(cache: CacheFolder): Promise<StoredEntry[]> {
     keys.map(async (key) => {
       const used = await stat(cache.used(key)).catch(() => null)
       const agoMs = Date.now() - (used?.mtimeMs ?? 0)
-      const isAhead = agoMs < -inUseForMs // a clock was wrong, and this as good as never
+      const isAhead = agoMs < -inUseForMs // a clock was wrong: treat as never used
       return {
         key,
         byteLength: await bytesIn(cache.entry(key)),
@@ -74,7 +74,10 @@ function sumOf(entries: readonly StoredEntry[]): number {
   return entries.reduce((sum, { byteLength }) => sum + byteLength, 0)
 }
 
-/** Takes away what processes that have ended left unfinished, and what for a month was of no entry, or of files that nobody has loaded. */
+/**
+ * Removes unfinished work of processes that have ended. Also removes hashes, notes and other files without an entry
+ * after a month without use.
+ */
 export async function sweep(cache: CacheFolder): Promise<void> {
   for (const name of await readdir(cache.unfinished)) {
     const path = join(cache.unfinished, name)
@@ -110,11 +113,14 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-/** Weights may be there twice: as the model has them, and as a kernel wants them. */
+/** Weights may be stored twice: as in the model, and in the layout of a kernel. */
 const timesTheModel = 2
 const besideBytes = 2 ** 20
 
-/** Why there is no room on the disk for the compiled form of a model of so many bytes; `null` when there is, or other models made room. */
+/**
+ * Why the disk has no room for the compiled form of a model of this size; `null` if there is room, if necessary after
+ * an eviction.
+ */
 export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promise<string | null> {
   const needed = timesTheModel * byteLength + besideBytes
   let free = await freeBytes(cache)
@@ -127,7 +133,7 @@ export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promis
     : `the disk of ${cache.root} has ${free} bytes free, and up to ${needed} may be needed`
 }
 
-/** Infinite where it is not told. */
+/** Infinite if unknown. */
 async function freeBytes({ root }: CacheFolder): Promise<number> {
   const disk = await statfs(root).catch(() => null)
   return disk === null ? Infinity : disk.bavail * disk.bsize

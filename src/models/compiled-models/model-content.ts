@@ -5,13 +5,13 @@ import type { ResolvedConfig } from '../../options/model-config.ts'
 import { type CacheFolder, stateOf, readSealed, writeSealed } from './cache-folder.ts'
 import { hashOfBytes, hashOfFile } from './content-hash.ts'
 
-/** What a model consists of, at the moment when it was looked at. */
+/** The content of a model at the time it was read. */
 export interface ModelContent {
-  /** Equal for models with equal content, wherever they lie. */
+  /** Equal for models with equal content, at any path. */
   readonly hash: string
   /** Of all its files. */
   readonly byteLength: number
-  /** Whether its files are still those that were hashed; they are read once more where their times cannot tell. */
+  /** Whether its files are still the hashed ones. They are read again if their modification times are inconclusive. */
   isCurrent(signal: AbortSignal): Promise<boolean>
 }
 
@@ -24,12 +24,12 @@ interface KnownContent {
 }
 
 /**
- * A file that was changed so shortly before it was hashed may be changed again without another time of change: the clocks of file
- * systems go in steps, and those of other machines differ.
+ * A file modified this shortly before it was hashed may change again without a new modification time: file system
+ * clocks advance in steps, and those of other machines differ.
  */
 const settledAfterMs = 2000
 
-/** The content of a model and of the files of its weights. What was hashed once, and is the same by its state, is not read again. */
+/** Hashes a model and its weight files. A file whose state is unchanged since an earlier hash is not read again. */
 export async function contentOf(
   { path, bytes, sessionOptions }: ResolvedConfig,
   folder: CacheFolder,
@@ -51,7 +51,7 @@ export async function contentOf(
   return { hash: withGiven(hash), byteLength, isCurrent }
 }
 
-/** The same for who only asks whether a model has been seen before, by the state of its file. */
+/** The state of a model's file, for callers that only need to know whether the model has been seen before. */
 export function fileStateOf(path: string): string {
   const stats = statsOf(path)
   return stats === undefined ? 'none' : `${stats.dev} ${stateOf(stats)}`
@@ -74,7 +74,7 @@ async function hashedFile(path: string, signal: AbortSignal): Promise<KnownConte
   return withExternal(path, [[path, state]], [hash], external, dirname(path), signal)
 }
 
-/** Weights that a model in memory has in files lie where the process is. */
+/** The weight files of a model in memory are relative to the working directory. */
 async function hashedBytes(bytes: Uint8Array, signal: AbortSignal): Promise<KnownContent> {
   const external = new ExternalFiles()
   const hash = await hashOfBytes(bytes, signal, (piece) => external.look(piece))
@@ -93,7 +93,7 @@ async function withExternal(
   for (const file of external.in(folder)) {
     const state = fileStateOf(file)
     files.push([file, state])
-    // What cannot be read is for ONNX Runtime to say, if it is a file at all.
+    // ONNX Runtime reports a file that cannot be read.
     const hash =
       state === 'none'
         ? state
@@ -117,7 +117,7 @@ function areSettled(files: KnownContent['files'], startMs: number): boolean {
   })
 }
 
-/** `undefined` for what cannot be looked at. */
+/** `undefined` if there is no access. */
 function statsOf(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false })
@@ -130,24 +130,30 @@ function hashOfText(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** An ONNX file names the files of its weights in entries `location`: this is the key, field 1 of a message; the name is field 2. */
+/**
+ * An ONNX file names its weight files in entries `location`: this is the key, field 1 of a message; the name is field
+ * 2.
+ */
 const key = Buffer.from('\x0a\x08location', 'latin1')
 const nameField = 0x12
 const longestName = 4096
-/** No model has more of them, or longer ones in all: whoever makes up such a file is not to fill the memory of who reads it. */
+/**
+ * Limit on the number and total length of names, above that of any real model, so that a crafted file cannot fill
+ * memory.
+ */
 const mostNames = 65_536
 const mostNameBytes = 2 ** 24
-/** Of a piece what is kept for the next one, so that no entry is cut in two. */
+/** Bytes of a piece carried over to the next one, so that no entry is cut in two. */
 const keptBytes = key.length + 3 + longestName
 
-/** A file names more others than can be looked at. */
+/** A file refers to more files than can be checked. */
 export class TooManyFiles extends Error {
   constructor() {
     super(`it names more than ${mostNames} files, or such as have more than ${mostNameBytes} letters in all`)
   }
 }
 
-/** Finds the names of the files in which a model has weights, as it is read piece by piece. What looks like one and is none does no harm. */
+/** Finds the names of a model's weight files as the model is read piece by piece. False positives are harmless. */
 export class ExternalFiles {
   readonly #names = new Set<string>()
   #nameBytes = 0
@@ -161,7 +167,7 @@ export class ExternalFiles {
     this.#end = Buffer.from(piece.subarray(-keptBytes))
   }
 
-  /** Paths beside a model in `folder`, in order. ONNX Runtime takes no others. */
+  /** Sorted paths relative to a model in `folder`. ONNX Runtime accepts no others. */
   in(folder: string): string[] {
     const paths = [...this.#names]
       .filter((name) => name !== '' && !isAbsolute(name))
@@ -177,14 +183,14 @@ export class ExternalFiles {
     }
   }
 
-  /** Fields may come in any order: then the name ends where the key begins. */
+  /** Fields may be in any order: here the name ends where the key begins. */
   #searchBefore(bytes: Buffer, at: number): void {
     if (++this.#searches > mostNames) throw new TooManyFiles()
     for (let start = Math.max(0, at - keptBytes); start < at; start++)
       if (bytes[start] === nameField) this.#addAt(bytes, start + 1, at, true)
   }
 
-  /** The name whose length is told at a place, if it ends before `end`; `exactly` there, if that is asked. */
+  /** Adds the name whose length is at a place, if it ends before `end`; with `exactly`, only if it ends there. */
   #addAt(bytes: Buffer, place: number, end: number, exactly = false): void {
     let next = place
     let length = 0
@@ -197,7 +203,7 @@ export class ExternalFiles {
       this.#add(bytes.toString('utf8', next, next + length))
   }
 
-  /** The system ends a name at a NUL character: so the file that ONNX Runtime opens is called what stands before it. */
+  /** The system ends a name at a NUL character, so ONNX Runtime opens the file named before it. */
   #add(written: string): void {
     const name = written.split('\0', 1)[0]!
     if (this.#names.has(name)) return

@@ -26,47 +26,50 @@ import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model-content.ts'
 import { ModelTrial, type TrialOptions, type TrialResult } from './model-trial.ts'
 
-/** What is asked of the engine's options. */
+/** The engine options that preparation needs. */
 export type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
 
-/** A model that is being prepared with a cache. */
+/** A model that is prepared with a cache. */
 interface Job {
   readonly trial: ModelTrial
   readonly content: ModelContent
   readonly key: string
   readonly cache: CacheFolder
-  /** Why it has no compiled form, whatever comes; else `null`. */
+  /** Why it never has a compiled form; else `null`. */
   readonly obstacle: string | null
   readonly signal: AbortSignal
 }
 
-/** A model is tried by one load of the process, and not by all that want it; a process for each core at most, and two at least. */
+/**
+ * One load of the process tries a model, on behalf of all that want it. At most one trial per core runs at a time, and
+ * at least two.
+ */
 const turns = new Turns(Math.max(2, availableCores().usable))
 
-/** Notes are written one after the other, whichever load they are of. */
+/** Notes are written one after the other, for all loads. */
 let writing = Promise.resolve()
 
-/** Models that were tried here and of which no cache knows. */
+/** Models tried by this process that no cache records. */
 const triedHere = new Set<string>()
 
 /**
- * Finds out what the sessions of models are opened from: their compiled form, where the cache has it. A model that nobody knows is tried, and
- * compiled, in a process of its own first.
+ * Decides what a model's sessions are opened from: its compiled form, if the cache has it. An unknown model is first
+ * tried and compiled in a child process.
  */
 export class ModelPreparation {
   readonly #options: PreparationOptions
   #wasAsked = false
   #cache: CacheFolder | null = null
-  /** Why the cache is not in use; else `null`. */
+  /** Why the cache is not used; else `null`. */
   #obstacle: string | null = null
-  /** Why it is not written to, when last somebody tried; else `null`. */
+  /** Why the last attempt to write to it failed; else `null`. */
   #trouble: string | null = null
 
   constructor(options: PreparationOptions) {
     this.#options = options
   }
 
-  /** The cache as it is known so far. */
+  /** The state of the cache so far. */
   capability(): Omit<CacheCapability, 'models'> {
     if (this.#options.cache === null)
       return { enabled: false, dir: null, reason: 'switched off by cache: false, or by ZEROHOP_CACHE=off' }
@@ -82,10 +85,11 @@ export class ModelPreparation {
   }
 
   /**
-   * Prepares a model that is to be loaded.
+   * Prepares a model for loading.
    *
-   * @param runtimeOf is called only where that has to be known: it may load ONNX Runtime.
-   * @throws InferenceError `ERR_MODEL_LOAD` for a model that ends, or holds up, the process in which it is tried; the reason of `signal`.
+   * @param runtimeOf called only if needed: it may load ONNX Runtime.
+   * @throws InferenceError `ERR_MODEL_LOAD` for a model that crashes or hangs the child process; the reason of
+   * `signal`.
    */
   async prepare(
     model: string,
@@ -106,7 +110,7 @@ export class ModelPreparation {
       signal.throwIfAborted()
       if (error instanceof TooManyFiles && verify !== 'none')
         return this.#withoutCache(trial, runtime, config, error.message, signal)
-      return asItIs(`its files cannot be read: ${(error as Error).message}`) // which opening it tells in its own words
+      return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
     const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
     const key = entryKey(content.hash, runtime, config, obstacle)
@@ -119,7 +123,7 @@ export class ModelPreparation {
     return typeof made === 'string' ? asItIs(made) : this.#prepared(job, made)
   }
 
-  /** Once for each load: somebody may have removed it, or made room for it, since. */
+  /** Once per load: the folder may have been removed, or become usable, since. */
   #open(dir: string | null): CacheFolder | null {
     this.#wasAsked = true
     try {
@@ -155,7 +159,7 @@ export class ModelPreparation {
     return asItIs(why)
   }
 
-  /** What the cache has of a model; `null` when it is to be tried, again if need be, or could be compiled now. */
+  /** The cache's record of a model; `null` if the model should be tried (again), or can be compiled now. */
   async #known({ trial, cache, key }: Job, canWrite = true): Promise<Manifest | null> {
     const manifest = await readEntry(cache, key)
     if (manifest === null || (this.#options.verify === 'child' && trial.isToRun && !manifest.wasRun))
@@ -163,7 +167,7 @@ export class ModelPreparation {
     return canWrite && mayBeCompiled(manifest, this.#options.cache!.maxBytes) ? null : manifest
   }
 
-  /** Makes an entry, unless another process just does, or there is no way to; then it says why there is none. */
+  /** Makes an entry. Returns the reason if another process is making it, or it cannot be made. */
   async #make(job: Job): Promise<Manifest | string> {
     const { trial, cache, key, content, signal } = job
     let lock: EntryLock | null = null
@@ -175,9 +179,9 @@ export class ModelPreparation {
       this.#cannotWrite(error as Error)
     }
     try {
-      const known = await this.#known(job, lock !== null) // by now
+      const known = await this.#known(job, lock !== null) // another process may have made it
       if (known !== null) return known
-      if (lock !== null) await sweep(cache).catch(() => {}) // it may be what takes the room
+      if (lock !== null) await sweep(cache).catch(() => {}) // unfinished work may take the space
       if (lock !== null) folder = await cache.temporary().catch((error: Error) => this.#cannotWrite(error))
       if (folder !== null) removeAtExit(folder)
       return await this.#tried(job, folder)
@@ -187,7 +191,7 @@ export class ModelPreparation {
     }
   }
 
-  /** @param folder to write to; `null` where that is not possible, or another process is at it. */
+  /** @param folder to write to; `null` if that is not possible, or another process does it. */
   async #tried(job: Job, folder: string | null): Promise<Manifest | string> {
     const { trial, content, key, signal } = job
     const trouble =
@@ -212,7 +216,7 @@ export class ModelPreparation {
     return lack
   }
 
-  /** Makes what was found an entry. */
+  /** Publishes the result of a trial as an entry. */
   async #published(
     job: Job,
     folder: string,
@@ -240,7 +244,7 @@ export class ModelPreparation {
       this.#trouble = null
       return (await readEntry(cache, key)) ?? manifest.reason
     } catch (failure) {
-      const known = await this.#known(job) // another process was quicker, or only the rest cannot be done
+      const known = await this.#known(job) // another process was faster, or only a later step failed
       if (known === null) this.#cannotWrite(failure as Error)
       return known ?? (failure as Error).message
     }
@@ -262,7 +266,7 @@ export class ModelPreparation {
       opening: (model, options) => {
         const used = (failure: string): void => {
           Object.assign(origin, { compiled: false, reason: `its compiled form cannot be opened: ${failure}` })
-          void cache.remove(key).catch(() => {}) // the next load makes it anew
+          void cache.remove(key).catch(() => {}) // the next load makes it again
         }
         return {
           model: graphOf(cache, key),
@@ -280,7 +284,7 @@ export class ModelPreparation {
   }
 }
 
-/** Adds notes to those of an entry: of what that was made from, and of nothing that has taken its place since. */
+/** Adds notes to a model's earlier ones, if its files are still those that were hashed. */
 async function writeNotes(path: string, found: SessionNotes, content: ModelContent): Promise<void> {
   if (!(await content.isCurrent(new AbortController().signal))) return
   await writeSealed(path, { ...readSealed<SessionNotes>(path), ...found })

@@ -8,7 +8,7 @@ import { serialize } from 'node:v8'
 import { OwnProgram, type ProgramEnd } from '../../base/own-program.ts'
 import type { CompiledFile } from './entry.ts'
 
-/** What a trial needs of the engine's options. */
+/** The engine options that a trial needs. */
 export type TrialOptions = Pick<ResolvedEngineOptions, 'verifyTimeoutMs' | 'providers' | 'workers'>
 
 const shortestLimitMs = 60_000
@@ -16,7 +16,7 @@ const bytesPerMs = 10_485
 
 let warned = false
 
-/** A model that is to be tried in a process of its own. */
+/** Tries a model in a child process. */
 export class ModelTrial {
   readonly #model: string
   readonly #config: ResolvedConfig
@@ -30,18 +30,18 @@ export class ModelTrial {
     this.#options = options
   }
 
-  /** Whether the model is run in it, or loaded only. */
+  /** Whether the trial runs the model, or only loads it. */
   get isToRun(): boolean {
     const { warmup, checkRows } = this.#config
     return checkRows || warmup.madeUp !== null || warmup.samples.length > 0
   }
 
-  /** What is told of it under a key: who wants a model to have been run does not believe who has loaded it only. */
+  /** The record's name under a key: a trial that only loaded the model does not count as one that ran it. */
   named(key: string): string {
     return this.isToRun ? `${key} run` : key
   }
 
-  /** How long a trial of a model of so many bytes may take, in milliseconds. */
+  /** Milliseconds a trial of a model of this size may take. */
   limitMs(byteLength: number): number {
     return this.#options.verifyTimeoutMs ?? shortestLimitMs + Math.round(byteLength / bytesPerMs)
   }
@@ -49,8 +49,8 @@ export class ModelTrial {
   /**
    * Tries the model, and writes its compiled form to `folder` unless that is `null`.
    *
-   * @returns what was found; `started` is false, and nothing was found, where there is no process to try it in.
-   * @throws InferenceError `ERR_MODEL_LOAD` when the process ended, or did not come back; the reason of `signal`.
+   * @returns the result; `started` is false, without a result, if no child process could start.
+   * @throws InferenceError `ERR_MODEL_LOAD` when the process crashed or hung; the reason of `signal`.
    */
   async run(
     folder: string | null,
@@ -66,7 +66,7 @@ export class ModelTrial {
     }
     const reason = `its compiled form cannot be made: ${ending.kind === 'died' ? `a process that made it ended with ${ending.reason}` : `that took more than ${ending.limitMs} ms`}`
     if (ending.stage === 'compiled form') return { ...nothing, reason } // the model itself was loaded and run
-    // It may be the writing that the process died over.
+    // Writing the compiled form may have crashed it.
     if (ending.kind === 'died' && folder !== null)
       return { ...(await this.run(null, byteLength, signal)), reason }
     throw this.#unloadable(ending)
@@ -89,12 +89,13 @@ export class ModelTrial {
         }),
       },
       instanceGroup: this.#config.instanceGroup.map(({ kind, gpus }) => this.#oneInstance(kind, gpus)),
-      // What cannot be used here is not tried there again.
+      // Providers that are unusable here are not tried again in the child.
       executionProviders: onCpuOnly && executionProviders !== undefined ? ['cpu'] : executionProviders,
       latencyTargetMs: 0,
       autoTune: null,
-      cost: null, // which may be a function
-      // Samples, and what a user wants to be run beforehand, are run where the model is to serve; samples take part in the check of rows there.
+      cost: null, // it may be a function, which cannot be posted
+      // Samples and requested warm-up runs belong to the serving process, where samples also take part in the check of
+      // rows.
       warmup: { samples: [], madeUp: isWarmed ? 'harmless' : null, batchSizes: null, count: 1 },
       checkRows: this.#config.checkRows && warmup.samples.length === 0,
     }
@@ -110,7 +111,7 @@ export class ModelTrial {
     return runTrial(task, parts, this.limitMs(byteLength), signal)
   }
 
-  /** A group of one. */
+  /** A group with one instance. */
   #oneInstance(kind: InstanceKind, gpus: readonly number[] | 'all'): ResolvedConfig['instanceGroup'][number] {
     const limits = {
       count: 1,
@@ -152,7 +153,7 @@ export class ModelTrial {
   }
 }
 
-/** Once for the process. */
+/** Once per process. */
 function warnOfNoProcess(reason: string): void {
   if (warned) return
   warned = true
@@ -160,24 +161,24 @@ function warnOfNoProcess(reason: string): void {
   process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_VERIFY_FALLBACK' })
 }
 
-/** What came of a trial. */
+/** The outcome of a trial. */
 type TrialEnding =
   | { readonly kind: 'answered'; readonly result: TrialResult }
-  /** There is no process to try models in. */
+  /** No child process could start. */
   | { readonly kind: 'not started'; readonly reason: string }
   | { readonly kind: 'died'; readonly stage: TrialStage; readonly signal: string; readonly reason: string }
   | { readonly kind: 'timed out'; readonly stage: TrialStage; readonly limitMs: number }
 
 const pieceBytes = 2 ** 20
 
-/** The engine in it does not try the model again. */
+/** The engine in the child does not try the model again. */
 const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
 
 /**
- * Has a model loaded, run once and compiled in a process of its own: what it does to a process, it does to that one. Nothing of that
- * process is left when this resolves, or rejects with the signal's reason: what it was writing may be removed then.
+ * Loads, runs and compiles a model in a child process, so that a crash affects only the child. The child is gone when
+ * this resolves, or rejects with the signal's reason: files it was writing may be removed then.
  *
- * @param parts what the task says comes over standard input.
+ * @param parts the bytes sent over standard input.
  */
 function runTrial(
   task: TrialTask,
@@ -199,7 +200,7 @@ function runTrial(
     const onWord = (word: TrialWord | null): void => {
       if (word?.type === 'done') return ended({ kind: 'answered', result: word.result })
       if (word?.type === 'stage') return void (stage = word.stage)
-      if (word?.type !== 'started') return // of another program, which this Node.js runs instead
+      if (word?.type !== 'started') return // a message of another program that this Node.js runs instead
       stage = 'model'
       program.send(task)
       pipeline(Readable.from(piecesOf(parts)), program.input, () => {})
@@ -213,7 +214,7 @@ function runTrial(
       )
     }
     try {
-      serialize(task) // or it would fail when there is a process already
+      serialize(task) // an error here must come before a process exists
       program = new OwnProgram(
         'engine/trial-process/try-model.js',
         { env, hasInput: true },
@@ -230,7 +231,7 @@ function runTrial(
   })
 }
 
-/** Copies: a stream may hold on to what it is given, and takes no shared memory. */
+/** Copies: a stream may keep a reference to its chunks, and does not accept shared memory. */
 function* piecesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
   for (const { buffer, byteOffset, byteLength } of parts) {
     for (let at = 0; at < byteLength; at += pieceBytes) {
@@ -239,34 +240,34 @@ function* piecesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
   }
 }
 
-/** What the child is given to do. */
+/** The task for the child. */
 export interface TrialTask {
   readonly model: string
-  /** Without bytes: those come over standard input, one part behind the other. */
+  /** Without bytes: those follow on standard input, one part after the other. */
   readonly config: ResolvedConfig
-  /** Lengths of what comes there: of the model, if it is in memory, and of its external data. */
+  /** Lengths of those parts: the model, if it is in memory, and its external data. */
   readonly parts: readonly number[]
   readonly engine: Pick<ResolvedEngineOptions, 'executor' | 'providers' | 'workers'>
-  /** Where to write the compiled form; `null`: the model is only tried. */
+  /** Where to write the compiled form; `null` to try the model only. */
   readonly folder: string | null
 }
 
-/** What the child found. */
+/** The result from the child. */
 export interface TrialResult {
-  /** Why the model could not be loaded, in ONNX Runtime's words; `null` when it could. */
+  /** ONNX Runtime's message if the model could not be loaded; else `null`. */
   readonly error: string | null
-  /** What was found out of it; see `WorkerSession.note`. */
+  /** Facts found about the model; see `WorkerSession.note`. */
   readonly notes: Readonly<Record<string, string>>
   /** `null` when there is no compiled form. */
   readonly files: readonly CompiledFile[] | null
-  /** Why not. */
+  /** Why there is none. */
   readonly reason: string
 }
 
-/** What the child does: load the model and run it once, or the same with its compiled form. */
+/** Stages of the child: load and run the model, then its compiled form. */
 type TrialStage = 'model' | 'compiled form'
 
-/** What the child says. */
+/** Messages from the child. */
 export type TrialWord =
   | { readonly type: 'started' }
   | { readonly type: 'stage'; readonly stage: TrialStage }

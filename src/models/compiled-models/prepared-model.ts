@@ -3,7 +3,7 @@ import type { OpenOptions } from '../../options/session-options.ts'
 import { join } from 'node:path'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 
-/** Notes on a session, by what they are about; see `WorkerSession.note`. */
+/** Notes on a session, by subject; see `WorkerSession.note`. */
 export type SessionNotes = Readonly<Record<string, string>>
 
 /** What a session is opened from. */
@@ -11,9 +11,9 @@ interface Opening {
   /** A path, or bytes. */
   readonly model: string | SharedArrayBuffer
   readonly options: OpenOptions
-  /** What was found out of the model before. */
+  /** Facts found about the model earlier. */
   readonly notes: SessionNotes
-  /** The model as it is, for when its compiled form cannot be opened. */
+  /** The original model, if its compiled form cannot be opened. */
   readonly original: OriginalModel | undefined
 }
 
@@ -21,22 +21,22 @@ interface Opening {
 interface OriginalModel {
   readonly model: string | SharedArrayBuffer
   readonly options: OpenOptions
-  /** Whether what was made from it is still what was checked: asked once that is open. */
+  /** Whether the compiled form is still the one that was checked; called once it is open. */
   isStillMade(): boolean
-  /** Told when it had to be opened. */
+  /** Called when the original had to be opened. */
   used(reason: string): void
 }
 
-/** A model that its sessions can be opened from. */
+/** A model that is ready for its sessions to be opened. */
 export interface PreparedModel {
   readonly origin: ModelOrigin
-  /** @param options those that a session of the model as it is would have. */
+  /** @param options for a session of the original model. */
   opening(model: string | SharedArrayBuffer, options: OpenOptions): Opening
-  /** Told what was found out of it while it was loaded. */
+  /** Called with facts found while it was loaded. */
   learnt(notes: SessionNotes): void
 }
 
-/** A model that is opened as it is. */
+/** A model that is opened without compilation. */
 export function asItIs(reason: string): PreparedModel {
   return {
     origin: { compiled: false, reason },
@@ -45,15 +45,18 @@ export function asItIs(reason: string): PreparedModel {
   }
 }
 
-/** The graph as ONNX Runtime has optimised it for this machine. */
+/** The graph, optimised by ONNX Runtime for this machine. */
 export const graphFile = 'model.onnx'
-/** Its weights, packed as its kernels want them: read by mapping the file into memory, which all processes then share. */
+/** Its weights, packed for its kernels. The file is mapped into memory, which all processes share. */
 const weightsFile = 'model.weights'
 
-/** Each tensor outside is looked for, opened and mapped by itself, which takes some tenths of a millisecond: smaller ones are better off in the graph. */
+/**
+ * Each external tensor is located, opened and mapped by itself, which takes some tenths of a millisecond; smaller
+ * tensors stay in the graph.
+ */
 const leastBytesOutside = 16_384
 
-/** Options with which a session writes its compiled form into a folder as it is opened. */
+/** Options with which a session writes its compiled form into a folder when it opens. */
 export function compilingInto(folder: string, options: OpenOptions): OpenOptions {
   const extra = {
     ...(options.extra as Record<string, string> | undefined),
@@ -64,16 +67,16 @@ export function compilingInto(folder: string, options: OpenOptions): OpenOptions
   return { ...options, optimizedModelFilePath: join(folder, graphFile), extra }
 }
 
-/** Options with which a session is opened from a compiled form: nothing is left to be optimised. */
+/** Options to open a session from a compiled form, without further optimisation. */
 export function ofCompiled(options: OpenOptions): OpenOptions {
   return { ...options, graphOptimizationLevel: 'disabled' }
 }
 
-/** Entries by which ONNX Runtime would look elsewhere for a model or a part of it, or write one. */
+/** Entries with which ONNX Runtime reads a model or a part of it from elsewhere, or writes one. */
 const ownFiles =
   /^(?:ep\.context|session\.(?:load_model_format|save_model_format|optimized_model|save_external|model_external|use_ort_model_bytes))/
 
-/** Why a model has no compiled form; `null` for one that may have. */
+/** Why a model has no compiled form; `null` if it may have one. */
 export function whyNotCompiled(
   { path, sessionOptions, runEntries }: ResolvedConfig,
   onCpuOnly: boolean,
@@ -96,7 +99,7 @@ const notOfGraph = new Set([
 ]) // prettier-ignore
 const entryNotOfGraph = /^session\.(?:intra_op|inter_op)\.|^session\.force_spinning_stop$/
 
-/** What of a configuration has a part in what its graph is compiled to, in the same order whoever gives it. */
+/** The part of a configuration that affects the compiled graph, in a fixed order. */
 export function graphOptionsOf({ sessionOptions }: ResolvedConfig): unknown {
   const inOrder = (of: object, isLeftOut: (name: string) => boolean) =>
     Object.entries(of)
