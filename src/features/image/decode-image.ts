@@ -203,7 +203,7 @@ async function decodeSample(
       .toFormat(format)
       .toBuffer()
     for (let round = 0; round < rounds; round++) {
-      const rgb = await decodeRgb(sample, options) // does not wait for its turn, so that requests cannot delay a load
+      const rgb = await decodeRgb(sample, options) // not in the queue: requests cannot delay a load
       writePixels(rgb, newRow(options), options)
       reusePixels(rgb)
     }

@@ -39,7 +39,7 @@ export class CheckedTensors {
       const { outputs } = bindings[step.index]!.shown
       for (const { name, tensor } of step.outputs) {
         const { name: output, rows, ...made } = outputs.find((each) => each.name === name)!
-        const own = indexColumn(rows) // the others name outputs that the pipeline may lack or name differently
+        const own = indexColumn(rows) // others may be missing or renamed
         this.#known[tensor] = {
           ...made,
           ...(own !== null && { rows: { index: own } }),

@@ -133,7 +133,7 @@ export class FanOut implements RunningStep {
   #fail(reason: unknown, row: number | null): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    queueMicrotask(() => this.cancel(reason)) // later, as other rows may be in the batch that is being answered
+    queueMicrotask(() => this.cancel(reason)) // later: others may be in its batch
     this.#of.caller.failed(this.#of.step, reason, row)
   }
 

@@ -64,7 +64,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#values = values
     const { missing, times, none } = this.#plan
     this.#missing = missing.slice()
-    this.#beganAtMs = times.slice() // a copy with its full length from the start
+    this.#beganAtMs = times.slice() // a full copy
     this.#running = none.slice()
     this.#left = this.#plan.steps.length
     this.#reports = reports
@@ -103,7 +103,7 @@ export class PipelineRun implements StepCaller, RunningStep {
       const { serving } = binding
       if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
       if (binding.fanned !== null)
-        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // fanning out needs more of the step's tensors than their rows
+        return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // `made` is null here
       const options = this.#optionsOf(step, binding, nowMs)
       const running =
         made !== null
@@ -162,7 +162,7 @@ export class PipelineRun implements StepCaller, RunningStep {
       row,
     )
     this.#settle()
-    queueMicrotask(() => this.#endRunning(error)) // later, as another step may be in the batch that is being answered
+    queueMicrotask(() => this.#endRunning(error)) // others may be in its batch
     this.#tellFailed(error, rejectionOf(error))
   }
 

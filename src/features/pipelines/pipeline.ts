@@ -164,7 +164,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       reject(signal.reason)
       return run
     }
-    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // otherwise steps may lack their inputs
+    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // otherwise inputs may be missing
     const refusal = isKnown ? this.#refusal(run, options.deadlineMs!) : null
     if (refusal !== null) {
       run.settled = true
@@ -337,7 +337,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     for (let index = 0; index < runs.length; index++) {
       const step = steps[index]!
       const { scheduler } = this.targets[step.index]!.serving
-      if (scheduler !== told) scheduler?.answered(nowMs) // no more requests will come than those that begin now
+      if (scheduler !== told) scheduler?.answered(nowMs) // nothing else will come
       told = scheduler
       runs[index]!.begin(step, nowMs)
     }

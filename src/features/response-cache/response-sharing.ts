@@ -274,7 +274,7 @@ export class ResponseSharing {
     this.#limits.unwatch(caller)
     this.#counts.failed(caller, why)
     this.#settling.reject(caller, reason, why === 'cancelled')
-    if (run === null || run.leave(caller)) return // it was answered and waited for its turn, or other callers remain
+    if (run === null || run.leave(caller)) return // had its answer, or others remain
     this.#forget(run)
     this.#scheduler.cancel(run.request, why, reason)
   }

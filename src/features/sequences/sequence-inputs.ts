@@ -23,7 +23,7 @@ import { InferRequest } from '../../request/infer-request.ts'
 
 type Data = TensorData | readonly string[]
 
-/** A control input with the values that it is given. */
+/** A control input and its values. */
 interface ControlInput {
   readonly index: number
   readonly kind: SequenceControl['kind']
@@ -31,21 +31,24 @@ interface ControlInput {
   readonly yes: Data
 }
 
-/** The inputs that a sequence fills, and the outputs that it keeps. */
+/** The inputs that a sequence fills in, and the outputs that it keeps. */
 export class SequenceInputs {
   readonly controls: readonly ControlInput[]
-  /** Indices of the inputs that take a state, and of the outputs that give it. */
+  /** Indices of the state inputs, and of the state outputs. */
   readonly stateInputs: readonly number[]
   readonly stateOutputs: readonly number[]
   readonly stateTypes: readonly ElementType[]
   readonly initial: readonly StateTensor[]
-  /** By name, for one row: what stands in a request until it is its turn. */
+  /** By name: the placeholder, one row, of each filled input until the request's turn. */
   readonly filled: Readonly<Record<string, TensorLike>>
   readonly #metadata: ModelMetadata
   readonly #parser: FeedParser
   readonly #correlation: ValueMetadata | null
 
-  /** @throws InferenceError `ERR_MODEL_CONFIG` for an input or output that the model has not, or not in that form. */
+  /**
+   * @throws InferenceError `ERR_MODEL_CONFIG` for an input or output that the model lacks, or has in another
+   * form.
+   */
   constructor(metadata: ModelMetadata, { controls, state }: ResolvedSequence, parser: FeedParser) {
     this.#metadata = metadata
     this.#parser = parser
@@ -95,13 +98,13 @@ export class SequenceInputs {
     this.stateTypes = this.stateInputs.map((index) => inputs[index]!.type as ElementType)
   }
 
-  /** Whether the model is told which sequence it is, and by what type. */
+  /** Type of the correlation id's input; `null` if the model has none. */
   get correlationType(): ElementType | null {
     return this.#correlation === null ? null : (this.#correlation.type as ElementType)
   }
 
   /**
-   * The correlation id as its input takes it; `null` without such.
+   * The correlation id as data for its input; `null` if there is no such input.
    *
    * @throws InferenceError `ERR_INVALID_ARG`.
    */
@@ -168,7 +171,7 @@ function checkControl(
   return { no, yes }
 }
 
-/** Each sequence has its own. */
+/** Checks that each sequence has its own row of the input. */
 function checkOwn({ name: model, maxBatchSize }: ModelMetadata, input: ValueMetadata, option: string): void {
   if (maxBatchSize === 0 || batchAxisOf(input) !== -1) return
   const hint = 'Say where its rows are by batchAxis, or load the model with maxBatchSize: 0'
@@ -179,7 +182,7 @@ function checkOwn({ name: model, maxBatchSize }: ModelMetadata, input: ValueMeta
   })
 }
 
-/** What a sequence begins with: a copy, as the caller may go on to write what was given. */
+/** The initial value of a state: a copy, as the caller may overwrite the original. */
 function readRow(
   { name: model, maxBatchSize }: ModelMetadata,
   parser: FeedParser,
@@ -193,7 +196,7 @@ function readRow(
   return { type, dims, data: ownCopy(data as Data) as Data }
 }
 
-/** Whether what has one shape can be given to what has another; [] is what any rank is known by, too. */
+/** Whether a value of one shape can be given to an input of another; [] also stands for any rank. */
 function fits(given: ValueMetadata['shape'], taken: ValueMetadata['shape']): boolean {
   if (given.length === 0 || taken.length === 0) return true
   return (
@@ -204,7 +207,7 @@ function fits(given: ValueMetadata['shape'], taken: ValueMetadata['shape']): boo
   )
 }
 
-/** What is said of a state fits both of its tensors. */
+/** Checks that the configuration of a state fits both of its tensors. */
 function checkState(
   metadata: ModelMetadata,
   { type, dims }: SequenceState,
@@ -255,7 +258,7 @@ function wrong(model: string, name: string, expected: string, received: unknown)
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
-/** One row of a value; each variable dimension is 1. */
+/** One row of a value; variable dimensions are 1. */
 function oneRow(value: ValueMetadata, batched: boolean, fill: number): TensorLike {
   const { shape } = value
   const type = value.type as ElementType
@@ -269,10 +272,10 @@ function oneRow(value: ValueMetadata, batched: boolean, fill: number): TensorLik
   return { type, dims, data }
 }
 
-/** Kept for other batches. */
+/** Rows kept for other batches. */
 const mostKept = 64
 
-/** What stands in a slot whose sequence has no request: zeros, with the controls false and no correlation id. */
+/** Fills the slots of sequences without a request: zeros, with false controls and no correlation id. */
 export class EmptyRows {
   readonly #metadata: ModelMetadata
   readonly #inputs: SequenceInputs
@@ -283,7 +286,7 @@ export class EmptyRows {
     this.#inputs = inputs
   }
 
-  /** One that shares a run with a request. */
+  /** An empty row for a run together with this request. */
   like(request: InferRequest): InferRequest {
     const { bucketKey } = request
     let row = this.#byKey.get(bucketKey)

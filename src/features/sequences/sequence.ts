@@ -8,39 +8,39 @@ import type { StateTensors } from './state-tensors.ts'
 
 const nobody = () => {}
 
-/** One sequence: its requests in the order of their calls, of which one at a time is on its way. */
+/** One sequence: its requests in order of their calls, of which one at a time is in flight. */
 export class Sequence {
   readonly id: SequenceId
-  /** The same as text, different for ids of different kinds. */
+  /** The id as text; ids of different types have different texts. */
   readonly key: string
-  /** As the model is told; `null` where it is not. */
+  /** The id as data for the model; `null` if the model does not take it. */
   readonly correlation: TensorData | readonly string[] | null
   readonly state: StateTensors
-  /** Where it is among those that are under way; `null` while it waits for that, and once it has ended. */
+  /** Its place among the active sequences; `null` while it waits for one, and after its end. */
   place: Place | null = null
-  /** On its way; `null` while none is. */
+  /** The request in flight; `null` if there is none. */
   current: InferRequest | null = null
-  /** Behind that. */
+  /** The requests after that. */
   readonly waiting = new Set<InferRequest>()
-  /** Whether a request of it has been answered since it began. */
+  /** Whether one of its requests has been answered since it began. */
   begun = false
-  /** Whether a request of it was sent on its way since it began. */
+  /** Whether one of its requests has been sent since it began. */
   started = false
-  /** Whether the last request of what began under its id, before another begins it anew, has come to its end. */
+  /** Whether the last request of the previous sequence with this id has ended. */
   lastEnded = false
-  /** Whether nothing is left of it. */
+  /** Whether the sequence is removed. */
   gone = false
-  /** Whether the next request that is called for begins it anew, as one that was to do so was withdrawn. */
+  /** Whether the next call restarts it, because the request that was to do so was cancelled. */
   restartNext = false
-  /** Whether its last request has been called for: the next has to begin it anew. */
+  /** Whether its last request has been called: the next one has to restart it. */
   closed = false
-  /** The stream that has begun it; `null` where requests say themselves of which sequence they are. */
+  /** The stream that began it; `null` if requests give the sequence id themselves. */
   owner: object | null = null
-  /** When its last request came to its end, in milliseconds. */
+  /** When its last request ended, in milliseconds. */
   usedAtMs = 0
-  /** What becomes of its requests; `null` unless it has ended before them. */
+  /** The rejection for its remaining requests; `null` unless it ended before them. */
   ended: [why: RejectionReason, error: () => InferenceError] | null = null
-  /** Resolves when nothing is left of it; `null` unless somebody waits for that. */
+  /** Resolves when the sequence is removed; `null` unless a caller waits for that. */
   finished: Promise<void> | null = null
   onFinished: () => void = nobody
 
@@ -51,18 +51,21 @@ export class Sequence {
     this.state = state
   }
 
-  /** Whether it has nothing to do. */
+  /** Whether it has no request. */
   get idle(): boolean {
     return this.current === null && this.waiting.size === 0
   }
 
-  /** Begins anew. */
+  /** Restarts the sequence. */
   restart(): void {
     this.begun = this.started = this.lastEnded = false
     this.state.reset()
   }
 
-  /** Another begins it anew: gives what tells those who wait for its end, once it is over for them. */
+  /**
+   * Passes the sequence to a new owner that restarts it. Returns a function that notifies those who wait for
+   * the end of the old one.
+   */
   passTo(owner: object | null): () => void {
     const told = this.onFinished
     if (this.finished !== null) this.lastEnded = true
@@ -72,7 +75,7 @@ export class Sequence {
     return told
   }
 
-  /** Gives a request its control inputs and the state; tells whether its dims are others by that. */
+  /** Fills a request's control inputs and state; returns whether that changes its dims. */
   fill(request: InferRequest, isEnd: boolean, { controls, stateInputs }: SequenceInputs): boolean {
     const data = request.data as (typeof request.data)[number][]
     for (const { index, kind, no, yes } of controls) {
@@ -92,31 +95,31 @@ export class Sequence {
   }
 }
 
-/** What a turn needs from whoever keeps the sequences. */
+/** What a turn needs from the owner of the sequences. */
 export interface TurnOwner {
-  /** By index of the output: which of the states it gives; -1 for none. */
+  /** By output index: which state it returns; -1 for none. */
   stateOf(output: number): number
-  /** @throws Error when the next request could not be given it. */
+  /** @throws Error if the next request could not take a state of these dims. */
   checkState(state: number, dims: readonly number[]): void
   slotsWith(sequence: Sequence): number
   emptyRowLike(request: InferRequest): InferRequest
   ended(turn: Turn, succeeded: boolean, reason: unknown): void
 }
 
-/** One request as part of its sequence. */
+/** One request of a sequence. */
 export class Turn implements SequenceTurn {
   readonly sequence: Sequence
   readonly request: InferRequest
-  /** Whether the sequence begins anew with it; also one behind such a request that was withdrawn. */
+  /** Whether it starts the sequence; also true for the request after a start that was cancelled. */
   isStart: boolean
   readonly isEnd: boolean
   /** Its bucket before its sequence had a place. */
   readonly shapeKey: string
   slot = -1
-  /** Told when it is its turn, or will never be. */
+  /** Called when its turn comes, or will never come. */
   onTurn: () => void = nobody
   readonly #owner: TurnOwner
-  /** The outputs that its caller asked for; `null` for all but states. */
+  /** The outputs that its caller asked for; `null` for all except states. */
   readonly #shown: readonly number[] | null
 
   constructor(
@@ -167,25 +170,25 @@ export class Turn implements SequenceTurn {
   }
 }
 
-/** Where a sequence is among those that are under way. */
+/** Where a sequence is among the active ones. */
 interface Place {
-  /** Which batch it belongs to, and where in that: -1 for none in particular. */
+  /** Its batch, and its slot there: -1 for any. */
   readonly group: number
   readonly slot: number
 }
 
 const anywhere: Place = { group: -1, slot: -1 }
 
-/** How many sequences are under way at once. */
+/** The places for active sequences. */
 export interface Places {
-  /** A place for a sequence; `null` while there is none. */
+  /** A place for a sequence; `null` if there is none. */
   give(): Place | null
   free(place: Place): void
-  /** Rows of a batch with this place: up to the last that is taken. */
+  /** Rows of a batch with this place: up to the last taken slot. */
   slots(place: Place): number
 }
 
-/** So many candidates, whose requests join as they come; Triton's `oldest`. */
+/** A number of candidates whose requests are batched as they arrive; Triton's `oldest` strategy. */
 export class Candidates implements Places {
   readonly #most: () => number
   #taken = 0
@@ -209,7 +212,10 @@ export class Candidates implements Places {
   }
 }
 
-/** For each instance a batch whose slots belong to sequences; Triton's `direct`. The lowest slot goes first, whichever batch it is of. */
+/**
+ * One batch per instance, whose slots belong to sequences; Triton's `direct` strategy. The lowest slot of any
+ * batch is given first.
+ */
 export class BatchSlots implements Places {
   readonly #slotsOfBatch: number
   readonly #batches: () => number

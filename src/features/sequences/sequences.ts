@@ -20,9 +20,9 @@ import { Alarm } from '../../base/alarm.ts'
 const endedWithModel = 'ended with its model'
 
 /**
- * The sequences of one model, by the rules of Triton's sequence batcher: requests of one run one after the other, in the order
- * of their calls; each gets its control inputs, and the state that the one before has left. What waits is held in the queue of
- * the model, where limits and ends reach it like any other request.
+ * The sequences of one model, by the rules of Triton's sequence batcher. Requests of one sequence run one
+ * after the other, in order of their calls. Each gets its control inputs, and the state that the one before
+ * produced. Waiting requests are held in the model's queue, where limits and aborts apply as to any request.
  */
 export class Sequences implements TurnOwner {
   readonly #parts: SequenceParts
@@ -30,11 +30,11 @@ export class Sequences implements TurnOwner {
   readonly #empty: EmptyRows
   readonly #ids: SequenceIds
   readonly #idle: IdleSequences
-  /** Those that have not ended, also those whose last request has been called for. */
+  /** Sequences that have not ended, including those whose last request has been called. */
   readonly #open = new Map<string, Sequence>()
-  /** Those without a place, the first that came first. */
+  /** Sequences without a place, in order of arrival. */
   readonly #backlog = new Set<Sequence>()
-  /** Those of which a request has come to its end. */
+  /** Sequences of which a request has just ended. */
   readonly #touched = new Set<Sequence>()
   readonly #stateOf: readonly number[]
   #draining = false
@@ -55,16 +55,18 @@ export class Sequences implements TurnOwner {
     this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
   }
 
-  /** Sequences that are under way, wait to be, or could go on. */
+  /** Number of sequences that are active, wait for a place, or may continue. */
   get size(): number {
     return this.#open.size
   }
 
   /**
-   * Runs a request of a sequence when its turn has come.
+   * Runs a request of a sequence when its turn comes.
    *
-   * @param owner the stream that it is of: it has no request of a sequence that another has begun since. `null` for none.
-   * @throws InferenceError `ERR_SEQUENCE_ENDED` for one that does not begin a sequence and belongs to none; `ERR_INVALID_ARG`.
+   * @param owner the stream of the request, if any: its requests do not join a sequence that another owner
+   * has begun since. `null` for none.
+   * @throws InferenceError `ERR_SEQUENCE_ENDED` for a request that does not start a sequence and belongs to
+   * none; `ERR_INVALID_ARG`.
    */
   infer(
     feeds: unknown,
@@ -82,7 +84,7 @@ export class Sequences implements TurnOwner {
     if (known !== undefined && owner !== null && known.owner !== owner && !start)
       throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
     const sequence = known ?? this.#begin(id, key)
-    sequence.closed = end // else one that begins goes behind what is left of the one before it
+    sequence.closed = end // otherwise a start queues behind the rest of the sequence before it
     return new Promise((resolve, reject) => {
       const outputs =
         checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
@@ -104,17 +106,20 @@ export class Sequences implements TurnOwner {
     })
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for an id that the model cannot be told. */
+  /** @throws InferenceError `ERR_INVALID_ARG` for an id that does not fit the model's input. */
   checkId(id: SequenceId): void {
     this.#parts.inputs.correlation(id)
   }
 
-  /** An id that no open sequence has, as the model takes it. */
+  /** An id without an open sequence, of the model's type. */
   generateId(): SequenceId {
     return this.#ids.next(this.#open)
   }
 
-  /** Ends the sequence of a stream after the requests that it has, if it is that still; resolves when it has ended. */
+  /**
+   * Ends a stream's sequence after its pending requests, if it still owns the sequence. Resolves when the
+   * sequence has ended.
+   */
   end(id: SequenceId, owner: object): Promise<void> {
     const sequence = this.#open.get(keyOf(id))
     if (sequence?.owner !== owner) return Promise.resolve()
@@ -123,13 +128,13 @@ export class Sequences implements TurnOwner {
     return (sequence.finished ??= new Promise((resolve) => (sequence.onFinished = resolve)))
   }
 
-  /** No more requests will come: sequences end with those that they have. */
+  /** No more requests will come: sequences end after their pending ones. */
   drain(): void {
     this.#draining = true
     for (const sequence of this.#open.values()) this.#touch(sequence)
   }
 
-  /** Lets go of everything; no request may be on its way. */
+  /** Removes all sequences. No request may be in flight. */
   close(): void {
     this.#draining = true
     for (const sequence of [...this.#open.values(), ...this.#backlog])
@@ -180,13 +185,13 @@ export class Sequences implements TurnOwner {
     this.#touch(sequence)
   }
 
-  /** What some failures mean for the rest of the sequence. */
+  /** What a failure means for the rest of its sequence. */
   #noteFailure(sequence: Sequence, reason: InferenceError): void {
     if (sequence.ended !== null) return
     const { code } = reason
     if (code === 'ERR_TIMEOUT' && sequence.place === null)
       sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
-    // What the model kept of it, if anything, is gone; a state of ours is not.
+    // A crash loses state inside the model. State that we keep survives.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
       sequence.ended = [
         'sequenceEnded',
@@ -194,7 +199,7 @@ export class Sequences implements TurnOwner {
       ]
       this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
     } else return
-    this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left
+    this.#open.delete(sequence.key) // a restart does not need the rest
   }
 
   #begin(id: SequenceId, key: string): Sequence {
@@ -223,7 +228,7 @@ export class Sequences implements TurnOwner {
     }
   }
 
-  /** Gives a request, whose turn it is, what its sequence fills. */
+  /** Fills a request whose turn has come. */
   #prepare(sequence: Sequence, turn: Turn): void {
     const { request } = turn
     sequence.current = request
@@ -239,7 +244,7 @@ export class Sequences implements TurnOwner {
     request.bucketKey = hasSlot ? `${group}#${key}` : key
   }
 
-  /** Another begins under the id of one that ran, if it did. */
+  /** Starts another sequence under the id, and ends the old one if it had run. */
   #restart(sequence: Sequence): void {
     const { id, started, lastEnded } = sequence
     if (started)
@@ -252,7 +257,7 @@ export class Sequences implements TurnOwner {
   }
 
   #touch(sequence: Sequence): void {
-    // After the answers of the batch, which may be in the middle of being given.
+    // Later, as the answers of the batch are being delivered.
     if (this.#touched.size === 0) queueMicrotask(this.#advanceAll)
     this.#touched.add(sequence)
   }
@@ -264,10 +269,10 @@ export class Sequences implements TurnOwner {
     this.fill()
   }
 
-  /** Sends the next request of a sequence, or lets it go. */
+  /** Sends the next request of a sequence, or removes the sequence. */
   #advance(sequence: Sequence): void {
     if (sequence.ended !== null) {
-      const [why, error] = sequence.ended // one for each caller, whose stack it gets
+      const [why, error] = sequence.ended // one per caller, each with its own stack
       for (const request of sequence.waiting) this.#parts.scheduler.cancel(request, why, error())
     }
     const [next] = sequence.waiting
@@ -283,7 +288,7 @@ export class Sequences implements TurnOwner {
     else if (sequence.place !== null || this.#backlog.has(sequence)) this.#idle.add(sequence)
   }
 
-  /** Gives places to those that wait for one. */
+  /** Gives places to the sequences that wait for one. */
   fill(): void {
     for (const sequence of this.#backlog) {
       const place = this.#parts.places.give()
@@ -309,7 +314,10 @@ export class Sequences implements TurnOwner {
   }
 }
 
-/** What was to begin a sequence anew is withdrawn before its turn: the request behind it does so, which is not to see what was before. */
+/**
+ * A start was cancelled before its turn. The next request becomes the start, as it must not see the state
+ * from before.
+ */
 function passStartOn(sequence: Sequence, request: InferRequest): void {
   const waiting = [...sequence.waiting]
   const next = waiting[waiting.indexOf(request) + 1]
@@ -317,7 +325,7 @@ function passStartOn(sequence: Sequence, request: InferRequest): void {
   else (next.turn as Turn).isStart = true
 }
 
-/** What serves the sequences of one model. */
+/** A model with sequences, as its scheduler serves it. */
 interface ServedModel {
   readonly metadata: ModelMetadata
   readonly parser: FeedParser
@@ -329,7 +337,7 @@ interface ServedModel {
   staging(): { acquire(byteLength: number, device: null): StagingBuffer }
 }
 
-/** Begins to keep the sequences of a model, by the strategy of its configuration; `null` for one that has none. */
+/** Sets up the sequences of a model, by the strategy of its configuration; `null` if it has none. */
 export function sequencesOf(
   config: ResolvedSequence | null,
   inputs: SequenceInputs | null,
@@ -358,17 +366,17 @@ export function sequencesOf(
   return sequences
 }
 
-/** What requests go to. */
+/** The scheduler of the model. */
 interface SequenceScheduler {
   readonly levels: PriorityLevels
   readonly observed: ObservedRequests
   submit(request: InferRequest, options: CheckedOptions): void
-  /** Sends a request that was submitted while it was held. */
+  /** Sends a request that was held. */
   release(request: InferRequest): void
   cancel(request: InferRequest, why: RejectionReason, reason: unknown): void
 }
 
-/** What the sequences of a model are made of. */
+/** The parts that {@link Sequences} uses. */
 interface SequenceParts {
   readonly metadata: ModelMetadata
   readonly config: ResolvedSequence
@@ -378,30 +386,30 @@ interface SequenceParts {
   readonly places: Places
   readonly memory: StateMemory
   readonly clock: Clock
-  /** Told of each sequence when nothing is kept of it any more. */
+  /** Called for each sequence when it is removed. */
   over(event: Pick<SequenceEvent, 'type' | 'sequenceId' | 'reason'>): void
 }
 
 const largestNumber = 2 ** 31 - 1
-/** Ids that callers choose themselves are seldom so large: they begin no sequence anew that has a made one. */
+/** Callers rarely choose ids this large, so a generated id rarely restarts a caller's sequence. */
 const madeFrom = 2 ** 30
 
-/** An id as text, different for ids of different kinds. */
+/** An id as text; ids of different types have different texts. */
 function keyOf(id: SequenceId): string {
   return typeof id === 'string' ? `'${id}` : String(id)
 }
 
-/** Makes ids of sequences, of the type in which the model is told them. */
+/** Generates ids of sequences, of the type of the model's correlation id. */
 class SequenceIds {
   readonly #type: ElementType | null
   #last = madeFrom
 
-  /** @param type of the correlation id; `null` where the model is not told. */
+  /** @param type of the correlation id; `null` if the model takes none. */
   constructor(type: ElementType | null) {
     this.#type = type
   }
 
-  /** An id that is not taken. */
+  /** An id that is not in use. */
   next(taken: ReadonlyMap<string, unknown>): SequenceId {
     if (this.#type === 'string') return randomUUID()
     do this.#last = this.#last === largestNumber ? madeFrom : this.#last + 1
@@ -412,7 +420,7 @@ class SequenceIds {
 
 const longestTimerMs = 2 ** 31 - 1
 
-/** Sequences without a request, which end when they have been so for long enough. */
+/** Idle sequences, which expire after a time. */
 class IdleSequences {
   readonly #clock: Clock
   readonly #maxMs: number
@@ -422,7 +430,7 @@ class IdleSequences {
   /** The longest idle first. */
   readonly #all = new Set<Sequence>()
 
-  /** @param afterwards called once some have expired. */
+  /** @param afterwards called after some have expired. */
   constructor(clock: Clock, maxMs: number, onExpired: (sequence: Sequence) => void, afterwards: () => void) {
     this.#clock = clock
     this.#maxMs = maxMs
@@ -441,7 +449,7 @@ class IdleSequences {
     this.#all.delete(sequence)
   }
 
-  /** Ends those whose time has come. */
+  /** Ends the sequences that have expired. */
   expire(): void {
     const nowMs = this.#clock.nowMs()
     let any = false
@@ -458,7 +466,7 @@ class IdleSequences {
     if (any) this.#afterwards()
   }
 
-  /** Again and again where no timer is so long. */
+  /** Sets the timer, in several steps if the time exceeds the longest timer. */
   #ringFor({ usedAtMs }: Sequence): void {
     this.#alarm.set(Math.min(usedAtMs + this.#maxMs, this.#clock.nowMs() + longestTimerMs))
   }
@@ -469,10 +477,10 @@ class IdleSequences {
   }
 }
 
-/** Sequences of which is remembered why they ended. */
+/** How many ended sequences are remembered, with the reason. */
 const mostRemembered = 1000
 
-/** The errors of sequences of one model, which say why a sequence has ended where that is known. */
+/** Errors of one model's sequences. They say why a sequence has ended, if that is known. */
 class SequenceErrors {
   readonly #model: string
   readonly #reasons = new Map<string, string>()
@@ -481,19 +489,19 @@ class SequenceErrors {
     this.#model = model
   }
 
-  /** Notes why a sequence has ended. */
+  /** Remembers why a sequence ended. */
   remember(key: string, reason: string): void {
     this.#reasons.delete(key)
     this.#reasons.set(key, reason)
     if (this.#reasons.size > mostRemembered) this.#reasons.delete(this.#reasons.keys().next().value!)
   }
 
-  /** Under an id of which it was noted another sequence begins. */
+  /** A new sequence begins under the id. */
   forget(key: string): void {
     this.#reasons.delete(key)
   }
 
-  /** For a request that does not begin a sequence and belongs to none. */
+  /** The error of a request that does not start a sequence and belongs to none. */
   unknown(key: string, { id }: SequenceOptions, maxIdleMs: number): InferenceError {
     const reason =
       this.#reasons.get(key) ??
@@ -506,7 +514,7 @@ class SequenceErrors {
     })
   }
 
-  /** For one that waited behind another, with which its sequence has ended. */
+  /** The error of a request whose sequence ended with the request before it. */
   ended(id: SequenceOptions['id'], reason: string, cause: unknown): InferenceError {
     const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it anew.`
     return new InferenceError('ERR_SEQUENCE_ENDED', message, {
@@ -515,7 +523,7 @@ class SequenceErrors {
     })
   }
 
-  /** The same for one that waited for its sequence to come under way. */
+  /** The error of a request whose sequence waited too long for a place. */
   expired(id: SequenceOptions['id'], cause: unknown): InferenceError {
     const message = `Sequence ${String(id)} of model '${this.#model}' waited for others to end longer than a request of it may wait; begin it anew.`
     return new InferenceError('ERR_TIMEOUT', message, { model: this.#model, cause })

@@ -1,13 +1,13 @@
 import { storageOf, type ElementType, type TensorData, plainView } from '../../tensor/tensor.ts'
 import type { StagingBuffer } from '../../native/staging-pool.ts'
 
-/** A tensor that is handed on. */
+/** A tensor passed from one request to the next. */
 export interface StateTensor {
   readonly data: TensorData | readonly string[]
   readonly dims: readonly number[]
 }
 
-/** A tensor of its own memory. */
+/** A tensor with its own memory. */
 class KeptTensor implements StateTensor {
   data: TensorData | readonly string[] = []
   dims: readonly number[] = []
@@ -44,15 +44,15 @@ class KeptTensor implements StateTensor {
 }
 
 /**
- * The state of one sequence: what its next request is given, and beside it what the run of that gives, which takes its place
- * when the request has been answered.
+ * The state of one sequence: the tensors for its next request, and those of the run in flight, which replace
+ * them when that request is answered.
  */
 export class StateTensors {
   readonly #types: readonly ElementType[]
   readonly #memory: StateMemory
   readonly #initial: readonly StateTensor[]
   #current: StateTensor[]
-  /** Those that are not current. */
+  /** Tensors that are not current. */
   readonly #spare: (KeptTensor | null)[]
   readonly #next: (KeptTensor | null)[]
 
@@ -69,7 +69,7 @@ export class StateTensors {
     return this.#current
   }
 
-  /** Begins anew. */
+  /** Resets the state to its initial value. */
   reset(): void {
     for (const [index, tensor] of this.#current.entries()) {
       if (!(tensor instanceof KeptTensor)) continue
@@ -79,14 +79,14 @@ export class StateTensors {
     this.#current = [...this.#initial]
   }
 
-  /** Takes a copy of what is to be handed on. */
+  /** Copies a state output for the next request. */
   put(index: number, data: TensorData | readonly string[], dims: readonly number[]): void {
     const next = (this.#spare[index] ??= new KeptTensor(this.#types[index]!, this.#memory))
     next.put(data, dims)
     this.#next[index] = next
   }
 
-  /** What was handed on is what the next request is given. */
+  /** Makes the copied outputs the state of the next request. */
   commit(): void {
     for (const [index, next] of this.#next.entries()) {
       if (next === null) continue
@@ -106,7 +106,7 @@ export class StateTensors {
   }
 }
 
-/** Bytes for one tensor. */
+/** Memory for one tensor. */
 interface Region {
   readonly bytes: ArrayBufferLike
   readonly offset: number
@@ -114,11 +114,11 @@ interface Region {
   release(): void
 }
 
-/** Regions are aligned to these many bytes, and are so large at least. */
+/** Alignment and smallest size of regions, in bytes. */
 const leastBytes = 64
-/** Smaller ones are cut out of one piece of staging memory ... */
+/** Larger regions have memory of their own; others share a chunk of staging memory. */
 const largestShared = 16_384
-/** ... of this size. */
+/** Size of a chunk. */
 const chunkBytes = 65_536
 
 interface Chunk {
@@ -127,23 +127,26 @@ interface Chunk {
   used: number
 }
 
-/** Staging memory for the states of sequences: pieces of a power of two, many of which share a chunk. What nothing holds is given back. */
+/**
+ * Staging memory for states of sequences. Regions have a power of two as size, and many share a chunk. Unused
+ * chunks are freed.
+ */
 export class StateMemory {
   readonly #acquire: (byteLength: number) => StagingBuffer
-  /** Those with a free region, by its size. */
+  /** Chunks with a free region, by the regions' size. */
   readonly #open = new Map<number, Set<Chunk>>()
-  /** What regions take. */
+  /** Bytes of all regions in use. */
   usedBytes = 0
 
   constructor(acquire: (byteLength: number) => StagingBuffer) {
     this.#acquire = acquire
   }
 
-  /** At least so many bytes, with whatever was in them. */
+  /** A region of at least so many bytes, which is not cleared. */
   take(byteLength: number): Region {
     const size = 2 ** Math.ceil(Math.log2(Math.max(leastBytes, byteLength)))
     const region = size > largestShared ? this.#own(size) : this.#shared(size)
-    this.usedBytes += size // where there is memory
+    this.usedBytes += size // counted only once the memory is allocated
     return region
   }
 

@@ -1,30 +1,30 @@
 import type { InferenceError } from '../../errors.ts'
 import type { ConfigFields } from './config-fields.ts'
 
-/** Errors of models that are not for ONNX Runtime: it is no mistake that those are in a repository. */
+/** Errors of models for other backends: having those in a repository is no mistake. */
 const ofOthers = new WeakSet<InferenceError>()
 
-/** Notes that an error is of a model that is not for ONNX Runtime. */
+/** Marks an error as that of a model for another backend. */
 export function unsupported(error: InferenceError): InferenceError {
   ofOthers.add(error)
   return error
 }
 
-/** Whether an error is of a model that is not for ONNX Runtime. */
+/** Whether an error is that of a model for another backend. */
 export function isUnsupported(error: InferenceError): boolean {
   return ofOthers.has(error)
 }
 
 const platform = 'onnxruntime_onnx'
 const backend = 'onnxruntime'
-/** Triton's other platforms; any other word is a mistake, while backends may be of any name. */
+/** Triton's other platforms. Any other platform is a mistake, while backends may have any name. */
 const otherPlatforms = ['tensorrt_plan', 'tensorflow_graphdef', 'tensorflow_savedmodel', 'pytorch_libtorch']
 const ensemble = 'ensemble'
 
 /**
- * Checks that a model is for ONNX Runtime, or an ensemble of such.
+ * Checks that a model is for ONNX Runtime, or an ensemble of such models.
  *
- * @returns whether it says so.
+ * @returns whether the configuration says so.
  * @throws InferenceError `ERR_MODEL_CONFIG`, {@link isUnsupported unsupported} for another backend.
  */
 export function checkBackend(config: ConfigFields): boolean {

@@ -4,10 +4,10 @@ import { type ConfigFields, defined } from './config-fields.ts'
 import { checkFileName, checkSize, elementTypes, type TensorPlan } from './config-tensors.ts'
 
 /**
- * Reads `dynamic_batching`. Without it requests are joined all the same where the model allows it, as in a Triton that
+ * Reads `dynamic_batching`. Without it requests are still batched if the model allows it, as in a Triton that
  * completes configurations.
  *
- * @param maxBatchSize `undefined` where it is to be found from the model.
+ * @param maxBatchSize `undefined` if it is to be derived from the model.
  */
 export function readDynamicBatching(
   config: ConfigFields,
@@ -28,7 +28,7 @@ export function readDynamicBatching(
   return read
 }
 
-/** Waits for others only where there may be others in a batch. */
+/** A delay only if a batch may have several requests. */
 function readDelay(batching: ConfigFields, maxBatchSize: number | undefined): number | undefined {
   const delayMs = milliseconds(batching, 'max_queue_delay_microseconds')
   if (maxBatchSize !== 0 || !delayMs) return delayMs
@@ -82,7 +82,7 @@ function readQueuePolicy(policy: ConfigFields): QueuePolicy {
   return read
 }
 
-/** No timer is longer; some 24 days. */
+/** The longest timer, some 24 days. */
 const longestMicroseconds = (2 ** 31 - 1) * 1000
 
 /** A field of microseconds, in milliseconds. */
@@ -91,10 +91,10 @@ function milliseconds(fields: ConfigFields, name: string): number | undefined {
   return microseconds === undefined ? undefined : microseconds / 1000
 }
 
-/** What `sequence_batching` says. */
+/** The content of `sequence_batching`. */
 export interface ReadSequence {
   readonly sequence: SequenceConfig
-  /** First states that are in files, by their places among the states. */
+  /** Initial states in files, by the index of the state. */
   readonly initial: readonly { readonly state: number; readonly plan: TensorPlan }[]
 }
 
@@ -105,7 +105,7 @@ const kinds = {
   CONTROL_SEQUENCE_CORRID: 'correlationId',
 } as const
 
-/** Reads `sequence_batching`, whose strategy is `direct` where none is said. */
+/** Reads `sequence_batching`. The default strategy is `direct`. */
 export function readSequenceBatching(
   config: ConfigFields,
   maxBatchSize: number | undefined,

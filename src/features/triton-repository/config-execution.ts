@@ -24,13 +24,13 @@ const rules = {
   },
 }
 
-/** Instances of a group on the CPU that does not say how many; Triton's number for ONNX Runtime. */
+/** Default number of instances of a CPU group; Triton's for ONNX Runtime. */
 const defaultCpuCount = 2
 
-/** Where the instances of a model may be. */
+/** Where the instances of a group run. */
 export type GroupKind = 'KIND_AUTO' | 'KIND_GPU' | 'KIND_CPU' | 'KIND_MODEL'
 
-/** Reads `instance_group`; without one there is one of kind `KIND_AUTO`, as in Triton. */
+/** Reads `instance_group`. Default: one group of kind `KIND_AUTO`, as in Triton. */
 export function readInstanceGroups(config: ConfigFields): {
   groups: InstanceGroup[]
   kinds: ReadonlySet<GroupKind>
@@ -104,7 +104,7 @@ export function readOptimization(
   return { graphOptimizationLevel: graphLevels[level], executionProviders }
 }
 
-/** TensorRT's parameters that have another name in ONNX Runtime; those that begin with `trt_` are the same. */
+/** TensorRT parameters with another name in ONNX Runtime. Those that begin with `trt_` keep theirs. */
 const tensorRtNames: Readonly<Record<string, string>> = {
   max_workspace_size_bytes: 'trt_max_workspace_size',
   int8_calibration_table_name: 'trt_int8_calibration_table_name',
@@ -128,10 +128,10 @@ const precisions: Readonly<Record<string, string | null>> = {
 }
 
 /**
- * Reads `execution_accelerators` as a list of execution providers. As in Triton those for the GPU hold for instances there, those
- * for the CPU for the others; `undefined` where none holds.
+ * Reads `execution_accelerators` as a list of execution providers. As in Triton, the GPU accelerators apply
+ * to GPU instances, and the CPU accelerators to the others; `undefined` if none applies.
  *
- * @param gpus of the groups; a list of providers is for one.
+ * @param gpus of the groups. A list of providers is for one GPU.
  */
 function readAccelerators(
   accelerators: ConfigFields,
@@ -208,19 +208,19 @@ function readAccelerator(entry: ConfigFields, known: readonly string[]): Provide
   return { ...options, name }
 }
 
-/** What the `parameters` of Triton's backend for ONNX Runtime come to. */
+/** The options that `parameters` of Triton's ONNX Runtime backend stand for. */
 interface BackendParameters {
   readonly sessionOptions: SessionOptions
   readonly memory: MemoryOptions
   readonly runOptions: RunOptions
-  /** All of them, as they stand. */
+  /** All parameters, unchanged. */
   readonly parameters: Readonly<Record<string, string>>
 }
 
 const initializers = 'session.use_device_allocator_for_initializers'
 const shrinkage = 'memory.enable_memory_arena_shrinkage'
 
-/** Of the CUDA provider, where they are deprecated. */
+/** Deprecated parameters of the CUDA provider. */
 const cudaParameters = [
   'cudnn_conv_algo_search',
   'gpu_mem_limit',
@@ -228,7 +228,10 @@ const cudaParameters = [
   'do_copy_in_default_stream',
 ]
 
-/** Reads `parameters`. One that the backend does not know is noted: it is handed on to clients that ask, as by Triton. */
+/**
+ * Reads `parameters`. A parameter that the backend does not know is noted, and shown to clients, as in
+ * Triton.
+ */
 export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>): BackendParameters {
   const given = readGiven(config)
   const wholeNumber = (key: string, most: number) => {
@@ -290,12 +293,12 @@ function valuesOf(given: ReadonlyMap<string, GivenParameter>): Record<string, st
   return Object.fromEntries([...given].map(([key, { value }]) => [key, value]))
 }
 
-/** The `parameters` of an ensemble, which has no backend: they are for clients. */
+/** Reads the `parameters` of an ensemble. It has no backend: they are for clients. */
 export function readEnsembleParameters(config: ConfigFields): Record<string, string> {
   return valuesOf(readGiven(config))
 }
 
-/** ONNX Runtime fails every run that is to shrink an arena which there is not. */
+/** ONNX Runtime fails every run that is to shrink an arena which does not exist. */
 function checkShrinkage(
   fields: ConfigFields,
   value: string,

@@ -14,20 +14,20 @@ import {
   type TextValue,
 } from './text-format.ts'
 
-/** What becomes of fields that nobody read. */
+/** How to treat fields that were not read. */
 interface FieldRules {
-  /** Fields that change nothing here, and why. */
+  /** Fields without effect here, and why. */
   readonly noted?: Readonly<Record<string, string>>
-  /** Fields that ask for something this library does not do, and what to do about it. */
+  /** Fields that ask for something unsupported, and what to do about it. */
   readonly refused?: Readonly<Record<string, string>>
 }
 
 /**
- * The fields of one message that has been checked against the schema, read by name; each read is remembered, so that
- * {@link finish} sees the rest.
+ * The fields of one message that was checked against the schema. Fields are read by name; {@link finish}
+ * treats those that were not read.
  */
 export class ConfigFields {
-  /** Where the message is, with a dot at its end; '' for the whole. */
+  /** Path of the message, with a dot at its end; '' for the whole file. */
   readonly path: string
   readonly #source: ConfigSource
   readonly #offset: number
@@ -76,7 +76,7 @@ export class ConfigFields {
     return this.#all(name).map((value) => booleanOf(value)!)
   }
 
-  /** A whole number, as near as a JavaScript number comes to it. */
+  /** An integer, rounded to the nearest JavaScript number. */
   integer(name: string, minimum = -Infinity, maximum = Infinity): number | undefined {
     const value = this.#one(name)
     return value === undefined ? undefined : this.#integer(name, value, minimum, maximum)
@@ -86,7 +86,7 @@ export class ConfigFields {
     return this.#all(name).map((value) => this.#integer(name, value, minimum))
   }
 
-  /** Integers of any size, exactly. */
+  /** Integers of any size, exact. */
   bigIntegers(name: string): bigint[] {
     return this.#all(name).map(({ value }) => value as bigint)
   }
@@ -95,7 +95,7 @@ export class ConfigFields {
     return this.#all(name).map(({ value }) => Number(value))
   }
 
-  /** The name of an enumerator, whether it was written as that or as its number. */
+  /** The name of an enumerator, which may be written as name or number. */
   enumerator<Name extends string>(name: string): Name | undefined {
     const value = this.#one(name)
     if (value === undefined) return undefined
@@ -112,14 +112,14 @@ export class ConfigFields {
     return this.#all(name).map((value, index) => this.#nested(name, `${name}[${index}]`, value))
   }
 
-  /** A map from text to text. */
+  /** A map of strings. */
   stringMap(name: string): Map<string, string> {
     return new Map(
       this.#entries(name).map(([key, value]) => [String(key?.value ?? ''), String(value?.value ?? '')]),
     )
   }
 
-  /** A map from numbers or text to messages; a key that is not given is 0 or '', as in protobuf. */
+  /** A map from numbers or strings to messages. A missing key is 0 or '', as in protobuf. */
   messageMap<Key extends number | string>(name: string): [key: Key, value: ConfigFields][] {
     const isNumber = fieldType(this.#message, name)!.key !== 'string'
     return this.#entries(name).map(([key, value], index) => {
@@ -129,7 +129,7 @@ export class ConfigFields {
     })
   }
 
-  /** Whether it is given; an empty list is not. */
+  /** Whether the field is set. An empty list is not. */
   has(name: string): boolean {
     return this.#fields.get(name)?.some(({ values }) => values.length > 0) ?? false
   }
@@ -140,14 +140,14 @@ export class ConfigFields {
     )
   }
 
-  /** Refuses the value of a field. */
+  /** Throws the error for a field's value. */
   fail(name: string, expected: string, received: unknown, hint?: string): never {
     throw configError(this.#source, this.offsetOf(name), this.path + name, expected, received, hint)
   }
 
   /**
-   * Takes care of every field not read so far: notes it, or refuses it. One for which there is no rule is refused as well, so
-   * that none is dropped in silence.
+   * Treats every field that was not read: notes it, or refuses it. A field without a rule is refused as well,
+   * so that none is silently ignored.
    */
   finish({ noted = {}, refused = {} }: FieldRules = {}): void {
     for (const [name, fields] of this.#fields) {
@@ -170,7 +170,7 @@ export class ConfigFields {
     }
   }
 
-  /** Where the field stands; where its message begins for one that is not there. */
+  /** Offset of the field; offset of its message if the field is not set. */
   offsetOf(name: string): number {
     return this.#fields.get(name)?.[0]!.offset ?? this.#offset
   }
@@ -219,13 +219,13 @@ export class ConfigFields {
   }
 }
 
-/** Whether a value means the same as leaving the field out. */
+/** Whether a value equals leaving the field out. */
 function isUnset(value: TextValue): boolean {
   if (value.kind === 'message') return false
   return value.value === '' || value.value === 0n || value.value === 0 || booleanOf(value) === false
 }
 
-/** The object without the properties that are `undefined`, so that defaults apply to them. */
+/** The object without properties that are `undefined`, so that defaults apply to them. */
 export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as never
 }

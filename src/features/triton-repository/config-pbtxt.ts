@@ -18,27 +18,27 @@ import { checkMessage } from './model-config-schema.ts'
 import { configError, type ConfigSource, parseTextFormat, position, type TextField } from './text-format.ts'
 import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 
-/** What a `config.pbtxt` says, in this library's words. */
+/** The content of a `config.pbtxt`, as options of this library. */
 export interface RepositoryConfig {
   readonly options: ModelOptions
-  /** Of an ensemble, which has no options then; `null` for a model. */
+  /** The pipeline of an ensemble, which has no options; `null` for a model. */
   readonly pipeline: ReadEnsemble['pipeline'] | null
-  /** Files that belong to the options, still to be read. */
+  /** Label files of the options, not read yet. */
   readonly labelFiles: readonly LabelFile[]
   readonly warmups: readonly WarmupPlan[]
   readonly initialStates: ReadSequence['initial']
-  /** Name of the model's file in its version folder; `undefined` where nothing is said of it. */
+  /** Name of the model file in its version folder; `undefined` if not set. */
   readonly fileName: string | undefined
-  /** Whether it says that it is for ONNX Runtime. */
+  /** Whether the configuration names ONNX Runtime as its backend. */
   readonly namesBackend: boolean
   readonly versionPolicy: VersionPolicy
-  /** Fields that change nothing here, each with its line and the reason. */
+  /** Fields without effect here, each with its line and the reason. */
   readonly notes: readonly string[]
-  /** An error of an option, as one of the field that it comes from. */
+  /** Turns an error about an option into one about the field that it comes from. */
   readonly atField: (error: InferenceError) => InferenceError
 }
 
-/** Most rows in one run of a model whose rows may be joined and whose configuration does not say how many; Triton's number. */
+/** Triton's default for the most rows in a run, for a model whose rows can be batched. */
 const tritonMaxBatchSize = 4
 
 const rules = {
@@ -57,8 +57,8 @@ const rules = {
 }
 
 /**
- * Reads a `config.pbtxt`; an empty text is what an absent one means. Every field of Triton's `ModelConfig` is mapped, noted as
- * harmless, or refused by name.
+ * Reads a `config.pbtxt`. An empty text is equal to a missing file. Every field of Triton's `ModelConfig` is
+ * mapped, noted as without effect, or refused by name.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with the field, what was expected, and the line and column.
  */
@@ -148,13 +148,13 @@ function ensembleConfig(
   }
 }
 
-/** Left out beside inputs and outputs it is 0, as in Triton: then dims are the whole shapes. */
+/** If it is missing but inputs and outputs are given, it is 0, as in Triton: dims are then whole shapes. */
 function readMaxBatchSize(config: ConfigFields): number | undefined {
   const size = config.integer('max_batch_size', 0)
   return size ?? (config.has('input') && config.has('output') ? 0 : undefined)
 }
 
-/** What the response cache and the transaction policy switch on. */
+/** Reads the response cache and the transaction policy; returns whether the cache is on. */
 function readSwitches(config: ConfigFields, isSequence: boolean): boolean {
   const cache = config.message('response_cache')
   const isCached = cache?.boolean('enable') ?? false
@@ -183,7 +183,7 @@ function readFileName(config: ConfigFields): string | undefined {
   return checkFileName(config, 'default_model_filename', name)
 }
 
-/** Files for GPUs of one compute capability: on the CPU, the default file is the one, as in Triton. */
+/** Reads the choice of files by GPU compute capability. On the CPU the default file is used, as in Triton. */
 function readFileChoice(config: ConfigFields, kinds: ReadonlySet<GroupKind>): void {
   const choices = config.stringMap('cc_model_filenames')
   if (choices.size === 0) return
@@ -208,7 +208,7 @@ function filled<T extends object>(options: T): T | undefined {
   return Object.keys(options).length === 0 ? undefined : options
 }
 
-/** What contradicts itself is found now, and not when the model is loaded. */
+/** Finds contradictions now, instead of at the load. */
 function checkOptions(model: string, options: ModelOptions, atField: RepositoryConfig['atField']): void {
   try {
     resolveConfig(model, { path: model, ...options })
@@ -217,10 +217,10 @@ function checkOptions(model: string, options: ModelOptions, atField: RepositoryC
   }
 }
 
-/** The one family of metrics whose buckets Triton lets be set. */
+/** The only family of metrics whose buckets Triton lets users set. */
 const family = 'nv_inference_first_response_histogram_ms'
 
-/** Checks `model_metrics` as Triton does; that it changes nothing here is noted elsewhere. */
+/** Checks `model_metrics` as Triton does. It has no effect here, which is noted elsewhere. */
 function checkMetrics(config: ConfigFields): void {
   const metrics = config.message('model_metrics')
   if (metrics === undefined) return
@@ -238,7 +238,7 @@ function checkMetrics(config: ConfigFields): void {
   config.note('model_metrics', 'the buckets of histograms are fixed')
 }
 
-/** Options by the beginning of their paths, with the fields that they come from; the first that fits counts. */
+/** Option paths by prefix, and the fields that they come from. The first match counts. */
 const origins: readonly (readonly [option: RegExp, field: string])[] = [
   [/^steps(\[\d+\])\.inputs/, 'ensemble_scheduling.step$1.input_map'],
   [/^steps(\[\d+\])\.outputs/, 'ensemble_scheduling.step$1.output_map'],
@@ -279,7 +279,7 @@ function fieldOf(fields: readonly TextField[], option: string): string {
   return fieldWords(option).replace(/^dynamic_batching/, batchingField(fields))
 }
 
-/** Where a configuration says how batches are formed: of sequences their strategy does. */
+/** The field that configures batching: for sequences, that of their strategy. */
 function batchingField(fields: readonly TextField[]): string {
   const sequence = fields.find(({ name }) => name === 'sequence_batching')?.values[0]?.value as
     | readonly TextField[]
@@ -288,7 +288,7 @@ function batchingField(fields: readonly TextField[]): string {
   return strategy === undefined ? 'dynamic_batching' : `sequence_batching.${strategy.name}`
 }
 
-/** Options named in a text, as the fields that they come from. */
+/** Replaces the options named in a text by the fields that they come from. */
 function fieldWords(text: string): string {
   return text
     .replaceAll('maxQueueDelayMs', 'max_queue_delay_microseconds')
@@ -300,10 +300,10 @@ function fieldWords(text: string): string {
 }
 
 /**
- * An error of an option, as one of the field that it comes from: what is said of a configuration names its file and line.
- * Others, and those that do, are given back as they are.
+ * Turns an error about an option into one about the field that it comes from, with file and line if it is
+ * about the configuration. Other errors, and converted ones, are returned unchanged.
  *
- * @param samples of the options for warming up, their places in the configuration.
+ * @param samples for each warm-up option, its index in the configuration.
  */
 function errorAtField(
   source: ConfigSource,
@@ -341,7 +341,10 @@ function errorAtField(
   )
 }
 
-/** Fields that a load may fail for, although they are right: what they name may not be there, a model may not take what they say. */
+/**
+ * Fields that are valid but may still make a load fail: what they name may not exist, or the model may not
+ * accept it.
+ */
 const loadField = /^(?:ensemble_scheduling|instance_group|optimization\.execution_accelerators|model_warmup)/
 
 function loadErrorAt(
@@ -370,7 +373,7 @@ function typeWords(text: string): string {
   return text.replace(/^\w+/, (type) => tritonType(type) ?? type)
 }
 
-/** Where what is as deep in a path as there is something stands. */
+/** Offset of the deepest existing part of a path. */
 function offsetOf(fields: readonly TextField[], path: string): number {
   let offset = 0
   let level = fields

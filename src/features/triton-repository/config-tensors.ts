@@ -13,7 +13,7 @@ import {
 } from '../../tensor/tensor.ts'
 import type { ConfigFields } from './config-fields.ts'
 
-/** A file of labels: the output that it belongs to, by its place in the configuration. */
+/** A label file and the index of its output in the configuration. */
 export interface LabelFile {
   readonly output: number
   readonly name: string
@@ -22,7 +22,7 @@ export interface LabelFile {
 
 const tensorRt = 'It is for TensorRT only: leave it out'
 
-/** Reads `input`; `optional` gets the names of those that a request may leave out. */
+/** Reads `input`; `optional` has the names of inputs that a request may omit. */
 export function readInputs(config: ConfigFields): { inputs: TensorConfig[]; optional: string[] } {
   const optional: string[] = []
   const inputs = config.messages('input').map((input) => {
@@ -80,7 +80,7 @@ function readTensor(tensor: ConfigFields): TensorConfig {
   return read
 }
 
-/** A path below the folder it is for; one that leads out of it, or is none, is refused. */
+/** A relative path inside its folder. Any other path is refused. */
 export function checkFileName(fields: ConfigFields, field: string, name: string): string {
   const parts = name.split(/[/\\]/)
   if (
@@ -111,23 +111,24 @@ export const elementTypes: Readonly<Record<string, ElementType>> = {
   TYPE_BF16: 'bfloat16',
 }
 
-/** Triton's name of a type; `undefined` for one that it has not. */
+/** Triton's name of a type; `undefined` if it has none. */
 export function tritonType(type: string): string | undefined {
   return Object.keys(elementTypes).find((name) => elementTypes[name] === type)
 }
 
 /** One `model_warmup`, before its files are read. */
 export interface WarmupPlan {
-  /** Among the samples of the configuration. */
+  /** Index among the samples of the configuration. */
   readonly place: number
   readonly count: number
   readonly inputs: readonly (readonly [name: string, plan: TensorPlan])[]
 }
 
 /**
- * Reads `model_warmup`. A sample of a batch size is run as a batch of so many equal rows; without batches as often, one by one.
+ * Reads `model_warmup`. A sample with a batch size runs as a batch of so many equal rows; without batching it
+ * runs so many times, one by one.
  *
- * @param maxBatchSize `undefined` where it is to be found from the model.
+ * @param maxBatchSize `undefined` if it is to be derived from the model.
  */
 export function readModelWarmup(config: ConfigFields, maxBatchSize: number | undefined): WarmupPlan[] {
   return config.messages('model_warmup').flatMap((sample, place) => {
@@ -176,7 +177,7 @@ function warmupInput(name: string, fields: ConfigFields, rows: number | null): T
 }
 
 /**
- * Makes the samples; files are in `warmup/` of the model's folder.
+ * Makes the samples. Their files are in `warmup/` of the model's folder.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for a file that does not fit.
  */
@@ -191,26 +192,26 @@ export function makeSamples(modelFolder: string, plans: readonly WarmupPlan[]): 
   )
 }
 
-/** A tensor that a configuration describes; a file of its data is looked for when it is made. */
+/** A tensor described in a configuration. Its data file, if any, is read when it is made. */
 export interface TensorPlan {
-  /** The message that describes it, and its field of the file, for errors. */
+  /** The message that describes it, and the field with its file, for errors. */
   readonly fields: ConfigFields
   readonly field: string
   readonly type: ElementType
   /** Without the batch dimension. */
   readonly dims: readonly number[]
-  /** The batch dimension: the data is repeated as often. `null` for none. */
+  /** The batch dimension: the data is repeated so many times. `null` for none. */
   readonly rows: number | null
   readonly data: 'zero' | 'random' | { readonly folder: string; readonly file: string }
 }
 
-/** Largest tensor, and so largest file of data for one. */
+/** Largest tensor, and largest data file. */
 const limitBytes = 2 ** 30
-/** What JavaScript takes for a string that is in an array. */
+/** JavaScript's memory for a string in an array. */
 const stringBytes = 8
 
 /**
- * Checks that there can be such a tensor, before anything is made of it: a slip in a number could take all memory.
+ * Checks the size of a tensor before allocating it: a typo in a number could use all memory.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
@@ -226,10 +227,10 @@ export function checkSize({ fields, type, dims, rows }: TensorPlan): void {
 }
 
 /**
- * Makes a tensor. Random ones have floats from -1 to 1, and 0 or 1 where they are whole: any embedding has those.
+ * Makes a tensor. Random floats are from -1 to 1, random integers 0 or 1, which every embedding has.
  *
  * @param modelFolder where the folder of its file is.
- * @throws InferenceError `ERR_MODEL_CONFIG` for a file that is not there, or of another size.
+ * @throws InferenceError `ERR_MODEL_CONFIG` for a file that is missing, or of another size.
  */
 export async function makeTensorFeed(modelFolder: string, plan: TensorPlan): Promise<FeedValue> {
   const { type, dims, rows, data } = plan
@@ -287,7 +288,7 @@ async function readData(
   }
 }
 
-/** Each string is its length, in 4 bytes of which the first is the lowest, and its bytes. */
+/** Each string is stored as its length, in 4 bytes, little-endian, and its bytes. */
 function readStrings(plan: TensorPlan, bytes: Buffer, count: number): string[] {
   const strings: string[] = []
   let offset = 0

@@ -5,14 +5,14 @@ import { readEnsembleParameters } from './config-execution.ts'
 import { type ConfigFields, defined } from './config-fields.ts'
 import { readInputs, readOutputs, type LabelFile } from './config-tensors.ts'
 
-/** What the configuration of an ensemble says. */
+/** The content of an ensemble's configuration. */
 export interface ReadEnsemble {
   readonly pipeline: Omit<PipelineConfig, 'version'>
   readonly labelFiles: readonly LabelFile[]
 }
 
 const ofSteps = 'Say it of the models of its steps'
-/** What an ensemble has none of, as in Triton. */
+/** Fields that an ensemble cannot have, as in Triton. */
 export const ensembleRules = {
   noted: {
     runtime: 'the models of the steps are run by ONNX Runtime',
@@ -34,7 +34,7 @@ export const ensembleRules = {
   },
 }
 
-/** Reads `ensemble_scheduling` and the tensors beside it; `null` for what is no ensemble. */
+/** Reads `ensemble_scheduling` and the ensemble's tensors; `null` if the model is no ensemble. */
 export function readEnsemble(config: ConfigFields): ReadEnsemble | null {
   const ensemble = config.message('ensemble_scheduling')
   if (ensemble === undefined) return null

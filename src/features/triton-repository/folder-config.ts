@@ -18,27 +18,27 @@ import { fieldType, isEnumeration, isMessage, type MessageName } from './model-c
 import { configError, type ConfigSource } from './text-format.ts'
 import type { VersionPolicy } from './version-policy.ts'
 
-/** What a model's folder says of it, with the files that belong to that. */
+/** The configuration in a model's folder, with the files that belong to it. */
 interface FolderConfig {
   readonly options: ModelOptions
-  /** Of an ensemble, which has no options then; `null` for a model. */
+  /** The pipeline of an ensemble, which has no options; `null` for a model. */
   readonly pipeline: RepositoryConfig['pipeline']
   readonly fileName: string | undefined
   readonly namesBackend: boolean
   readonly versionPolicy: VersionPolicy
   readonly notes: readonly string[]
-  /** An error of an option, as one of the file that it comes from. */
+  /** Turns an error about an option into one about the file that it comes from. */
   readonly atField: (error: InferenceError) => InferenceError
 }
 
-/** Largest `config.pbtxt`; those of real models have some kilobytes. */
+/** Largest `config.pbtxt`. Real ones have some kilobytes. */
 const limitBytes = 2 ** 22
 
 /**
  * Reads the configuration in a model's folder: `config.pbtxt`, or a module or JSON instead, or none.
  *
- * @param instead in place of all of these: Triton's, as JSON.
- * @param present names of what is in the folder.
+ * @param instead replaces all of these: a configuration for Triton, as JSON.
+ * @param present names of the files in the folder.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
 export async function readFolderConfig(
@@ -101,7 +101,7 @@ async function fromModule(folder: string, model: string, fileName: string): Prom
   }
 }
 
-/** The options, with what is in files beside the configuration. */
+/** The options, completed with data from files beside the configuration. */
 async function withFiles(
   folder: string,
   { options, pipeline, labelFiles, warmups, initialStates }: RepositoryConfig,
@@ -160,10 +160,11 @@ async function readBytes(file: string, model: string): Promise<Buffer> {
 const mostValues = 2 ** 16
 
 /**
- * A configuration in JSON, as clients of Triton send it with `load`, in the words of `config.pbtxt`: so it is read, checked and
- * refused as that is. Names may be in snake case or in camel case; whole numbers may be in quotes.
+ * Converts JSON, as Triton's clients send it with `load`, to the text of a `config.pbtxt`, so that it is
+ * read, checked and refused in the same way. Names may be in snake case or in camel case; integers may be
+ * quoted.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` for what is no JSON of an object.
+ * @throws InferenceError `ERR_MODEL_CONFIG` if it is not a JSON object.
  */
 function textOfJson(model: string, json: string): string {
   const wrong = (received: unknown): InferenceError =>
@@ -184,7 +185,7 @@ function fieldsText(message: MessageName, fields: object, between: string): stri
     .join(between)
 }
 
-/** What the schema has not is written as it is, and refused by whoever reads it. */
+/** A field that the schema lacks is written unchanged; the reader refuses it. */
 function fieldText(message: MessageName, given: string, value: unknown): string {
   const snake = given.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
   const name = fieldType(message, snake) === null ? given : snake
@@ -214,14 +215,14 @@ function valueText(type: string, value: unknown): string {
 const labelLimitBytes = 2 ** 24
 
 /**
- * Reads a file of labels, one in each line.
+ * Reads a label file, with one label per line.
  *
- * @throws Error in words when there is none that can be read.
+ * @throws Error with a plain message if no file can be read.
  */
 async function readLabels(modelFolder: string, name: string): Promise<string[]> {
   const path = join(modelFolder, name)
   try {
-    const text = new TextDecoder().decode(await readRegularFile(path, labelLimitBytes)) // without a mark of its byte order
+    const text = new TextDecoder().decode(await readRegularFile(path, labelLimitBytes)) // removes a byte order mark
     const lines = text.split(/\r?\n/)
     if (lines.at(-1) === '') lines.pop()
     return lines
@@ -237,7 +238,7 @@ async function readLabels(modelFolder: string, name: string): Promise<string[]> 
   }
 }
 
-/** The outputs, with their labels. */
+/** The outputs with their labels. */
 function withLabels<T extends Pick<OutputConfig, 'labels'>>(
   outputs: readonly T[],
   labels: ReadonlyMap<number, readonly string[]>,
@@ -248,20 +249,20 @@ function withLabels<T extends Pick<OutputConfig, 'labels'>>(
   })
 }
 
-/** Names that a configuration in JavaScript, TypeScript or JSON may have. */
+/** Names of configuration files in JavaScript, TypeScript or JSON. */
 const moduleNames = ['config.ts', 'config.mts', 'config.js', 'config.mjs', 'config.json']
 
-/** What such a file says. */
+/** The content of such a file. */
 interface ModuleConfig {
   readonly options: ModelOptions
-  /** Names of label files, by the place of the output. */
+  /** Names of label files, by the index of the output. */
   readonly labelFilenames: readonly { readonly output: number; readonly name: string }[]
   readonly fileName: string | undefined
   readonly versionPolicy: VersionPolicy
 }
 
 /**
- * Reads the configuration of a model from a module, or from JSON.
+ * Reads a model's configuration from a module or from JSON.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` that names the file.
  */
@@ -288,7 +289,7 @@ async function readConfigModule(folder: string, model: string, fileName: string)
   }
 }
 
-/** The error of something that is wrong in the file. */
+/** Makes the error for an invalid value in the file. */
 type Wrong = (
   name: string,
   expected: string,
@@ -350,14 +351,14 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
 }
 
 async function readJson(file: string): Promise<unknown> {
-  return JSON.parse(new TextDecoder().decode(await readRegularFile(file, limitBytes))) // without a mark of its byte order
+  return JSON.parse(new TextDecoder().decode(await readRegularFile(file, limitBytes))) // removes a byte order mark
 }
 
-/** Modules are kept by their address: one that has changed since gets another. */
+/** Modules are cached by URL. A file that has changed gets another URL. */
 async function importModule(file: string): Promise<unknown> {
-  const { mtimeMs, ctimeMs } = await stat(file) // a copy may keep the first, and nothing the second
+  const { mtimeMs, ctimeMs } = await stat(file) // copying may keep mtime, never ctime
   const url = pathToFileURL(file)
-  delete requireFromPackage.cache[await realpath(file)] // where CommonJS modules are kept, by their paths
+  delete requireFromPackage.cache[await realpath(file)] // the cache of CommonJS modules is keyed by path
   url.searchParams.set('changed', `${mtimeMs} ${ctimeMs}`)
   return ((await import(url.href)) as { default?: unknown }).default
 }
@@ -390,7 +391,7 @@ function readPolicy(policy: unknown): VersionPolicy | null {
     : null
 }
 
-/** An error of an option, with the file that it comes from. */
+/** An error about an option, with the file that it comes from. */
 function errorInFile(file: string, error: InferenceError): InferenceError {
   const { code, argument, message, model, expected, received } = error
   if (code !== 'ERR_MODEL_CONFIG' || argument === undefined || message.includes(file)) return error

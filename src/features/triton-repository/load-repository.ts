@@ -14,13 +14,14 @@ import {
 type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
 
 /**
- * Loads the models of a repository through `load`, all versions at once. Waits for every one of them; those that could be loaded
- * stay so, as in a server that serves what it can.
+ * Loads the models of a repository through `load`, all versions at once, and waits for every one. Models that
+ * loaded stay loaded even if others fail.
  *
- * @returns the models, each once, and what became of those that are not served.
- * @throws InferenceError `ERR_MODEL_LOAD` when some failed and are not only to be reported, or one that is named in `models` is not
- * there or not for ONNX Runtime: its `cause` is an `AggregateError` with one `InferenceError` per model, and `received` lists
- * their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
+ * @returns each model once, and a report of the models that are not served.
+ * @throws InferenceError `ERR_MODEL_LOAD` if models failed and `failures` is `'reject'`, or if a model named
+ * in `models` is missing or not for ONNX Runtime. Its `cause` is an `AggregateError` with one
+ * `InferenceError` per model, and `received` lists their names. `ERR_MODEL_NOT_FOUND` if the path is no
+ * folder.
  */
 export async function loadRepository<M>(
   path: string,
@@ -51,9 +52,9 @@ export async function loadRepository<M>(
 }
 
 /**
- * Loads what a model's folder asks for, all versions of it.
+ * Loads all versions that a model's folder asks for.
  *
- * @returns what the newest has been loaded as.
+ * @returns the result of loading the newest.
  */
 async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise<M> {
   const results = await Promise.allSettled(entry.configs.map((config) => loadVersion(entry, config, load)))
@@ -62,7 +63,7 @@ async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise
   return (results[0] as PromiseFulfilledResult<M>).value
 }
 
-/** Errors of its configuration name the file that says it. */
+/** An error about the configuration names the file that it comes from. */
 async function loadVersion<M>(
   { name, atField }: RepositoryEntry,
   config: VersionConfig,
@@ -76,7 +77,7 @@ async function loadVersion<M>(
 }
 
 /**
- * What became of models that are not served.
+ * The report of models that are not served.
  *
  * @param unread errors of their folders.
  * @param refused errors of their loads.
@@ -99,7 +100,7 @@ export function reportOf(
   }
 }
 
-/** The models, with the report beside them: what goes through the array, or compares it, finds nothing but models. */
+/** The models, with the report as a hidden property: iterating or comparing the array yields models only. */
 export function withReport<M>(
   models: M[],
   { unsupported, missing, failed }: RepositoryReport,
@@ -123,7 +124,7 @@ export function tell(
   }
 }
 
-/** How many of the models that failed the message tells about. */
+/** How many failed models the message lists. */
 const errorsShown = 10
 
 function loadError(path: string, loaded: number, errors: readonly InferenceError[]): InferenceError {
@@ -149,34 +150,35 @@ function loadError(path: string, loaded: number, errors: readonly InferenceError
   )
 }
 
-/** The repositories of an engine, whose models may be loaded by their names. */
+/** The repositories of an engine. Their models may be loaded by name. */
 export class Repositories {
   readonly #paths = new Set<string>()
 
-  /** Whether there is none. */
+  /** Whether there are no repositories. */
   get isEmpty(): boolean {
     return this.#paths.size === 0
   }
 
-  /** What is no path is refused elsewhere. */
+  /** A value that is no path is refused elsewhere. */
   add(path: unknown): void {
     if (typeof path === 'string' && path !== '') this.#paths.add(resolve(path))
   }
 
   /**
-   * Loads what a model's folder asks for now, in the first repository that has one.
+   * Loads what a model's folder asks for now, from the first repository that has one.
    *
    * @param config see {@link readModelFolder}.
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when none has; `ERR_MODEL_CONFIG`; what `load` rejects with.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` if no repository has one; `ERR_MODEL_CONFIG`; errors of
+   * `load`.
    */
   async load<M>(name: string, load: LoadModel<M>, config?: string): Promise<M> {
     return loadEntry(await this.#read(name, config), load)
   }
 
-  /** The models that there are now, by the repositories that have them. */
+  /** The names of the models now in each repository. */
   async names(): Promise<Map<string, string[]>> {
     const found = new Map<string, string[]>()
-    for (const path of this.#paths) found.set(path, await modelNames(path).catch((): string[] => [])) // it may have gone
+    for (const path of this.#paths) found.set(path, await modelNames(path).catch((): string[] => [])) // it may be gone
     return found
   }
 
@@ -195,21 +197,21 @@ export class Repositories {
   }
 }
 
-/** What was found in a repository: models in the order of their names, and the errors of those that cannot be served. */
+/** The content of a repository: models in order of their names, and errors of those that cannot be served. */
 interface RepositoryContents {
   readonly entries: readonly RepositoryEntry[]
-  /** Of models for other backends. Each has its `model`. */
+  /** Errors of models for other backends. Each has its `model`. */
   readonly unsupported: readonly InferenceError[]
-  /** Of all others. */
+  /** All other errors. */
   readonly failures: readonly InferenceError[]
 }
 
 /**
- * Reads a Triton model repository, `<model>/config.pbtxt` and `<model>/<version>/model.onnx`, without loading a model.
- * Every folder is a model, except those whose names start with a dot.
+ * Reads a Triton model repository, `<model>/config.pbtxt` and `<model>/<version>/model.onnx`, without loading
+ * a model. Every folder is a model, except those whose names start with a dot.
  *
  * @param names models to read. Default: all.
- * @throws InferenceError `ERR_MODEL_NOT_FOUND` when the path is no folder.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` if the path is no folder.
  */
 export async function readRepository(path: string, names?: readonly string[]): Promise<RepositoryContents> {
   const repository = resolve(path)
@@ -231,7 +233,7 @@ export async function readRepository(path: string, names?: readonly string[]): P
   return { entries, unsupported, failures }
 }
 
-/** The names of the models of a repository, in their order. */
+/** The names of a repository's models, in order. */
 export async function modelNames(repository: string): Promise<string[]> {
   try {
     const names: string[] = []
@@ -249,7 +251,7 @@ export async function modelNames(repository: string): Promise<string[]> {
   }
 }
 
-/** The error of a model that is asked for and not there. */
+/** The error of a requested model that does not exist. */
 export function noFolder(model: string, present: readonly string[]): InferenceError {
   return invalidArgument('models', `models of the repository (${listNames(present)})`, model, {
     code: 'ERR_MODEL_NOT_FOUND',

@@ -1,10 +1,11 @@
 import { configError, type ConfigSource, shown, type TextField, type TextValue } from './text-format.ts'
 
 /**
- * The schema of Triton's `ModelConfig`: each message with its fields and their types, as in `model_config.proto`.
+ * The schema of Triton's `ModelConfig`: each message with its fields and types, as in `model_config.proto`.
  *
- * A type is a scalar, an enumeration or a message; `repeated` is before one that may be given several times, `map` before
- * those of keys and values. Which fields exclude each other is said by {@link oneofs}.
+ * A type is a scalar, an enumeration or a message. `repeated` precedes the type of a field that may be given
+ * several times, `map` precedes the types of keys and values. {@link oneofs} lists fields that exclude each
+ * other.
  */
 export const messages = {
   ModelConfig: {
@@ -188,7 +189,7 @@ export const messages = {
   HistogramOptions: { buckets: 'repeated double' },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>
 
-/** The names of the enumerators, in the order of their numbers, which begin with 0. */
+/** The names of the enumerators, in order of their numbers, from 0. */
 export const enumerations = {
   DataType: [
     'TYPE_INVALID',
@@ -229,7 +230,7 @@ export const enumerations = {
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
-/** Fields of which a message may have one. */
+/** Groups of fields of which a message may have one. */
 const oneofs = {
   ModelConfig: ['dynamic_batching', 'sequence_batching', 'ensemble_scheduling'],
   ModelVersionPolicy: ['latest', 'all', 'specific'],
@@ -241,16 +242,16 @@ const oneofs = {
 export type MessageName = keyof typeof messages
 export type EnumerationName = keyof typeof enumerations
 
-/** What a field is, taken apart. */
+/** The parts of a field's type. */
 interface FieldType {
   readonly repeated: boolean
-  /** The type of the keys of a map; else `null`. */
+  /** The key type of a map; otherwise `null`. */
   readonly key: string | null
-  /** The type of one value: of a scalar, an enumeration, or a message. */
+  /** The type of one value: a scalar, an enumeration or a message. */
   readonly value: string
 }
 
-/** The type of a field; `null` for one that the message has not. */
+/** The type of a field; `null` if the message does not have the field. */
 export function fieldType(message: MessageName, field: string): FieldType | null {
   const fields: Readonly<Record<string, string>> = messages[message]
   if (!Object.hasOwn(fields, field)) return null
@@ -271,10 +272,10 @@ export function isEnumeration(type: string): type is EnumerationName {
 }
 
 /**
- * Checks a message against the schema, with all that is in it: that each field is known, of its type, given once unless it
- * is repeated, and alone where others exclude it.
+ * Checks a message and its content against the schema: each field is known, has its type, is given once
+ * unless it is repeated, and alone if it excludes others.
  *
- * @param path of the message, with a dot at its end; '' for the whole.
+ * @param path of the message, with a dot at its end; '' for the whole file.
  * @throws InferenceError `ERR_MODEL_CONFIG` with line and column.
  */
 export function checkMessage(
@@ -350,7 +351,7 @@ function checkEntry(source: ConfigSource, { key, value }: FieldType, entry: Text
   }
 }
 
-/** That no key of a map is there twice: of the two values one would be lost. */
+/** Checks that no key of a map is given twice: one of the two values would be lost. */
 function checkKeys(source: ConfigSource, name: string, fields: readonly TextField[], path: string): void {
   const keys = new Set<unknown>()
   const entries = fields.filter((field) => field.name === name).flatMap(({ values }) => values)
@@ -403,7 +404,7 @@ function checkValue(source: ConfigSource, type: string, value: TextValue, path: 
   }
 }
 
-/** What a value says as a boolean; `null` when it is none. */
+/** A value as a boolean; `null` if it is none. */
 export function booleanOf({ kind, value }: TextValue): boolean | null {
   if (kind === 'number') return value === 1n ? true : value === 0n ? false : null
   if (kind !== 'identifier') return null
@@ -421,10 +422,10 @@ function wrong(source: ConfigSource, path: string, value: TextValue, expected: s
   return configError(source, value.offset, path, expected, shown(value), hint)
 }
 
-/** Names longer than this are nobody's slip of the pen. */
+/** Longer names are not misspelt field names. */
 const longest = 64
 
-/** The name that was most likely meant: one that is some letters away, at most a third of them; `null` for none. */
+/** The name that was probably meant: at most a third of its letters differ; `null` for none. */
 function nearest(name: string, names: readonly string[]): string | null {
   if (name.length > longest) return null
   let best: string | null = null
@@ -438,7 +439,7 @@ function nearest(name: string, names: readonly string[]): string | null {
   return best
 }
 
-/** How many letters have to be put in, taken out or replaced. */
+/** How many letters to insert, delete or replace. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let index = 0; index < from.length; index++) {

@@ -7,24 +7,26 @@ import { unsupported } from './check-backend.ts'
 import { readFolderConfig } from './folder-config.ts'
 import { chooseVersions, isVersion } from './version-policy.ts'
 
-/** What a version of a model folder asks for: a model, or of an ensemble a pipeline. */
+/** The configuration of one version in a model folder: of a model, or of a pipeline for an ensemble. */
 export type VersionConfig = ModelConfig | PipelineConfig
 
-/** One model of a repository, ready for `engine.load(name, config)`, or `engine.loadPipeline(name, config)`. */
+/**
+ * One model of a repository, ready for `engine.load(name, config)` or `engine.loadPipeline(name, config)`.
+ */
 export interface RepositoryEntry {
   /** The name of its folder. */
   readonly name: string
-  /** Of its versions that are served, the newest first. */
+  /** The configurations of the versions to serve, the newest first. */
   readonly configs: readonly VersionConfig[]
-  /** What in its configuration changes nothing here, each with its line and the reason. */
+  /** Parts of its configuration without effect here, each with its line and the reason. */
   readonly notes: readonly string[]
-  /** An error of a load with one of `configs`, as one of the file that it comes from. */
+  /** Turns a load's error about one of `configs` into one about the file that it comes from. */
   readonly atField: (error: InferenceError) => InferenceError
 }
 
 const defaultFileName = 'model.onnx'
 
-/** Models of other backends by the names that Triton looks for. */
+/** File names by which Triton recognises models of other backends. */
 const otherFiles: Readonly<Record<string, string>> = {
   'model.plan': 'TensorRT',
   'model.graphdef': 'TensorFlow',
@@ -39,9 +41,9 @@ const otherFiles: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads one model folder: its configuration, which may be absent, and `<version>/model.onnx`.
+ * Reads one model folder: its configuration, which may be missing, and `<version>/model.onnx`.
  *
- * @param config in place of the one in the folder: Triton's, as JSON.
+ * @param config replaces the configuration in the folder: one for Triton, as JSON.
  * @throws InferenceError `ERR_MODEL_CONFIG` or `ERR_MODEL_NOT_FOUND` (no version, or no file in it).
  */
 export async function readModelFolder(
@@ -80,7 +82,7 @@ export async function readModelFolder(
   }
 }
 
-/** A folder without a word of its backend is for the one that its file is of, as in Triton. */
+/** If the configuration names no backend, the model's files determine it, as in Triton. */
 async function checkFiles(model: string, folder: string): Promise<void> {
   const files = await readdir(folder)
   const other = files.includes(defaultFileName)
@@ -96,7 +98,7 @@ async function checkFiles(model: string, folder: string): Promise<void> {
   throw unsupported(invalidArgument('path', defaultFileName, received, details))
 }
 
-/** A model with external data may be a folder `model.onnx` with a file `model.onnx` in it. */
+/** A model with external data may be a folder `model.onnx` that contains a file `model.onnx`. */
 async function modelFile(model: string, path: string): Promise<string> {
   const file = (await isFolder(path)) ? join(path, defaultFileName) : path
   const found = await stat(file).catch(() => null)

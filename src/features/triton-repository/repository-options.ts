@@ -6,12 +6,14 @@ export interface RepositoryOptions extends WatchOptions {
   /** Names of the models to load. Default: all of the repository; none in mode `'explicit'`. */
   models?: readonly string[]
   /**
-   * What becomes of models that are configured wrongly or cannot be loaded: `'reject'`, with all that was found of them, once the
-   * others are ready, or `'report'`, among the {@link RepositoryReport.failed}. Default `'reject'`; in mode `'watch'`, which knows no
-   * other, `'report'`.
+   * How to treat models that are configured wrongly or cannot be loaded. Default `'reject'`; in mode
+   * `'watch'` always `'report'`.
+   *
+   * - `'reject'`: rejects with all errors, once the other models are ready.
+   * - `'report'`: lists them in {@link RepositoryReport.failed}.
    */
   failures?: 'reject' | 'report'
-  /** Told of each field of a `config.pbtxt` that changes nothing here, with its line and the reason. */
+  /** Called for each field of a `config.pbtxt` without effect here, with its line and the reason. */
   onNote?: (model: string, note: string) => void
 }
 
@@ -19,19 +21,19 @@ export interface RepositoryOptions extends WatchOptions {
 export interface RepositoryProblem {
   /** The name of its folder. */
   readonly name: string
-  /** In words. */
+  /** The reason as text. */
   readonly reason: string
-  /** The same as an error. */
+  /** The reason as an error. */
   readonly error: InferenceError
 }
 
-/** What became of the models of a repository that are not served. */
+/** The models of a repository that are not served. */
 export interface RepositoryReport {
   /** Models of other backends. */
   readonly unsupported: readonly RepositoryProblem[]
-  /** Models without a version folder that is to be served, or without a model file in it. */
+  /** Models without a version folder to serve, or without a model file in it. */
   readonly missing: readonly RepositoryProblem[]
-  /** Models that are configured wrongly, or could not be loaded; empty where `failures` is `'reject'`. */
+  /** Models that are configured wrongly or could not be loaded; empty if `failures` is `'reject'`. */
   readonly failed: readonly RepositoryProblem[]
 }
 
@@ -67,30 +69,33 @@ function readNames(models: unknown): string[] {
   throw invalidArgument('options.models', 'an array of model names', models)
 }
 
-/** Options of `engine.loadRepository()` that say how long it looks at the repository. */
+/** Options of `engine.loadRepository()` about watching the repository. */
 interface WatchOptions {
   /**
-   * `'all'`: what is there now is loaded. `'explicit'`: of that the `models` are, and any other when `engine.load(name)` asks
-   * for it. `'watch'`: so is what comes, in place of what it was, and what goes is unloaded, until the engine is closed.
-   * Default `'all'`.
+   * What is loaded, and when. Default `'all'`.
+   *
+   * - `'all'`: loads the models that are there now.
+   * - `'explicit'`: loads those of `models` now, and any other when `engine.load(name)` asks for it.
+   * - `'watch'`: loads the models that are there now, then loads new ones, reloads changed ones, and unloads
+   *   removed ones, until the engine is closed.
    */
   mode?: 'all' | 'explicit' | 'watch'
-  /** How long after one look at the files of a watched repository the next one comes, in milliseconds. Default 1000. */
+  /** Pause between two checks of a watched repository's files, in milliseconds. Default 1000. */
   pollMs?: number
-  /** How long none of a model's files may have changed before it is read, in milliseconds. Default 2000. */
+  /** How long all files of a model must be unchanged before it is read, in milliseconds. Default 2000. */
   debounceMs?: number
 }
 
-/** {@link WatchOptions} of a repository that is watched, checked. */
+/** Checked {@link WatchOptions} of a watched repository. */
 export interface ResolvedWatch {
   readonly pollMs: number
   readonly debounceMs: number
 }
 
 /**
- * Takes the options of watching out of those of a repository.
+ * Separates the options of watching from the others.
  *
- * @returns them, `null` for a repository that is not watched, and the others, unchecked.
+ * @returns the options of watching, `null` if the repository is not watched, and the others, unchecked.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function takeWatch(options: unknown): {

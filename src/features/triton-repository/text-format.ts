@@ -1,9 +1,9 @@
 import { type InferenceError, invalidArgument } from '../../errors.ts'
 
-/** A value as written; which types are right for a field is known to whoever reads it. */
+/** A value as written. The reader checks whether its type suits the field. */
 export type TextValue = { readonly offset: number } & (
   | { readonly kind: 'string' | 'identifier'; readonly value: string }
-  /** `bigint` where it was written as an integer. */
+  /** `bigint` if it was written as an integer. */
   | { readonly kind: 'number'; readonly value: bigint | number }
   | { readonly kind: 'message'; readonly value: readonly TextField[] }
 )
@@ -12,12 +12,12 @@ export type TextValue = { readonly offset: number } & (
 export interface TextField {
   readonly name: string
   readonly offset: number
-  /** Whether the values stood in brackets. */
+  /** Whether the values were in brackets. */
   readonly list: boolean
   readonly values: readonly TextValue[]
 }
 
-/** Nobody writes this deep; a file that does would otherwise end as a stack overflow. */
+/** Deepest nesting. Deeper files would overflow the stack. */
 const deepest = 100
 
 /**
@@ -98,43 +98,44 @@ function special({ value: text }: Token, negative: boolean): number {
   return negative ? -Infinity : Infinity
 }
 
-/** A value for an error. */
+/** A value in the form for errors. */
 export function shown({ kind, value }: TextValue): unknown {
   if (kind === 'message') return '{ ... }'
   return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
 }
 
-/** A piece of protobuf text format; `value` is what was written, quotes and all. */
+/** A token of protobuf text format; `value` is the source text, with quotes. */
 interface Token {
   readonly kind: 'identifier' | 'number' | 'string' | 'mark' | 'end'
   readonly value: string
   readonly offset: number
 }
 
-// No group is repeated without an end: V8 keeps a stack of its turns, which a large file would overflow.
+// No group is repeated without a limit: V8 keeps a stack for each repetition, which a large file would
+// overflow.
 const blank = /\s+|#[^\n]*/y
 const identifier = /[A-Za-z_]\w*/y
-// A number runs on to whatever could belong to it, so that '08' and '1x' are seen whole before they are refused.
+// Takes everything that could belong to a number, so that '08' and '1x' are refused as a whole.
 const numberLike = /(?:\d|\.\d)[\w.]*(?:(?<=[eE])[+-][\w.]*){0,4}/y
 const integer = /^(?:0[xX][\dA-Fa-f]+|0[0-7]*|[1-9]\d*)$/
 const float = /^(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+(?:[eE][+-]?\d+[fF]?|[fF]))$/
-/** Longer ones are no numbers of a configuration, and take long to be read as such. */
+/** Longer numbers do not occur in configurations, and take long to parse. */
 const longestNumber = 1000
 const marks = '{}<>[]:,;-'
 
-/** Reads tokens one by one, looking one ahead. */
+/** Reads tokens one by one, with one token of lookahead. */
 class TextLexer {
   readonly source: ConfigSource
   #offset = 0
   #ahead: Token
 
-  /** @throws InferenceError `ERR_MODEL_CONFIG`, as every method, for what is no token. */
+  /** @throws InferenceError `ERR_MODEL_CONFIG` for an invalid token; so does every method. */
   constructor(source: ConfigSource) {
     this.source = source
     this.#ahead = this.#read()
   }
 
-  /** The token that `take` gives next. */
+  /** The token that `take` returns next. */
   get next(): Token {
     return this.#ahead
   }
@@ -152,7 +153,7 @@ class TextLexer {
     return found
   }
 
-  /** Refuses the next token. */
+  /** Throws the error for the next token. */
   fail(expected: string): never {
     const { kind, value, offset } = this.#ahead
     throw configError(
@@ -185,7 +186,7 @@ class TextLexer {
     throw configError(this.source, offset, 'config.pbtxt', expected, rest.trimEnd())
   }
 
-  /** A string literal that ends on its line. */
+  /** A string literal, which ends on its line. */
   #quoted(): string | undefined {
     const { text } = this.source
     const start = this.#offset
@@ -225,10 +226,10 @@ const plain: Readonly<Record<string, string>> = {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * The content of adjacent string literals, joined. Octal and hexadecimal escapes stand for bytes of UTF-8, not for
+ * The content of adjacent string literals, joined. Octal and hexadecimal escapes are bytes of UTF-8, not
  * characters: `é` may be written `\303\251`.
  *
- * @throws InferenceError `ERR_MODEL_CONFIG` for an unknown escape, or bytes that are no UTF-8.
+ * @throws InferenceError `ERR_MODEL_CONFIG` for an unknown escape, or invalid UTF-8.
  */
 function unquote(source: ConfigSource, literals: readonly Token[]): string {
   const bytes = literals.map((literal) => literalBytes(source, literal))
@@ -242,7 +243,7 @@ function unquote(source: ConfigSource, literals: readonly Token[]): string {
 function literalBytes(source: ConfigSource, { value, offset }: Token): Buffer {
   const text = value.slice(1, -1)
   if (!text.includes('\\')) return Buffer.from(text)
-  // No escape stands for more bytes than it is written with.
+  // An escape never has more bytes than its source text.
   const bytes = Buffer.allocUnsafe(Buffer.byteLength(text))
   let length = 0
   for (const match of text.matchAll(pieces)) {
@@ -273,14 +274,14 @@ function codePoint(source: ConfigSource, at: number, piece: string, hex: string)
   return String.fromCodePoint(code)
 }
 
-/** A `config.pbtxt`: its text, where it lies, and the model it is for, which every error about it names. */
+/** A `config.pbtxt`: its text, its path, and its model, which every error about it names. */
 export interface ConfigSource {
   readonly model: string
   readonly file: string
   readonly text: string
 }
 
-/** Where the lines of a file start, found once for all the notes about it. */
+/** Offsets of a file's lines, computed once for all notes. */
 const lineStarts = new WeakMap<ConfigSource, number[]>()
 
 /** Line and column of an offset, both counted from 1. */
@@ -306,7 +307,7 @@ function startsOf(source: ConfigSource): number[] {
   return starts
 }
 
-/** `ERR_MODEL_CONFIG` for what stands at `offset`; the message ends with `file:line:column`. */
+/** `ERR_MODEL_CONFIG` for the text at `offset`; the message ends with `file:line:column`. */
 export function configError(
   source: ConfigSource,
   offset: number,

@@ -1,16 +1,16 @@
 import { invalidArgument } from '../../errors.ts'
 import type { ConfigFields } from './config-fields.ts'
 
-/** Which versions of a model are served. */
+/** Which versions of a model to serve. */
 export type VersionPolicy =
   | { readonly kind: 'latest'; readonly count: number }
   | { readonly kind: 'all' }
   | { readonly kind: 'specific'; readonly versions: readonly string[] }
 
-/** How many versions a message names. */
+/** How many versions a message lists. */
 const versionsShown = 10
 
-/** Reads `version_policy`; without one only the latest version is served. */
+/** Reads `version_policy`. Default: the latest version only. */
 export function readVersionPolicy(config: ConfigFields): VersionPolicy {
   const policy = config.message('version_policy')
   if (policy === undefined) return { kind: 'latest', count: 1 }
@@ -36,7 +36,7 @@ export function readVersionPolicy(config: ConfigFields): VersionPolicy {
   return { kind: 'all' }
 }
 
-/** Whether a folder of this name holds a version, as Triton sees it: a positive number without leading zeros. */
+/** Whether a folder of this name is a version, as in Triton: a positive number without leading zeros. */
 export function isVersion(folder: string): boolean {
   return /^[1-9]\d*$/.test(folder)
 }
@@ -45,9 +45,9 @@ export function isVersion(folder: string): boolean {
  * The versions to serve, the newest first.
  *
  * @param folder of the model, for errors.
- * @param present names of the version folders there are.
- * @param note called for versions that the policy names and that are not there.
- * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is none.
+ * @param present names of the existing version folders.
+ * @param note called for versions that the policy names but that do not exist.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` if there is no version to serve.
  */
 export function chooseVersions(
   model: string,

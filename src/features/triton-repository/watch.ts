@@ -10,8 +10,8 @@ import type { ResolvedWatch } from './repository-options.ts'
 import { isVersion } from './version-policy.ts'
 
 /**
- * Keeps an engine in step with a model repository, by looking at its files again and again: what the system tells of changes
- * by itself does not come through network file systems and containers. It holds no process alive.
+ * Keeps an engine in step with a model repository by polling its files: the system's change notifications do
+ * not work across network file systems and containers. It does not keep the process alive.
  */
 export class RepositoryWatch {
   readonly #repository: string
@@ -27,7 +27,7 @@ export class RepositoryWatch {
   /** Models that are loaded after the others. */
   readonly #waiting = new Set<string>()
   #oneMoreWaits: () => void = () => {}
-  /** What they wait for; `null` where none does. */
+  /** What those wait for; `null` if there are none. */
   #othersDone: Promise<void> | null = null
   #unreadable: string | null = null
   #closed = false
@@ -48,10 +48,10 @@ export class RepositoryWatch {
   }
 
   /**
-   * Loads what is there, and begins to watch it. What has just been changed is given as long as it takes to be old enough; a
-   * model that is still being copied then comes later.
+   * Loads what is there, and begins to watch. It waits once for files that have just changed to become old
+   * enough. A model that is still being copied after that is loaded later.
    *
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is no such folder.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` if there is no such folder.
    */
   async start(): Promise<void> {
     const nowMs = Date.now()
@@ -64,7 +64,10 @@ export class RepositoryWatch {
     this.#schedule()
   }
 
-  /** Resolves when what this look has begun for other models is done, but for what waits for that as well; for all of those at once. */
+  /**
+   * Resolves when the work that this poll has begun for other models is done. Models that wait in the same
+   * way are excluded, and all of them share one wait.
+   */
   async others(name: string): Promise<void> {
     this.#waiting.add(name)
     this.#oneMoreWaits()
@@ -85,30 +88,30 @@ export class RepositoryWatch {
     this.#othersDone = null
   }
 
-  /** Looks at all models once, and begins what is to be done for them. */
+  /** Checks all models once, and begins the necessary work. */
   async look(): Promise<void> {
     try {
       await this.#look(await this.#present(), () => false)
       this.#unreadable = null
     } catch (error) {
       const { message } = error as Error
-      if (message === this.#unreadable) return // which has been told
+      if (message === this.#unreadable) return // reported before
       this.#unreadable = message
       this.#target.tell({ type: 'failed', model: '', error: typed('', error as Error) })
     }
   }
 
-  /** Names of the models that it has loaded. */
+  /** Names of the models that the watch has loaded. */
   get loaded(): string[] {
     return [...this.#models.values()].flatMap(({ name, isLoaded }) => (isLoaded ? [name] : []))
   }
 
-  /** Resolves when what was begun is done. */
+  /** Resolves when the work in progress is done. */
   async done(): Promise<void> {
     await Promise.all([...this.#models.values()].map(({ work }) => work))
   }
 
-  /** Ends the watch; what is loaded stays. */
+  /** Stops watching. Loaded models stay loaded. */
   close(): void {
     this.#closed = true
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
@@ -116,7 +119,10 @@ export class RepositoryWatch {
     this.#goOn()
   }
 
-  /** Resolves once so long has passed by the clock: a timer's loop may be behind it, and fire too soon. */
+  /**
+   * Resolves after so much time by this clock. The event loop's time may lag behind, so that its timers fire
+   * early.
+   */
   async #passed(ms: number): Promise<void> {
     const endMs = this.#clock.nowMs() + ms
     for (let left = ms; left > 0 && !this.#closed; left = endMs - this.#clock.nowMs()) await this.#wait(left)
@@ -153,7 +159,7 @@ export class RepositoryWatch {
     }
   }
 
-  /** One look after the other, however long they take. */
+  /** Polls one after the other, however long each takes. */
   #schedule(): void {
     if (this.#closed) return
     this.#timer = this.#clock.setTimer(
@@ -163,15 +169,15 @@ export class RepositoryWatch {
   }
 }
 
-/** What a watch does to an engine. */
+/** How a watch acts on an engine. */
 interface WatchTarget {
-  /** What a model's folder asks for: each of its versions. */
+  /** The configurations in a model's folder, one per version. */
   read(name: string): Promise<readonly VersionConfig[]>
-  /** Loads a version, in place of the one that is loaded; `accept` is asked before it serves. */
+  /** Loads a version, in place of the loaded one. `accept` is called before it serves. */
   load(name: string, config: VersionConfig, accept: () => Promise<void>): Promise<void>
-  /** @throws InferenceError `ERR_MODEL_IN_USE` for what a pipeline has as a step. */
+  /** @throws InferenceError `ERR_MODEL_IN_USE` if a pipeline uses it as a step. */
   unload(name: string, version: number): Promise<void>
-  /** Told of what has been done, or could not be. */
+  /** Reports what was done, or failed. */
   tell(event: WatchEvent): void
 }
 
@@ -183,28 +189,28 @@ interface WatchEvent {
   readonly error?: InferenceError
 }
 
-/** The stamp of a folder that is not there. */
+/** The stamp of a missing folder. */
 const absent = ''
 
 /**
- * One model's folder: what of it is loaded, and whether it has changed since. It is read when none of its files has changed
- * for a while, and what was read is served only if none has changed until then.
+ * One model's folder: what is loaded of it, and whether it has changed since. It is read once its files have
+ * been unchanged for a while. What was read is served only if nothing has changed until then.
  */
 class WatchedModel {
   readonly name: string
   readonly #folder: string
   readonly #target: WatchTarget
-  /** What was seen last, and since when. */
+  /** The last seen stamp, and since when. */
   #seen: string | null = null
   #sinceMs = 0
-  /** What was read last, whatever came of it. */
+  /** The stamp that was read last, whatever the outcome. */
   #read: string | null = null
-  /** What is loaded: by version, the stamp of its files. */
+  /** What is loaded: the stamp of the files, by version. */
   readonly #loaded = new Map<number, string>()
   #work: Promise<void> | null = null
-  /** Why it cannot be loaded as others are now; `null` when it can. */
+  /** Why it cannot be loaded while other models are as they are; `null` if it can. */
   #lacking: string | null = null
-  /** Why it cannot be looked at; `null` when it can. */
+  /** Why its files cannot be checked; `null` if they can. */
   #unreadable: string | null = null
 
   constructor(repository: string, name: string, target: WatchTarget) {
@@ -213,30 +219,31 @@ class WatchedModel {
     this.#target = target
   }
 
-  /** Whether a version of it was loaded, and not unloaded since. */
+  /** Whether a version of it is loaded. */
   get isLoaded(): boolean {
     return this.#loaded.size > 0
   }
 
-  /** Whether its files are not known to have been left alone for long enough to be read. */
+  /** Whether its files may have changed too recently to be read. */
   get isYoung(): boolean {
     return this.#seen !== this.#read
   }
 
-  /** Whether nothing is left of it. */
+  /** Whether the folder and all loaded versions are gone. */
   get gone(): boolean {
     return this.#work === null && this.#seen === absent && this.#loaded.size === 0
   }
 
-  /** Resolves when what was begun for it is done; `null` for nothing. */
+  /** Resolves when the work in progress is done; `null` for none. */
   get work(): Promise<void> | null {
     return this.#work
   }
 
   /**
-   * Looks at its files, and begins to do what is to be done for them; see {@link work}.
+   * Checks its files, and begins the necessary work; see {@link work}.
    *
-   * @param isSettled whether what was not changed since a time (in milliseconds since the epoch) need not be watched first.
+   * @param isSettled whether files unchanged since a time (in milliseconds since the epoch) need no further
+   * wait.
    */
   async look(nowMs: number, debounceMs: number, isSettled: (changedAtMs: number) => boolean): Promise<void> {
     const state = await this.#state()
@@ -252,7 +259,7 @@ class WatchedModel {
     this.#work = this.#follow(state).finally(() => (this.#work = null))
   }
 
-  /** `undefined` when it cannot be looked at, which is told once: what there is serves on. */
+  /** `undefined` if the folder cannot be read, which is reported once. Loaded versions keep serving. */
   async #state(): Promise<FolderState | null | undefined> {
     try {
       const state = await folderState(this.#folder)
@@ -274,7 +281,7 @@ class WatchedModel {
         wanted.map((config) => [readVersion(config.version ?? defaultVersion, 'version'), config]),
       )
       await Promise.all([...versions].map(([version, config]) => this.#load(version, config, state!)))
-      if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // what there is serves on
+      if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // loaded versions keep serving
       const left = [...this.#loaded.keys()].filter((version) => !versions.has(version))
       await Promise.all(left.map((version) => this.#unload(version)))
     } catch (error) {
@@ -303,7 +310,7 @@ class WatchedModel {
     } catch (error) {
       const failure = typed(this.name, error as Error)
       const isForOthers = isPipeline(config) && forOthers.includes(failure.code)
-      if (isForOthers) this.#read = null // to be tried at each look: those may come, or change
+      if (isForOthers) this.#read = null // retry at each poll: the other models may appear or change
       if (!changed && failure.message !== this.#lacking)
         this.#target.tell({ type: 'failed', model: this.name, version, error: failure })
       this.#lacking = isForOthers ? failure.message : null
@@ -318,21 +325,21 @@ class WatchedModel {
     } catch (error) {
       if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_IN_USE') throw error
       this.#loaded.set(version, stamp)
-      this.#read = null // to be tried at each look, until no pipeline has it
+      this.#read = null // retry at each poll, until no pipeline uses it
       return
     }
     this.#target.tell({ type: 'unloaded', model: this.name, version })
   }
 }
 
-/** What a pipeline is refused with for the sake of the models of its steps: they are not there, or do not fit. */
+/** Errors of a pipeline because of its steps' models: they are missing, or do not fit. */
 const forOthers: readonly InferenceErrorCode[] = [
   'ERR_MODEL_NOT_FOUND',
   'ERR_MODEL_NOT_READY',
   'ERR_MODEL_CONFIG',
 ]
 
-/** An error of the file system has no type of its own. */
+/** An error of the file system is no InferenceError. */
 function typed(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
   return invalidArgument('path', 'files that can be read', error.message, {
@@ -342,12 +349,12 @@ function typed(model: string, error: Error): InferenceError {
   })
 }
 
-/** Folders within folders that are looked into. */
+/** Most levels of nested folders that are checked. */
 const deepest = 8
 
-/** The files of a model's folder at one time, as far as their system tells of changes. */
+/** The files of a model's folder at one time, by their file system metadata. */
 class FolderState {
-  /** Size, time of change and place on the disk of each file, by its path in the folder. */
+  /** Size, change time and inode of each file, by its path in the folder. */
   readonly #files: ReadonlyMap<string, string>
   /** When the last of them was changed or moved here, in milliseconds since the epoch. */
   readonly changedAtMs: number
@@ -362,7 +369,9 @@ class FolderState {
     return this.#stampOf(() => true)
   }
 
-  /** The same, of what one version is loaded from: the files of other versions do not count. */
+  /**
+   * Like {@link stamp}, for the files that one version is loaded from. Files of other versions do not count.
+   */
   stampOfVersion(version: number): string {
     return this.#stampOf((folder) => !isVersion(folder) || folder === String(version))
   }
@@ -376,8 +385,8 @@ class FolderState {
 }
 
 /**
- * Looks at all files below a folder, through links, but once into whatever folder they lead to from one in it: a link may lead
- * back up. `null` when there is no such folder.
+ * Reads the metadata of all files below a folder. It follows links, but enters each folder only once per path
+ * from the top, as a link may lead back up. `null` if there is no such folder.
  */
 async function folderState(folder: string): Promise<FolderState | null> {
   const files = new Map<string, string>()
@@ -386,12 +395,12 @@ async function folderState(folder: string): Promise<FolderState | null> {
     for (const name of await readdir(join(folder, below))) {
       const path = below === '' ? name : `${below}/${name}`
       const found = await stat(join(folder, path), { bigint: true }).catch(() => null)
-      if (found === null) continue // gone since, or a link to nothing
+      if (found === null) continue // gone since, or a dangling link
       const place = `${found.dev} ${found.ino}`
       if (!found.isDirectory()) files.set(path, `${found.size} ${found.mtimeNs} ${found.ctimeNs} ${place}`)
       else {
         files.set(path, 'folder')
-        // Each version may be a link to the same folder, and is looked into.
+        // Several versions may be links to the same folder; each is entered.
         const seenHere = depth === 1 ? new Set(seen) : seen
         if (depth < deepest && !seenHere.has(place))
           await look(path, depth + 1, seenHere.add(place)).catch(ifThere)
