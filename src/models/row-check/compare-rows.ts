@@ -12,15 +12,18 @@ import { floatTolerance } from '../../schedule/joining.ts'
 import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 import { cutRows, isMailedTensor, rowCount, tensorsIn, type MailedValue } from '../../tensor/values.ts'
 
-/** What {@link floatTolerance} is where a provider computes in float16, or in bfloat16. */
+/** Value of {@link floatTolerance} if a provider computes in float16 or bfloat16. */
 const float16Tolerance = 1e-2
 const bfloat16Tolerance = 4e-2
-/** The same for values of 16 bits, in last places: 1 % of float16, which has 11 significant bits, 8 % of bfloat16. */
+/**
+ * Tolerance for 16-bit values, in units in the last place: 1 % for float16, which has 11 significant bits, 8 % for
+ * bfloat16.
+ */
 const tolerablePlaces = 10
-/** Floats of 8 bits, whose last place is more than this share of a number, may differ by one. */
+/** 8-bit floats, whose last place exceeds this share of the value, may differ by one place. */
 const muchOfAPlace = 1 / 64
 
-/** The tolerance of a session with these options: one of its providers may compute in coarser numbers than the model's. */
+/** The tolerance of a session with these options: a provider may compute with less precision than the model's types. */
 export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
   const coarser = executionProviders.map((provider) =>
     provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0,
@@ -28,7 +31,7 @@ export function toleranceWith({ executionProviders = [] }: InferenceSession.Sess
   return Math.max(floatTolerance, ...coarser)
 }
 
-/** @param precision `null` for what the provider chooses, which may be the coarsest. */
+/** @param precision `null` for the provider's default, assumed to be the lowest. */
 function toleranceFor(precision: ComputePrecision | null): number {
   return precision === 'float32'
     ? floatTolerance
@@ -37,22 +40,22 @@ function toleranceFor(precision: ComputePrecision | null): number {
       : bfloat16Tolerance
 }
 
-/** Rows tell nothing of each other unless they differ by so many times the tolerance ... */
+/** Rows distinguish each other only if they differ by this many times the tolerance ... */
 const tellingTimes = 10
 /** ... or by this share of the larger one. */
 const tellingShare = 0.5
-/** A row of zeros is measured by the other rows, by this share of them. */
+/** Differences of a row of zeros are relative to this share of the other rows. */
 const floorShare = 1e-4
 
-/** What came out of a comparison. */
+/** The result of a comparison. */
 export interface Comparison {
-  /** Relative to the tensor's rows; `Infinity` where there is no measure. */
+  /** Relative to the tensor's rows; `Infinity` if undefined. */
   readonly difference: number
-  /** What is wrong, in words; `null` for nothing. */
+  /** What is wrong; `null` if nothing. */
   readonly reason: string | null
 }
 
-/** Allowed relative difference of elements of a type, where floats are computed with `tolerance`. */
+/** Allowed relative difference for an element type, where floats are computed with `tolerance`. */
 function toleranceOf(type: ElementType, tolerance: number): number {
   if (!isSmallFloat(type)) return isFloatType(type) ? tolerance : 0
   const place = 2 ** (1 - significantBits[type])
@@ -60,11 +63,11 @@ function toleranceOf(type: ElementType, tolerance: number): number {
 }
 
 /**
- * Compares one output of a batch with what its requests gave alone.
+ * Compares one output of a batch with the outputs of its requests when they ran alone.
  *
- * @param alone of each request, in the order of the batch.
+ * @param alone outputs of each request, in the order of the batch.
  * @param rows of each request.
- * @param tolerance of floats.
+ * @param tolerance for floats.
  */
 export function compareOutput(
   name: string,
@@ -115,7 +118,7 @@ export function compareOutput(
   }
 }
 
-/** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
+/** Whether requests that ran alone differ enough in an output to reveal mixed-up rows. */
 export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTolerance): boolean {
   const first = alone.find(isReadable)
   if (first === undefined) return false
@@ -128,7 +131,7 @@ export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTole
   })
 }
 
-/** Whether there is anything in it to compare: NaN everywhere is the same whatever happened. */
+/** Whether it has anything to compare: NaN everywhere is the same in any case. */
 function isReadable(tensor: MailedTensor): boolean {
   const values = valuesOf(tensor)
   return values.length > 0 && (!isFloatType(tensor.type) || hasFinite(values as ArrayLike<number>))
@@ -161,7 +164,10 @@ function magnitude(values: Values, start: number, end: number): number {
   return most
 }
 
-/** The largest difference of two rows relative to the larger one; anything but numbers differs by infinity or not at all. */
+/**
+ * The largest difference of two rows relative to the larger one; values other than numbers differ by infinity or not at
+ * all.
+ */
 function rowDifference(
   a: Values,
   aAt: number,
@@ -175,10 +181,10 @@ function rowDifference(
     const x = a[aAt + index]!
     const y = b[bAt + index]!
     if (x === y || (x !== x && y !== y)) continue
-    // Neighbours among 64-bit integers may be one number as floats.
+    // Adjacent 64-bit integers may be equal as floats.
     const distance =
       typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
-    // NaN for NaN or infinity on one side.
+    // NaN if only one side is NaN or infinite.
     if (!(distance < Infinity)) return Infinity
     if (distance > most) most = distance
   }
@@ -187,12 +193,13 @@ function rowDifference(
 }
 
 /**
- * Compares one output of a batch, of whatever kind, with what its requests gave alone: a sequence entry by entry, the
- * tensors in two entries as rows, so that keys are equal and floats within the tolerance of tensors.
+ * Compares one output of a batch, of any kind, with the outputs of its requests when they ran alone. A sequence is
+ * compared entry by entry, with the tensors of two entries as rows: keys must be equal, and floats within the tolerance
+ * of tensors.
  *
- * @param alone of each request, in the order of the batch.
+ * @param alone outputs of each request, in the order of the batch.
  * @param rows of each request.
- * @param tolerance of floats.
+ * @param tolerance for floats.
  */
 export function compareValue(
   name: string,
@@ -224,7 +231,7 @@ export function compareValue(
   return { difference, reason: null }
 }
 
-/** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
+/** Whether requests that ran alone differ enough in an output to reveal mixed-up rows. */
 export function valuesTellApart(alone: readonly MailedValue[], tolerance = floatTolerance): boolean {
   if (alone.every(isMailedTensor)) return tellsApart(alone, tolerance)
   const [first, ...others] = alone.map(tensorsIn)
@@ -235,7 +242,7 @@ export function valuesTellApart(alone: readonly MailedValue[], tolerance = float
   )
 }
 
-/** Two values as they are, whatever their rows. */
+/** Compares two whole values, whatever their rows. */
 export function compareEntry(
   name: string,
   a: MailedValue,
@@ -257,7 +264,7 @@ export function compareEntry(
   return { difference, reason: null }
 }
 
-/** Whatever its first dimension counts, it is one row. */
+/** The whole tensor is one row, whatever its first dimension counts. */
 const asRow = (tensor: MailedTensor): MailedTensor => ({ ...tensor, dims: [1, ...tensor.dims] })
 
 function undivided(name: string, value: MailedValue, rows: number): Comparison {

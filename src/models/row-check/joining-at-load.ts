@@ -10,36 +10,36 @@ import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
 import { Joining, type Served } from '../../schedule/joining.ts'
 
-/** A session, as far as its graph can be asked. */
+/** The part of a session that answers questions about its graph. */
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
-/** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
+/** Increment with each change of the proof rules: notes of proofs and checks are valid for one revision. */
 export const rulesRevision = 15
 
-/** With what the notes of proofs begin; what another version has proved is proved anew. */
+/** Prefix of notes of proofs. Another version of the rules proves everything again. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
 const proofNotes = `proof ${libraryVersion}.${rulesRevision} `
 
-/** Optional inputs of which all combinations are asked for; with more it is asked for those of each request. */
+/** With up to this many optional inputs all combinations are proved in advance; with more, those of each request. */
 const mostOptional = 3
 
-/** Whether the graph of a model has to be read when its session is opened. */
+/** Whether the graph of a model must be read when its session opens. */
 export function readsGraph(config: ResolvedConfig, session: Pick<WorkerSession, 'isKnown'>): boolean {
   return asksGraph(config) && !session.isKnown(proofNotes)
 }
 
-/** Not where requests are not joined anyway, or nothing comes of the answer. */
+/** False if requests are not batched anyway, or the result would not matter. */
 function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: ResolvedConfig): boolean {
   return fn === null && joinRequests && (maxBatchSize === undefined ? true : maxBatchSize > 1 && checkRows)
 }
 
 /**
- * How the requests of a model are joined, by its configuration and its graph. Where nothing says which dimensions of its tensors
- * count rows, those do that the graph proves to: the first ones before those that have a name in common.
+ * How the requests of a model are batched, by its configuration and graph. If no option says which dimensions count
+ * rows, those are used for which the graph proves it: first dimensions are tried before dimensions that share a name.
  *
- * @param opened what its session says of it.
- * @param tolerance by how much floats may differ.
- * @throws InferenceError `ERR_MODEL_CONFIG` when what is said does not fit the model.
+ * @param opened the inputs and outputs of its session.
+ * @param tolerance allowed difference of floats.
+ * @throws InferenceError `ERR_MODEL_CONFIG` when an option does not fit the model.
  */
 export async function joiningAtLoad(
   name: string,
@@ -52,7 +52,7 @@ export async function joiningAtLoad(
   const shaped = (axes: BatchAxes | null = null) =>
     shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
   const usual = shaped()
-  // Dims of a row do not fit a model that has its rows elsewhere, as long as nobody says where.
+  // Configured `dims` describe a row, and may not fit a model with another batch axis until that axis is known.
   const found =
     usual ??
     shapesOrNull(() =>
@@ -67,7 +67,7 @@ export async function joiningAtLoad(
         opened,
       ),
     )
-  if (found === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
+  if (found === null) return new Joining(name, config, opened, { tolerance }) // it reports what is wrong
   const entries = proofOfEntries(found)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
   if (usual !== null && notStackable(usual.batched) === null) {
@@ -118,7 +118,7 @@ export async function joiningAtLoad(
       unproved: notStackable(found.batched)!,
     })
   }
-  // What rows share may decide: the likeliest reading is asked of once more with the values of each request.
+  // Shared values may decide: the likeliest reading is proved again with the values of each request.
   const open = proofs.findIndex(
     ({ verdict, node }, index) =>
       verdict === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater),
@@ -134,7 +134,7 @@ export async function joiningAtLoad(
 
 const withoutDims = <T extends object>(tensor: T): T => ({ ...tensor, dims: undefined, reshape: undefined })
 
-/** `null` where `dims` do not fit. */
+/** `null` if `dims` do not fit. */
 function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
   try {
     return shape()
@@ -144,7 +144,7 @@ function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
   }
 }
 
-/** A proof that says where rows are, where that is not the first dimension. */
+/** A proof that includes the batch axes, where they are not the first dimension. */
 function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTensors): RowProof {
   const elsewhere = [...inputs, ...outputs]
     .filter((value) => batchAxisOf(value) > 0)
@@ -154,12 +154,12 @@ function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTenso
     : { ...proof, reason: `${proof.reason}; rows are along ${elsewhere.join(' and ')}` }
 }
 
-/** Whether it is shared by all rows, and small enough for the graph to be told what it holds. */
+/** Whether all rows share it, and it is small enough to give its values to the proof. */
 function isKnownLater(input: ValueMetadata): boolean {
   return batchAxisOf(input) === -1 && elementCount(input.shape as number[]) <= mostElements
 }
 
-/** Whether each input that a sequence fills has rows, and one of them in what it begins with. */
+/** Whether each input that a sequence fills has rows, and exactly one in its initial state. */
 function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetadata[]): boolean {
   const filled = new Set(inputsOfSequence(sequence))
   return inputs
@@ -175,7 +175,7 @@ function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetad
     })
 }
 
-/** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
+/** A result without a proof, for outputs that do not have one entry per row; `null` if there are none. */
 export function proofOfEntries({
   served,
   needed,
@@ -190,7 +190,7 @@ export function proofOfEntries({
       }
 }
 
-/** With each of the inputs that requests may leave out, and without: what is not proved of one is not of the model. */
+/** Proves all combinations of optional inputs. The model's proof holds only if each of them holds. */
 async function proofForAll(
   shaped: ShapedTensors,
   optionalInputs: readonly string[],
@@ -209,7 +209,7 @@ async function proofForAll(
     const question = questionOf(shaped, (index) =>
       left.includes(shaped.served.inputs[index]!.name) ? null : shaped.served.inputs[index]!.shape,
     )
-    if (!question.inputs.some(({ batchAxis }) => batchAxis !== -1)) continue // no such request has rows
+    if (!question.inputs.some(({ batchAxis }) => batchAxis !== -1)) continue // no request of this kind has rows
     proof = (await ask(session, [question]))[0]!
     if (proof.verdict !== 'proved') return proof
   }
@@ -217,10 +217,10 @@ async function proofForAll(
 }
 
 /**
- * What the graph of a model is asked.
+ * The question to the graph of a model.
  *
- * @param shapeOf the shape of an input, by its index; `null` for one that is left out. Default: as the model has it.
- * @param elementsOf what an input that all rows share holds; `null` where that is open.
+ * @param shapeOf the shape of an input, by its index; `null` for one that is left out. Default: the model's.
+ * @param elementsOf the values of an input that all rows share; `null` if unknown.
  */
 export function questionOf(
   { served, needed }: Pick<ShapedTensors, 'served' | 'needed'>,
@@ -243,10 +243,10 @@ export function questionOf(
   }
 }
 
-/** Elements of an input that all rows share of which the graph is told. */
+/** Most elements of a shared input whose values the proof uses. */
 export const mostElements = 64
 
-/** The elements of a small tensor, as the graph is told of them; `null` where it is not. */
+/** The elements of a small tensor, in the form that proofs use; `null` if the proof cannot use them. */
 export function knownElements(type: string, values: ArrayLike<unknown>): number[] | null {
   if (
     values.length > mostElements ||
@@ -260,7 +260,7 @@ export function knownElements(type: string, values: ArrayLike<unknown>): number[
   return areSafe ? elements : null
 }
 
-/** What the graph says, or was noted to have said, to questions of which one is to be proved. */
+/** The answers of the graph, or of notes, to questions of which one needs to be proved. */
 export async function ask(
   session: AskedSession,
   questions: readonly RowQuestion[],
@@ -269,7 +269,7 @@ export async function ask(
   const noted = session.note(key)
   if (noted !== '') return JSON.parse(noted) as RowProof[]
   const proofs = await session.prove(questions)
-  // What no node is the reason of may be otherwise the next time: a file that could not be read.
+  // An unknown answer without a node may change the next time: a file could not be read.
   if (proofs.every(({ verdict, node }) => verdict !== 'unknown' || node !== null))
     session.setNote(key, JSON.stringify(proofs))
   return proofs

@@ -11,14 +11,14 @@ import {
 } from '../../tensor/tensor.ts'
 import type { TrialFeeds } from '../../run/trial-feeds.ts'
 
-/** Different requests of equal row shapes that are tried together. */
+/** Number of different requests of equal row shape for one trial. */
 const wanted = 3
-/** After so many requests of a shape two different ones are enough. */
+/** After this many requests of a shape, two different ones are enough. */
 const patience = 16
 const maxShapes = 8
 const maxBytes = 16 * 2 ** 20
 
-/** An input as its caller gave it, whatever its object says of itself. */
+/** An input as the caller gave it. The values are copied out of the caller's object. */
 interface Given {
   readonly type: ElementType
   readonly dims: readonly number[]
@@ -28,9 +28,9 @@ interface Given {
 /** Requests of one shape, as the model takes them. */
 export interface KeptShape {
   readonly requests: readonly TrialFeeds[]
-  /** The bucket that they have. */
+  /** Their bucket. */
   readonly bucketKey: string
-  /** Whether they are worth a trial. */
+  /** Whether they are enough for a trial. */
   readonly isEnough: boolean
 }
 
@@ -41,7 +41,7 @@ class Shape implements KeptShape {
   seen = 0
   bytes = 0
   rows = 0
-  /** Rows of the last that was seen. */
+  /** Rows of the latest request. */
   lastRows = 0
 
   constructor(bucketKey: string, largestBatch: number) {
@@ -58,7 +58,7 @@ class Shape implements KeptShape {
   }
 }
 
-/** Copies of the first different requests of some shapes, of equal values in what rows share. */
+/** Keeps copies of the first different requests of some shapes, with equal values in inputs that rows share. */
 export class KeptRequests {
   readonly #model: ModelMetadata
   readonly #byShape = new Map<string, Shape>()
@@ -67,16 +67,16 @@ export class KeptRequests {
     this.#model = model
   }
 
-  /** All that are kept. */
+  /** All shapes. */
   get shapes(): Iterable<KeptShape> {
     return this.#byShape.values()
   }
 
-  /** Keeps a request of a bucket, unless the same one is kept, or it cannot be tried. */
+  /** Keeps a request of a bucket, unless an equal one is kept, or it cannot be used in a trial. */
   keep({ data, dims, rows }: InferRequest, bucketKey: string): void {
     const { inputs, maxBatchSize } = this.#model
     const feeds = data.map((values, index): Given | null => {
-      const { type, shape } = inputs[index] as TensorMetadata // others have no rows
+      const { type, shape } = inputs[index] as TensorMetadata // other values have no rows
       if (values === null) return null
       const axis = batchAxisOf(inputs[index]!)
       const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
@@ -94,7 +94,7 @@ export class KeptRequests {
     const [first = 0] = rowsOf
     if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return
     const given = feeds.filter((feed) => feed !== null)
-    // Detached since it was run, or too large to be kept.
+    // Detached since it ran, or too large to keep.
     if (
       given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) ||
       bytesOf(given) > maxBytes / 4
@@ -114,7 +114,7 @@ export class KeptRequests {
       if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
   }
 
-  /** Keeps nothing more of a bucket. */
+  /** Drops a bucket, and keeps none of its requests from now on. */
   drop(bucketKey: string): void {
     for (const [key, shape] of this.#byShape) if (shape.bucketKey === bucketKey) this.#byShape.delete(key)
   }

@@ -25,47 +25,51 @@ import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
 
-/** A session on which trials are run. */
+/** A session that runs trials. */
 export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>
 
-/** A request that the user has given beforehand, in the form of trials. */
+/** A sample from the user, in the form of trials. */
 interface Sample {
   readonly feeds: readonly (MailedValue | null)[]
   readonly bucketKey: string
 }
 
-/** An input of a request, as far as the graph is told of it. */
+/** The part of a request's input that the proof uses. */
 interface GivenInput {
   readonly dims: readonly (number | string)[]
   readonly elements: readonly number[] | null
 }
 
-/** What a {@link ModelRowCheck} is made for. */
+/** The model of a {@link ModelRowCheck}. */
 interface CheckedModel {
   readonly joining: Joining
   readonly config: ResolvedConfig
   readonly padding: Padding | null
   readonly parser: FeedParser
-  /** What the model is warmed up with. */
+  /** Warm-up samples of the model. */
   readonly samples: readonly Sample[]
 }
 
-/** Rows of warm-up samples that take part. */
+/** Most rows of warm-up samples that take part. */
 const maxSamples = 4
-/** Trials of requests that may show nothing before the question is left open. */
+/** Trials of requests without a result after which the question stays open. */
 const maxTrials = 4
-/** Buckets in a row of which the graph says nothing, before it is asked no more. */
+/** Consecutive buckets without a proof after which the graph is asked no more. */
 const maxUnknown = 64
-/** After so many requests that were run alone a model of which nothing is known is warned about. */
+/** Requests run alone after which an undecided model gives a warning. */
 const patience = 256
-/** Requests that are kept, where they differ; of later ones one of so many is. */
+/** The first requests that are all kept if they differ; of later ones only a sample is kept. */
 const attentiveFor = 64
 const lookAtEvery = 16
 
 /**
- * Finds out whether rows of a model are independent where its graph, as it is, leaves that open. The graph is asked once more with
- * the lengths of each bucket; rows that are made up are run, a while of the load and then beside serving; and the first different
- * requests of a shape are run once more, alone and joined, one run at a time between other work. Until then requests run alone.
+ * Finds out whether rows of a model are independent, if the graph cannot tell by itself.
+ *
+ * 1. The graph is asked again with the lengths of each bucket.
+ * 2. Generated rows are run, for a limited time of the load and then while the model serves.
+ * 3. The first different requests of a shape are run again, alone and batched, one run at a time between other work.
+ *
+ * Until this is decided, requests run alone.
  */
 export class ModelRowCheck {
   readonly #joining: Joining
@@ -76,18 +80,18 @@ export class ModelRowCheck {
   readonly #form: RowForm<ModelMetadata>
   readonly #runs = new PacedRuns()
   readonly #kept: KeptRequests
-  /** What the graph has said of buckets, by their keys; `null` while it is asked. */
+  /** The answers of the graph by bucket; `null` while it is asked. */
   readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
   #session!: () => TriedSession
-  /** Buckets in a row of which the graph has said nothing. */
+  /** Consecutive buckets without an answer. */
   #unknown = 0
   #seen = 0
   #alone = 0
   #trials = 0
   #isAsking = false
-  /** Whether something is run for the check, or is still to be run before requests are. */
+  /** Whether a run of the check is in progress, or must come before trials of requests. */
   #busy = false
-  /** Whether runs are to show no more. */
+  /** Whether no further trials are needed. */
   #isOver: boolean
 
   constructor({ joining, config, padding, parser, samples }: CheckedModel) {
@@ -103,11 +107,11 @@ export class ModelRowCheck {
   }
 
   /**
-   * Begins during a load, with made-up rows and those of the warm-up samples.
+   * Starts the check during a load, with generated rows and those of the warm-up samples.
    *
-   * @param session of one of the instances. What is found is noted there, for others that share it.
-   * @param learnt notified of that as well.
-   * @returns whether the instance has been warmed up by it.
+   * @param session of one of the instances. Its notes keep the results, for others that share it.
+   * @param learnt called with the results.
+   * @returns whether this has warmed up the instance.
    */
   async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
     this.#session = () => session
@@ -133,24 +137,24 @@ export class ModelRowCheck {
       this.#busy = false
       this.#tryNext()
     }
-    void done.then(over, over) // a failed load is reported; beside serving the first requests may decide
+    void done.then(over, over) // a failed load is reported; while the model serves, the first requests may decide
     await Promise.race([done, this.#runs.paused])
     return true
   }
 
-  /** The model serves, on one of these sessions at any time. */
+  /** The model serves now; `session` returns one of its sessions. */
   serve(session: () => TriedSession): void {
     this.#session = session
     this.#runs.serve()
   }
 
-  /** To be notified of requests that were answered before their callers are, who may then change the data. */
+  /** Must be called with answered requests before their callers are notified, who may then change the data. */
   served(requests: readonly InferRequest[]): void {
     if (!this.#joining.undecided) return
     for (const request of requests) if (request.rows > 0) this.#look(request)
   }
 
-  /** One that stays undecided for long should cost next to nothing. */
+  /** A model that stays undecided for long should cost next to nothing. */
   #look(request: InferRequest): void {
     const isLookedAt = ++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0
     if (request.whole && ++this.#alone % patience === 0 && !this.#busy) this.#joining.staysUnknown()
@@ -163,18 +167,18 @@ export class ModelRowCheck {
     this.#tryNext()
   }
 
-  /** Whether requests of a bucket were found to be joined. */
+  /** Whether requests of a bucket may share batches. */
   #joins(key: string): boolean {
     return !this.#joining.declared && this.#joining.byRow && this.#joining.joinedBuckets?.has(key) !== false
   }
 
-  /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
+  /** The answer of the graph for a bucket. It is asked if the lengths of its rows are new. */
   #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
     if (!this.#joining.asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
     if (found !== undefined) {
       this.#buckets.delete(key)
-      this.#buckets.set(key, found) // behind all others: the one that was not asked for the longest time is forgotten first
+      this.#buckets.set(key, found) // moves to the end: the least recently used one is forgotten first
     }
     if (found !== undefined || this.#isAsking) return found ?? null
     if (this.#unknown >= maxUnknown) {
@@ -183,7 +187,7 @@ export class ModelRowCheck {
     }
     const { inputs } = this.#joining.shaped.served
     const given = (index: number): GivenInput | null => {
-      const values = data[index] as TensorData | readonly string[] | null // of others nothing is joined
+      const values = data[index] as TensorData | readonly string[] | null // other buckets are not batched
       return values === null
         ? null
         : {
@@ -191,7 +195,7 @@ export class ModelRowCheck {
             elements: knownElements(inputs[index]!.type, values),
           }
     }
-    this.#isAsking = true // one at a time: the thread may be one that serves
+    this.#isAsking = true // one at a time: the thread may be serving
     const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() =>
       this.#buckets.delete(key),
     ) // its thread has ended
@@ -253,7 +257,7 @@ export class ModelRowCheck {
     return this.#padding?.inputs.some((input) => input.index === index && input.axis === axis) === true
   }
 
-  /** Dims as the model has them, of those in the form of trials. */
+  /** Dims in the model's form, from those in the form of trials. */
   #ownDims(index: number, dims: readonly number[]): readonly number[] {
     const axis = batchAxisOf(this.#joining.stacked.inputs[index]!)
     const [rows, ...others] = dims
@@ -281,7 +285,7 @@ export class ModelRowCheck {
     )
   }
 
-  /** All that a check with made-up rows depends on, beside the model. */
+  /** Everything that a check with generated rows depends on, besides the model. */
   #noteKey(): string {
     const { inputs, outputs, maxBatchSize } = this.#form.metadata
     const { tolerance, declared, shaped } = this.#joining
@@ -301,7 +305,7 @@ export class ModelRowCheck {
     return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
   }
 
-  /** Made-up rows are like the first sample, where there is one. */
+  /** Generated rows have the form of the first sample, if there is one. */
   #foundAtLoad(verdict: RowVerdict): void {
     this.#found(verdict, this.#samples[0]?.bucketKey ?? null)
   }
@@ -314,7 +318,7 @@ export class ModelRowCheck {
     else if (bucket !== null) this.#kept.drop(bucket)
   }
 
-  /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
+  /** Tries requests of a shape that has enough of them, and for which the graph has no proof. */
   #tryNext(): void {
     if (this.#busy || this.#isOver || !this.#joining.undecided) return
     for (const shape of this.#kept.shapes) {
@@ -331,7 +335,7 @@ export class ModelRowCheck {
     const { stacked, tolerance } = this.#joining
     try {
       const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
-      const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
+      const form = new RowForm(stacked, inRows[0]!) // all of them have equal values in shared inputs
       const { inputs, outputs, maxBatchSize } = form.metadata
       const verdict = await checkRequests(
         { inputs, outputs: this.#neededOf(outputs) },
@@ -342,7 +346,7 @@ export class ModelRowCheck {
       )
       this.#found(verdict, bucketKey, verdict.rows === 'unknown' && ++this.#trials >= maxTrials)
     } catch {
-      // The worker died over it, or the model is being closed: the next requests may decide.
+      // The worker died in this run, or the model is closing: the next requests may decide.
       this.#isOver ||= ++this.#trials >= maxTrials
     }
     this.#kept.drop(bucketKey)
@@ -357,13 +361,13 @@ export class ModelRowCheck {
     })
   }
 
-  /** Of values by output: those of outputs that a batch is divided by. */
+  /** The values of outputs that a batch is split by. */
   #neededOf<T>(values: readonly T[]): T[] {
     return this.#joining.shaped.needed.map((index) => values[index]!)
   }
 }
 
-/** A digest by which samples differ from others; none for no samples. */
+/** Digests that distinguish samples; empty without samples. */
 function digestOf(samples: readonly Sample[]): string[] {
   return samples.length === 0
     ? []
@@ -374,7 +378,7 @@ function digestOf(samples: readonly Sample[]): string[] {
       ]
 }
 
-/** As text; the difference may be infinite, which JSON cannot say. */
+/** As text: the difference may be infinite, which JSON cannot express. */
 function writeVerdict({ rows, largestDifference, reason }: RowVerdict): string {
   return JSON.stringify([rows, String(largestDifference), reason])
 }
@@ -385,14 +389,20 @@ function readVerdict(text: string): RowVerdict | null {
   return { rows, largestDifference: Number(largestDifference), reason, runs: 0 }
 }
 
-/** How long trials hold up a load, in milliseconds; what is left goes on beside serving. */
+/** Milliseconds of trials that a load waits for; the rest runs while the model serves. */
 const budgetMs = 40
-/** After so many milliseconds of trials as many are left to others, so that they take half of a worker's time at most. */
+/**
+ * After this many milliseconds of trials a pause of the same length follows, so that they take at most half of a
+ * worker's time.
+ */
 const sliceMs = 5
 
-/** Runs trials one after the other: without a break while a model is loaded, until that has taken long enough, then between other work. */
+/**
+ * Runs trials one after the other. During a load there are no pauses until the time budget is spent; after that, trials
+ * run between other work.
+ */
 class PacedRuns {
-  /** Resolves when the load is not to wait any longer. */
+  /** Resolves when the load need not wait any longer. */
   readonly paused: Promise<void>
   readonly #startMs = performance.now()
   readonly #resumed: Promise<void>
@@ -406,13 +416,13 @@ class PacedRuns {
     this.#resumed = new Promise((resolve) => (this.#resume = resolve))
   }
 
-  /** The model serves: trials go on, or begin, between other work. */
+  /** The model serves: trials start or continue between other work. */
   serve(): void {
     this.#isServing = true
     this.#resume()
   }
 
-  /** Runs a trial when it is its turn. */
+  /** Runs a trial in its turn. */
   async run(feeds: TrialFeeds, trial: (feeds: TrialFeeds) => Promise<SampleRun>): Promise<SampleRun> {
     if (!this.#isServing && performance.now() - this.#startMs > budgetMs) {
       this.#pause()

@@ -28,48 +28,58 @@ import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/
 import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
 import { type Comparison, compareEntry, compareValue, valuesTellApart } from './compare-rows.ts'
 
-/** What the check of a model is given. */
+/** Input of a model's row check. */
 export interface RowCheckSetup {
   /** Most rows of a run. */
   readonly maxBatchSize: number
-  /** Single rows out of the warm-up samples. */
+  /** Single rows from the warm-up samples. */
   readonly samples: readonly TrialFeeds[]
   readonly padding: Padding | null
   /** Indices of inputs that requests may leave out. */
   readonly optional: ReadonlySet<number>
-  /** By how much floats may differ; see `compareOutput`. */
+  /** Allowed difference of floats; see `compareOutput`. */
   readonly tolerance: number
-  /** Whether it only has to find what is worth a warning, so that the sizes which tell most are enough. */
+  /** Whether the result is only for a warning, so that the most revealing batch sizes are enough. */
   readonly isForWarning?: boolean
 }
 
-/** Sizes of joined runs that tell most, before all others in turn. */
+/** The most revealing batch sizes, tried first. */
 const tellingSizes = [3, 5, 2, 4, 8]
-/** The same for other values than the usual. */
+/** The same for unusual values. */
 const otherSizes = [5, 3, 2]
-/** Every size up to this one is tried, of a model of short runs up to the other; beyond it each is half as large again as the one before. */
+/**
+ * Up to this size every batch size is tried (up to the second limit for a model with short runs); larger sizes grow by
+ * half each time.
+ */
 const everySizeTo = 8
 const everySizeOfShortRunsTo = 32
-/** What takes no longer for a row, in milliseconds, is a short run. */
+/** A run of at most this many milliseconds per row is short. */
 const shortRunMs = 1
-/** Rows of the largest joined run that is tried: only who asks for it gets a larger one, and is believed. */
+/** Rows of the largest batch tried; a larger one is used only if the user asks for it, without a check. */
 const largestTried = 256
-/** Elements of an input in the largest joined run. */
+/** Most elements of an input in a batch. */
 const mostElements = 2 ** 25
-/** A joined run that is expected to take longer, in milliseconds, is tried with two or three requests alone: it holds up others. */
+/**
+ * A batch with a longer expected run, in milliseconds, is tried with only two or three requests, since it delays
+ * others.
+ */
 const longestRunMs = 1000
 const fewest = 3
-/** Rows to join. */
+/** Rows available for batches. */
 const poolSize = 8
-/** Of requests of callers: scales that their rows are brought to. */
+/** Scale factors for rows of callers' requests. */
 const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
 
 /**
- * Finds out by running whether rows depend on each other: made-up rows, and those of the warm-up samples, alone and then
- * joined in several sizes and orders, have to give the same. Rows of extreme scales come first, because one that reaches into
- * another shows best where that is small, or beyond a threshold; others are of usual scales and kinds, drawn without order,
- * as a sort would be hidden by it; and each comes at several places, so that a count of rows shows. It takes what it takes:
- * who has no time for it goes on with it later.
+ * Finds out by test runs whether rows depend on each other. Generated rows, and those of the warm-up samples, must give
+ * the same results alone and in batches of several sizes and orders.
+ *
+ * - Rows of extreme scales come first: the influence of one row on another shows best where the other is small, or
+ *   beyond a threshold.
+ * - Other rows have usual scales and kinds, in no order, since sorted rows would hide a sort.
+ * - Each row comes at several positions, so that a count of rows shows.
+ *
+ * The time is not limited here: the caller may run parts of it later.
  */
 export async function checkRows(
   metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
@@ -92,8 +102,8 @@ export async function checkRows(
 }
 
 /**
- * As {@link checkRows}, with requests that were made by callers, of which all have rows of the same dims: as they are, divided
- * into rows, brought to extreme scales, and with made-up floats of extreme scales beside their integers.
+ * As {@link checkRows}, with requests of callers whose rows all have the same dims: unchanged, split into rows, scaled
+ * to extremes, and with generated floats of extreme scales next to their integers.
  */
 export async function checkRequests(
   metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
@@ -112,7 +122,8 @@ export async function checkRequests(
   await tryNotFinite(trials, inputs, extremes, maxBatchSize)
   const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
   await joinPool(trials, pool, maxBatchSize, sizes)
-  // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
+  // Requests of several rows may be independent of each other even if their rows are not, which others could be mixed
+  // with.
   const several = trials.dependence === null && pool.some(({ rows }) => rows > 1)
   const rows = several ? await trials.allAlone(single) : pool
   if (several) await joinPool(trials, rows, maxBatchSize, sizes)
@@ -134,7 +145,7 @@ export async function checkRequests(
     : found
 }
 
-/** @param constant an input that had the same value in all rows. */
+/** @param constant an input with the same value in all rows. */
 function verdict(
   { largestDifference, dependence, untold, anyFailed, runs }: RowTrials,
   constant: string | null = null,
@@ -156,7 +167,7 @@ function verdict(
   return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)
 }
 
-/** The first recipe whose rows can be run, with each input as varied as the model takes it, and what has been run. */
+/** The first recipe whose rows run, with each input as varied as the model accepts, and the rows that have run. */
 async function findRecipe(
   trials: RowTrials,
   inputs: readonly TensorMetadata[],
@@ -195,7 +206,7 @@ async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found
   return best
 }
 
-/** Made-up rows of extreme scales; none where nothing of a row is a float. */
+/** Generated rows of extreme scales; none if no input is a float. */
 function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): TrialFeeds[] {
   const drawn = extreme(inputs, recipe)
   return drawn === null
@@ -203,7 +214,7 @@ function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): Tri
     : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn.rowDims, drawn.draws, row))
 }
 
-/** Rows of extreme scales made of those of requests. */
+/** Rows of extreme scales, made from those of requests. */
 function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds[]): TrialFeeds[] {
   const [first] = rows
   const isDrawn = inputs.map(
@@ -220,7 +231,7 @@ function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds
   return [...scaled, ...made]
 }
 
-/** Joins rows of extreme scales, each with all others and in twos and threes, in both orders. */
+/** Batches rows of extreme scales, each with all others and in twos and threes, in both orders. */
 async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
   if (pool.length < 2) return
   for (const size of new Set([Math.min(pool.length, maxBatchSize, mostRowsOf(trials)), 2, 3])) {
@@ -234,12 +245,15 @@ async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatch
   trials.tell(pool)
 }
 
-/** Rows of a joined run that takes not much longer than requests do. */
+/** Rows of a batch that takes not much longer than requests do. */
 function mostRowsOf({ rowMs }: RowTrials): number {
   return Math.max(fewest, Math.floor(longestRunMs / rowMs))
 }
 
-/** Joins rows that are infinite, or no numbers, with others: what multiplies by 0 what it should leave out shows by them, and what looks for them. */
+/**
+ * Batches infinite or NaN rows with others: this reveals a model that multiplies by 0 what it should leave out, or
+ * tests for such values.
+ */
 async function tryNotFinite(
   trials: RowTrials,
   inputs: readonly TensorMetadata[],
@@ -260,7 +274,7 @@ async function tryNotFinite(
   }
 }
 
-/** Adds rows, made-up ones in turn with those of samples. */
+/** Adds rows, alternating generated ones with samples. */
 async function fillPool(
   trials: RowTrials,
   pool: Sampled[],
@@ -279,7 +293,7 @@ async function fillPool(
   }
 }
 
-/** Joins requests in several sizes and orders. */
+/** Batches requests in several sizes and orders. */
 async function joinPool(
   trials: RowTrials,
   pool: readonly Sampled[],
@@ -296,9 +310,9 @@ async function joinPool(
   if (trials.largestDifference !== null) trials.tell(pool)
 }
 
-/** So many requests of a pool, each size in an order of its own; fewer where they do not fit into a run. */
+/** This many requests of a pool, each size in a different order; fewer if they do not fit into a run. */
 function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number): Sampled[] {
-  const stride = size % 2 === 1 ? pool.length - 1 : pool.length % 3 === 0 ? 1 : 3 // none shares a factor with the pool's size
+  const stride = size % 2 === 1 ? pool.length - 1 : pool.length % 3 === 0 ? 1 : 3 // none has a common factor with the pool size
   const batch: Sampled[] = []
   let rows = 0
   for (let place = 0; place < size; place++) {
@@ -310,7 +324,7 @@ function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number):
   return batch
 }
 
-/** The largest batch that is tried: one that fits into memory. */
+/** The largest batch to try, limited by memory. */
 function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
   const elements = Math.max(
     1,
@@ -320,7 +334,7 @@ function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
 }
 
 /**
- * Sizes that were not tried among the first ones.
+ * Sizes other than the first ones tried.
  *
  * @param rowMs the shortest run of a row.
  */
@@ -332,7 +346,7 @@ function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
   return sizes.filter((size) => !tellingSizes.includes(size))
 }
 
-/** Particular values; then values further apart, and requests without what may be left out. */
+/** Particular values, then more widely spread ones, and requests without optional inputs. */
 async function tryOthers(
   trials: RowTrials,
   inputs: readonly TensorMetadata[],
@@ -352,26 +366,26 @@ async function tryOthers(
   }
 }
 
-/** Runs a request by itself on an instance. */
+/** Runs one request alone on an instance. */
 export type RunTrial = (feeds: TrialFeeds) => Promise<SampleRun>
 
-/** A request with what it gave alone. */
+/** A request and its outputs when it ran alone. */
 interface Sampled {
   readonly feeds: TrialFeeds
   readonly rows: number
   readonly outputs: readonly MailedValue[]
-  /** Whether it is of a scale at which sums lose digits, so that it may differ by the size of a batch alone. */
+  /** Whether its scale is one at which sums lose digits, so that the batch size alone may change its result. */
   readonly isFar: boolean
 }
 
-/** By how much what is computed in the same way may differ. */
+/** Allowed difference of results computed by the same kernel. */
 const sameWay = 1e-5
 
-/** Runs requests alone and joined, and keeps book of how far the answers differed. */
+/** Runs requests alone and batched, and records the differences. */
 class RowTrials {
-  /** The largest relative difference seen; `null` before a joined run. */
+  /** The largest relative difference seen; `null` before a batch ran. */
   largestDifference: number | null = null
-  /** Why rows depend on each other, in words; `null` while nothing shows it. */
+  /** Why rows depend on each other; `null` if no run shows it. */
   dependence: string | null = null
   /** Whether some request could not be run alone. */
   anyFailed = false
@@ -379,7 +393,7 @@ class RowTrials {
   rowMs = Infinity
   /** Runs so far. */
   runs = 0
-  /** Outputs, by index, in which rows that were joined differ by enough for a mix-up to show. */
+  /** Indices of outputs in which batched rows differed enough to reveal a mix-up. */
   readonly told = new Set<number>()
   readonly #outputs: readonly ValueMetadata[]
   readonly #names: readonly string[]
@@ -388,7 +402,7 @@ class RowTrials {
 
   /**
    * @param outputs of the model.
-   * @param tolerance by how much floats may differ; see `compareOutput`.
+   * @param tolerance allowed difference of floats; see `compareOutput`.
    */
   constructor(outputs: readonly ValueMetadata[], run: RunTrial, tolerance: number) {
     this.#outputs = outputs
@@ -400,7 +414,7 @@ class RowTrials {
     this.#tolerance = tolerance
   }
 
-  /** Runs a request alone; `null` when it cannot be run. */
+  /** Runs a request alone; `null` if it cannot run. */
   async alone(feeds: TrialFeeds, isFar = false): Promise<Sampled | null> {
     const { error, outputs, runMs } = await this.#run(feeds)
     if (error !== null) {
@@ -412,7 +426,7 @@ class RowTrials {
     return { feeds, rows, outputs, isFar }
   }
 
-  /** The same for several, without those that cannot be run. */
+  /** Runs several requests alone, and drops those that cannot run. */
   async allAlone(requests: Iterable<TrialFeeds>, isFar = false): Promise<Sampled[]> {
     const pool: Sampled[] = []
     for (const feeds of requests) {
@@ -422,7 +436,10 @@ class RowTrials {
     return pool
   }
 
-  /** Runs requests joined; false when an answer is not what it was alone, after which {@link dependence} says why. */
+  /**
+   * Runs requests as a batch; false if a result differs from that of a run alone, in which case {@link dependence} says
+   * why.
+   */
   async joined(requests: readonly Sampled[]): Promise<boolean> {
     const rows = requests.map((request) => request.rows)
     const { error, outputs } = await this.#run(joinFeeds(requests.map(({ feeds }) => feeds)))
@@ -454,7 +471,7 @@ class RowTrials {
     return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
   }
 
-  /** Notes which outputs tell these requests, which were joined, apart. */
+  /** Records the outputs in which these batched requests differ. */
   tell(requests: readonly Sampled[]): void {
     for (const index of this.#names.keys()) {
       if (this.told.has(index)) continue
@@ -466,14 +483,14 @@ class RowTrials {
     }
   }
 
-  /** The first output that is the same whatever was run, so that nothing is known of it; `null` for none. */
+  /** The first output that was the same in every run, so that it shows nothing; `null` for none. */
   get untold(): string | null {
     return this.#names.find((_, index) => !this.told.has(index)) ?? null
   }
 
   /**
-   * Whether all that differs in a batch is rows of far scales, each of which gives the same in its place among as many copies of itself:
-   * then it is the kernel for so many rows that sums in another order, and not the other rows that reach it.
+   * Whether only rows of far scales differ, and each gives the same in its place of a batch of its own copies. The
+   * cause is then the kernel for this batch size, which sums in another order, and not the other rows.
    */
   async #isBySizeAlone(requests: readonly Sampled[], joined: readonly MailedValue[]): Promise<boolean> {
     if (
@@ -499,7 +516,7 @@ class RowTrials {
     return true
   }
 
-  /** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */
+  /** Whether an output of a repeated request is the same, whatever its first dimension counts. */
   #isSame(name: string, first: MailedValue, again: MailedValue): boolean {
     return compareEntry(name, first, again, this.#tolerance).reason === null
   }
@@ -511,13 +528,16 @@ class RowTrials {
   }
 }
 
-/** What each request has of outputs that have not one entry per row, by output; `null` for another one. What is wrong with them, in words, where they cannot be divided. */
+/**
+ * The share of each request in outputs that do not have one entry per row, by output; `null` for other outputs. A text
+ * that says what is wrong if they cannot be split.
+ */
 function sharesOf(
   outputs: readonly ValueMetadata[],
   rows: readonly number[],
   values: readonly MailedValue[],
 ): (readonly MailedValue[] | null)[] | string {
-  const tensorOf = (index: number) => values[index] as MailedTensor // no other value is declared so
+  const tensorOf = (index: number) => values[index] as MailedTensor // only tensors are declared so
   try {
     const divisions = divideEntries(outputs, rows, (index) => ({
       ...tensorOf(index),

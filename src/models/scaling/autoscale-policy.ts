@@ -1,13 +1,16 @@
 /**
- * The policy by which a group of instances grows and shrinks by itself: pure functions over plain data. It grows by one while
- * requests go on waiting although no instance is idle, and shrinks by one when one had nothing to do for long, or all had so little
- * that those left would have been busy for less than half of the time. Between the two lies room: what is taken out was not
- * needed by far, what is added was. Each change is given as long to tell as would bring about the next one, and an instance that
- * is missed soon after it was taken out makes the next one stay for twice as long. So a step in the load is followed up, or down,
- * and after that the number rests.
+ * The policy by which a group of instances autoscales: pure functions over plain data.
+ *
+ * - It adds one instance while requests keep waiting although no instance is idle.
+ * - It removes one when an instance was idle for long, or the remaining ones would have been busy for less than half of
+ *   the time. The gap between the two conditions keeps the number stable.
+ * - After a change it waits as long as the next change would need, to see the effect.
+ * - If a removed instance is soon needed again, the next one stays twice as long.
+ *
+ * So the number follows a step in the load, and then stays.
  */
 
-/** What a group's configuration says. */
+/** The limits from a group's configuration. */
 export interface AutoscaleLimits {
   readonly minInstances: number
   readonly maxInstances: number
@@ -15,51 +18,54 @@ export interface AutoscaleLimits {
   readonly scaleDownAfterMs: number
 }
 
-/** How a group stands. */
+/** The current state of a group. */
 export interface AutoscaleMoment {
   readonly nowMs: number
   readonly instances: number
-  /** For how long the oldest request has waited; 0 when none waits, or an instance could take it. */
+  /** Milliseconds the oldest request has waited; 0 if none waits, or an instance could take it. */
   readonly waitedMs: number
-  /** For how long that has been `scaleUpAfterMs` or more, and hardly got shorter, whenever it was looked at; 0 when it is not. */
+  /**
+   * Milliseconds for which that was at least `scaleUpAfterMs`, and hardly decreasing, at every observation; 0 if it is
+   * not now.
+   */
   readonly waitingMs: number
-  /** For how long the instance has had nothing to do of which that is the longest; 0 when all have. */
+  /** Milliseconds the longest idle instance has been idle; 0 if all have work. */
   readonly idleMs: number
-  /** How many instances were busy on average ... */
+  /** Average number of busy instances ... */
   readonly busyInstances: number
-  /** ... in the last so many milliseconds. */
+  /** ... over this many milliseconds. */
   readonly measuredMs: number
 }
 
-/** What is remembered of a group between its changes. */
+/** State of a group between its changes. */
 export interface AutoscaleMemory {
-  /** When the last one took effect, by which nothing is judged that was before; in the future while none is to be made. */
+  /** When the last change took effect; earlier observations are ignored. In the future while no change is allowed. */
   readonly changedAtMs: number
-  /** Whether that took an instance out. */
+  /** Whether that change removed an instance. */
   readonly shrunk: boolean
-  /** How many times `scaleDownAfterMs` have to pass before an instance is taken out. */
+  /** Factor on `scaleDownAfterMs` before an instance is removed. */
   readonly patience: number
 }
 
-/** What is to happen. */
+/** The decision. */
 export interface AutoscaleDecision {
-  /** How many instances there are to be. */
+  /** The number of instances to have. */
   readonly instances: number
-  /** Before this time no waiting makes it grow; `Infinity` while nothing does. */
+  /** No waiting adds an instance before this time; `Infinity` while none could. */
   readonly upAtMs: number
-  /** Before this time nothing makes it shrink; `Infinity` while nothing does. */
+  /** No instance is removed before this time; `Infinity` while none could be. */
   readonly downAtMs: number
 }
 
-/** What instances may be busy at most when there is one fewer. */
+/** Busy share allowed for the remaining instances when one is removed. */
 const mostBusy = 0.5
-/** Requests go on waiting when they do for so many times the wait that is too long ... */
+/** Requests keep waiting if they do so for this many times `scaleUpAfterMs` ... */
 const goOnTimes = 3
-/** ... in which it is looked at so often. */
+/** ... with this many observations. */
 const looks = 12
-/** Most of the patience that comes of taking instances out too soon. */
+/** Largest patience, which grows when instances were removed too soon. */
 const mostPatience = 16
-/** An instance is missed soon when it is within so many times the time after which it was taken out. */
+/** A removed instance was needed soon if within this many times the delay after which it was removed. */
 const soonTimes = 10
 
 export const autoscaleStart = (nowMs: number): AutoscaleMemory => ({
@@ -68,7 +74,7 @@ export const autoscaleStart = (nowMs: number): AutoscaleMemory => ({
   patience: 1,
 })
 
-/** For how long an instance has to be idle, or all of them little used, before one is taken out. */
+/** Milliseconds an instance must be idle, or all must have little work, before one is removed. */
 export function shrinksAfterMs({ scaleDownAfterMs }: AutoscaleLimits, { patience }: AutoscaleMemory): number {
   return scaleDownAfterMs * patience
 }
@@ -97,7 +103,7 @@ export function decideInstances(
       : waitedMs >= scaleUpAfterMs
         ? (goOnTimes * scaleUpAfterMs) / looks
         : scaleUpAfterMs - waitedMs
-  // What was measured for long enough is measured anew from now on.
+  // After a full measurement a new one starts now.
   const measureLeftMs = measuredMs >= downAfterMs ? downAfterMs : downAfterMs - measuredMs
   const idleLeftMs = Math.max(0, downAfterMs - idleMs)
   return {
@@ -110,7 +116,7 @@ export function decideInstances(
   }
 }
 
-/** What is remembered of a change that has taken effect. */
+/** The state after a change has taken effect. */
 export function afterChange(
   { scaleDownAfterMs }: AutoscaleLimits,
   memory: AutoscaleMemory,

@@ -9,53 +9,52 @@ import {
   type AutoscaleMemory,
 } from './autoscale-policy.ts'
 
-/** No timer is longer; one that rings early is set again. */
+/** Timers have a maximum; one that fires early is set again. */
 const longestTimerMs = 2 ** 30
 
-/** What is left of a wait that is getting shorter. */
+/** A wait that fell below this share is being worked off. */
 const workedOff = 0.8
 
-/** What an instance had to do. */
+/** The work of an instance. */
 export interface InstanceUse {
-  /** Since when nothing; `null` while it has something. */
+  /** Since when it has been idle; `null` while it has work. */
   readonly idleSinceMs: number | null
-  /** For how long it has been busy so far. */
+  /** Milliseconds it has been busy so far. */
   readonly busyMs: number
 }
 
-/** What is scaled. */
+/** The model to scale. */
 export interface Autoscaled {
-  /** Whether a change is under way, whoever asked for it. */
+  /** Whether a change is in progress, from any source. */
   readonly changing: boolean
   /** Whether an instance would start a batch at once. */
   readonly anyIdle: boolean
-  /** When the request came that has waited longest; `Infinity` for none. */
+  /** Arrival of the oldest queued request; `Infinity` for none. */
   readonly oldestAtMs: number
   /** The instances of a group. */
   usesOf(group: number): readonly InstanceUse[]
-  /** Has a group have so many instances; resolves when they serve, or are out. */
+  /** Sets the number of instances of a group. Resolves when they serve, or are removed. */
   resize(group: number, count: number): Promise<void>
 }
 
-/** A group of instances that scales by itself. */
+/** A group that autoscales. */
 export interface AutoscaledGroup {
-  /** Its number among the model's. */
+  /** Index among the model's groups. */
   readonly number: number
   readonly limits: AutoscaleLimits
 }
 
 interface Group extends AutoscaledGroup {
   memory: AutoscaleMemory
-  /** Since when it is measured how busy its instances are ... */
+  /** Start of the current measurement of busy time ... */
   measuredFromMs: number
-  /** ... and what they had been before. */
+  /** ... and the busy time before it. */
   busyBeforeMs: number
 }
 
 /**
- * Follows the load of a model with the number of its instances. It looks when requests come and runs end, at most once in the
- * time in which anything can have come of it, and by one timer while a group has more instances than it must have: at
- * rest there is none.
+ * Adapts a model's number of instances to its load. It observes when requests arrive and runs end, at most once in the
+ * shortest time in which a decision can change. It has one timer while a group is above its minimum, and none at rest.
  */
 export class Autoscaler {
   readonly #groups: readonly Group[]
@@ -63,14 +62,14 @@ export class Autoscaler {
   readonly #clock: Clock
   readonly #alarm: Alarm
   readonly #failed: (reason: Error) => void
-  /** Before this time nothing that waits changes anything; `Infinity` while nothing does. */
+  /** No waiting changes anything before this time; `Infinity` while none could. */
   #upAtMs = Infinity
-  /** By group since when the oldest request has waited for too long, and for how long it had then. */
+  /** By group: since when the oldest request has waited too long, and how long it had waited then. */
   readonly #waiting = new Map<Group, { readonly fromMs: number; readonly waitedMs: number }>()
   #changing = false
   #closed = false
 
-  /** @param failed told why a change could not be made. */
+  /** @param failed called with the reason when a change failed. */
   constructor(
     groups: readonly AutoscaledGroup[],
     target: Autoscaled,
@@ -90,12 +89,12 @@ export class Autoscaler {
     this.#decide()
   }
 
-  /** Requests came, or runs ended. */
+  /** Called when requests arrive or runs end. */
   readonly look = (): void => {
     if (this.#upAtMs !== Infinity && this.#clock.nowMs() >= this.#upAtMs) this.#decide()
   }
 
-  /** Instances came or went that somebody else asked for, or that were lost. */
+  /** Called when instances were added or removed by others, or lost. */
   changed(): void {
     if (this.#changing) return
     this.#startOver(this.#clock.nowMs())
@@ -111,7 +110,7 @@ export class Autoscaler {
   #decide(): void {
     this.#upAtMs = Infinity
     this.#alarm.clear()
-    if (this.#closed || this.#changing || this.#target.changing) return // after a change it is told
+    if (this.#closed || this.#changing || this.#target.changing) return // called again after the change
     const { anyIdle, oldestAtMs } = this.#target
     const nowMs = this.#clock.nowMs()
     const waitedMs = anyIdle ? 0 : Math.max(0, nowMs - oldestAtMs)
@@ -142,10 +141,13 @@ export class Autoscaler {
     }
     this.#upAtMs = upAtMs
     if (downAtMs !== Infinity)
-      this.#alarm.set(Math.min(Math.max(downAtMs, nowMs + 1), nowMs + longestTimerMs)) // sums of times are not exact
+      this.#alarm.set(Math.min(Math.max(downAtMs, nowMs + 1), nowMs + longestTimerMs)) // sums of times are inexact
   }
 
-  /** For how long requests have been waiting for too long, and not by far shorter than at first: then they are being worked off. */
+  /**
+   * Milliseconds for which requests have waited too long; 0 if the wait is now much shorter than at first, since they
+   * are then being worked off.
+   */
   #waitingMs(group: Group, waitedMs: number, nowMs: number): number {
     const before = this.#waiting.get(group)
     if (waitedMs < group.limits.scaleUpAfterMs) this.#waiting.delete(group)
@@ -159,7 +161,7 @@ export class Autoscaler {
     group.busyBeforeMs = this.#target.usesOf(group.number).reduce((sum, { busyMs }) => sum + busyMs, 0)
   }
 
-  /** Judges by nothing that was before. */
+  /** Ignores all earlier observations. */
   #startOver(nowMs: number, changedAtMs = nowMs): void {
     this.#waiting.clear()
     for (const group of this.#groups) {
@@ -179,7 +181,7 @@ export class Autoscaler {
     if (this.#closed) return
     if (failed === null) group.memory = afterChange(group.limits, group.memory, count < before, nowMs)
     else this.#failed(failed)
-    // After a failure nothing is tried for a while.
+    // After a failure it pauses.
     this.#startOver(nowMs, failed === null ? nowMs : nowMs + group.limits.scaleDownAfterMs)
     this.#decide()
   }

@@ -19,11 +19,11 @@ import type { StagingPool } from '../../native/staging-pool.ts'
 import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
 import type { ModelOrigin } from '../../options/engine-options.ts'
 
-/** What places instances. */
+/** Places instances on workers. */
 interface Places {
-  /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
+  /** Chooses a worker for every instance and calls `place` for each. Resolves when their threads have started. */
   place(place: (worker: Worker, placement: Placement, group: number) => void): Promise<void>
-  /** The same for further instances beside one that was placed. */
+  /** As `place`, for more instances next to a placed one. */
   placeMore(
     beside: Worker,
     count: number,
@@ -33,15 +33,15 @@ interface Places {
   ): Promise<void>
 }
 
-/** Further instances on the device of one that was placed. */
+/** More instances on the device of a placed one. */
 export interface More {
   readonly beside: Seat
   readonly count: number
-  /** Those whose places they take; left out where they come to those that are there. */
+  /** The instances they replace; undefined if they are additional. */
   readonly insteadOf?: readonly InstanceLife[]
 }
 
-/** A session could not be opened; `cause` has ONNX Runtime's words. */
+/** A session could not be opened; `cause` has ONNX Runtime's message. */
 export class OpenFailed extends Error {
   override readonly name = 'OpenFailed'
 
@@ -51,11 +51,11 @@ export class OpenFailed extends Error {
 }
 
 /**
- * The instances of a model: those that serve, and those that are to. Instances are opened, warmed and given memory before any of them
- * serves, in this order, whether they are the first of a load or come to others later.
+ * The instances of a model: those that serve, and those that are being opened. Instances are opened, warmed up and
+ * given memory before any of them serves, in this order, at load and when instances are added later.
  */
 export class ModelInstances {
-  /** One seat of each group and device that the load has placed, for further ones to be put beside. */
+  /** One seat per group and device from the load; more instances are placed next to it. */
   readonly seats: Seat[] = []
   readonly #parts: InstanceParts
   readonly #places: Places
@@ -63,31 +63,31 @@ export class ModelInstances {
   #serving: InstanceLife[] = []
   #opening: InstanceLife[] = []
   #ending = new AbortController()
-  /** Told that one is lost for good. */
+  /** Called when an instance is lost for good. */
   onGone: () => void = () => {}
 
-  /** @param isWanted whether the model is to serve; else nothing more of opening instances is begun. */
+  /** @param isWanted whether the model should still serve; if not, no further step of opening begins. */
   constructor(parts: InstanceParts, places: Places, isWanted: () => boolean) {
     this.#parts = parts
     this.#places = places
     this.#isWanted = isWanted
   }
 
-  /** Those that serve. */
+  /** The serving instances. */
   get serving(): readonly InstanceLife[] {
     return this.#serving
   }
 
-  /** Those that are being opened, in the order of their groups. */
+  /** The instances being opened, in the order of their groups. */
   get opening(): readonly InstanceLife[] {
     return this.#opening
   }
 
   /**
-   * Opens the instances that the configuration asks for, or more beside them.
+   * Opens the configured instances, or more next to them.
    *
-   * @param readsGraph whether the graph of the model is to be read while the first is opened.
-   * @returns what their sessions said of themselves.
+   * @param readsGraph whether to read the model's graph while the first one opens.
+   * @returns what their sessions report about the model.
    */
   async open(
     more?: readonly More[],
@@ -109,9 +109,9 @@ export class ModelInstances {
   }
 
   /**
-   * Warms those that have been opened: at the same time, but for the first of a load.
+   * Warms up opened instances: concurrently, after the first one of a load.
    *
-   * @param check of a load, on the first instance; see {@link WarmUp.run}.
+   * @param check the row check of a load, on the first instance; see {@link WarmUp.run}.
    */
   async warm(warmUp: WarmUp, check?: (session: WorkerSession) => Promise<boolean>): Promise<void> {
     const [first, ...others] = this.#opening
@@ -119,20 +119,20 @@ export class ModelInstances {
     await Promise.all((check === undefined ? this.#opening : others).map((life) => life.warm(warmUp)))
   }
 
-  /** Takes what memory is to be had before the first batch, and looks whether all are there still. */
+  /** Allocates memory that is needed before the first batch, and checks that all instances are still there. */
   async reserve(metadata: ModelMetadata): Promise<void> {
     for (const life of this.#opening) await life.reserve(metadata)
     this.checkOpen()
   }
 
-  /** Looks whether those that are to serve are open still. */
+  /** Checks that the instances about to serve are still open. */
   checkOpen(): void {
     this.checkWanted()
-    // Nobody was told of a thread that died while nothing was asked of it.
+    // A thread that died while idle was not reported.
     if (!this.#opening.every(({ session }) => session.isOpen)) throw new ThreadEndedError()
   }
 
-  /** Has all that were opened take batches. */
+  /** Lets all opened instances take batches. */
   serve(scheduler: Scheduler): void {
     const opened = this.#opening
     this.#opening = []
@@ -147,41 +147,41 @@ export class ModelInstances {
     scheduler.wake()
   }
 
-  /** Takes an instance out, once it is done with what it has begun. */
+  /** Removes an instance once its started work is done. */
   takeOut(life: InstanceLife, scheduler: Scheduler): Promise<void> {
     this.#serving = this.#serving.filter((other) => other !== life)
     return life.leave(scheduler)
   }
 
-  /** Stops what is being done for those that are being opened, which rejects. */
+  /** Aborts the opening of instances, which then rejects. */
   stopOpening(): void {
     this.#ending.abort(new ThreadEndedError())
     for (const life of this.#opening) void life.close()
   }
 
-  /** As if nothing had been opened. */
+  /** Resets to the state before anything was opened. */
   async startAgain(): Promise<void> {
     await this.closeOpening()
     this.seats.length = 0
   }
 
-  /** Closes those that were to be opened. */
+  /** Closes the instances that were being opened. */
   async closeOpening(): Promise<void> {
     await Promise.all(this.#opening.map((life) => life.close()))
     this.#opening = []
   }
 
-  /** Closes those that serve; no batch may be in flight. */
+  /** Closes the serving instances; no batch may be in flight. */
   async close(): Promise<void> {
     await Promise.all(this.#serving.map((life) => life.close()))
   }
 
-  /** @throws ThreadEndedError when the model is not to serve any more. */
+  /** @throws ThreadEndedError when the model should no longer serve. */
   checkWanted(): void {
     if (!this.#isWanted()) throw new ThreadEndedError()
   }
 
-  /** The lowest that no instance has. */
+  /** The lowest free number. */
   get #lowestNumber(): number {
     const taken = this.#serving.map(({ number }) => number)
     let number = 0
@@ -189,7 +189,7 @@ export class ModelInstances {
     return number
   }
 
-  /** While the threads start it is found out what the sessions are opened from. */
+  /** Prepares what sessions are opened from while the threads start. */
   async #placeFirst(): Promise<void> {
     const { signal } = (this.#ending = new AbortController())
     const preparing = { done: Promise.resolve(), begun: false, threadsStart: true }
@@ -198,7 +198,7 @@ export class ModelInstances {
       if (preparing.begun) return
       preparing.begun = true
       preparing.done = this.#prepare(signal, () => preparing.threadsStart)
-      preparing.done.catch(() => {}) // it is told of below
+      preparing.done.catch(() => {}) // the error is handled below
     })
     try {
       await placing
@@ -233,43 +233,43 @@ export class ModelInstances {
 
   #add(seat: Seat): void {
     const at = this.seats.findIndex((other) => isOn(other, seat))
-    this.seats.splice(at === -1 ? this.seats.length : at, 1, seat) // further ones are put beside the last
+    this.seats.splice(at === -1 ? this.seats.length : at, 1, seat) // more instances are placed next to the last one
     const like =
       this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
     this.#opening.push(new InstanceLife(seat, this.#parts, like === undefined ? null : stateFor(seat, like)))
   }
 }
 
-/** Whether both are of one group and device. */
+/** Whether both have the same group and device. */
 function isOn(one: Seat, other: Seat): boolean {
   return one.group === other.group && one.placement.gpu === other.placement.gpu
 }
 
-/** Whether instances there have sessions with the same settings. */
+/** Whether sessions of instances there have the same settings. */
 function isBeside(one: Seat, other: Seat): boolean {
   return isOn(one, other) && one.placement.intraOpNumThreads === other.placement.intraOpNumThreads
 }
 
-/** What a session has to have to be of one model with an instance. */
+/** The session state required of an instance next to another one. */
 function stateFor(seat: Seat, { seat: its, session }: InstanceLife): SessionState {
   return isBeside(seat, its) && session.isOpen ? session.state! : { ...session.state!, shared: null }
 }
 
-/** Whether an instance is of one model with the first, and with the first of its settings. */
+/** Whether an instance's session matches the first one, and the first with its settings. */
 function isLike(lives: readonly InstanceLife[], { seat, session }: InstanceLife): boolean {
   const firsts = [lives[0]!, lives.find((other) => isBeside(other.seat, seat))!]
   return firsts.every((first) => isSame(session.state!, stateFor(seat, first), 'anything'))
 }
 
-/** Where an instance is. */
+/** The place of an instance. */
 export interface Seat {
   readonly worker: Worker
   readonly placement: Placement
-  /** The number of its group among the model's. */
+  /** Index of its group among the model's. */
   readonly group: number
 }
 
-/** What instances of a model are made with. */
+/** What instances of a model need. */
 interface InstanceParts {
   readonly name: string
   readonly config: ResolvedConfig
@@ -277,19 +277,19 @@ interface InstanceParts {
   nextId(): number
   staging(): StagingPool
   readonly sources: SessionSources
-  /** A session on a worker has been closed. */
+  /** Called when a session on a worker has been closed. */
   released?(worker: Worker): Promise<void>
 }
 
-/** One instance of a model from its place to its end: it is opened, warmed, serves, and is taken out. */
+/** The life of one instance of a model: it is opened, warmed up, serves, and is removed. */
 export class InstanceLife {
   readonly seat: Seat
   readonly session: WorkerSession
-  /** By how much the answers of its session may differ; see {@link toleranceWith}. */
+  /** Allowed difference of its session's results; see {@link toleranceWith}. */
   readonly tolerance: number
-  /** Told when no thread can be had for it any more. */
+  /** Called when no thread can be started for it any more. */
   onGone: () => void = () => {}
-  /** Among those of its model; -1 before it serves. */
+  /** Its number within the model; -1 before it serves. */
   number = -1
   readonly #parts: InstanceParts
   #movesFromBytes = 0
@@ -297,7 +297,7 @@ export class InstanceLife {
   #warmUp: WarmUp | null = null
   #instance: ModelInstance | null = null
 
-  /** @param state of the session of another instance, which this one's has to have; `null` for the first. */
+  /** @param state the session state of another instance, which this one's must match; `null` for the first. */
   constructor(seat: Seat, parts: InstanceParts, state: SessionState | null) {
     const source = parts.sources.at(seat.placement)
     this.seat = seat
@@ -306,7 +306,7 @@ export class InstanceLife {
     this.session = new WorkerSession(parts.nextId(), seat.worker, source, parts.clock, state)
   }
 
-  /** The model was prepared: its session is opened from what came of that. */
+  /** The model was prepared: the session opens from the result. */
   prepared(): void {
     this.session.openFrom(this.#parts.sources.at(this.seat.placement))
   }
@@ -318,14 +318,14 @@ export class InstanceLife {
     return opened
   }
 
-  /** Warms it, and has it warmed again on each new thread; see {@link WarmUp.run}. */
+  /** Warms it up, now and again on each new thread; see {@link WarmUp.run}. */
   warm(warmUp: WarmUp, check?: () => Promise<boolean>): Promise<void> {
     this.#warmUp = warmUp
     const { kind, gpu } = this.seat.placement
     return warmUp.run(this.session, `${kind} ${gpu}`, check)
   }
 
-  /** Takes memory for its slots where that is not to be done at its first batch. */
+  /** Allocates memory for its slots if that must not wait for the first batch. */
   async reserve(metadata: ModelMetadata): Promise<void> {
     this.#ahead = await SlotsAhead.acquire(this.#parts.staging(), metadata, [this.seat], slotsFor(1))
   }
@@ -367,17 +367,17 @@ export class InstanceLife {
     })
   }
 
-  /** Since when it has had nothing to do; `null` while it has, or does not serve. */
+  /** Since when it has been idle; `null` while it has work, or does not serve. */
   get idleSinceMs(): number | null {
     return this.#instance?.idleSinceMs ?? null
   }
 
-  /** For how long it has been busy so far, in milliseconds. */
+  /** Milliseconds it has been busy so far. */
   get busyMs(): number {
     return this.#instance?.busyMs ?? 0
   }
 
-  /** Takes no more batches, hands back what it has not started, and is closed when the rest is done. */
+  /** Takes no more batches, returns those not started, and closes when the rest is done. */
   async leave(scheduler: Scheduler): Promise<void> {
     const instance = this.#instance!
     this.session.leave()
@@ -388,26 +388,29 @@ export class InstanceLife {
     scheduler.instances.remove(instance)
   }
 
-  /** Gives its memory and its session back; no batch may be in flight. */
+  /** Releases its memory and session; no batch may be in flight. */
   async close(): Promise<void> {
     this.#ahead?.release()
     this.#ahead = null
-    // Before the worker lets go, so that it is the worker's thread that frees the memory.
+    // Before the worker's release, so that the worker's thread frees the memory.
     this.#instance?.release()
     await this.session.close()
     await this.#parts.released?.(this.seat.worker)
   }
 }
 
-/** What prepares models. */
+/** Prepares models. */
 export interface Preparing {
-  /** Finds out what the sessions of a model are opened from, once it is placed; rejects with the reason of `signal` when that fires. */
+  /**
+   * Decides what a model's sessions are opened from, once it is placed; rejects with the reason of `signal` when that
+   * fires.
+   */
   prepare(model: string, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel>
-  /** What opens the sessions of a model. */
+  /** The runtime that opens a model's sessions. */
   sessionRuntime(model: string): SessionRuntime
 }
 
-/** What the sessions of a model are opened from, whenever that is: the model as it is, or, once it was prepared, its compiled form. */
+/** The current source of a model's sessions: the model itself or, once it was prepared, its compiled form. */
 export class SessionSources {
   readonly #model: string
   readonly #config: ResolvedConfig
@@ -425,13 +428,13 @@ export class SessionSources {
     return this.#prepared?.origin ?? null
   }
 
-  /** Prepares the model for the execution providers that there are, again where there are others than before. */
+  /** Prepares the model for the available execution providers; repeated when those have changed. */
   async prepare(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     this.#prepared = await this.#services.prepare(this.#model, this.#config, signal)
   }
 
-  /** What a session there is opened from. */
+  /** The source of a session at a place. */
   at(placement: Placement): SessionSource {
     const { path, bytes, memory, maxRunMs, function: fn } = this.#config
     if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
@@ -440,7 +443,7 @@ export class SessionSources {
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
   }
 
-  /** Takes note of what was found out of the model, for later processes, too. */
+  /** Records facts found about the model, also for later processes. */
   learnt(notes: SessionNotes): void {
     this.#prepared!.learnt(Object.fromEntries(Object.entries(notes).filter(([about]) => holdsLater(about))))
   }

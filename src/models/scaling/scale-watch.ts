@@ -7,13 +7,13 @@ import { Autoscaler } from './autoscaler.ts'
 import type { Scaling } from './scaling.ts'
 import { ThroughputTuner, type Tuned } from './throughput-tuner.ts'
 
-/** Has the instances of a model follow its load, or find out how many are best, where its configuration says so. */
+/** Autoscales a model's instances, or tunes their number, as its configuration says. */
 export class ScaleWatch {
   readonly #autoscaler: Autoscaler | null
   readonly #tuner: ThroughputTuner | null
   readonly #scheduler: Scheduler
 
-  /** @param failed told why a change could not be made. */
+  /** @param failed called with the reason when a change failed. */
   constructor(
     { instanceGroup, autoTune, joinRequests }: ResolvedConfig,
     scaling: Scaling,
@@ -39,14 +39,14 @@ export class ScaleWatch {
     return this.#tuner?.stats ?? null
   }
 
-  /** Instances came or went. */
+  /** Called when instances were added or removed. */
   changed(): void {
     this.#countInstances()
     this.#autoscaler?.changed()
     this.#tuner?.changed()
   }
 
-  /** An instance was lost for good. */
+  /** Called when an instance was lost for good. */
   lost(): void {
     this.#countInstances()
     this.#autoscaler?.changed()
@@ -64,7 +64,7 @@ export class ScaleWatch {
   }
 }
 
-/** A model of one group, as its tuner sees it. */
+/** A model with one group, in the form that its tuner uses. */
 function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequests: boolean): Tuned {
   return {
     get changing() {
@@ -86,7 +86,7 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequ
       const workers = [...scheduler.instances].map(({ worker }) => worker)
       return new Set(workers).size === workers.length
     },
-    // Where none are joined a limit makes no difference, and instances are all that is to be tried.
+    // Without batching a limit makes no difference, and only instances are tuned.
     maxBatchSize: joinRequests ? Math.max(1, scheduler.joining.largestBatch) : 1,
     capBatches(rows) {
       if (scheduler.times.cap === null) return

@@ -7,18 +7,18 @@ import type { Scheduler } from '../../schedule/scheduler.ts'
 import type { Autoscaled, InstanceUse } from './autoscaler.ts'
 import type { InstanceLife, Seat, ModelInstances, More } from './model-instances.ts'
 
-/** Changes how many instances a model has while it serves: one change at a time, each in whole or not at all. */
+/** Changes a model's number of instances while it serves: one change at a time, each completely or not at all. */
 export class Scaling implements Autoscaled {
   readonly #config: ResolvedConfig
   readonly #instances: ModelInstances
   readonly #scheduler: Scheduler
   readonly #warmUp: WarmUp
   readonly #model: string
-  /** Settles when no change goes on. */
+  /** Settles when no change is in progress. */
   #last: Promise<void> = Promise.resolve()
   #changes = 0
   #stopped = false
-  /** Told after each change, whether or not it was made. */
+  /** Called after each change, whether or not it succeeded. */
   onChange: (changed: boolean) => void = () => {}
 
   constructor(config: ResolvedConfig, instances: ModelInstances, scheduler: Scheduler, warmUp: WarmUp) {
@@ -30,10 +30,10 @@ export class Scaling implements Autoscaled {
   }
 
   /**
-   * Has instances of a kind be so many; of several changes each begins when those before it are over.
+   * Sets the number of instances of a kind. Changes run one after the other.
    *
-   * @param kind may be left out where there is but one.
-   * @throws InferenceError `ERR_INVALID_ARG`; else rejects with what kept instances from being opened.
+   * @param kind may be left out if there is only one.
+   * @throws InferenceError `ERR_INVALID_ARG`; otherwise rejects with the error that kept instances from opening.
    */
   scale(kind: string | undefined, count: number): Promise<void> {
     const groups = this.#groupsOf(kind)
@@ -47,7 +47,10 @@ export class Scaling implements Autoscaled {
     })
   }
 
-  /** Has a group of the CPU be so many instances that divide the cores among them: others than before where each gets another number of threads. */
+  /**
+   * Sets the number of instances of a CPU group that divide the cores among them. Instances whose number of threads
+   * changes are replaced.
+   */
   divide(group: number, count: number, cores: number): Promise<void> {
     const given = this.#config.sessionOptions.intraOpNumThreads !== undefined
     const intraOpNumThreads = Math.max(1, Math.floor(cores / count))
@@ -82,7 +85,7 @@ export class Scaling implements Autoscaled {
     return byDevice.reduce((a, b) => (b.length > a.length ? b : a))
   }
 
-  /** Begins no more changes, and gives up one that adds instances; resolves when none goes on. */
+  /** Starts no further change, and cancels one that adds instances. Resolves when none is in progress. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#instances.stopOpening()
@@ -105,7 +108,7 @@ export class Scaling implements Autoscaled {
     }
   }
 
-  /** Gives groups so many instances on each of their devices; false when they have them already. */
+  /** Sets the number of instances of groups on each of their devices; false if nothing changes. */
   async #set(wanted: readonly (readonly [group: number, count: number])[]): Promise<boolean> {
     this.#checkServes()
     const more: More[] = []
@@ -122,7 +125,7 @@ export class Scaling implements Autoscaled {
     return more.length + leaving.length > 0
   }
 
-  /** Others take the places of those that serve there. */
+  /** Replaces the instances that serve there. */
   async #replace(beside: Seat, count: number): Promise<boolean> {
     this.#checkServes()
     const insteadOf = this.#on(beside.group, beside.placement.gpu)
@@ -149,7 +152,10 @@ export class Scaling implements Autoscaled {
     instances.serve(this.#scheduler)
   }
 
-  /** Those first that can be spared: that do not serve at present, that share a worker, that have nothing to do; of like ones the newest. */
+  /**
+   * Instances in the order of removal: first those that do not serve at present, then idle ones before busy ones, with
+   * those that share a worker first; among equals the newest first.
+   */
   #leastMissed(lives: readonly InstanceLife[]): InstanceLife[] {
     const cost = ({ session, seat, idleSinceMs }: InstanceLife) => {
       if (!session.ready) return 0
@@ -204,7 +210,7 @@ export class Scaling implements Autoscaled {
   }
 }
 
-/** How many instances a group has, and between which numbers it may have them. */
+/** The number of instances of a group, with its limits. */
 interface Divided {
   readonly count: number
   readonly minInstances: number
@@ -212,8 +218,9 @@ interface Divided {
 }
 
 /**
- * How many instances each of several like groups is to have when they have `total` in all: the present ones, and one after the other
- * more in the first that may have more, or fewer in the last that may have fewer; where none may, in the last, or the first.
+ * Divides `total` instances among similar groups. Starts from the present numbers; adds to the first group that is
+ * below its maximum, or removes from the last one that is above its minimum. If no group may change, adds to the last
+ * or removes from the first.
  */
 export function divide(groups: readonly Divided[], total: number): number[] {
   const counts = groups.map(({ count }) => count)

@@ -2,30 +2,32 @@ import { median } from '../../base/median.ts'
 import type { AutoTuneDecision, AutoTuneFinalTurns } from '../../observe/model-statistics.ts'
 
 /**
- * The search for the settings that give most rows a second, among a few, where a single measurement is worth little: each is
- * measured once, the better half again, and the winner against what is in use in turns. It takes
- * its place only if it is better by more than these turns differ, so that noise moves nothing.
+ * The search for the setting with the highest throughput among a few candidates, given noisy measurements. Each
+ * candidate is measured once, the better half again, and so on. The winner is then measured in turns with the setting
+ * in use, and replaces it only if the gain exceeds the scatter of these turns, so that noise changes nothing.
  */
 
-/** How many instances, and how many rows a batch may have. */
+/** Number of instances, and most rows of a batch. */
 export interface ThroughputSetting {
   readonly instances: number
   readonly batchRows: number
 }
 
-/** A setting and what it gave, the median of its measurements. */
+/** A candidate and its throughput, the median of its measurements. */
 export interface TriedSetting extends ThroughputSetting {
   readonly rowsPerSecond: number
 }
 
-/** By how much another setting has to be better than the one in use ... */
+/** Factor by which a candidate must be faster than the setting in use ... */
 const leastGain = 1.03
-/** ... and by how many standard errors of what the turns say: few are so by chance. */
+/** ... and number of standard errors of the gain over the turns, which is rarely exceeded by chance. */
 const leastErrors = 2.5
-/** How often the winner and what is in use are measured in turns. */
+/** Number of turns between the winner and the setting in use. */
 const finalTurns = 4
 
-/** Settings worth a try: one row, a quarter of the largest batch and so on, on one instance, two, four and so on. */
+/**
+ * The candidates: batches of one row, a quarter of the largest batch and so on, on one instance, two, four and so on.
+ */
 export function settingsToTry(
   maxInstances: number,
   maxBatchRows: number,
@@ -38,7 +40,7 @@ export function settingsToTry(
   const all = [...instances].flatMap((count) =>
     [...batchRows].map((rows) => ({ instances: count, batchRows: rows })),
   )
-  // Neighbours in instances follow each other: each change of their number opens or closes some.
+  // Sorted by instances, since each change of their number opens or closes some.
   return [
     present,
     ...all
@@ -62,7 +64,7 @@ export class ThroughputSearch {
   readonly #present: Candidate
   #round: Candidate[]
   #rounds = 0
-  /** Who is measured in turns with what is in use: nobody else may take its place. */
+  /** The candidate measured in turns with the setting in use; only it may replace that. */
   #finalist: Candidate | null = null
 
   /** @param settings the first is the one in use. */
@@ -72,18 +74,21 @@ export class ThroughputSearch {
     this.#round = [...this.#candidates]
   }
 
-  /** What is to be measured next; `null` when it is over. */
+  /** The setting to measure next; `null` when the search is over. */
   get next(): ThroughputSetting | null {
     return this.#round[0] ?? null
   }
 
-  /** What the next setting gave. */
+  /** Records the throughput of the next setting. */
   measured(rowsPerSecond: number): void {
     this.#round.shift()!.rates.push(rowsPerSecond)
     this.#advance()
   }
 
-  /** The next setting gave so little that it was not measured for long: no batches are tried that are even smaller, where larger ones gave more. */
+  /**
+   * Records a throughput so low that its measurement was cut short. Smaller batches are no longer tried if larger ones
+   * gave more.
+   */
   tooSlow(rowsPerSecond: number): void {
     const { instances, batchRows } = this.#round[0]!
     const isLarger = (other: Candidate) => other.instances === instances && other.batchRows > batchRows
@@ -97,7 +102,7 @@ export class ThroughputSearch {
     this.measured(rowsPerSecond)
   }
 
-  /** The next setting cannot be had, and neither can any with as many instances or more. */
+  /** Records that the next setting, and all with at least as many instances, are not available. */
   unavailable(): void {
     const { instances } = this.#round[0]!
     for (const candidate of this.#candidates)
@@ -108,25 +113,25 @@ export class ThroughputSearch {
     this.#advance()
   }
 
-  /** The setting to keep. */
+  /** The setting to use. */
   get best(): ThroughputSetting {
     const { instances, batchRows } = this.decision === 'changed' ? this.#finalist! : this.#present
     return { instances, batchRows }
   }
 
-  /** Why it is kept. */
+  /** The reason for it. */
   get decision(): AutoTuneDecision {
     if (this.#finalist === null) return 'no-other'
     const { finalTurns } = this
     return finalTurns === null ? 'unavailable' : decisionOf(finalTurns.gains)
   }
 
-  /** What the winner gave in turns with what was in use; `null` where they were not measured so. */
+  /** Throughput of the winner and of the setting in use in their turns; `null` without turns. */
   get finalTurns(): AutoTuneFinalTurns | null {
     const finalist = this.#finalist
     if (finalist === null || finalist.excluded || this.#present.rates.length === 0) return null
     const [own, other] = [this.#present, finalist].map(({ rates }) => rates.slice(-finalTurns))
-    // Turn by turn, so that what else the machine does meets both.
+    // Turn by turn, so that other load of the machine affects both.
     const gains = other!.map((rate, turn) => rate / (own![turn] ?? own!.at(-1)!))
     return { instances: finalist.instances, batchRows: finalist.batchRows, gains }
   }
@@ -159,7 +164,7 @@ export class ThroughputSearch {
   }
 }
 
-/** In turns, with as few changes between the two as can be. */
+/** Alternates with as few changes of setting as possible. */
 function thereAndBack<T>(one: T, other: T): T[] {
   return Array.from({ length: finalTurns }, (_, turn) =>
     turn % 2 === 0 ? [one, other] : [other, one],
@@ -173,7 +178,7 @@ function decisionOf(gains: readonly number[]): AutoTuneDecision {
   return isMoreThanChance(gains) ? 'changed' : 'gain-within-noise'
 }
 
-/** Whether gains are above 1 by more than they scatter. */
+/** Whether gains exceed 1 by more than their scatter. */
 function isMoreThanChance(gains: readonly number[]): boolean {
   const mean = gains.reduce((sum, gain) => sum + gain, 0) / gains.length
   const squares = gains.reduce((sum, gain) => sum + (gain - mean) ** 2, 0)

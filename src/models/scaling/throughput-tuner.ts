@@ -6,22 +6,25 @@ import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from 
 import type { InstanceUse } from './autoscaler.ts'
 import { median } from '../../base/median.ts'
 
-/** A measurement takes so long, and so many runs of each instance; the first ones after a change do not count. */
+/**
+ * A measurement lasts at least this long, and at least this many runs per instance; the first runs after a change do
+ * not count.
+ */
 const windowMs = 500
 const runsPerWindow = 4
 const runsToSettle = 2
-/** Part of the time that they are busy which cannot do more. */
+/** Busy share of the time from which instances are saturated. */
 const saturatedShare = 0.85
-/** Measurements in a row that have to say the same before a search begins. */
+/** Consecutive measurements that must agree before a search begins. */
 const agreeing = 3
-/** A measurement that takes so many times what the ones before did has lost its load. */
+/** A measurement that takes this many times as long as earlier ones has lost its load. */
 const lostTimes = 10
 
 /**
- * Finds out for one model whether batches or instances give more rows a second. It measures while the model is busy, by runs that end:
- * an idle model has no timer. Once there is as much to do as can be done it tries some settings, and keeps the best; it
- * looks again only when the load has become another one, and ever more rarely. A setting that makes requests wait for long is not tried
- * for longer, and nothing is while requests find no place.
+ * Finds out for one model whether larger batches or more instances give a higher throughput. It measures when runs end,
+ * so an idle model has no timer. When the model is saturated it tries some settings and keeps the best. It searches
+ * again only when the load has changed, and less and less often. A setting that makes requests wait for long is not
+ * tried any longer, and none is tried while requests are refused.
  */
 export class ThroughputTuner {
   readonly #model: Tuned
@@ -31,11 +34,11 @@ export class ThroughputTuner {
   readonly #bounds: TrialBounds
   readonly #memory: TrialMemory
   #mostInstances: number
-  /** What is kept; while another is tried, what is gone back to. */
+  /** The setting to keep, or to return to after a trial. */
   #present: ThroughputSetting
   #batchRowsNow: number
   #search: ThroughputSearch | null = null
-  /** What came of the last search. */
+  /** The result of the last search. */
   #last: Pick<AutoTuneStatistics, 'tried' | 'decision' | 'finalTurns'> = {
     tried: [],
     decision: null,
@@ -43,7 +46,7 @@ export class ThroughputTuner {
   }
   #searchCount = 0
   #window: ThroughputWindow | null = null
-  /** Since a change, with the runs that are not measured. */
+  /** Since the last change of setting, including runs that are not measured. */
   #trial: ThroughputWindow | null = null
   #isWorkingOff = false
   #skipRuns = 0
@@ -81,7 +84,7 @@ export class ThroughputTuner {
     }
   }
 
-  /** Requests came, or runs ended. */
+  /** Called when requests arrive or runs end. */
   readonly look = (): void => {
     if (this.#closed || this.#applying > 0) return
     const { runs } = this.#model.done
@@ -102,7 +105,7 @@ export class ThroughputTuner {
       this.#leave(this.#search, (search) => search.measured(window.rowsPerSecond(nowMs)))
   }
 
-  /** Instances came or went that somebody else asked for. */
+  /** Called when others added or removed instances. */
   changed(): void {
     if (this.#applying > 0 || this.#closed) return
     if (this.#search !== null) this.#rest()
@@ -111,7 +114,7 @@ export class ThroughputTuner {
     this.#startOver()
   }
 
-  /** An instance was lost for good: so many are not tried again. */
+  /** Called when an instance was lost for good: that many are not tried again. */
   lost(): void {
     const trying = this.#search?.next?.instances ?? 0
     if (this.#closed || trying <= this.#present.instances) return this.changed()
@@ -148,7 +151,9 @@ export class ThroughputTuner {
     void this.#try(this.#search)
   }
 
-  /** Whether nothing more is to be measured of a setting: what waits is being worked off, or it asks for too much. */
+  /**
+   * Whether the measurement of a setting stops here: the backlog is being worked off, or the setting exceeds a limit.
+   */
   #isEnough(search: ThroughputSearch, nowMs: number): boolean {
     const next = search.next!
     if (this.#isWorkingOff) {
@@ -164,7 +169,7 @@ export class ThroughputTuner {
     return true
   }
 
-  /** Goes on to the next setting, once no more waits than usual. */
+  /** Moves to the next setting, once the backlog is as usual. */
   #leave(search: ThroughputSearch, note: (search: ThroughputSearch) => void): void {
     this.#memory.note(search.next!.instances)
     note(search)
@@ -174,13 +179,13 @@ export class ThroughputTuner {
     this.#setAlarm()
   }
 
-  /** Goes on with what is to be measured next, or to the end of the search. */
+  /** Applies the next setting to measure, or ends the search. */
   async #try(search: ThroughputSearch): Promise<void> {
     this.#isWorkingOff = false
     this.#alarm.clear()
     for (let { next } = search; search === this.#search; { next } = search) {
       if (next === null) return this.#finish(search)
-      if (this.#model.changing) return this.#rest() // of somebody else's making; of its end we are told
+      if (this.#model.changing) return this.#rest() // a change by others; its end is reported
       if (this.#memory.allows(next.instances) && (await this.#apply(next))) break
       if (search === this.#search) search.unavailable()
     }
@@ -198,7 +203,7 @@ export class ThroughputTuner {
     if (!(await this.#keep(best))) this.#last = { ...this.#last, decision: 'unavailable' }
   }
 
-  /** The load is gone; or, where runs go on ending, the setting is a slow one. */
+  /** The load has ended; or, if runs keep ending, the setting is a slow one. */
   #tookLong(): void {
     const search = this.#search!
     const nowMs = this.#clock.nowMs()
@@ -207,12 +212,12 @@ export class ThroughputTuner {
     else this.#leave(search, () => search.tooSlow(this.#trial!.rowsPerSecond(nowMs)))
   }
 
-  /** The load is gone, or cannot bear it: all is as it was. */
+  /** The load has ended, or cannot bear the search: restores the present setting. */
   async #giveUp(): Promise<void> {
     if (this.#search !== null) await this.#keep(this.#present)
   }
 
-  /** False when the setting cannot be had any more. */
+  /** False if the setting is no longer available. */
   async #keep({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
     this.#rest()
     this.#present = { instances, batchRows }
@@ -221,13 +226,13 @@ export class ThroughputTuner {
     return had
   }
 
-  /** No search for a while, for longer with each. */
+  /** Pauses searches, each time for longer. */
   #rest(): void {
     this.#endSearch()
     this.#pauses.begin(this.#clock.nowMs())
   }
 
-  /** False when the setting cannot be had. */
+  /** False if the setting is not available. */
   async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
     this.#capBatches(batchRows)
     let had = true
@@ -263,34 +268,34 @@ export class ThroughputTuner {
   }
 }
 
-/** What is tuned. */
+/** The model to tune. */
 export interface Tuned extends Measured, Served {
-  /** Whether a change of the instances is under way, whoever asked for it. */
+  /** Whether a change of instances is in progress, from any source. */
   readonly changing: boolean
   /** Whether no two instances share a worker. */
   readonly haveOwnWorkers: boolean
-  /** How many rows a batch may have. */
+  /** Most rows of a batch. */
   readonly maxBatchSize: number
   capBatches(rows: number): void
-  /** Has so many instances divide the cores among them; resolves when they serve. */
+  /** Sets the number of instances that divide the cores among them. Resolves when they serve. */
   divideCores(instances: number): Promise<void>
-  /** Bytes of memory that the process has. */
+  /** Memory of the process in bytes. */
   memoryBytes(): number
 }
 
-/** What is measured of a model. */
+/** Measurements of a model. */
 interface Measured {
   /** Rows and runs so far. */
   readonly done: { readonly rows: number; readonly runs: number }
   readonly uses: readonly InstanceUse[]
 }
 
-/** Without anything to do for so long, a model was idle; less is what callers take between an answer and their next request. */
+/** Shortest idle time that counts; shorter gaps are the time callers take between an answer and their next request. */
 const leastGapMs = 20
-/** Part of a window that may be idle: else it says more of the load than of the settings. */
+/** Most idle time in a window, as a share: with more, it measures the load instead of the setting. */
 const idleShare = 0.15
 
-/** What a model does from a moment on, as it is looked at when runs end. */
+/** A measurement of a model from a moment on, observed when runs end. */
 class ThroughputWindow {
   readonly #model: Measured
   readonly #fromMs: number
@@ -308,7 +313,7 @@ class ThroughputWindow {
     this.#busyBeforeMs = sum(this.#seenBusyMs)
   }
 
-  /** A run ended. */
+  /** Called when a run ended. */
   see(nowMs: number): void {
     const busyMs = this.#model.uses.map((use) => use.busyMs)
     const most = busyMs.reduce(
@@ -333,12 +338,12 @@ class ThroughputWindow {
     return ((this.#model.done.rows - this.#from.rows) * 1000) / Math.max(1, this.tookMs(nowMs))
   }
 
-  /** For how long instances were busy, all together. */
+  /** Busy milliseconds, summed over all instances. */
   get busyMs(): number {
     return sum(this.#model.uses.map(({ busyMs }) => busyMs)) - this.#busyBeforeMs
   }
 
-  /** Whether there was nothing to do for part of it. */
+  /** Whether the model was idle for part of it. */
   isIdle(nowMs: number): boolean {
     return this.#idleMs > idleShare * this.tookMs(nowMs)
   }
@@ -348,25 +353,27 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, value) => all + value, 0)
 }
 
-/** Looked at by its runs: how long requests wait, and how many found no place or no time. */
+/** Waiting times and refusals of a model. */
 interface Served {
-  /** When the request came that has waited longest; `Infinity` for none. */
+  /** Arrival of the oldest queued request; `Infinity` for none. */
   readonly oldestAtMs: number
-  /** Requests so far that were refused or ran out of time. */
+  /** Number of requests so far that were refused or timed out. */
   readonly overloadCount: number
 }
 
-/** A request may wait for so many times the usual, and so much longer, for the sake of a trial. */
+/** During a trial a request may wait for this many times the usual, plus this much. */
 const mostTimes = 2
 const mostLongerMs = 100
-/** What waits has been worked off when it waits for no more than so many times the usual. */
+/**
+ * The backlog is worked off when the oldest request has waited for at most this many times the usual, plus this much.
+ */
 const workedOffTimes = 1.25
 const workedOffMs = 20
 
-/** What other settings may do to the requests that meet them, by what these are used to. */
+/** Limits on how far trials may slow down requests, relative to the usual. */
 class TrialBounds {
   readonly #model: Served
-  /** Of the window that goes on, and of those before it. */
+  /** Longest wait in the current window, and the usual one from earlier windows. */
   #waitMs = 0
   #usualWaitMs = 0
   #usualRunMs = 0
@@ -377,12 +384,12 @@ class TrialBounds {
     this.#model = model
   }
 
-  /** A run ended while the settings were in use that requests are used to. */
+  /** Called when a run ended with the present setting. */
   see(nowMs: number): void {
     this.#waitMs = Math.max(this.#waitMs, nowMs - this.#model.oldestAtMs)
   }
 
-  /** A window of that is over, in which a run took so long on average. */
+  /** Called at the end of a window with the present setting, with its average run time. */
   note(runMs: number): void {
     const { overloadCount } = this.#model
     this.#isOverloaded = overloadCount > this.#overloadCount
@@ -392,17 +399,17 @@ class TrialBounds {
     this.#waitMs = 0
   }
 
-  /** Whether requests have been refused since then, or ran out of time, as they had not in the window before. */
+  /** Whether requests were refused or timed out since the last window, if none were during it. */
   get hasRefused(): boolean {
     return !this.#isOverloaded && this.#model.overloadCount > this.#overloadCount
   }
 
-  /** Whether requests wait for too long. */
+  /** Whether requests wait too long. */
   isTooSlow(nowMs: number): boolean {
     return nowMs - this.#model.oldestAtMs > mostTimes * this.#usualMs + mostLongerMs
   }
 
-  /** Whether requests wait for no longer than they are used to. */
+  /** Whether requests wait no longer than usual. */
   isWorkedOff(nowMs: number): boolean {
     return nowMs - this.#model.oldestAtMs <= workedOffTimes * this.#usualMs + workedOffMs
   }
@@ -412,46 +419,48 @@ class TrialBounds {
   }
 }
 
-/** It is looked at so often at most: that takes some microseconds. */
+/** Least milliseconds between reads of the memory usage, which take some microseconds. */
 const lookEveryMs = 10
 
-/** Keeps trials within the memory that they were given, beyond what the process had when the first began. */
+/** Keeps trials within their memory limit, relative to the process's memory at the start of the first search. */
 class TrialMemory {
   readonly #mostBytes: number
   readonly #bytes: () => number
   #ownBytes: number | null = null
   #lookAtMs = 0
   #ownInstances = 0
-  /** The largest number of instances that was tried, and what the process had grown by with them. */
+  /** The largest number of instances tried, and the growth of the process with it. */
   #most = { instances: 0, bytes: 0 }
 
-  /** @param bytes that the process has. */
+  /** @param bytes returns the memory of the process. */
   constructor(mostBytes: number, bytes: () => number) {
     this.#mostBytes = mostBytes
     this.#bytes = bytes
   }
 
-  /** A search begins from so many instances. */
+  /** Called when a search begins from this number of instances. */
   begin(instances: number): void {
     if (this.#mostBytes === Infinity || this.#ownBytes !== null) return
     this.#ownBytes = this.#bytes()
     this.#ownInstances = instances
   }
 
-  /** Whether more is taken than may be. */
+  /** Whether the limit is exceeded. */
   isOver(nowMs: number): boolean {
     if (this.#mostBytes === Infinity || nowMs < this.#lookAtMs) return false
     this.#lookAtMs = nowMs + lookEveryMs
     return this.#grownBytes > this.#mostBytes
   }
 
-  /** So many instances were tried. */
+  /** Called after a trial of this number of instances. */
   note(instances: number): void {
     if (this.#mostBytes !== Infinity && instances >= this.#most.instances)
       this.#most = { instances, bytes: Math.max(0, this.#grownBytes) }
   }
 
-  /** Whether so many instances are expected to keep to it, by what fewer took: each takes as much as another. */
+  /**
+   * Whether this number of instances is expected to stay within the limit, if each takes as much memory as those tried.
+   */
   allows(instances: number): boolean {
     const { instances: tried, bytes } = this.#most
     return (
@@ -466,17 +475,17 @@ class TrialMemory {
   }
 }
 
-/** Rows a second, to the usual, from which on the load is another one ... */
+/** Throughput below or above these shares of the usual means that the load has changed ... */
 const otherBelow = 0.7
 const otherAbove = 1.4
-/** ... when {@link agreeing} measurements in a row say so; the usual is that of the first so many. */
+/** ... in {@link agreeing} consecutive measurements. The usual is the median of the first ones, this many. */
 
-/** What a busy model gives while its load is the same. */
+/** The usual throughput of a busy model under the same load. */
 class UsualRate {
   #first: number[] = []
   #otherCount = 0
 
-  /** Takes in a measurement; whether the load has become another one. */
+  /** Adds a measurement; returns whether the load has changed. */
   isOther(rowsPerSecond: number): boolean {
     if (this.#first.length < agreeing) {
       this.#first.push(rowsPerSecond)
@@ -487,7 +496,7 @@ class UsualRate {
     return this.#otherCount >= agreeing
   }
 
-  /** What follows does not follow from what was before. */
+  /** Breaks the series of consecutive measurements. */
   interrupt(): void {
     this.#otherCount = 0
   }
@@ -501,7 +510,7 @@ class UsualRate {
 const firstPauseMs = 60_000
 const longestPauseMs = 3_600_000
 
-/** Pauses of which each is twice as long as the one before, up to an hour. */
+/** Pauses, each twice as long as the one before, up to an hour. */
 class LongerPauses {
   #nextMs = firstPauseMs
   #untilMs = 0
