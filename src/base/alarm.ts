@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 
-/** One timer for many times: it rings at the earliest that was asked for. */
+/** One timer for many times: it rings at the earliest requested time. */
 export class Alarm {
   readonly #clock: Clock
   readonly #ring: () => void
@@ -12,7 +12,7 @@ export class Alarm {
     this.#ring = ring
   }
 
-  /** Asks for a time; `Infinity` for none. */
+  /** Requests a time; `Infinity` for none. */
   set(atMs: number): void {
     if (atMs >= this.#atMs) return
     this.clear()

@@ -1,8 +1,12 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 
-/** A context that holds nothing of a caller: what begins in it keeps no store of an `AsyncLocalStorage` alive. */
+/**
+ * A context without a caller's data: work that begins in it does not keep the stores of any
+ * `AsyncLocalStorage` alive.
+ */
 const nobodys = new AsyncResource('zerohop')
-// Node keeps the stores that were current when this module was imported under symbols of the resource; they are dropped here.
+// Node keeps the stores that were current when this module was imported, under symbols of the resource. Drop
+// them.
 for (const symbol of Object.getOwnPropertySymbols(nobodys))
   if (/store|frame/i.test(symbol.description ?? '')) Object.assign(nobodys, { [symbol]: undefined })
 

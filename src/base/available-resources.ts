@@ -2,18 +2,24 @@ import { availableParallelism, cpus, totalmem } from 'node:os'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Cores of the machine, and what of them a process may use. */
+/** Cores of the machine, and how many a process may use. */
 export interface AvailableCores {
   readonly machine: number
-  /** Those that the process may run on. */
+  /** Cores that the process may run on. */
   readonly allowed: number
-  /** How many cores' time the control group allows (of a container, mostly), as in 1.5; `null` for no limit. */
+  /**
+   * CPU time that the control group (mostly of a container) allows, in cores, such as 1.5; `null` for no
+   * limit.
+   */
   readonly quota: number | null
-  /** What follows: at least 1. */
+  /** Cores to use, at least 1: the least of the above. */
   readonly usable: number
 }
 
-/** Finds out what there is now. Older versions of Node.js leave out the control group, which `docker run --cpus` sets. */
+/**
+ * Determines the current cores. Older versions of Node.js ignore the control group, which `docker run --cpus`
+ * sets.
+ */
 export function availableCores(root = '/'): AvailableCores {
   const allowed = availableParallelism()
   const quota = process.platform === 'linux' ? limitOfControlGroups(cpuQuota, root) : null
@@ -25,7 +31,7 @@ export function availableCores(root = '/'): AvailableCores {
   }
 }
 
-/** A time, and in how much time, in microseconds; `max` or -1 is no limit. */
+/** CPU time, and the period in which it may be used, in microseconds; `max` or -1 is no limit. */
 const cpuQuota: GroupLimit = {
   controller: 'cpu',
   first: (read) => Number(read('cpu.cfs_quota_us')) / Number(read('cpu.cfs_period_us')),
@@ -35,40 +41,49 @@ const cpuQuota: GroupLimit = {
   },
 }
 
-/** Memory of the machine, and what of it a process may use. */
+/** Memory of the machine, and how much a process may use. */
 export interface AvailableMemory {
   readonly machineBytes: number
-  /** What the control group allows (of a container, mostly); `null` for no limit. */
+  /** Memory that the control group (mostly of a container) allows; `null` for no limit. */
   readonly limitBytes: number | null
-  /** What follows. */
+  /** Memory to use: the least of the above. */
   readonly usableBytes: number
 }
 
-/** Finds out what there is now. Node.js itself looks at the process's own control group only, and not at those above it. */
+/**
+ * Determines the current memory. Node.js itself reads only the process's own control group, and not its
+ * ancestors.
+ */
 export function availableMemory(root = '/'): AvailableMemory {
   const machineBytes = totalmem()
   const limit = process.platform === 'linux' ? limitOfControlGroups(memoryLimit, root) : null
-  const limitBytes = limit === null || limit >= machineBytes ? null : limit // the first version has 2^63 for none
+  const limitBytes = limit === null || limit >= machineBytes ? null : limit // in version 1 of control groups 2^63 means no limit
   return { machineBytes, limitBytes, usableBytes: limitBytes ?? machineBytes }
 }
 
 const memoryLimit: GroupLimit = {
   controller: 'memory',
   first: (read) => Number(read('memory.limit_in_bytes')),
-  second: (read) => Math.min(...['memory.max', 'memory.high'].map((name) => Number(read(name)) || Infinity)), // `max` is none
+  second: (read) => Math.min(...['memory.max', 'memory.high'].map((name) => Number(read(name)) || Infinity)), // `max` means no limit
 }
 
-/** Reads a file of one control group; nothing where it is not there. */
+/** Reads a file of one control group; returns '' if it does not exist. */
 export type GroupReader = (name: string) => string
 
-/** How a limit is read of a group, in each version of control groups; NaN, or nothing that is finite and above 0, where it has none. */
+/**
+ * How to read a limit of a group, in each version of control groups. NaN, and any value that is not finite
+ * and above 0, means no limit.
+ */
 export interface GroupLimit {
   readonly controller: 'cpu' | 'memory'
   readonly first: (read: GroupReader) => number
   readonly second: (read: GroupReader) => number
 }
 
-/** The least of what the process's group and those above it allow, as far as a container shows them; `null` for no limit. */
+/**
+ * The lowest limit of the process's group and its ancestors, as far as a container shows them; `null` for no
+ * limit.
+ */
 export function limitOfControlGroups({ controller, first, second }: GroupLimit, root = '/'): number | null {
   const groups = groupsOf(controller, root)
   const limits = groups
@@ -82,7 +97,10 @@ interface Group {
   readonly isSecond: boolean
 }
 
-/** The folders of the process's groups: /proc/self/cgroup has their paths, /proc/self/mountinfo where they are mounted, and from which group on. */
+/**
+ * The folders of the process's groups. /proc/self/cgroup has their paths; /proc/self/mountinfo has where they
+ * are mounted, and which group each mount begins at.
+ */
 function groupsOf(controller: string, root: string): Group[] {
   const paths = readText(join(root, 'proc/self/cgroup'))
     .split('\n')
@@ -107,12 +125,15 @@ function groupsOf(controller: string, root: string): Group[] {
     })
 }
 
-/** As it is: what a line cannot hold is told in octal, a backslash too, of which systemd's names have many. */
+/**
+ * Decodes the octal escapes of characters that cannot be in a line, and of the backslash, which is frequent
+ * in systemd's names.
+ */
 function unescaped(path: string): string {
   return path.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8)))
 }
 
-/** The path of a group from the one on that is mounted. */
+/** The path of a group relative to the mounted one. */
 function below(from: string, path: string): string {
   return from !== '/' && `${path}/`.startsWith(`${from}/`) ? path.slice(from.length) || '/' : path
 }
@@ -125,6 +146,6 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    return '' // not there
+    return '' // does not exist
   }
 }

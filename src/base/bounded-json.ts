@@ -4,33 +4,34 @@ import { messageOf } from './message-of.ts'
 import type { Pieces } from './slices.ts'
 import { putValue } from '../tensor/tensor.ts'
 
-/** What JSON of others may have. */
+/** Limits of untrusted JSON. */
 export interface JsonLimits {
-  /** Values of all kinds and names. */
+  /** Values of all kinds, and names. */
   readonly mostValues: number
-  /** What an error calls this number. */
+  /** The name of this limit in errors. */
   readonly mostValuesName?: string
   /** Parses one piece. Default: `JSON.parse`. */
   readonly parse?: (text: string) => unknown
 }
 
-/** Arrays and objects within each other: more than a tensor has dimensions. */
+/** Deepest nesting of arrays and objects: more than the dimensions of a tensor. */
 const mostDepth = 64
-/** What is longer is parsed in pieces: the worst JSON of so many bytes takes a few milliseconds. */
+/** Longer JSON is parsed in pieces. The worst JSON of this length takes a few milliseconds. */
 const pieceBytes = 2 ** 15
-/** Beyond that no name and value that are parsed at once can go on: it is spaces, or one number. */
+/** No name and value parsed at once are longer than this. More must be spaces, or one number. */
 const mostBetween = 4 * pieceBytes
-/** Bytes that are measured in one piece. */
+/** Bytes measured in one piece. */
 const measuredBytes = 2 ** 16
 
 const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
 const [arrayBegin, arrayEnd, objectBegin, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * What `JSON.parse` makes of bytes, in pieces. How deep it is and how many values it has is known before any of it is parsed: a few bytes
- * of JSON become many times as many in memory. Names of more than 32 768 bytes are refused.
+ * Parses bytes as `JSON.parse` does, in pieces. Depth and number of values are checked before anything is
+ * parsed, as a few bytes of JSON take many times their size in memory. Names of more than 32 768 bytes are
+ * refused.
  *
- * @param what is parsed, for errors.
+ * @param what what is parsed, for errors.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits): Pieces<unknown> {
@@ -45,13 +46,13 @@ export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits)
   while (isSpace(bytes[start])) if (++start % measuredBytes === 0) yield
   while (end > start && isSpace(bytes[end - 1])) if (--end % measuredBytes === 0) yield
   if (measure.large.get(start) === end) return yield* json.large(start, end)
-  if (end - start > pieceBytes) throw json.unreadable() // no single value, or one that does not end
+  if (end - start > pieceBytes) throw json.unreadable() // not a single value, or one without an end
   return json.parse(start, end, '', '')
 }
 
-/** Goes over JSON once: it counts, and finds where large values end. */
+/** Scans JSON once: counts its values, and finds where large values end. */
 class JsonMeasure {
-  /** Where arrays, objects and strings that are parsed in pieces begin, and where they end. */
+  /** Beginnings and ends of arrays, objects and strings that are parsed in pieces. */
   readonly large = new Map<number, number>()
   readonly #bytes: Uint8Array
   readonly #what: string
@@ -68,7 +69,7 @@ class JsonMeasure {
     this.#limits = limits
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` where there is too much. What is no JSON is left to who parses it. */
+  /** @throws InferenceError `ERR_INVALID_ARG` if a limit is exceeded. Invalid JSON is left to the parser. */
   advance(to: number): void {
     const bytes = this.#bytes
     let at = this.#at
@@ -94,7 +95,7 @@ class JsonMeasure {
         this.#begins[this.#depth++] = at
       } else if ((byte === arrayEnd || byte === objectEnd) && this.#depth > 0) {
         const begin = this.#begins[--this.#depth]!
-        if (bytes[begin] === byte - 2) this.#note(begin, at + 1) // both ends are two further than their beginnings
+        if (bytes[begin] === byte - 2) this.#note(begin, at + 1) // both closing brackets follow their opening one by two in ASCII
       }
     }
     const { mostValues, mostValuesName } = this.#limits
@@ -113,7 +114,7 @@ class JsonMeasure {
   }
 }
 
-/** JSON whose large values are known. */
+/** JSON whose large values have been found. */
 class JsonText {
   readonly #bytes: Buffer
   readonly #what: string
@@ -132,7 +133,7 @@ class JsonText {
     this.#large = large
   }
 
-  /** What lies between, at once. */
+  /** Parses a range at once, with text put before and behind it. */
   parse(start: number, end: number, before: string, behind: string): unknown {
     try {
       return this.#parse(before + this.#bytes.toString('utf8', start, end) + behind)
@@ -150,7 +151,7 @@ class JsonText {
     )
   }
 
-  /** A value that is one of the large ones. */
+  /** Parses one of the large values. */
   large(start: number, end: number): Pieces<unknown> {
     const first = this.#bytes[start]
     return first === quote
@@ -162,7 +163,7 @@ class JsonText {
     let text = ''
     for (let at = start; at < end;) {
       const from = at
-      // Not within an escape, nor within a character.
+      // Do not split an escape or a character.
       while (at < end && at - from < pieceBytes)
         at += this.#bytes[at] !== backslash ? 1 : this.#bytes[at + 1] === 0x75 ? 6 : 2
       while (at < end && (this.#bytes[at]! & 0xc0) === 0x80) at++
@@ -172,19 +173,19 @@ class JsonText {
     return text
   }
 
-  /** Its small members are parsed many at once, its large ones each by itself. */
+  /** Parses small members many at a time, and each large one by itself. */
   *#container(start: number, end: number, isArray: boolean): Pieces<unknown> {
     const bytes = this.#bytes
     const items: unknown[] = []
     const members: Record<string, unknown> = {}
     const last = end - 1
-    let from = start + 1 // of what is not parsed yet
-    let lastComma = -1 // in that, between members
+    let from = start + 1 // beginning of what is not parsed yet
+    let lastComma = -1 // the last comma between members in that range
     let isDone = false
     const take = (to: number) => {
       const part = isArray ? this.parse(from, to, '[', ']') : this.parse(from, to, '{', '}')
       const names = isArray ? null : Object.keys(part as object)
-      // Commas with nothing between them.
+      // Commas with nothing between them are an error.
       if ((names ?? (part as unknown[])).length === 0 && !(from === start + 1 && to === last))
         throw this.unreadable()
       if (names === null) for (const item of part as unknown[]) items.push(item)
@@ -225,7 +226,7 @@ class JsonText {
     return isArray ? items : members
   }
 
-  /** What stands before a member: its name in an object, nothing in an array. */
+  /** The name before a member of an object; `null` in an array. */
   #nameOf(from: number, to: number, isArray: boolean): string | null {
     const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}') as
       | Record<string, unknown>

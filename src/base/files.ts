@@ -2,7 +2,10 @@ import { fileURLToPath } from 'node:url'
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-/** The path that a path or a `file:` URL names, which may be text as well; `null` for what names no file, such as an address of the web. */
+/**
+ * The path of a path or `file:` URL, which may be a string; `null` for a value that names no file, such as a
+ * web address.
+ */
 export function filePath(given: unknown): string | null {
   const isUrl =
     given instanceof URL ||
@@ -15,10 +18,10 @@ export function filePath(given: unknown): string | null {
   }
 }
 
-/** By how much the room grows for a file that is longer than it says. */
+/** How much the buffer grows if a file is longer than its size says. */
 const leastGrowthBytes = 65_536
 
-/** Why a path is not read although something is there. `code` is that of the like error of Node.js. */
+/** Why an existing path cannot be read. `code` is that of the similar error of Node.js. */
 export class NotReadable extends Error {
   readonly code: 'EISDIR' | 'EINVAL' | 'EFBIG'
 
@@ -29,10 +32,11 @@ export class NotReadable extends Error {
 }
 
 /**
- * Opens a file for `read`. What is no regular file is refused: a FIFO would be waited for, a device has no end. Looked at
- * once it is open, so that nothing can be put in its place in between, and opened without waiting for a writer.
+ * Opens a regular file for `read`, and refuses anything else: a FIFO would block, a device has no end. The
+ * check comes after opening, so that the file cannot be exchanged in between; opening does not wait for a
+ * writer.
  *
- * @throws NotReadable, or what `open` throws.
+ * @throws NotReadable, or the error of `open`.
  */
 export async function withRegularFile<T>(
   path: string,
@@ -56,15 +60,15 @@ function checkStats(stats: Stats): void {
     throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
 }
 
-/** More characters fit in no string of V8's. */
+/** The longest string in V8. */
 export const mostTextBytes = 2 ** 29 - 25
 
-/** The text of a regular file, which is refused as those of {@link readRegularFile} are; without a byte order mark. */
+/** The text of a regular file, without a byte order mark. Refuses what {@link readRegularFile} refuses. */
 export async function readRegularText(path: string): Promise<string> {
   return withoutMark((await readRegularFile(path, mostTextBytes)).toString())
 }
 
-/** The same without waiting. */
+/** Synchronous {@link readRegularText}. */
 export function readRegularTextSync(path: string): string {
   return withRegularFileSync(path, (file, byteLength) => {
     if (byteLength > mostTextBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
@@ -72,7 +76,7 @@ export function readRegularTextSync(path: string): string {
   })
 }
 
-/** As {@link withRegularFile}, without waiting. */
+/** Synchronous {@link withRegularFile}. */
 export function withRegularFileSync<T>(path: string, read: (file: number, byteLength: number) => T): T {
   const file = openSync(path, withoutWaiting)
   try {
@@ -88,11 +92,13 @@ function withoutMark(text: string): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
 
-/** A file as far as its system tells of changes. */
+/** Metadata of a file that changes with it. */
 export interface FileStamp {
-  /** Changes when it is written or replaced, unless its modification time is set back; `''` for no file. */
+  /**
+   * Changes when the file is written or replaced, unless its modification time is set back; `''` for no file.
+   */
   readonly content: string
-  /** Changes when anything of it does, its rights and links as well; it cannot be set back. */
+  /** Changes with any change of the file, including permissions and links. It cannot be set back. */
   readonly anything: string
 }
 
@@ -102,12 +108,12 @@ export function stampOf(path: string): FileStamp {
   return { content, anything: `${content} ${stats?.ctimeMs}` }
 }
 
-/** Rejects with {@link NotReadable} or an error of `open` unless there is a regular file that may be read. */
+/** Rejects with {@link NotReadable} or an error of `open` unless the path is a readable regular file. */
 export function checkRegularFile(path: string): Promise<void> {
   return withRegularFile(path, () => {})
 }
 
-/** The first bytes of a regular file, so many or as many as there are; rejects as {@link checkRegularFile} does. */
+/** The first bytes of a regular file, or all if it has fewer. Rejects as {@link checkRegularFile} does. */
 export function beginningOf(path: string, byteLength: number): Promise<Buffer> {
   return withRegularFile(path, async (file) => {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(byteLength), 0, byteLength, 0)
@@ -116,13 +122,13 @@ export function beginningOf(path: string, byteLength: number): Promise<Buffer> {
 }
 
 /**
- * The content of a regular file; rejects with {@link NotReadable} (code `EFBIG`) before more than `limitBytes` are read, also
- * of a file that grows or does not tell its size.
+ * The content of a regular file. Rejects with {@link NotReadable} (code `EFBIG`) before more than
+ * `limitBytes` are read, even if a file grows or reports no size.
  */
 export function readRegularFile(path: string, limitBytes: number): Promise<Buffer> {
   return withRegularFile(path, async (file, byteLength) => {
     if (byteLength > limitBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
-    // One byte more than there should be: whether the file goes on is seen at once.
+    // One byte more than expected shows at once whether the file goes on.
     let data = Buffer.allocUnsafeSlow(byteLength + 1)
     for (let length = 0; ;) {
       const { bytesRead } = await file.read(data, length, data.length - length, null)

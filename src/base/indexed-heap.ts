@@ -1,10 +1,10 @@
-/** What an {@link IndexedHeap} can hold; each item is in one heap at most. */
+/** An item of an {@link IndexedHeap}. It is in at most one heap. */
 export interface HeapItem {
-  /** Where in its heap the item is; kept by the heap. */
+  /** Index of the item in its heap; the heap maintains it. */
   heapIndex: number
 }
 
-/** Binary min-heap that knows where its items are, so that any of them can be taken out in O(log n). */
+/** A binary min-heap whose items store their index, so that any item can be removed in O(log n). */
 export class IndexedHeap<T extends HeapItem> {
   readonly #before: (a: T, b: T) => boolean
   readonly #items: T[] = []
@@ -32,7 +32,7 @@ export class IndexedHeap<T extends HeapItem> {
     this.#move(item.heapIndex, last)
   }
 
-  /** To be called after what `item` is ordered by has changed. */
+  /** Call this after the sort key of `item` has changed. */
   update(item: T): void {
     this.#move(item.heapIndex, item)
   }

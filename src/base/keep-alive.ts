@@ -1,20 +1,20 @@
 import { MessageChannel } from 'node:worker_threads'
 
 /**
- * Holds the event loop while there is something to wait for. `Atomics.waitAsync` does not hold it by itself, and a
- * worker thread must not hold it while idle; a port that nothing is ever posted to does exactly what is needed.
+ * Keeps the event loop alive while something is awaited. `Atomics.waitAsync` does not, and a worker thread
+ * must not stay alive while idle. A message port that receives nothing has exactly this effect.
  */
 export class KeepAlive {
   readonly #port = new MessageChannel().port1
   #holds = 0
-  /** Called when there comes to be something to wait for. */
+  /** Called when waiting begins. */
   onHeld: () => void = () => {}
 
   constructor() {
     this.#port.unref()
   }
 
-  /** Whether there is something to wait for. */
+  /** Whether something is awaited. */
   get held(): boolean {
     return this.#holds > 0
   }
@@ -29,12 +29,12 @@ export class KeepAlive {
     if (--this.#holds === 0) this.#port.unref()
   }
 
-  /** Gives the port up, which lives until it is closed; nothing may be held any more. */
+  /** Closes the port, which otherwise lives on. Nothing may be awaited any more. */
   close(): void {
     this.#port.close()
   }
 
-  /** Holds the loop until `promise` settles. */
+  /** Keeps the loop alive until `promise` settles. */
   async during<T>(promise: Promise<T>): Promise<T> {
     this.enter()
     try {
@@ -45,19 +45,25 @@ export class KeepAlive {
   }
 }
 
-/** Whether a model has anything in flight: holds the process meanwhile, and says when all of it has ended. */
+/**
+ * Tracks whether a model has requests in flight: keeps the process alive meanwhile, and notifies when all
+ * have ended.
+ */
 export class InFlight {
   readonly #keepAlive: KeepAlive
   readonly #onDrained: (() => void)[] = []
   #busy = false
-  /** Batches that run. */
+  /** Running batches. */
   running = 0
 
   constructor(keepAlive: KeepAlive) {
     this.#keepAlive = keepAlive
   }
 
-  /** To be called after requests or batches came or went; `waiting` requests are left. */
+  /**
+   * Call this after requests or batches were added or removed; `waiting` is the number of requests left in
+   * the queue.
+   */
   update(waiting: number): void {
     const busy = waiting + this.running > 0
     if (busy === this.#busy) return
@@ -67,7 +73,7 @@ export class InFlight {
     for (const resolve of this.#onDrained.splice(0)) resolve()
   }
 
-  /** Resolves when nothing waits and nothing runs. */
+  /** Resolves when no request waits and no batch runs. */
   drained(): Promise<void> {
     if (!this.#busy) return Promise.resolve()
     return new Promise((resolve) => this.#onDrained.push(resolve))

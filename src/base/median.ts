@@ -1,4 +1,4 @@
-/** The value in the middle, or the mean of the two that are there; 0 of none. */
+/** The middle value, or the mean of the two middle values; 0 for no values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1

@@ -3,12 +3,12 @@ import { types } from 'node:util'
 import { describe } from '../errors.ts'
 import { packageFolder } from './own-package.ts'
 
-/** Errors that the language throws: of their messages alone nobody finds the line. */
+/** Errors that JavaScript itself throws. Their messages do not say where. */
 const ofLanguage = [TypeError, RangeError, ReferenceError, SyntaxError]
 const ownFolders = ['dist', 'src'].map((folder) => join(packageFolder, folder))
 const fileAndLine = /([^\s()/\\]+\.[cm]?[jt]s:\d+)/
 
-/** What is told of what the user's code has thrown, which may be anything. Never throws. */
+/** The message of a value thrown by the user's code, which may be anything. Never throws. */
 export function messageOf(reason: unknown): string {
   if (typeof reason === 'string') return reason
   try {
@@ -20,7 +20,7 @@ export function messageOf(reason: unknown): string {
   }
 }
 
-/** The file and line of the user's that an error of the language comes from. */
+/** File and line of the user's code that such an error comes from. */
 function placeOf(error: Error): string {
   if (!ofLanguage.some((type) => error instanceof type)) return ''
   const line = String(error.stack)

@@ -3,25 +3,27 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-// Not imported by its name: bundlers would answer by themselves what is resolved here, when they build.
+// Not a named import: a bundler would then resolve at build time what is to be resolved at run time.
 const { createRequire } = module
-// A bundle of CommonJS has no import.meta.
+// import.meta is missing in a CommonJS bundle.
 const place = import.meta.url ?? pathToFileURL(__filename).href
 
 /**
- * The folder of this package, of a checkout too. Found by its name: so the installed package is found as well from a bundle that this
- * has become part of. Where none is installed there, the folder of the bundle.
+ * The folder of this package, also in a checkout. It is found by the package's name, so that code bundled
+ * into another package finds the installed package, too. If none is installed, it is the folder of the
+ * bundle.
  */
 export const packageFolder = dirname(installed() ?? fileURLToPath(place))
 
-/** Finds other packages from where this one is installed. */
+/** Resolves other packages from where this one is installed. */
 export const requireFromPackage = createRequire(join(packageFolder, 'package.json'))
 
 /**
- * A compiled file of this package, which is run or read as a file: also when this runs from its TypeScript source, or in a bundle.
+ * Path of a compiled file of this package that is run or read as a file; also when running from TypeScript
+ * source, or in a bundle.
  *
- * @param path in `dist/`, or beside a bundle that has left the package.
- * @throws Error where it is not there.
+ * @param path in `dist/`, or beside a bundle without the package.
+ * @throws Error if it does not exist.
  */
 export function ownFile(path: string): string {
   const file = [join(packageFolder, 'dist', path), join(packageFolder, path)].find((file) => existsSync(file))
@@ -39,7 +41,10 @@ function installed(): string | undefined {
   }
 }
 
-/** The version of this package; `'unknown'` in a bundle that has left it, whatever package that is part of. */
+/**
+ * The version of this package; `'unknown'` in a bundle without the package, as the bundle may belong to any
+ * package.
+ */
 export const libraryVersion = version()
 
 function version(): string {

@@ -5,52 +5,55 @@ import type { Writable } from 'node:stream'
 import { ownFile } from './own-package.ts'
 
 const lastWordsKept = 500
-/** For the end of one that was killed it is not waited longer: the system may keep it for as long as a disk does not answer. */
+/**
+ * Most time to wait for the end of a killed process: the system may keep it as long as a disk does not
+ * respond.
+ */
 const mostEndingMs = 1000
 
 /** How a program ended. */
 export interface ProgramEnd {
   readonly code: number | null
-  /** By which signal, or with which exit code, in words. */
+  /** The signal or exit code, in words. */
   readonly way: string
-  /** The end of what it said on its standard error. */
+  /** The end of its standard error. */
   readonly lastWords: string
 }
 
-/** What is done with what comes of a program; each is called later. */
+/** Callbacks for a program's events. Each is called asynchronously. */
 export interface ProgramEvents<Word> {
   onWord(word: Word): void
-  /** It could not be started. */
+  /** The program could not be started. */
   onFailure(reason: string): void
   onEnd(end: ProgramEnd): void
 }
 
 export interface ProgramOptions {
   readonly args?: readonly string[]
-  /** Set beside what this process has. */
+  /** Added to this process's environment. */
   readonly env?: Readonly<Record<string, string>>
-  /** Whether it is told something by its standard input. */
+  /** Whether it reads from its standard input. */
   readonly hasInput?: boolean
 }
 
-/** Names, in the environment of a process, the programs that it and those before it were started to run. */
+/** Environment variable with the programs that a process and its ancestors were started to run. */
 const begunPrograms = 'ZEROHOP_PROGRAMS'
 
 const running = new Set<OwnProgram<never>>()
 
-/** One listener, however many there are. */
+/** A single exit listener for all programs. */
 function killAll(): void {
   for (const program of running) program.kill()
 }
 
-/** A program of this library in a process of its own, which ends with this one. */
+/** A program of this library in its own process, which ends with this one. */
 export class OwnProgram<Word> {
   readonly #child: ChildProcess
   #lastWords = ''
 
   /**
    * @param path of the program in `dist/`, or an absolute one.
-   * @throws Error that says why there can be no such process.
+   * @throws Error that says why such a process is impossible.
    */
   constructor(
     path: string,
@@ -72,8 +75,8 @@ export class OwnProgram<Word> {
       this.kill()
       onFailure(message)
     })
-    if (child.pid === undefined) return // nothing of it is there but the error that it is about to tell, not even its pipes
-    if (running.size === 0) process.prependListener('exit', killAll) // before what it writes is removed
+    if (child.pid === undefined) return // the process did not start: an error event follows, and there are no pipes
+    if (running.size === 0) process.prependListener('exit', killAll) // runs before other exit listeners, which remove what the program writes
     running.add(this)
     child
       .stderr!.setEncoding('utf8')
@@ -85,24 +88,24 @@ export class OwnProgram<Word> {
     })
   }
 
-  /** Only of one that `hasInput`. */
+  /** Only if it `hasInput`. */
   get input(): Writable {
     return this.#child.stdin!
   }
 
-  /** What is said to one that is ending is lost: its end is told. */
+  /** Messages to a process that is ending are lost; its end is reported. */
   send(message: object): void {
     this.#child.send(message, () => {})
   }
 
-  /** It ends at once, whatever it is doing. */
+  /** Ends it at once, whatever it is doing. */
   kill(): void {
     if (!running.has(this)) return
     this.#forget()
     this.#child.kill('SIGKILL')
   }
 
-  /** The same; resolves when nothing of it is left, or the system keeps it. */
+  /** Like {@link kill}; resolves when the process has gone, or the system keeps it. */
   killed(): Promise<void> {
     const { pid, exitCode, signalCode } = this.#child
     this.kill()
@@ -116,7 +119,7 @@ export class OwnProgram<Word> {
     })
   }
 
-  /** It does not hold this process any more. */
+  /** Lets this process exit while the program runs. */
   unref(): void {
     this.#child.unref()
     this.#child.channel?.unref()
@@ -129,9 +132,10 @@ export class OwnProgram<Word> {
 }
 
 /**
- * The programs that were begun, with one more.
+ * The programs begun so far, including this one.
  *
- * @throws Error where this process was itself started to run it: its Node.js runs nothing but the application, which would go on for ever.
+ * @throws Error if this process was itself started to run it. Its Node.js then only runs the application (a
+ * single executable), which would start itself forever.
  */
 function notBegunBy(path: string): string {
   const begun = process.env[begunPrograms]?.split(' ') ?? []
@@ -142,17 +146,21 @@ function notBegunBy(path: string): string {
   return [...begun, path].join(' ')
 }
 
-/** Of this process's, without what would have the program be looked into, or do the same again. */
+/**
+ * The environment of this process, without variables that would debug the program or repeat actions of this
+ * process.
+ */
 function environment(): NodeJS.ProcessEnv {
   const { NODE_OPTIONS, ...env } = process.env
-  // There it is by these options that packages are found.
+  // With Yarn Plug'n'Play these options make packages resolvable.
   return NODE_OPTIONS !== undefined && 'pnp' in process.versions ? { ...env, NODE_OPTIONS } : env
 }
 
 /**
  * The compiled program.
  *
- * @throws Error where there is none, or nothing but the application to run it: that would be started once more.
+ * @throws Error if it does not exist, or if this Node.js runs only its application, which would be started
+ * again.
  */
 function programFile(path: string): string {
   const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined

@@ -1,13 +1,16 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 
-/** Other runtimes that have Node's API, by their names in `process.versions`. Native addons end the processes of Bun and Deno when a thread ends, and Electron refuses their memory. */
+/**
+ * Other runtimes with Node's API, by their names in `process.versions`. Native addons crash Bun and Deno when
+ * a thread ends, and Electron refuses their memory.
+ */
 const otherRuntimes: readonly (readonly [name: string, called: string])[] = [
   ['bun', 'Bun'],
   ['deno', 'Deno'],
   ['electron', 'Electron'],
 ]
 
-/** The runtime that is none of Node's own, with its version; `null` in Node.js. */
+/** The runtime, if it is not Node.js, with its version; otherwise `null`. */
 export function otherRuntime(
   versions: Readonly<Record<string, string | undefined>> = process.versions,
 ): string | null {
@@ -15,7 +18,7 @@ export function otherRuntime(
   return name === undefined ? null : `${called} ${versions[name]}`
 }
 
-/** Which C library this Node was linked with stands in its program header, as the loader's name. */
+/** Whether Node was linked with musl: the program header has the loader's name. */
 export function isMusl(): boolean {
   if (process.platform !== 'linux') return false
   try {
@@ -36,7 +39,7 @@ export function readHeader(path: string): Buffer {
   }
 }
 
-/** Whether a version, such as `1.26.0`, is this one or newer; one that cannot be read is not. */
+/** Whether a version, such as `1.26.0`, is this one or newer; false if it cannot be parsed. */
 export function isSince(version: string, [major, minor]: readonly [major: number, minor: number]): boolean {
   const [ownMajor = NaN, ownMinor = NaN] = version.split('.').map(Number)
   return ownMajor > major || (ownMajor === major && ownMinor >= minor)

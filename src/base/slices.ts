@@ -1,23 +1,23 @@
-/** Work in pieces: each `next()` does one, of a millisecond or so. */
+/** Work in pieces. Each `next()` does one, of a millisecond or so. */
 export type Pieces<T> = Generator<void, T, void>
 
-/** Milliseconds of one turn of the event loop that all such work takes together. */
+/** Milliseconds per turn of the event loop for all such work together. */
 const turnMs = 4
-/** So many are begun and not done: what they have made so far takes memory. */
+/** Most tasks in progress, as their partial results take memory. */
 const mostBegun = 2
-/** What smaller ones have made takes little. */
+/** Partial results of smaller tasks are negligible. */
 const smallSize = 65_536
 
 /**
- * Does work that others ask for on the thread of an application, a few milliseconds in each turn of the event loop. What is short is
- * done at once. Of what is longer the smallest goes first: whoever asks for little does not wait for whoever asks for much.
+ * Does clients' work on the application's thread, a few milliseconds per turn of the event loop. Short work
+ * is done at once. Of longer work the smallest goes first, so that small requests do not wait for large ones.
  */
 export class Slices {
   readonly #nowMs: () => number
   readonly #later: (callback: () => void) => void
   readonly #begun = new Set<Task>()
   readonly #waiting = new Set<Task>()
-  /** Of this turn. */
+  /** Time used in this turn. */
   #usedMs = 0
   #turnIsDue = false
 
@@ -30,10 +30,10 @@ export class Slices {
   }
 
   /**
-   * Resolves with what the last piece returns, and rejects with what one throws.
+   * Resolves with the result of the last piece, and rejects if a piece throws.
    *
-   * @param size of the work in bytes, to be compared with other work.
-   * @param signal ends it: the promise rejects with its reason.
+   * @param size of the work in bytes, to compare it with other work.
+   * @param signal aborts it: the promise rejects with its reason.
    */
   async run<T>(pieces: Pieces<T>, size: number, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
@@ -68,7 +68,7 @@ export class Slices {
     this.#later(this.#turn)
   }
 
-  /** The smallest, as long as no more are begun than may be. */
+  /** The smallest task, within the limit of tasks in progress. */
   #next(): Task | undefined {
     const begun = smallest(this.#begun)
     const waiting = smallest(this.#waiting)
@@ -79,7 +79,7 @@ export class Slices {
     return waiting
   }
 
-  /** Works on it as long as this turn allows. */
+  /** Works on the task as long as this turn allows. */
   #go(task: Task): void {
     const beginMs = this.#nowMs()
     const usedMs = this.#usedMs
@@ -121,10 +121,10 @@ class Task {
   }
 }
 
-/** Those of this thread. */
+/** The instance of this thread. */
 export const slices = new Slices()
 
-/** Does all of it at once. */
+/** Does all pieces at once. */
 export function doAll<T>(pieces: Pieces<T>): T {
   for (;;) {
     const { done, value } = pieces.next()

@@ -1,24 +1,24 @@
 import type { Command } from 'commander'
 import { InferenceError } from '../errors.ts'
 
-/** What a command exits with. Commands may have exit codes of their own. */
+/** Exit codes of a command. Commands may have codes of their own. */
 export interface ExitCodes {
-  /** A model, a file or the machine is not as it would have to be. */
+  /** Something is wrong with a model, a file or the machine. */
   readonly wrong: number
-  /** The command line is. */
+  /** Something is wrong with the command line. */
   readonly usage: number
 }
 
-/** What `zerohop` exits with. */
+/** The exit codes of `zerohop`. */
 export const usualExitCodes = { wrong: 1, usage: 2 } as const satisfies ExitCodes
 
-/** Words about an error of the command line in place of commander's, where there is more to say. */
+/** Makes an error message of the command line more helpful than commander's. */
 export type Explain = (message: string) => string
 
 /**
- * Runs the command that the arguments of this process name, and tells of an error in one line; sets the exit code.
+ * Runs the command in this process's arguments, prints an error in one line, and sets the exit code.
  *
- * @param program with `exitOverride()`, and with no output of errors of its own.
+ * @param program with `exitOverride()`, and with output of errors turned off.
  */
 export async function runProgram(
   program: Command,
@@ -33,32 +33,35 @@ export async function runProgram(
   }
 }
 
-/** Tells of an error; the exit code that it makes. */
+/** Prints an error; returns its exit code. */
 function failed(error: unknown, exitCodes: ExitCodes, explain: Explain): number {
   if (isOfCommander(error)) {
     if (error.exitCode === 0) return 0 // help or version was asked for
     error.message = explain(error.message)
   }
   const { exitCode, ...failure } = failureOf(error, exitCodes)
-  if (isOfCommander(error) && error.code === 'commander.help') return exitCode // help was shown for want of a command
+  if (isOfCommander(error) && error.code === 'commander.help') return exitCode // help was shown because no command was given
   tellFailure({ ...failure, exitCode })
   return exitCode
 }
 
-/** Tells of a failure in one line, and as JSON where JSON was asked for. */
+/** Prints a failure in one line, and as JSON if JSON was requested. */
 export function tellFailure({ exitCode, ...failure }: Failure): void {
   if (wantsJson()) printJson({ error: failure })
   tell({ ...failure, exitCode })
 }
 
-/** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
+/**
+ * Works even if the command line is invalid. Also recognises the flag combined with `-r`, `-f`, `-t` and
+ * `-v`, which take no value.
+ */
 function wantsJson(): boolean {
   return process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))
 }
 
 /**
- * Lets a program come to its end when its output cannot be written: as usual, with exit code 0, when the reader has had enough,
- * as `| head` has, and with an error when there is no room for it. What cannot be written to standard error cannot be told.
+ * Ends a program normally when its output cannot be written: with exit code 0 if the reader has closed the
+ * pipe, as `| head` does; with an error if the disk is full. Failures of standard error are ignored.
  */
 function outliveClosedPipes(exitCode: number): void {
   process.stderr.on('error', () => {})
@@ -69,15 +72,18 @@ function outliveClosedPipes(exitCode: number): void {
   })
 }
 
-/** An error as a program can read it. */
+/** An error in machine-readable form. */
 export interface Failure {
-  /** Of `InferenceError`, of Node.js for a file (`ENOENT`), `ERR_USAGE`, or `ERR_UNEXPECTED` for a fault of the program's own. */
+  /**
+   * The code of an `InferenceError`; of Node.js for a file (`ENOENT`); `ERR_USAGE`; or `ERR_UNEXPECTED` for a
+   * bug in the program.
+   */
   readonly code: string
   readonly message: string
   readonly exitCode: number
 }
 
-/** What an error comes to. */
+/** Converts an error. */
 export function failureOf(error: unknown, exitCodes: ExitCodes = usualExitCodes): Failure {
   if (error instanceof InferenceError)
     return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
@@ -89,11 +95,11 @@ export function failureOf(error: unknown, exitCodes: ExitCodes = usualExitCodes)
       message: fileErrorText(error),
       exitCode: exitCodes.wrong,
     }
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error) // a fault of the program's: where it was made is of use
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error) // a bug in the program: the stack helps
   return { code: 'ERR_UNEXPECTED', message: text, exitCode: exitCodes.wrong }
 }
 
-/** Of any copy of commander: the tools' package may have one of its own. */
+/** Of any copy of commander: the tools' package may have its own. */
 function isOfCommander(
   error: unknown,
 ): error is Error & { readonly code: string; readonly exitCode: number } {
@@ -102,7 +108,7 @@ function isOfCommander(
   )
 }
 
-/** What the system says of a file that cannot be read or written, and what would help: it says neither what it is asked for nor what next. */
+/** An explanation of a system error about a file, which names the file and suggests a remedy. */
 export function fileErrorText(error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException
   return code in nextSteps ? `${message}. ${nextSteps[code]}` : message
@@ -116,26 +122,29 @@ const nextSteps: Readonly<Record<string, string>> = {
   ENOSPC: 'Make room on that disk, or name a file on another',
 }
 
-/** Tells of a failure in one line on standard error. */
+/** Prints a failure as one line on standard error. */
 export function tell({ code, message }: Failure): void {
   tellLine(`${code.startsWith('ERR_') && code !== 'ERR_USAGE' ? code : 'error'}: ${message}`)
 }
 
-/** Tells something in one line on standard error. */
+/** Prints one line on standard error. */
 export function tellLine(text: string): void {
   console.error(oneLine(text))
 }
 
-/** What moves the cursor, begins a line or turns the direction of writing: text of a file could forge what is shown beside it. */
+/**
+ * Characters that move the cursor, break lines or change the text direction. Text from a file could use them
+ * to fake the surrounding output.
+ */
 const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
-/** A text in one line, with nothing in it but what can be seen. */
+/** A text in one line, with printable characters only. */
 export function oneLine(text: string): string {
   const lines = text.split('\n').map((each) => each.replace(unprintable, ' ').trim())
   return lines.filter((each) => each !== '').join(' ')
 }
 
-/** A text in which what cannot be seen is written as JavaScript and TypeScript have it between quotes. */
+/** A text with unprintable characters escaped as in JavaScript and TypeScript strings. */
 export function escaped(text: string): string {
   return text.replace(
     unprintable,
@@ -143,7 +152,10 @@ export function escaped(text: string): string {
   )
 }
 
-/** A value as JSON, to standard output. What JSON has no number for (an infinite difference) is text. */
+/**
+ * Prints a value as JSON on standard output. Numbers that JSON cannot express (an infinite difference) become
+ * strings.
+ */
 export function printJson(value: unknown): void {
   const text = JSON.stringify(
     value,

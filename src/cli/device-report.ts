@@ -7,17 +7,20 @@ import {
 import { InferenceEngine, type Capabilities } from '../index.ts'
 import { failureOf, type Failure } from './command-line.ts'
 
-/** What `zerohop devices` finds: what an engine has in use once it serves a model, and what trying the execution providers shows. */
+/**
+ * The result of `zerohop devices`: what an engine uses once it serves a model, and the result of trying the
+ * execution providers.
+ */
 export interface DeviceReport extends Omit<Capabilities, 'cpu'> {
   readonly cores: AvailableCores
   readonly memory: AvailableMemory
-  /** Why not even the smallest model can be served. */
+  /** Why even the smallest model cannot be served. */
   readonly error?: Failure
 }
 
-/** Serves the smallest model there is: before that an engine has chosen nothing. */
+/** Serves the smallest possible model: an engine makes its choices at the first load. */
 export async function lookAround(): Promise<DeviceReport> {
-  process.removeAllListeners('warning') // of what it falls back to, which the report says
+  process.removeAllListeners('warning') // about fallbacks, which the report contains
   const engine = new InferenceEngine()
   let error: Failure | undefined
   try {

@@ -2,7 +2,7 @@ import type { ProviderCapability } from '../index.ts'
 import type { DeviceReport } from './device-report.ts'
 import { oneLine } from './command-line.ts'
 
-/** A report for people. */
+/** A report as text. */
 export function devicesText(report: DeviceReport): string {
   const { cores, memory, cuda, executor, staging, native, providers, telemetry } = report
   const rows: [name: string, lines: readonly string[]][] = [
@@ -38,7 +38,7 @@ export function devicesText(report: DeviceReport): string {
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
-/** Why fewer cores are used than there are. */
+/** Why fewer cores are used than the machine has. */
 function limits({ machine, allowed, quota, usable }: DeviceReport['cores']): string {
   if (usable === machine) return ''
   const group = quota === null ? '' : `, and its control group the time of ${Number(quota.toFixed(2))}`

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
-/** A plugin that is installed: the name that its package suggests, and its library. */
+/** An installed plugin: the name that its package suggests, and its library. */
 export interface FoundPlugin {
   readonly name: string
   readonly library: string
@@ -12,12 +12,13 @@ export interface FoundPlugin {
 const packageName = /^onnxruntime[-_]ep[-_](\w+)$/
 const libraryName = /^(?:lib)?onnxruntime_(?:providers|ep)_\w+\.(?:so|dylib|dll)$/
 
-/** How long Python may take to say where its packages are, in milliseconds. */
+/** Most milliseconds for Python to report where its packages are. */
 const pythonLimitMs = 10_000
 
 /**
- * Looks for packages of provider plugins (`onnxruntime-ep-...`) in the `node_modules` above a folder and among the packages of
- * Python: of the virtual environment that is active, one in `.venv`, and `python3` on the PATH.
+ * Finds packages of provider plugins (`onnxruntime-ep-...`), in the `node_modules` of a folder and its
+ * parents, and among the packages of Python: of the active virtual environment, one in `.venv`, and `python3`
+ * on the PATH.
  */
 export async function findPlugins(folder = process.cwd()): Promise<FoundPlugin[]> {
   const { VIRTUAL_ENV: active } = process.env
@@ -54,7 +55,7 @@ async function sitePackagesOfPython(): Promise<string[]> {
     const { stdout } = await promisify(execFile)(python, ['-c', program], { timeout: pythonLimitMs })
     return stdout.split(/\r?\n/).filter(Boolean)
   } catch {
-    return [] // there is no Python
+    return [] // Python is not installed
   }
 }
 
@@ -66,7 +67,7 @@ function pluginsIn(folder: string): FoundPlugin[] {
   })
 }
 
-/** Packages keep their library at their root, or not far below. */
+/** Packages have their library at their root, or not far below. */
 function librariesIn(folder: string, depth = 4): string[] {
   if (depth === 0) return []
   return readDirectory(folder).flatMap((entry) => {
@@ -81,6 +82,6 @@ function readDirectory(folder: string) {
   try {
     return readdirSync(folder, { withFileTypes: true })
   } catch {
-    return [] // not there
+    return [] // does not exist
   }
 }

@@ -6,10 +6,10 @@ import { libraryVersion } from '../base/own-package.ts'
 import { requireFromPackage } from '../base/own-package.ts'
 import { tellFailure, usualExitCodes } from './command-line.ts'
 
-/** The package that measures, tunes and simulates. */
+/** The package for measuring, tuning and simulating. */
 const toolsPackage = '@zerohop/perf'
 
-/** The commands that it has, with what the help says of them. */
+/** Its commands, with their descriptions in the help. */
 export const toolCommands: Readonly<Record<string, string>> = {
   perf: 'measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer',
   'perf-report':
@@ -23,10 +23,13 @@ export const toolCommands: Readonly<Record<string, string>> = {
     "turn files of traces into a timeline for Perfetto's viewer (ui.perfetto.dev), or into a recording of arrivals to be replayed",
 }
 
-/** `perf` exits with 1 where answers differ, and with this for anything that it has no code for. */
+/** `perf` exits with 1 if answers differ, and with this for errors without a code of their own. */
 const perfWrong = 99
 
-/** Runs a command of the tools' package, which reads the arguments of this process. Tells how to install it where it cannot be found. */
+/**
+ * Runs a command of the tools' package, which reads this process's arguments. If the package is missing,
+ * prints how to install it.
+ */
 export async function handOver(command: string): Promise<void> {
   const { folder, others } = findTools()
   if (folder !== null) {
@@ -44,7 +47,9 @@ export async function handOver(command: string): Promise<void> {
   })
 }
 
-/** The package of this version that the working folder has, or that is beside this one; the versions of others that were found. */
+/**
+ * The package of this version, in the working folder or beside this package; and the other versions found.
+ */
 function findTools(): { readonly folder: string | null; readonly others: readonly string[] } {
   const others = new Set<string>()
   for (const require of [createRequire(join(process.cwd(), 'package.json')), requireFromPackage]) {

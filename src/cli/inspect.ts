@@ -10,7 +10,7 @@ interface InspectOptions {
   readonly json: boolean
 }
 
-/** `zerohop inspect model.onnx`: what a model is made of, and how it would be served. */
+/** `zerohop inspect model.onnx`: what a model consists of, and how it would be served. */
 export const inspect = new Command('inspect')
   .description(
     "show a model's inputs, outputs, operators and parameters, whether requests can share runs, and what would be refused",

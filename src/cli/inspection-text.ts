@@ -5,12 +5,12 @@ import { isElementType } from '../tensor/tensor.ts'
 import type { Batching, Inspection, Serving } from './inspection.ts'
 import { oneLine } from './command-line.ts'
 
-/** Operators that are named. */
+/** Most operators listed. */
 const operatorsShown = 8
-/** Characters of a text that are shown. */
+/** Most characters of a text shown. */
 const mostText = 200
 
-/** An inspection for people: a table of what is known, without what there is none of. */
+/** An inspection as text: a table of what is known; empty fields are left out. */
 export function inspectionText(inspection: Inspection): string {
   const { inputs, outputs, initializedInputs = [], batching, executors, problems, error } = inspection
   const rows: [name: string, lines: readonly string[]][] = [
@@ -121,7 +121,7 @@ function opened({ opened: executor }: Inspection): string[] {
   ]
 }
 
-/** Text of a file, or its beginning. */
+/** Text from a file, or its beginning. */
 function line(text: string, most = mostText): string {
   return cut(oneLine(text), most)
 }

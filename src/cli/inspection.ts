@@ -21,49 +21,49 @@ import {
 import { openModel, type OpenedModel } from './open-in-child.ts'
 import { problemsOf } from './model-problems.ts'
 
-/** Whether requests share runs, as far as it is known. */
+/** Whether requests share runs, if known. */
 export interface Batching {
-  /** `null` where only running the model shows it. */
+  /** `null` if it takes a run of the model to know. */
   readonly batchable: boolean | null
   readonly reason: string
-  /** How that is known; see `metadata.joining`. */
+  /** How it is known; see `metadata.joining`. */
   readonly how: ModelMetadata['joining']['how']
   /** The node at which rows meet, or that was not followed; `null` for none. */
   readonly node: string | null
-  /** As an engine has them; `null` where it would have to run the model first, which was not wanted. */
+  /** As in an engine; `null` if the model would have to run first, which was not requested. */
   readonly maxBatchSize: number | null
   readonly joining: ModelMetadata['joining'] | null
 }
 
-/** What an executor serves of a model, by the types of its inputs and outputs. */
+/** Whether an executor serves a model, by the types of its inputs and outputs. */
 export interface Serving {
   readonly serves: boolean
-  /** Why it does not. */
+  /** Why it does not serve the model. */
   readonly reason: string | null
-  /** Outputs that it cannot carry. */
+  /** Outputs of types that it does not support. */
   readonly leftOut: readonly { readonly name: string; readonly type: string }[]
 }
 
-/** What `zerohop inspect` finds out; of a file in ONNX Runtime's own format only what opening it shows. */
+/** The result of `zerohop inspect`. A file in ONNX Runtime's own format has to be opened for it. */
 export interface Inspection extends Partial<Omit<OnnxFile, keyof ModelValues>>, ModelValues<DeclaredValue> {
   readonly path: string
   readonly format: 'onnx' | 'ort'
   readonly byteLength: number
   readonly batching: Batching
   readonly executors: { readonly native: Serving; readonly binding: Serving }
-  /** What stands against loading it, as far as the file shows. */
+  /** Problems that prevent loading, as far as the file shows. */
   readonly problems: readonly string[]
-  /** How it was opened; `null` where it was not. */
+  /** How it was opened; `null` if it was not. */
   readonly opened: OpenedModel['executor'] | null
-  /** Why it could not be opened, though that was wanted. */
+  /** Why it could not be opened, if that was requested. */
   readonly error?: Failure
 }
 
 /**
- * Looks at a model: at its file, and where that does not say all or `run` is set, at what an engine makes of it, in a process of
- * its own.
+ * Inspects a model: its file, and what an engine finds, in a child process, if the file is incomplete or
+ * `run` is set.
  *
- * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD` when the file cannot be read.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD` if the file cannot be read.
  */
 export async function inspectModel(path: string, run: boolean, limitMs: number): Promise<Inspection> {
   const file = await readModelFile(path)
@@ -108,7 +108,7 @@ function batchingOf({ metadata }: OpenedModel): Batching {
   return { batchable, reason, how, node, maxBatchSize, joining }
 }
 
-/** By the file alone, as far as that says it. */
+/** From the file alone, as far as it suffices. */
 async function provenBatching(path: string, values: ModelValues<DeclaredValue>): Promise<Batching> {
   const unknown = (reason: string, node: string | null = null): Batching => ({
     batchable: null,

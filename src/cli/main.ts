@@ -18,14 +18,17 @@ const tool = [word, word === 'help' ? next : ''].find((name) => Object.hasOwn(to
 if (tool === undefined) await runProgram(await program())
 else await handOver(tool)
 
-/** Only what is run is imported: the engine alone takes a quarter of a second of CPU time. Help shows all, and what is misspelt is compared with all. */
+/**
+ * Only the command that runs is imported: the engine alone takes a quarter of a second of CPU time. The help
+ * lists all commands, and misspelt ones are compared with all.
+ */
 async function program(): Promise<Command> {
   const { Command } = await import('commander')
   const program = new Command('zerohop')
     .description('ONNX inference inside a Node.js process')
     .version(libraryVersion)
     .exitOverride()
-    .configureOutput({ outputError: () => {} }) // told in one line
+    .configureOutput({ outputError: () => {} }) // printed in one line
     .addHelpText(
       'after',
       '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.',

@@ -12,7 +12,7 @@ export interface ModelValues<Value = ValueMetadata> {
 }
 
 /**
- * What the file of a model says; `null` where only ONNX Runtime can read it.
+ * Reads the file of a model; `null` if only ONNX Runtime can read it.
  *
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
  */
@@ -21,15 +21,18 @@ export async function readModelFile(path: string): Promise<OnnxFile | null> {
   return readOnnxFile(path)
 }
 
-/** Whether a file leaves out the type of an input or output. */
+/** Whether the type of an input or output is missing in the file. */
 export const leavesOutTypes = ({ inputs, outputs }: ModelValues<DeclaredValue>): boolean =>
   [...inputs, ...outputs].some(({ type }) => type.includes(untold))
 
-/** Whether a file leaves out the shape of an output, which ONNX Runtime may find out. */
+/** Whether the shape of an output is missing in the file. ONNX Runtime may infer it. */
 export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolean =>
   outputs.some(({ shape }) => shape === null)
 
-/** What a file says of inputs and outputs, and beyond that what ONNX Runtime found when the model was opened. */
+/**
+ * Inputs and outputs as the file describes them, completed with what ONNX Runtime found when it opened the
+ * model.
+ */
 export function completed(
   file: ModelValues<DeclaredValue> | null,
   opened: OpenedModel | null,
@@ -42,7 +45,7 @@ export function completed(
     const better = known.get(value.name)
     if (better === undefined) return value
     const type = value.type.includes(untold) ? better.type : value.type
-    // Of a tensor of any rank ONNX Runtime says what it says of a scalar.
+    // ONNX Runtime reports a tensor of any rank in the same way as a scalar.
     const isTold = better.shape !== null && (better.shape.length > 0 || !isElementType(type))
     return { ...value, type, shape: isTold ? better.shape : value.shape }
   }) // prettier-ignore
@@ -56,7 +59,7 @@ function allOutputs({ metadata }: OpenedModel): DeclaredValue[] {
   return [...metadata.outputs, ...metadata.unservableOutputs.map((output) => ({ ...output, shape: null }))]
 }
 
-/** As ONNX Runtime has them: what no shape is known of has none. */
+/** In ONNX Runtime's form: a value of unknown shape has none. */
 export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): ModelValues<RawValueMetadata> {
   const shaped = (values: readonly DeclaredValue[]) =>
     values.map((value): RawValueMetadata => ({ ...value, shape: value.shape ?? [] }))
@@ -64,8 +67,9 @@ export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): Mod
 }
 
 /**
- * Inputs and outputs of a model as the native executor serves them, whether it can be had here or not, and the most rows of a
- * run as far as they are known: `null` where only a load shows that. The model is opened only for what its file does not say.
+ * Inputs and outputs of a model as the native executor serves them, even if that is not available here, and
+ * the most rows of a run: `null` if that takes a load to know. The model is opened only if its file is
+ * incomplete.
  *
  * @param named inputs that its configuration names: initializers among them may be overridden.
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
@@ -77,7 +81,7 @@ export async function readValues(
   const file = await readModelFile(path)
   let opened: OpenedModel | null = null
   if (file === null || leavesOutTypes(file)) opened = await openModel(path)
-  else if (leavesOutShapes(file)) opened = await openModel(path).catch(() => null) // types do without
+  else if (leavesOutShapes(file)) opened = await openModel(path).catch(() => null) // signatures need no shapes of outputs
   const values = completed(file, opened)
   const overridden = file?.initializedInputs.filter(({ name }) => named.includes(name)) ?? []
   const { inputs, outputs } = servable(

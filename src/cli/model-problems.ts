@@ -1,13 +1,13 @@
 import { listNames } from '../errors.ts'
 import type { OnnxFile } from '../onnx/read-onnx-file.ts'
 
-/** Domains of operators that ONNX Runtime brings along, beside ONNX's own. */
+/** Operator domains that ONNX Runtime includes, besides ONNX's own. */
 const knownDomains = new Set([
   'ai.onnx.ml', 'ai.onnx.training', 'ai.onnx.preview.training', 'com.microsoft', 'com.microsoft.experimental', 'com.microsoft.nchwc',
   'com.microsoft.dml', 'com.ms.internal.nhwc', 'org.pytorch.aten',
 ]) // prettier-ignore
 
-/** What in a model's file shows that it cannot be loaded. */
+/** Problems in a model's file that prevent loading. */
 export function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
   const problems = externalFiles.flatMap(({ location, problem }) =>
     problem === null ? [] : [`external data '${location}': ${problem}`],

@@ -3,23 +3,23 @@ import { tryInProcess } from '../run/executors/native/trial-process.ts'
 import { InferenceError } from '../errors.ts'
 import type { Capabilities, InferenceErrorCode, ModelMetadata } from '../index.ts'
 
-/** A model as an engine has opened it. */
+/** A model that an engine has opened. */
 export interface OpenedModel {
   readonly metadata: ModelMetadata
   readonly executor: Capabilities['executor']
 }
 
-/** What the child says: that, or why the model cannot be opened. */
+/** The child's answer: the model, or why it cannot be opened. */
 export type OpeningAnswer = OpenedModel | { readonly code: InferenceErrorCode; readonly message: string }
 
-/** How long a model may take to be opened and tried, unless the user says otherwise, in milliseconds. */
+/** Milliseconds to open and try a model, unless the user sets another limit. */
 export const openingLimitMs = 120_000
 
 /**
- * Opens a model with an engine in a process of its own, which is gone afterwards: a model that ONNX Runtime dies of is an error
- * like any other.
+ * Opens a model with an engine in a child process, which ends afterwards. If ONNX Runtime crashes on the
+ * model, that becomes an error.
  *
- * @throws InferenceError as `engine.load()`; `ERR_MODEL_LOAD` when the process died of it, or did not come to an end.
+ * @throws InferenceError as `engine.load()` does; `ERR_MODEL_LOAD` if the process crashed or did not finish.
  */
 export async function openModel(path: string, limitMs = openingLimitMs): Promise<OpenedModel> {
   const model = basename(path)

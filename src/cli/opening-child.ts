@@ -1,4 +1,5 @@
-// A program: opens the model that its argument names with an engine, and tells its parent what that knows of it then.
+// A program that opens the model named by its argument with an engine, and sends the engine's findings to its
+// parent.
 import { basename } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
@@ -7,12 +8,15 @@ import { notRunYet } from '../schedule/joining.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
 import type { OpeningAnswer } from './open-in-child.ts'
 
-/** How long the check of rows is waited for. */
+/** How long to wait for the check of rows. */
 const checkLimitMs = 10_000
 const [path] = process.argv.slice(2) as [string]
-process.once('disconnect', () => process.exit()) // its parent has ended
+process.once('disconnect', () => process.exit()) // the parent has ended
 
-/** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
+/**
+ * The native executor supports more types. With the binding, as there are no requests, nothing better is
+ * lost.
+ */
 function engineOptions(): EngineOptions {
   switchOffTelemetry(undefined)
   const executor = openNativeOrt().binding === null ? 'binding' : 'native'
@@ -36,6 +40,6 @@ async function open(): Promise<OpeningAnswer> {
   }
 }
 
-// Not closed: the process ends, and what the operating system takes back need not be given.
+// Not closed: the process exits, and the operating system frees everything.
 const answer = await open()
 process.send!(answer, () => process.exit())

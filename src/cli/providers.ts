@@ -37,7 +37,7 @@ export const providers = new Command('providers')
     builtIn.readNames(ort)
     await builtIn.tryAll()
     const plugins: ProviderCapability[] = []
-    // One after the other: each takes the cores while it is tried.
+    // One after the other, as each trial uses the cores.
     for (const plugin of [...given, ...found]) plugins.push(await tryPlugin(ort, plugin))
     const all = [...builtIn.all.map(builtInCapability), ...plugins]
     process.stdout.write(
@@ -77,7 +77,7 @@ function usage(plugins: readonly ProviderCapability[]): string {
   return `\nTo use them: new InferenceEngine({ providers: { ${entries.join(', ')} } })\n`
 }
 
-/** Reads `name=library`, and adds it to those before. */
+/** Parses `name=library`, and adds it to the earlier ones. */
 function addPlugin(value: string, before: readonly FoundPlugin[]): FoundPlugin[] {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)

@@ -13,14 +13,17 @@ import { repositorySource, type NamedSubject } from './signature-module.ts'
 
 /** The types of a repository's models, and why some are left out. */
 export interface RepositoryTypes {
-  /** `null` where there is no model to write of. */
+  /** `null` if there are no models. */
   readonly source: string | null
-  /** Of models for other backends. */
+  /** Errors of models for other backends. */
   readonly unsupported: readonly InferenceError[]
   readonly failures: readonly InferenceError[]
 }
 
-/** Reads the models of a Triton model repository, and their configurations; of several versions the newest that is served. */
+/**
+ * Reads the models of a Triton model repository and their configurations. Of several versions, the newest
+ * that is served counts.
+ */
 export async function repositoryTypes(folder: string): Promise<RepositoryTypes> {
   const { entries, unsupported, failures } = await readRepository(folder)
   const errors = [...failures]
@@ -55,7 +58,7 @@ async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Pr
   const { shown } = shapeTensors(name, config, { ...values, unservableOutputs: [] })
   const maxBatchSize = config.maxBatchSize ?? values.maxBatchSize
   const { controls = [], state: states = [] } = config.sequence ?? {}
-  // A request that belongs to a sequence leaves them out, and gets no state.
+  // Inputs that requests of a sequence omit, as the engine fills them.
   const ownInputs = new Set([
     ...optionalInputs,
     ...controls.map(({ input }) => input),
@@ -77,7 +80,7 @@ async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Pr
   }
 }
 
-/** An ensemble, whose configuration says all there is. */
+/** An ensemble; its configuration is complete. */
 function ensembleSubject(model: string, { inputs, outputs, maxBatchSize = 0 }: PipelineConfig): NamedSubject {
   const byRow = maxBatchSize > 0
   const valueOf = ({ name, type, dims }: PipelineInput | PipelineOutput) => {
@@ -88,7 +91,7 @@ function ensembleSubject(model: string, { inputs, outputs, maxBatchSize = 0 }: P
     ...valueOf(input),
     optional: input.optional ?? false,
   }))
-  // Without an input the steps that need it are left out, and their outputs with them.
+  // If an input is omitted, the steps that need it are skipped, and their outputs are missing.
   const optional = asked.some((input) => input.optional)
   const given = (outputs as readonly PipelineOutput[]).map((output) => ({ ...valueOf(output), optional }))
   return { model, file: `${model}/config.pbtxt`, inputs: asked, outputs: given, maxBatchSize, byRow }

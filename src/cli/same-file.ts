@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs'
 
-/** Whether two paths lead to one file that is there. */
+/** Whether two paths lead to the same existing file. */
 export function isSameFile(path: string, other: string): boolean {
   try {
     const [one, two] = [path, other].map((each) => statSync(each, { bigint: true }))
     return one!.ino === two!.ino && one!.dev === two!.dev
   } catch {
-    return false // what is wrong with them is told by reading and writing
+    return false // reading or writing them reports what is wrong
   }
 }

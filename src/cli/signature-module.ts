@@ -1,6 +1,6 @@
 import { interfaceSource, namesInUse, quoted, type SignatureSubject } from './signature.ts'
 
-/** The interface of a repository's models by their names. */
+/** Name of the interface that maps a repository's model names to their interfaces. */
 const mapName = 'Models'
 
 /** The source text of a module with the interface of one model. */
@@ -11,11 +11,11 @@ export function signatureSource(name: string, file: string, subject: SignatureSu
 /** A model of a repository. */
 export interface NamedSubject extends SignatureSubject {
   readonly model: string
-  /** As the comment names it. */
+  /** The file's name in the comment. */
   readonly file: string
 }
 
-/** The same of all models of a repository, with a map of their names to the interfaces. */
+/** The source text for all models of a repository, with a map from their names to the interfaces. */
 export function repositorySource(subjects: readonly NamedSubject[]): string {
   const names = uniqueNames(subjects.map(({ model }) => model))
   const interfaces = subjects.map((subject, index) => interfaceSource(names[index]!, subject.file, subject))
@@ -30,15 +30,15 @@ const heading = (what: string): string =>
 function moduleSource(parts: readonly string[]): string {
   const body = parts.join('\n')
   const uses = (name: string) => body.includes(`${name}<`)
-  // onnxruntime-node comes with every installation, and its tensors are those of this library.
+  // onnxruntime-node is part of every installation, and this library uses its tensors.
   return `${uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
 
 ${body}`
 }
 
 /**
- * A name for a model's interface: its file's, or in a repository (`resnet-50/1/model.onnx`) that of its folder, as
- * `Resnet50`.
+ * A name for a model's interface, from its file or, in a repository (`resnet-50/1/model.onnx`), from its
+ * folder: `Resnet50`.
  */
 export function signatureName(path: string): string {
   const parts = path.split(/[/\\]/).filter((part) => part !== '' && part !== '.' && part !== '..')
@@ -53,7 +53,7 @@ function interfaceName(text: string, taken = namesInUse): string {
   return /^[A-Z]/.test(name) && !taken.includes(name) ? name : `Model${name}`
 }
 
-/** Names of models that differ by other characters only get numbers. */
+/** Adds numbers to names that would otherwise be equal. */
 function uniqueNames(models: readonly string[]): string[] {
   const taken = new Set([...namesInUse, mapName])
   return models.map((model) => {

@@ -4,7 +4,7 @@ import { isElementType, isRawType } from '../tensor/tensor.ts'
 import { valueTypeOf, type ValueType } from '../tensor/values.ts'
 import { escaped, oneLine } from './command-line.ts'
 
-/** What a caller may give in place of a tensor of each type. */
+/** What callers may give instead of a tensor, by element type. */
 const bareData: Readonly<Record<ElementType, string>> = {
   float32: 'Float32Array',
   float64: 'Float64Array',
@@ -28,7 +28,7 @@ const bareData: Readonly<Record<ElementType, string>> = {
   uint4: 'Uint8Array',
 }
 
-/** Names that the text of an interface uses, and that none may therefore have. */
+/** Names used in an interface's text, which therefore no interface may have. */
 export const namesInUse: readonly string[] = [
   'ModelSignature',
   'RawTensor',
@@ -38,21 +38,21 @@ export const namesInUse: readonly string[] = [
   ...new Set(Object.values(bareData)),
 ]
 
-/** An input or output as requests have it. */
+/** An input or output of requests. */
 export interface SignatureValue extends ValueMetadata {
-  /** Whether a request may leave it out, or an answer may be without it. */
+  /** Whether a request may omit it, or an answer may lack it. */
   readonly optional?: boolean
-  /** Whether an encoded image is taken as well. */
+  /** Whether it also accepts an encoded image. */
   readonly image?: boolean
 }
 
-/** What is written of a model. */
+/** A model for which an interface is written. */
 export interface SignatureSubject {
   readonly inputs: readonly SignatureValue[]
   readonly outputs: readonly SignatureValue[]
-  /** 0: requests are never joined. `null`: a load finds out whether they are. */
+  /** 0: requests are never joined. `null`: a load finds out. */
   readonly maxBatchSize: number | null
-  /** Whether data without dims is one row; default: where the shapes let requests be joined. */
+  /** Whether data without dims is one row. Default: true if the shapes let requests be joined. */
   readonly byRow?: boolean
 }
 
@@ -93,7 +93,7 @@ function inputType(input: SignatureValue, byRow: boolean): string {
   return types.join(' | ')
 }
 
-/** A type as TypeScript has it: the same for what is given and what is answered. */
+/** A type in TypeScript, the same for inputs and outputs. */
 function typeText(type: ValueType): string {
   if (type.kind === 'tensor')
     return isRawType(type.element) ? `RawTensor<'${type.element}'>` : `TypedTensor<'${type.element}'>`
@@ -109,7 +109,7 @@ function typeText(type: ValueType): string {
   return type.key === 'string' ? `Record<string, ${entry}>` : `Map<bigint, ${entry}>`
 }
 
-/** Whether data without dims can be one row, or all there is: what one row has is fixed. */
+/** Whether data without dims can be one row or the whole input: the dims of one row must be fixed. */
 function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
   return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
 }
@@ -127,7 +127,7 @@ function key(name: string): string {
   return /^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)
 }
 
-/** A text as a property's name. */
+/** A text as a property name. */
 export function quoted(name: string): string {
   return `'${escaped(JSON.stringify(name)).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
 }

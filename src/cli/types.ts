@@ -56,7 +56,7 @@ export const types = new Command('types')
     await writeRepository(path, out)
   })
 
-/** Writes of the models that can be read, and tells of the others. */
+/** Writes the types of the models that can be read, and reports the others. */
 async function writeRepository(folder: string, out: string | undefined): Promise<void> {
   const { source, unsupported, failures } = await repositoryTypes(folder)
   if (source !== null) await write(source, out)
@@ -75,7 +75,9 @@ async function writeRepository(folder: string, out: string | undefined): Promise
   })
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG` for names of no input that can be one of images. */
+/**
+ * @throws InferenceError `ERR_INVALID_ARG` for names that are not inputs, or inputs that cannot take images.
+ */
 function withImages(
   path: string,
   inputs: readonly ValueMetadata[],
