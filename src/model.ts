@@ -178,7 +178,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * How many more requests and rows the model can take now, for callers that prefer to slow down over being refused.
+   * How many more requests the model can take now. For callers that would rather slow down than be refused.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */

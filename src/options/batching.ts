@@ -26,11 +26,11 @@ export interface DynamicBatchingConfig {
   /**
    * Batch sizes, in rows, at which a batch may close early. Default: `maxBatchSize` alone.
    *
-   * Without this option the engine may also split a load that fits one batch, if it measures that this gives more
-   * throughput, since runs then overlap each other and the delivery of answers. It splits the load among the instances
-   * or, with one instance and at least 24 rows, in two. From time to time it measures both again; for that it holds
-   * requests back once, for at most the duration of the whole batch. It does none of this with a delay, priority
-   * levels, costs, a target or `autoTune`, nor with `[maxBatchSize]`.
+   * By default the engine may also split a load that would fit one batch: among the instances or, with one instance and
+   * at least 24 rows, in two. Runs then overlap with each other and with the delivery of answers. It does so if it
+   * measures a higher throughput, and measures again from time to time; each measurement holds requests back once, for
+   * at most the duration of the whole batch. The engine never splits a load if this option is set (`[maxBatchSize]` has
+   * no other effect), or with a delay, priority levels, costs, a latency target or `autoTune`.
    */
   preferredBatchSize?: number | readonly number[]
   /**

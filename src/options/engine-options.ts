@@ -219,9 +219,9 @@ export interface StagingOptions {
    * that asks for less gets a warning (`ZEROHOP_STAGING_LIMIT`). A slot that does not fit gets plain memory of its own,
    * which is not page-locked.
    *
-   * Memory over the limit, and slots larger than an eighth of it (at most 32 MiB), are freed two seconds after the last
-   * batch that needed them, and when the model is unloaded. With the binding, shared memory is freed only after
-   * the application's thread has collected garbage.
+   * Two kinds of memory are freed two seconds after the last batch that needed them, and when the model is unloaded:
+   * memory over the limit, and slots larger than an eighth of the limit or 32 MiB, whichever is less. With the binding,
+   * shared memory is freed only after the application's thread has collected garbage.
    */
   limitBytes?: number
 }

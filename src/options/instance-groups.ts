@@ -29,8 +29,9 @@ export interface InstanceGroup {
    */
   maxInstances?: number
   /**
-   * Milliseconds of waiting after which an instance is added: requests must have waited longer than this, with no idle
-   * instance and no decrease, for three times as long. Set it to several times the duration of a run. Default 100.
+   * Milliseconds of waiting that make the group grow. It adds an instance when requests have waited longer than this,
+   * with no idle instance and without the wait shrinking, for three times as long. Set it to several times the duration
+   * of a run. Default 100.
    */
   scaleUpAfterMs?: number
   /**

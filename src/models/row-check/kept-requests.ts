@@ -114,7 +114,7 @@ export class KeptRequests {
       if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
   }
 
-  /** Drops a bucket, and keeps none of its requests from now on. */
+  /** Drops the kept requests of a bucket. */
   drop(bucketKey: string): void {
     for (const [key, shape] of this.#byShape) if (shape.bucketKey === bucketKey) this.#byShape.delete(key)
   }
