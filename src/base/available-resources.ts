@@ -57,7 +57,7 @@ export interface AvailableMemory {
 export function availableMemory(root = '/'): AvailableMemory {
   const machineBytes = totalmem()
   const limit = process.platform === 'linux' ? limitOfControlGroups(memoryLimit, root) : null
-  const limitBytes = limit === null || limit >= machineBytes ? null : limit // in version 1 of control groups 2^63 means no limit
+  const limitBytes = limit === null || limit >= machineBytes ? null : limit // version 1 has 2^63 for no limit
   return { machineBytes, limitBytes, usableBytes: limitBytes ?? machineBytes }
 }
 

@@ -75,8 +75,8 @@ export class OwnProgram<Word> {
       this.kill()
       onFailure(message)
     })
-    if (child.pid === undefined) return // the process did not start: an error event follows, and there are no pipes
-    if (running.size === 0) process.prependListener('exit', killAll) // runs before other exit listeners, which remove what the program writes
+    if (child.pid === undefined) return // not started: the error event follows
+    if (running.size === 0) process.prependListener('exit', killAll) // before its files are removed
     running.add(this)
     child
       .stderr!.setEncoding('utf8')

@@ -40,7 +40,7 @@ function failed(error: unknown, exitCodes: ExitCodes, explain: Explain): number 
     error.message = explain(error.message)
   }
   const { exitCode, ...failure } = failureOf(error, exitCodes)
-  if (isOfCommander(error) && error.code === 'commander.help') return exitCode // help was shown because no command was given
+  if (isOfCommander(error) && error.code === 'commander.help') return exitCode // help was shown: no command given
   tellFailure({ ...failure, exitCode })
   return exitCode
 }

@@ -1,11 +1,14 @@
 import { readSync } from 'node:fs'
 
-/** How much is read at once where reading goes on from one place to the next ... */
+/** Bytes read at once where reading continues from the previous place. */
 const largestBytes = 65_536
-/** ... and after a jump: behind weights there are some bytes up to the next ones. */
+/** Bytes read after a jump: behind weights there are only some bytes before the next ones. */
 const smallestBytes = 4096
 
-/** A file of any size, read at any place through a window: what is jumped over is never read. Bytes in memory are read where they lie. */
+/**
+ * Reads any place in a file of any size through a window. Skipped parts are never read. Bytes in memory are
+ * read in place.
+ */
 export class FileWindow {
   readonly byteLength: number
   readonly #file: number
@@ -13,7 +16,7 @@ export class FileWindow {
   #start = 0
   #end = 0
 
-  /** @param source an open file, which stays its owner's, or bytes. */
+  /** @param source an open file, which the caller closes, or bytes. */
   constructor(source: number | Uint8Array, byteLength: number) {
     this.byteLength = byteLength
     if (typeof source === 'number') {
@@ -26,16 +29,16 @@ export class FileWindow {
     }
   }
 
-  /** @throws RangeError when the file has become shorter. */
+  /** @throws RangeError if the file has become shorter. */
   byteAt(offset: number): number {
     if (offset < this.#start || offset >= this.#end) this.#moveTo(offset)
     return this.#bytes[offset - this.#start]!
   }
 
   /**
-   * A copy of what lies between two places.
+   * A copy of the bytes between two offsets.
    *
-   * @throws RangeError when the file has become shorter.
+   * @throws RangeError if the file has become shorter.
    */
   copy(start: number, end: number): Buffer {
     const copy = Buffer.allocUnsafe(end - start)

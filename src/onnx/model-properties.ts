@@ -3,29 +3,33 @@ import { withRegularFile } from '../base/files.ts'
 import { FileWindow } from './file-window.ts'
 import { WireReader, type Span } from './wire-reader.ts'
 
-/** Longest text that is kept, and all of them together, in bytes: labels and vocabularies are far shorter. What is longer is left out. */
+/**
+ * Longest text kept, and the limit for all of them together, in bytes. Labels and vocabularies are far
+ * shorter. Longer texts are left out.
+ */
 const mostText = 2 ** 20
 const mostTexts = 2 ** 22
 
-/** What a model says of itself, and of its inputs and outputs. */
+/** The metadata of a model, and the descriptions of its inputs and outputs. */
 export interface SaidOfModel {
   readonly properties: ModelProperties
-  /** By name of the input or output; of those that have one. */
+  /** By name of the input or output, for those with a description. */
   readonly descriptions: ReadonlyMap<string, string>
 }
 
 /**
- * Reads what a model says of itself, and nothing of its graph but its name and what its inputs and outputs are described as.
+ * Reads the metadata of a model and, of its graph, only the name and the descriptions of its inputs and
+ * outputs.
  *
  * @param source the path of a file, or its bytes.
- * @returns `null` for a model that cannot be read: ONNX Runtime's own format (`.ort`) for one.
+ * @returns `null` for a model that cannot be read, such as one in ONNX Runtime's own format (`.ort`).
  */
 export async function readModelProperties(source: string | Uint8Array): Promise<SaidOfModel | null> {
   try {
     if (typeof source !== 'string') return read(new FileWindow(source, source.byteLength))
     return await withRegularFile(source, ({ fd }, byteLength) => read(new FileWindow(fd, byteLength)))
   } catch {
-    return null // whether it can be loaded is for ONNX Runtime to say
+    return null // ONNX Runtime decides whether it can be loaded
   }
 }
 

@@ -13,62 +13,68 @@ import {
   WireReader,
 } from './wire-reader.ts'
 
-/** How many tensors there are, and what they hold. */
+/** Number and size of tensors. */
 export interface TensorTotals {
   readonly tensors: number
-  /** Numbers (or strings) that they have. */
+  /** Number of elements. */
   readonly elements: number
-  /** What these take, wherever they lie. */
+  /** Bytes of the elements, wherever they are stored. */
   readonly byteLength: number
 }
 
-/** What a model file says of itself. */
+/** The content of a model file, without weights. */
 export interface OnnxFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string
-  /** Of the file, without those beside it. */
+  /** Bytes of the file, without external files. */
   readonly byteLength: number
   /** Version of the file format. */
   readonly irVersion: number
-  /** Versions of the sets of operators, by domain; `ai.onnx` is ONNX's own. */
+  /** Versions of the operator sets, by domain; `ai.onnx` is ONNX's own. */
   readonly opsets: Readonly<Record<string, number>>
   readonly producer: { readonly name: string; readonly version: string }
-  /** Of the model itself, such as `com.example`. */
+  /** Domain of the model itself, such as `com.example`. */
   readonly domain: string
   readonly modelVersion: number
-  /** Its beginning, where it is longer than 64 KiB; so it is with the values of `metadata`. */
+  /** Cut to 64 KiB; so are the values of `metadata`. */
   readonly description: string
   readonly metadata: Readonly<Record<string, string>>
   readonly graphName: string
-  /** What a request has to give. */
+  /** The inputs that a request has to give. */
   readonly inputs: readonly DeclaredValue[]
   readonly outputs: readonly DeclaredValue[]
-  /** Inputs that are initializers as well: they have a value, and requests give another only where `optionalInputs` or `inputs` name them. */
+  /**
+   * Inputs that are also initializers: they have a default value. Requests may give another one if
+   * `optionalInputs` or `inputs` name them.
+   */
   readonly initializedInputs: readonly DeclaredValue[]
-  /** How often each operator is called, those of branches, loops and functions included; with its domain where that is not ONNX's own. */
+  /**
+   * Number of calls of each operator, including those in branches, loops and functions. The name has the
+   * domain unless it is ONNX's own.
+   */
   readonly operators: Readonly<Record<string, number>>
-  /** Functions that the model brings along, called like operators. */
+  /** Functions that the model defines. They are called like operators. */
   readonly functions: readonly string[]
-  /** Initializers: what was learnt, as a rule. */
+  /** Initializers, usually the learnt parameters. */
   readonly parameters: TensorTotals
-  /** Tensors that are attributes of operators, as of `Constant`. */
+  /** Tensors in attributes of operators, such as `Constant`. */
   readonly constants: TensorTotals
-  /** Files beside the model in which tensors lie. */
+  /** Files with tensors, besides the model. */
   readonly externalFiles: readonly ExternalFile[]
 }
 
-/** The beginning of a text that is kept. */
+/** Longest text kept, in bytes; longer ones are cut. */
 const mostText = 65_536
-/** Entries of a model's metadata. */
+/** Most entries of a model's metadata. */
 const mostEntries = 100_000
 
 /**
- * Reads what a model file says of itself. Weights are jumped over, so that the largest file takes some milliseconds; nothing
- * of ONNX Runtime is loaded.
+ * Reads a model file without its weights, so that the largest file takes some milliseconds. It does not load
+ * ONNX Runtime.
  *
- * @returns `null` for a file in ONNX Runtime's own format (`.ort`), which only that can read.
- * @throws InferenceError `ERR_MODEL_LOAD` for a file that is no ONNX model, or is cut short. `NotReadable` for what is no file,
- * or the error of Node.js, such as `ENOENT`.
+ * @returns `null` for a file in ONNX Runtime's own format (`.ort`), which only ONNX Runtime can read.
+ * @throws InferenceError `ERR_MODEL_LOAD` for a file that is no ONNX model, or is truncated. `NotReadable`
+ * for what is no file, or the error of Node.js, such as `ENOENT`.
  */
 export function readOnnxFile(path: string): Promise<OnnxFile | null> {
   const absolute = resolve(path)
@@ -86,7 +92,7 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
   })
 }
 
-/** A flatbuffer has its kind behind its first four bytes. */
+/** A flatbuffer has its type after its first four bytes. */
 function isOrtFormat(window: FileWindow): boolean {
   return window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM'
 }
@@ -154,7 +160,10 @@ function unreadable(path: string, cause: Error): InferenceError {
 
 const exporting = 'export the model to ONNX, and load that'
 
-/** What people load in the place of an ONNX model: where it has which bytes, and what it is. No ONNX model has them there. */
+/**
+ * Files that users load by mistake: the offset of typical bytes, the bytes, and the format. No ONNX model has
+ * those bytes there.
+ */
 const formats: readonly (readonly [at: number, bytes: string, what: string])[] = [
   [
     0,
@@ -186,22 +195,25 @@ const formats: readonly (readonly [at: number, bytes: string, what: string])[] =
   [0, 'GGUF', `it is a model of llama.cpp (GGUF): ${exporting}`],
 ]
 
-/** So many bytes of the beginning of a file tell. */
+/** How many of a file's first bytes are needed to recognise these formats. */
 export const tellingBytes = Math.max(...formats.map(([at, bytes]) => at + bytes.length))
 
-/** What a file is instead of an ONNX model, by its first {@link tellingBytes}, and what to do; `null` where they do not tell. */
+/**
+ * The format of a file that is no ONNX model, by its first {@link tellingBytes}, and what to do; `null` if it
+ * is not recognised.
+ */
 export function otherFormat(beginning: Uint8Array): string | null {
   const text = Buffer.from(beginning).toString('latin1')
   return formats.find(([at, bytes]) => text.startsWith(bytes, at))?.[2] ?? null
 }
 
-/** Inputs, outputs, initializers, functions and kinds of operators that are remembered of a file, of each. */
+/** Most inputs, outputs, initializers, functions and operators remembered of a file, each. */
 const mostRemembered = 1_000_000
 
-/** ONNX's own domain of operators, by its two names. */
+/** One of the two names of ONNX's own operator domain. */
 const onnxDomain = 'ai.onnx'
 
-/** Goes through graphs, their branches and bodies, and functions, and counts what is in them. */
+/** Walks through graphs, their branches and bodies, and functions, and counts their content. */
 class GraphWalk {
   readonly inputs: DeclaredValue[] = []
   readonly outputs: DeclaredValue[] = []
@@ -217,7 +229,7 @@ class GraphWalk {
     this.#reader = reader
   }
 
-  /** The model's own graph; its name. */
+  /** Walks through the model's main graph; returns its name. */
   main(span: Span): string {
     const reader = this.#reader
     const value = (values: DeclaredValue[]) => (part: Span) => {
@@ -235,7 +247,7 @@ class GraphWalk {
     return name
   }
 
-  /** A function, which is called like an operator. */
+  /** Walks through a function, which is called like an operator. */
   function(span: Span): void {
     const { name, domain } = this.#reader.read('FunctionProto', span, { 7: (node) => this.#node(node) })
     this.functions.push(operatorName(name, domain))
@@ -248,7 +260,7 @@ class GraphWalk {
     return {
       1: (node) => this.#node(node),
       5: tensor,
-      15: (sparse) => void this.#reader.read('Container', sparse, { 1: tensor }), // its values; their places are no parameters
+      15: (sparse) => void this.#reader.read('Container', sparse, { 1: tensor }), // the values; the indices are no parameters
     }
   }
 
@@ -261,7 +273,7 @@ class GraphWalk {
     checkCount(this.operators.size, 'operators')
   }
 
-  /** An attribute has one value: one that is a list of numbers may have millions, and is left at its first. */
+  /** An attribute has one value. A list of numbers may have millions, so only its first is read. */
   #attribute(span: Span): void {
     const tensor = (part: Span) => void this.constants.add(this.#reader, part)
     const graph = (part: Span) =>
@@ -287,14 +299,14 @@ function checkCount(count: number, what: string): void {
   if (count > mostRemembered) throw new MalformedFile(`it has more than ${mostRemembered} ${what}`)
 }
 
-/** Files that a model may name. */
+/** Most files that a model may name. */
 const mostFiles = 100_000
 
-/** The files that tensors lie in, with how long each has to be. */
+/** The files that tensors are stored in, with the size that each must have. */
 class NeededFiles {
   readonly byLocation = new Map<string, number>()
 
-  /** @param byteLength of the tensor, which counts where the file does not say how many bytes are its own. */
+  /** @param byteLength of the tensor; used if the file does not give its length in the external file. */
   add(entries: Messages['TensorProto']['externalData'], byteLength: number): void {
     const said = Object.fromEntries(entries.map(({ key, value }) => [key, value]))
     const location = said['location'] ?? ''
@@ -308,7 +320,7 @@ function wholeNumber(text: string | undefined, otherwise: number): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
 }
 
-/** Counts tensors, without their values. */
+/** Counts tensors, without reading their values. */
 class TensorCount implements TensorTotals {
   tensors = 0
   elements = 0
@@ -319,7 +331,7 @@ class TensorCount implements TensorTotals {
     this.#files = files
   }
 
-  /** Counts the tensor at a place, and gives its name. */
+  /** Counts the tensor at a place, and returns its name. */
   add(reader: WireReader, span: Span): string {
     let textBytes = 0
     const { name, dims, dataType, externalData, dataLocation } = reader.read('TensorProto', span, {
@@ -348,13 +360,13 @@ class TensorCount implements TensorTotals {
 /** An input or output as a model file declares it. */
 export interface DeclaredValue {
   readonly name: string
-  /** As in `ValueMetadata`; `'undefined'` where the file does not say. */
+  /** As in `ValueMetadata`; `'undefined'` if the file does not declare it. */
   readonly type: string
-  /** As in `ValueMetadata`; `null` where the file does not say it. */
+  /** As in `ValueMetadata`; `null` if the file does not declare it. */
   readonly shape: readonly (number | string)[] | null
 }
 
-/** What a file says of an input or output, in the words of this library. */
+/** The declaration of an input or output, in the form of this library. */
 function declaredValue({ name, type }: Messages['ValueInfoProto']): DeclaredValue {
   const called = typeName(type)
   const { tensorType } = type ?? {}
@@ -374,26 +386,26 @@ function typeName(type: TypeProto | null): string {
   return opaqueType === undefined ? untold : 'an opaque value'
 }
 
-/** ONNX Runtime leaves out values below 0, and takes them for unknown. */
+/** ONNX Runtime treats negative values as unknown. */
 function dimension({ dimValue, dimParam }: Dimension): number | string {
   return dimValue !== undefined && dimValue >= 0 ? dimValue : (dimParam ?? '')
 }
 
-/** A file beside a model in which tensors lie. */
+/** A file with tensors, besides the model. */
 export interface ExternalFile {
-  /** As the model names it. */
+  /** Path as in the model. */
   readonly location: string
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string
-  /** Of the file; `null` where there is none, or it is not looked at. */
+  /** Size of the file; `null` if it does not exist, or is not checked. */
   readonly byteLength: number | null
-  /** How many bytes at least the model's tensors need it to have. */
+  /** Smallest size for the model's tensors. */
   readonly neededBytes: number
-  /** Why the model cannot be loaded with it; `null` where nothing stands against it. */
+  /** Why the model cannot be loaded with it; `null` if it can. */
   readonly problem: string | null
 }
 
-/** Looks for the files that a model names, by the rules of ONNX Runtime; nothing is read. */
+/** Looks up the files that a model names, by the rules of ONNX Runtime. It does not read them. */
 function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
   return [...needed].map(([location, neededBytes]) => {
     const path = resolve(dirname(model), location)
@@ -413,7 +425,7 @@ function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): 
     if (byteLength === null)
       return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
     const real = realpathSync(path)
-    // A model may be a link as well, as in a cache of downloads: its files may lie where it does.
+    // A model may be a link, as in a cache of downloads. Its files may then lie beside the link's target.
     if (
       ![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))
     )
@@ -429,17 +441,17 @@ function isWithin(folder: string, path: string): boolean {
   return !isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`)
 }
 
-/** `null` for what is no file. */
+/** `null` if it is no file. */
 function sizeOf(path: string): number | null {
   try {
     const stats = statSync(path)
     return stats.isFile() ? stats.size : null
   } catch {
-    return null // not there, or no name that a file can have
+    return null // does not exist, or is no valid file name
   }
 }
 
-/** `TensorProto.DataType` by number: the name that ONNX Runtime's types have here, and the bits of an element. */
+/** `TensorProto.DataType` by number: the type's name in ONNX Runtime, and the bits per element. */
 const elementTypes: readonly (readonly [name: string, bits: number])[] = [
   ['undefined', 0], ['float32', 32], ['uint8', 8], ['int8', 8], ['uint16', 16], ['int16', 16], ['int32', 32], ['int64', 64],
   ['string', 0], ['bool', 8], ['float16', 16], ['float64', 64], ['uint32', 32], ['uint64', 64], ['complex64', 64], ['complex128', 128],
@@ -447,14 +459,14 @@ const elementTypes: readonly (readonly [name: string, bits: number])[] = [
   ['float4e2m1', 4], ['float8e8m0', 8], ['uint2', 2], ['int2', 2],
 ] // prettier-ignore
 
-/** What a type is called that the file does not name. */
+/** The type name for a value whose type the file does not declare. */
 export const untold = 'undefined'
 
 function elementName(code: number): string {
   return elementTypes[code]?.[0] ?? `element type ${code}`
 }
 
-/** Bytes that so many elements take; 0 for strings, and for types that are not known. */
+/** Bytes of so many elements; 0 for strings, and for unknown types. */
 function elementBytes(code: number, count: number): number {
   return Math.ceil((count * (elementTypes[code]?.[1] ?? 0)) / 8)
 }

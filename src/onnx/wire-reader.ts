@@ -1,34 +1,36 @@
 import protobuf from 'protobufjs'
 import type { FileWindow } from './file-window.ts'
 
-/** Where something lies in the file. */
+/** A range of the file. */
 export interface Span {
   readonly start: number
   readonly end: number
 }
 
 /**
- * What becomes of fields, by their numbers: they are handed over as places in the file, or `'last'`: the rest of the message is
- * not looked at.
+ * How to treat fields, by number: a callback receives the field's range in the file; `'last'` skips the rest
+ * of the message.
  */
 export type Parts = Readonly<Record<number, ((span: Span) => void) | 'last'>>
 
-/** As deep as protobuf itself goes. */
+/** Deepest nesting, as in protobuf itself. */
 const deepest = 100
-/** Fields of a whole file. A graph of 100 000 operators has about 3 million; more than this take seconds. */
+/**
+ * Most fields of a file. A graph of 100 000 operators has about 3 million; more than this limit take seconds.
+ */
 const mostFields = 10_000_000
-/** What one message may keep, and all of them together, in bytes. */
+/** Most bytes kept of one message, and of all together. */
 const mostKeptOfOne = 2 ** 16
 const mostKept = 2 ** 24
-/** Bytes of a protobuf number. */
+/** Most bytes of a protobuf number. */
 const longestNumber = 10
-/** Kinds of values: those behind a number that says how long they are are the only ones that hold something. */
+/** The wire type with a length, the only one that can contain a message. */
 const withLength = 2
 
-/** A file that is no protobuf message, or one beyond all limits. */
+/** The file is no protobuf message, or exceeds a limit. */
 export class MalformedFile extends Error {}
 
-/** Walks through a protobuf message in a file and reads of it what the schema keeps; weights are never read. */
+/** Walks through a protobuf message in a file, and reads the fields of the schema. It never reads weights. */
 export class WireReader {
   readonly #window: FileWindow
   #at = 0
@@ -41,7 +43,7 @@ export class WireReader {
   }
 
   /**
-   * Reads one message: of its fields those that `parts` has are handed over, those that the schema has are read, and all others
+   * Reads one message. Fields in `parts` go to their callbacks, fields of the schema are read, and all others
    * are skipped.
    *
    * @throws MalformedFile
@@ -73,7 +75,7 @@ export class WireReader {
     return this.#decoded(name, span, kept, keptBytes)
   }
 
-  /** Text, or its beginning where it is longer than `mostBytes`. */
+  /** A text, cut to `mostBytes`. */
   text({ start, end }: Span, mostBytes: number): string {
     const length = Math.min(end - start, mostBytes)
     this.#keep(length)
@@ -101,7 +103,7 @@ export class WireReader {
       throw new MalformedFile(`beside its weights it has more than ${mostKept} bytes to be read`)
   }
 
-  /** The field that begins at a place, where its value lies, and whether that may hold a message. */
+  /** The field at an offset: the range of its value, and whether that may contain a message. */
   #field(at: number, limit: number): Span & { readonly field: number; readonly holds: boolean } {
     if (++this.#fields > mostFields) throw new MalformedFile(`it has more than ${mostFields} fields`)
     this.#at = at
@@ -119,7 +121,7 @@ export class WireReader {
     return { field, start, end, holds: kind === withLength }
   }
 
-  /** Goes to where the value begins; of a number, to where it ends. */
+  /** Moves to the beginning of the value; for a number, to its end. */
   #lengthOf(kind: number, field: number, at: number, limit: number): number {
     switch (kind) {
       case 0: this.#number(limit); return 0 // prettier-ignore
@@ -136,7 +138,7 @@ export class WireReader {
     }
   }
 
-  /** Of up to 64 bits, in 7 bits a byte; above 2^53 about as large as it is. */
+  /** A number of up to 64 bits, 7 bits per byte; approximate above 2^53. */
   #number(limit: number): number {
     let value = 0
     for (let count = 0, scale = 1; count < longestNumber; count++, scale *= 128) {
@@ -146,7 +148,7 @@ export class WireReader {
         )
       const byte = this.#window.byteAt(this.#at++)
       value += (byte & 0x7f) * scale
-      // Readers differ in what they make of such numbers, and this one would vouch for what ONNX Runtime reads otherwise.
+      // Readers disagree on such numbers, and ONNX Runtime may read another value than this one.
       if ((byte === 0 && count > 0) || (count === longestNumber - 1 && byte > 1 && byte < 0x80))
         throw new MalformedFile(
           `the number at byte ${this.#at - 1 - count} is not written as protobuf writes it`,
@@ -164,8 +166,8 @@ export class WireReader {
 }
 
 /**
- * What is read of an ONNX model, with the names and numbers of ONNX's own schema. Only fields that stand here are kept; what
- * holds weights, and what holds such parts, is walked through by {@link WireReader} instead.
+ * The part of an ONNX model that is read, with the names and numbers of ONNX's own schema. Only these fields
+ * are kept. {@link WireReader} walks through messages with weights, and their parents, instead.
  */
 const schema = `
   syntax = "proto2";
@@ -244,7 +246,7 @@ const schema = `
 
 const { root } = protobuf.parse(schema)
 
-/** Messages of {@link schema} as they are read: what is absent has its default. */
+/** Messages of {@link schema} as read; missing fields have their default. */
 export interface Messages {
   ModelProto: {
     readonly irVersion: number
@@ -265,11 +267,11 @@ export interface Messages {
     readonly dataLocation: number
   }
   ValueInfoProto: { readonly name: string; readonly type: TypeProto | null }
-  /** Of which nothing is kept but its parts. */
+  /** A message of which only parts are read. */
   Container: object
 }
 
-/** The type of an input or output; one member is set, or none. */
+/** The type of an input or output; at most one member is set. */
 export interface TypeProto {
   readonly tensorType?: {
     readonly elemType: number
@@ -282,7 +284,7 @@ export interface TypeProto {
   readonly optionalType?: { readonly elemType: TypeProto | null }
 }
 
-/** A dimension that is fixed, named, or neither. */
+/** A dimension: fixed, named, or neither. */
 export interface Dimension {
   readonly dimValue?: number
   readonly dimParam?: string
@@ -301,7 +303,7 @@ function keeps(name: keyof Messages, field: number): boolean {
   return typeOf(name).fieldsById[field] !== undefined
 }
 
-/** Reads a message; throws an Error for what is none. */
+/** Parses a message. Throws an Error if it is invalid. */
 function decode<Name extends keyof Messages>(name: Name, bytes: Uint8Array): Messages[Name] {
   const type = typeOf(name)
   return type.toObject(type.decode(bytes), { longs: Number, defaults: true }) as Messages[Name]

@@ -1,43 +1,53 @@
 import { notFollowed } from './not-proved.ts'
 
 /**
- * What a dimension or an element of a shape can be: a number, or a polynomial in symbols, one of which is the number of rows. Equal
- * polynomials have equal keys; what is no polynomial (a quotient with a remainder, a minimum) becomes a symbol named by what it is.
+ * A dimension, or an element of a shape: a number, or a polynomial in symbols, one of which is the number of
+ * rows. Equal polynomials have equal keys. Other expressions (a quotient with a remainder, a minimum) become
+ * a symbol named after the expression.
  */
 export type Dim = number | Polynomial
 
-/** Something that has one value in each run. */
+/** A symbol: it has one value in each run. */
 interface Unknown {
   readonly name: string
   /** Whether its value depends on the number of rows. */
   readonly ofRows: boolean
-  /** Whether it is a length of a request, or computed of such ones: it is known to be another one in other requests. */
+  /**
+   * Whether it is a length of a request's input, or computed from such lengths. It may differ in other
+   * requests.
+   */
   readonly ofLengths: boolean
-  /** It is never below this, nor above the other. */
+  /** Lower bound, next to the upper bound. */
   readonly least: number
   readonly most: number
   readonly isWhole: boolean
-  /** The two dimensions whose minimum it is. */
+  /** If it is a minimum: the two dimensions. */
   readonly minimumOf?: readonly Dim[]
-  /** The dimension and the number whose quotient, rounded down, it is. */
+  /** If it is a rounded-down quotient: the dimension and the divisor. */
   readonly floorOf?: { readonly of: Dim; readonly by: number }
 }
 
-/** A coefficient and what it is multiplied by, in the order of the names. */
+/** A coefficient and its factors, in order of their names. */
 interface Term {
   readonly coefficient: number
   readonly factors: readonly Unknown[]
 }
 
-/** What is left of the steps of the running proof: four for each character of a dimension's key, some for each element and node. */
+/**
+ * Steps left for the running proof. A character of a dimension's key costs four steps; elements and nodes
+ * cost some.
+ */
 let stepsLeft = Infinity
 
-/** Throws once it has taken more steps than it may, which are about as many as fit into some tenths of a second. */
+/**
+ * Throws once the proof has used all of its steps, which are about as many as fit into some tenths of a
+ * second.
+ */
 export function takeSteps(steps: number): void {
   if ((stepsLeft -= steps) < 0) throw new Error('it takes too many steps')
 }
 
-/** Runs a proof that may take so many steps. */
+/** Runs a proof with a limit of steps. */
 export function withinSteps<Result>(steps: number, run: () => Result): Result {
   stepsLeft = steps
   try {
@@ -47,7 +57,7 @@ export function withinSteps<Result>(steps: number, run: () => Result): Result {
   }
 }
 
-/** A sum of terms, of which at least one has a factor. */
+/** A sum of terms, at least one of which has a factor. */
 export class Polynomial {
   readonly key: string
   readonly terms: readonly Term[]
@@ -70,13 +80,13 @@ export class Polynomial {
   }
 }
 
-/** Between which numbers a value is, whatever its symbols are. */
+/** The range of a value, for all values of its symbols. */
 export interface Range {
   readonly least: number
   readonly most: number
 }
 
-/** What nothing is known of. */
+/** The range of an unknown value. */
 export const anything: Range = { least: -Infinity, most: Infinity }
 
 function rangeOfTerm({ coefficient, factors }: Term): Range {
@@ -90,14 +100,14 @@ function times(one: Range, other: Range): Range {
   return { least: Math.min(...ends), most: Math.max(...ends) }
 }
 
-/** Rows of a run for which a proof holds: with more, whole numbers of 32 bits may wrap that do not with fewer. */
+/** The proof holds up to this number of rows: with more, 32-bit integers may overflow. */
 export const mostRows = 2 ** 16
-/** Lengths of a request for which a proof holds, unless these are given to it as numbers: from 1 to this. */
+/** The proof holds for lengths of a request from 1 to this, unless they are given as numbers. */
 export const mostLength = 2 ** 20
-/** No dimension of a tensor that fits in memory is longer. */
+/** Longest dimension of a tensor that fits in memory. */
 const mostInMemory = 2 ** 40
 
-/** Names that a file gives stand in quotes, so that none is taken for this one, or for what a function gives. */
+/** Names from a file are quoted, so that none can equal this one, or the name of an expression. */
 const rowCount: Unknown = {
   name: 'N',
   ofRows: true,
@@ -106,10 +116,13 @@ const rowCount: Unknown = {
   most: mostRows,
   isWhole: true,
 }
-/** The number of rows of a run: any number from 1 to {@link mostRows}. */
+/** The number of rows of a run: from 1 to {@link mostRows}. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
-/** A length of which nothing is known but that it is the same in all requests that may share a run, and from 1 to {@link mostLength}. */
+/**
+ * A length of which only two facts are known: it is the same in all requests that may share a run, and it is
+ * from 1 to {@link mostLength}.
+ */
 export function named(name: string): Dim {
   return symbol({
     name: JSON.stringify(name),
@@ -121,7 +134,7 @@ export function named(name: string): Dim {
   })
 }
 
-/** The value of a function that is no polynomial, and the same wherever its arguments are. */
+/** The value of a function that is no polynomial. It is the same wherever the arguments are the same. */
 export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
   return symbol({
     name: `${what}(${of.map(keyOf).join(', ')})`,
@@ -133,7 +146,7 @@ export function opaque(what: string, of: readonly Dim[], { least, most }: Range,
   })
 }
 
-/** A length of a tensor, or a number of turns, of which that is known. */
+/** A length of a tensor, or a number of loop turns, with the bounds of such. */
 export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
   return symbol({
     name: `${what}(${of.map(keyOf).join(', ')})`,
@@ -145,11 +158,11 @@ export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
   })
 }
 
-/** Characters of a name: one that is longer takes more time than it is worth. */
+/** Longest name, in characters; longer ones would take too much time. */
 const longestName = 4000
-/** Factors of a term. */
+/** Most factors of a term. */
 const mostFactors = 32
-/** Terms of a sum. */
+/** Most terms of a sum. */
 const mostTerms = 64
 
 function symbol(unknown: Unknown): Dim {
@@ -161,14 +174,14 @@ export function ofRows(dim: Dim): boolean {
   return typeof dim !== 'number' && dim.ofRows
 }
 
-/** Whether lengths that requests have beside the number of their rows make it what it is. */
+/** Whether it depends on lengths of requests other than the number of rows. */
 export function ofLengths(dim: Dim): boolean {
   return (
     typeof dim !== 'number' && dim.terms.some(({ factors }) => factors.some((factor) => factor.ofLengths))
   )
 }
 
-/** For messages. */
+/** A dimension as text, for messages. */
 export function shown(dim: Dim): string {
   return typeof dim === 'number'
     ? String(dim)
@@ -195,7 +208,7 @@ const factorsOf = ({ factors }: Term): string => factors.map(({ name }) => name)
 
 const keyOf = (dim: Dim): string => (typeof dim === 'number' ? String(dim) : dim.key)
 
-/** Terms with equal factors are put together. */
+/** Merges terms with equal factors. */
 function sumOf(terms: readonly Term[]): Dim {
   const byKey = new Map<string, Term>()
   for (const term of terms) {
@@ -214,7 +227,7 @@ function sumOf(terms: readonly Term[]): Dim {
     : new Polynomial(left.map(([, term]) => term))
 }
 
-/** Beyond that, sums and products of whole numbers are rounded. */
+/** Larger integers would be rounded in sums and products. */
 function exact(coefficient: number): number {
   return Math.abs(coefficient) < Number.MAX_SAFE_INTEGER
     ? coefficient
@@ -253,7 +266,7 @@ export function product(dims: readonly Dim[]): Dim {
   return dims.reduce<Dim>(multiply, 1)
 }
 
-/** The quotient, where it is a polynomial with whole coefficients; else `null`. */
+/** The quotient, if it is a polynomial with integer coefficients; otherwise `null`. */
 export function divide(a: Dim, b: Dim): Dim | null {
   if (b === 1) return a
   if (b === 0) return null
@@ -263,7 +276,8 @@ export function divide(a: Dim, b: Dim): Dim | null {
   const leading = divisor.at(-1)!
   let rest = a
   const quotient: Term[] = []
-  // Long division by the last term; a step that takes away what it should ends after as many steps as there are terms.
+  // Long division by the last term. If each step removes the term it should, there are at most as many steps
+  // as terms.
   for (let step = 0; step < 16 && rest !== 0; step++) {
     const term = quotientOf(termsOf(rest).at(-1)!, leading)
     if (term === null) return null
@@ -285,7 +299,7 @@ function quotientOf(term: Term, by: Term): Term | null {
   return { coefficient, factors }
 }
 
-/** What a dimension is times the number of rows; `null` where it is no such multiple. */
+/** The factor by which a dimension is a multiple of the number of rows; `null` if it is no multiple. */
 export function perRow(dim: Dim): Dim | null {
   const quotient = ofRows(dim) ? divide(dim, rowDim) : null
   return quotient === null || ofRows(quotient) ? null : quotient
@@ -329,7 +343,10 @@ function inOrder(a: Dim, b: Dim): readonly Dim[] {
   return keyOf(a) < keyOf(b) ? [a, b] : [b, a]
 }
 
-/** The largest whole number that is not above a quotient. What is a multiple of the divisor is taken out first, so that equal ones look equal. */
+/**
+ * The quotient, rounded down. Multiples of the divisor are taken out first, so that equal values have equal
+ * forms.
+ */
 export function floorOf(a: Dim, b = 1): Dim {
   if (typeof a === 'number') return Math.floor(a / b)
   if (!isWhole(a) || !Number.isInteger(b) || b <= 0)
@@ -354,7 +371,7 @@ function quotientRoundedDown(of: Polynomial, by: number): Dim {
     of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1
       ? of.terms[0]!.factors[0]!.floorOf
       : undefined
-  if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
+  if (inner !== undefined) return floorOf(inner.of, inner.by * by) // two divisions equal one by the product
   return symbol({
     name: `floor(${of.key}, ${by})`,
     ofRows: of.ofRows,
@@ -366,7 +383,7 @@ function quotientRoundedDown(of: Polynomial, by: number): Dim {
   })
 }
 
-/** Whether it is a whole number whatever its symbols are. */
+/** Whether it is an integer for all values of its symbols. */
 export function isWhole(dim: Dim): boolean {
   return typeof dim === 'number'
     ? Number.isInteger(dim)
@@ -376,15 +393,16 @@ export function isWhole(dim: Dim): boolean {
       )
 }
 
-/** The dimension that two become where one is repeated to fit the other; `null` where they cannot fit. */
+/** The dimension that results from broadcasting two; `null` if they do not fit. */
 export function broadcastDims(a: Dim, b: Dim): Dim | null {
   if (isSame(a, b) || b === 1) return a
   if (a === 1) return b
   if (typeof a === 'number' && typeof b === 'number') return null
-  // Beside a number above 1 only that and 1 can stand.
+  // Only the same number or 1 can be broadcast with a number above 1.
   if (typeof a === 'number') return a
   if (typeof b === 'number') return b
-  // A minimum that fits one of its two is that one, or 1; or 0, beside which 1 becomes 0.
+  // If a minimum fits one of its two dimensions, it equals that one, or is 1; or it is 0, and then a 1
+  // becomes 0.
   if (isMinimumOf(b, a) && isAtLeast(b, 1)) return a
   if (isMinimumOf(a, b) && isAtLeast(a, 1)) return b
   const least = Math.max(0, Math.min(rangeOf(a).least, rangeOf(b).least))

@@ -13,7 +13,7 @@ import {
 } from './dims.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
-/** `TensorProto.DataType`, as far as rules ask for it. */
+/** The values of `TensorProto.DataType` that rules use. */
 export const elementType = {
   undefined: 0,
   float32: 1,
@@ -32,7 +32,10 @@ export const elementType = {
   bfloat16: 16,
 } as const
 
-/** Where the rows of a tensor are: dimension `axis` is `outer * N * inner` long, as `[steps * N]` or `[N * heads]`; it is `N` where both are 1. */
+/**
+ * Where the rows of a tensor are: dimension `axis` is `outer * N * inner` long, as in `[steps * N]` or `[N *
+ * heads]`; it is `N` if both are 1.
+ */
 export interface Rows {
   readonly axis: number
   readonly outer: Dim
@@ -45,56 +48,56 @@ export interface Place {
   readonly bound: Dim
 }
 
-/** A tensor as far as it is the same for all requests that may share a run, however many there are, and whatever they hold. */
+/** What is known of a tensor for all requests that may share a run, whatever their number and content. */
 export interface Tensor {
   readonly kind: 'tensor'
-  /** One of {@link elementType}; 0 where it is not known. */
+  /** One of {@link elementType}; 0 if unknown. */
   readonly type: number
   readonly shape: readonly Dim[]
-  /** `null` for one that is the same in every run: constants, what all rows share, and shapes. */
+  /** `null` for a tensor that is the same in every run: constants, inputs shared by all rows, and shapes. */
   readonly rows: Rows | null
-  /** Elements of a small one without rows, where they are known. They may depend on the number of rows. */
+  /** Elements of a small tensor without rows, if known. They may depend on the number of rows. */
   readonly elements: readonly Dim[] | null
-  /** For whole numbers that depend on the place of a row. */
+  /** For integers that depend on a row's position. */
   readonly place: Place | null
-  /** The same for each number of an index tuple (`GatherND`), where these differ. */
+  /** The places of each component of an index tuple (`GatherND`), if they differ. */
   readonly columns: readonly (Place | null)[] | null
-  /** For whole numbers from 0 up to it. */
+  /** For integers from 0 up to this bound. */
   readonly bound: Dim | null
   /** Whether no element is 0. */
   readonly nonZero: boolean
 }
 
-/** A sequence of tensors, or one of maps with an entry per row (as of a classifier). */
+/** A sequence of tensors, or one of maps with an entry per row (as a classifier returns). */
 export interface List {
   readonly kind: 'list'
-  /** Its tensors, where they are known one by one. */
+  /** Its tensors, if they are known one by one. */
   readonly items: readonly Tensor[] | null
   /** Whether it has an entry for each row. */
   readonly byRow: boolean
 }
 
-/** Why nothing more is known of a value: rows meet in it, or it was not followed. */
+/** Why nothing more is known of a value: rows mix in it, or it was not followed. */
 export interface Fault {
   readonly kind: 'fault'
   readonly verdict: 'meets' | 'unknown'
-  /** Of the node at which it began, in the order of the graph; -1 for none. */
+  /** Order of the node at which it began, in the graph; -1 for none. */
   readonly order: number
   readonly node: string | null
   readonly reason: string
-  /** Its dimensions, where these are known all the same. */
+  /** Its dimensions, if they are known nevertheless. */
   readonly shape?: readonly Dim[]
 }
 
 export type Value = Tensor | List | Fault
 
-/** Elements beyond which a tensor is not small. */
+/** Most elements of a small tensor. */
 export const mostElements = 4096
 
-/** Dimensions of a tensor: with more, each node takes long. */
+/** Most dimensions of a tensor; more would make each node slow. */
 const mostDims = 64
 
-/** To be asked before something is computed for each of them. */
+/** Call this before computing something for each dimension. */
 export function checkDims(count: number): void {
   if (count > mostDims) notFollowed(`it has ${count} dimensions`)
 }
@@ -129,12 +132,12 @@ export function rowsAt(axis: number): Rows {
   return { axis, outer: 1, inner: 1 }
 }
 
-/** The shape with the dimension that holds rows set to what it is. */
+/** The length of the dimension with rows. */
 export function extent({ outer, inner }: Rows): Dim {
   return multiply(multiply(outer, rowDim), inner)
 }
 
-/** Elements before a row's, from one end of the dimensions to the other, and after it: what no reshaping changes. */
+/** Elements before a row's part, from the first dimension on, and after it. No reshaping changes these. */
 export function before(shape: readonly Dim[], { axis, outer }: Rows): Dim {
   return multiply(product(shape.slice(0, axis)), outer)
 }
@@ -143,7 +146,7 @@ export function after(shape: readonly Dim[], { axis, inner }: Rows): Dim {
   return multiply(product(shape.slice(axis + 1)), inner)
 }
 
-/** Where rows are in a shape that has one dimension that is a multiple of their number, and no other that depends on it. */
+/** The rows of a shape in which exactly one dimension depends on the number of rows, as a multiple of it. */
 export function findRows(shape: readonly Dim[]): Rows | null {
   const axis = shape.findIndex(ofRows)
   if (axis === -1 || shape.some((dim, other) => other !== axis && ofRows(dim))) return null
@@ -155,12 +158,12 @@ export function sameRows(a: Rows, b: Rows): boolean {
   return a.axis === b.axis && isSame(a.outer, b.outer) && isSame(a.inner, b.inner)
 }
 
-/** Whether it depends on how many rows there are, without having rows: as a shape does. */
+/** Whether its elements depend on the number of rows although it has no rows, as a shape does. */
 export function countsRows({ elements, rows }: Tensor): boolean {
   return rows === null && elements !== null && elements.some(ofRows)
 }
 
-/** Whether two values depend in the same way on the places of rows. */
+/** Whether two values depend in the same way on rows' positions. */
 export function samePlace(a: Place | null, b: Place | null): boolean {
   return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
 }

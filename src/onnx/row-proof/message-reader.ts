@@ -1,19 +1,19 @@
 import { isUtf8 } from 'node:buffer'
 import type { FileWindow } from '../file-window.ts'
 
-/** A file that is no ONNX model, one beyond all limits, or one that ONNX Runtime may read in another way. */
+/** The file is no ONNX model, exceeds a limit, or could be read differently by ONNX Runtime. */
 export class UnreadableGraph extends Error {
   override readonly name = 'UnreadableGraph'
 }
 
-/** How a field is written: its wire type, how often it may come, and whether it has 32 bits alone. */
+/** The encoding of a field: its wire type, whether it repeats, and whether it has only 32 bits. */
 interface FieldKind {
   readonly wire: 0 | 1 | 2 | 5
   readonly repeats: boolean
   readonly isNarrow?: true
 }
 
-/** Kinds of fields. What has several numbers may pack them. */
+/** Kinds of fields. A repeated number may be packed. */
 export const int: FieldKind = { wire: 0, repeats: false }
 export const int32: FieldKind = { wire: 0, repeats: false, isNarrow: true }
 export const ints: FieldKind = { wire: 0, repeats: true }
@@ -24,23 +24,26 @@ export const doubles: FieldKind = { wire: 1, repeats: true }
 export const part: FieldKind = { wire: 2, repeats: false }
 export const parts: FieldKind = { wire: 2, repeats: true }
 
-/** The fields of a message that are read, by their numbers, which are below 32. */
+/** The fields of a message to read, by number; numbers are below 32. */
 export type Fields = Readonly<Record<number, FieldKind>>
 
-/** A number has its value, and {@link notHeld} for its place; what holds something has its place. */
+/** For a number: its value, with {@link notHeld} as its place. For other fields: the place. */
 export type Visit = (field: number, value: number, start: number, end: number) => void
 
-/** Messages in each other, and fields of a file: a graph of 100 000 operators has about 3 million. */
+/**
+ * Most levels of nested messages, and most fields of a file. A graph of 100 000 operators has about 3 million
+ * fields.
+ */
 const deepest = 100
 const mostFields = 10_000_000
-/** Bytes of a text. */
+/** Most bytes of a text. */
 const mostText = 65_536
 const notHeld = -1
 
 /**
- * Reads messages of protobuf, as far as every reader reads them alike. Protobuf's own merges messages that come twice in one field, lets
- * the last of several numbers count, cuts numbers to their bits, and takes a field of another wire type for one that it does not
- * know. No exporter writes any of this, so that a file with it is not read.
+ * Reads protobuf messages as far as all readers agree on them. Protobuf's own reader merges repeated messages
+ * of a singular field, takes the last of repeated numbers, truncates numbers to their bits, and treats a
+ * field with another wire type as unknown. No exporter writes such messages, so files with them are refused.
  */
 export class MessageReader {
   readonly #window: FileWindow
@@ -53,7 +56,7 @@ export class MessageReader {
     this.#window = window
   }
 
-  /** Visits those fields of a message that are asked for, and jumps over all others. */
+  /** Visits the requested fields of a message, and skips all others. */
   read(start: number, end: number, fields: Fields, visit: Visit): void {
     if (++this.#depth > deepest)
       throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
@@ -97,7 +100,7 @@ export class MessageReader {
     this.#depth--
   }
 
-  /** Adds one number, or those that are packed; no further ones to a list that is longer than `most`. */
+  /** Adds one number, or packed numbers. A list longer than `most` gets no further numbers. */
   addNumbers(
     list: number[],
     most: number,
@@ -123,12 +126,12 @@ export class MessageReader {
     if (end - start > mostText)
       throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
     const bytes = this.#window.copy(start, end)
-    // Else different ones would be read as the same.
+    // Otherwise different texts would be read as the same.
     if (!isUtf8(bytes)) throw new UnreadableGraph(`the text at byte ${start} is no UTF-8`)
     return bytes.toString()
   }
 
-  /** A text without the character 0, at which ONNX Runtime's programming interface ends names. */
+  /** A text without the character 0, which ends names in ONNX Runtime's API. */
   name(start: number, end: number): string {
     const name = this.text(start, end)
     if (name.includes('\0')) throw new UnreadableGraph(`the name at byte ${start} has a character 0`)
@@ -145,7 +148,7 @@ export class MessageReader {
     return size === 8 ? this.#fraction.getFloat64(0, true) : this.#fraction.getFloat32(0, true)
   }
 
-  /** Of up to 64 bits with a sign, in 7 bits a byte; beyond 2^53 about as large as it is. */
+  /** A signed number of up to 64 bits, 7 bits per byte; approximate beyond 2^53. */
   #number(limit: number): number {
     let low = 0
     let high = 0

@@ -1,4 +1,4 @@
-/** Thrown by rules where the rows of something are not proved to stay apart: they meet, or it is not known. */
+/** Thrown by rules if rows are not proved to stay separate: they mix, or it is not known. */
 export class NotProved extends Error {
   readonly verdict: 'meets' | 'unknown'
 
@@ -15,5 +15,5 @@ export const notFollowed = (reason: string): never => {
   throw new NotProved('unknown', reason)
 }
 
-/** How a reason ends where an output has rows, but not one entry for each. */
+/** The end of a reason for outputs that have rows, but not one entry per row. */
 export const severalEntries = 'with more than one entry for each of N rows'

@@ -1,13 +1,13 @@
 import { UnreadableGraph } from './message-reader.ts'
 
-/** A tensor of the file: its elements are kept only of small ones of numbers. */
+/** A tensor of the file. Elements are kept only for small numeric tensors. */
 export interface StoredTensor {
   readonly type: number
   readonly dims: readonly number[]
   readonly elements: readonly number[] | null
 }
 
-/** One attribute; what the file has no value of is `undefined`, and so is a list of very many numbers. */
+/** One attribute. Values that the file does not set are `undefined`; so are very long lists of numbers. */
 export interface Attribute {
   /** `AttributeProto.AttributeType`. */
   readonly type: number
@@ -19,7 +19,7 @@ export interface Attribute {
   readonly ints?: readonly number[] | undefined
   readonly floats?: readonly number[] | undefined
   readonly strings?: readonly string[] | undefined
-  /** The attribute of the function around it that it takes its value from. */
+  /** The attribute of the enclosing function that provides its value. */
   readonly reference?: string
 }
 
@@ -27,18 +27,18 @@ export interface Attribute {
 export interface OnnxNode {
   readonly name: string
   readonly operator: string
-  /** '' for ONNX's own. */
+  /** '' for ONNX's own domain. */
   readonly domain: string
-  /** Names of values, '' for one that is left out. */
+  /** Names of values; '' for an omitted one. */
   readonly inputs: readonly string[]
   readonly outputs: readonly string[]
   readonly attributes: ReadonlyMap<string, Attribute>
 }
 
-/** An input of a graph as it is declared. */
+/** A graph input as declared. */
 export interface DeclaredInput {
   readonly name: string
-  /** Of a tensor; 0 for what is none, or where the file does not say. */
+  /** Type of a tensor; 0 for other values, and if the file does not declare it. */
   readonly type: number
 }
 
@@ -47,20 +47,20 @@ export interface OnnxGraph {
   readonly initializers: ReadonlyMap<string, StoredTensor>
   readonly inputs: readonly DeclaredInput[]
   readonly outputs: readonly string[]
-  /** Lengths that the file says values have, by name; `null` for one that it leaves open. ONNX Runtime takes its word for it. */
+  /** Lengths that the file declares for values, by name; `null` for an open one. ONNX Runtime trusts them. */
   readonly lengths: ReadonlyMap<string, readonly (readonly (number | null)[])[]>
 }
 
-/** A function that the model brings along. */
+/** A function that the model defines. */
 export interface OnnxFunction {
   readonly name: string
   readonly domain: string
   readonly inputs: readonly string[]
   readonly outputs: readonly string[]
   readonly nodes: readonly OnnxNode[]
-  /** Versions of the operators that it calls, by domain. */
+  /** Versions of the operator sets that it uses, by domain. */
   readonly opsets: ReadonlyMap<string, number>
-  /** Attributes that have a value where a call gives none. */
+  /** Default values of attributes that a call may omit. */
   readonly defaults: ReadonlyMap<string, Attribute>
 }
 
@@ -74,12 +74,12 @@ export interface OnnxModel {
 
 export const functionKey = (domain: string, name: string): string => `${domain}:${name}`
 
-/** Of which ONNX Runtime has one version, whether a model imports it or not. */
+/** The operator domain of which ONNX Runtime has a single version, whether a model imports it or not. */
 const ownDomain = 'com.microsoft'
-/** How ONNX Runtime begins the names of a function's values where it puts it in the place of a call. */
+/** Prefix that ONNX Runtime gives to the values of a function when it inlines a call. */
 const inlined = '_inlfunc'
 
-/** What names stand for, from the outermost graph on. */
+/** The meaning of names, from the outermost graph inwards. */
 interface Scopes {
   readonly names: readonly ReadonlySet<string>[]
   readonly opsets: ReadonlyMap<string, number>
@@ -87,15 +87,15 @@ interface Scopes {
 }
 
 /**
- * Throws where a name of a model may stand for another value, or an operator be of another version, than the file says: no value may
- * be made twice, and each operator needs a version. An input or initializer of a subgraph hides what is called like it around that,
- * in ONNX Runtime as well.
+ * Throws if a name may stand for another value, or an operator may have another version, than the file says.
+ * Every value must be made only once, and every operator needs a version. An input or initializer of a
+ * subgraph hides an outer value of the same name, as in ONNX Runtime.
  *
  * @throws UnreadableGraph
  */
 export function checkScopes({ graph, opsets, functions }: OnnxModel): void {
   const inputs = new Set(graph.inputs.map(({ name }) => name))
-  // An input may have an initializer for requests that leave it out.
+  // An input may have an initializer for requests that omit it.
   const initializers = [...graph.initializers.keys()].filter((name) => !inputs.has(name))
   checkScope([...graph.inputs.map(({ name }) => name), ...initializers], graph.nodes, {
     names: [],

@@ -25,28 +25,33 @@ import {
 } from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
-/** What an operator makes of its inputs; throws where rows meet, or where that is not known. */
+/**
+ * Computes what is known of an operator's outputs from its inputs. Throws if rows mix, or if that is not
+ * known.
+ */
 export type Rule = (op: Operation) => Value | readonly (Value | null)[]
 
-/** Rules by operator; those of other domains than ONNX's own with the domain, as `com.microsoft:Gelu`. */
+/**
+ * Rules by operator. Operators outside of ONNX's own domain have it as a prefix, as in `com.microsoft:Gelu`.
+ */
 export type Rules = Readonly<Record<string, Rule>>
 
-/** Runs a subgraph in the place of the operation that has it. */
+/** Follows a subgraph in place of the operation that contains it. */
 export type RunGraph = (graph: OnnxGraph, inputs: readonly Value[]) => Value[]
 
-/** An operator with its inputs and attributes, as its rule asks for them. */
+/** An operator with its inputs and attributes, as rules use them. */
 export class Operation {
   /** Its name without the domain. */
   readonly operator: string
-  /** Of the set of operators that it is from. */
+  /** Version of its operator set. */
   readonly version: number
-  /** `null` for one that is left out. */
+  /** `null` for an omitted one. */
   readonly inputs: readonly (Value | null)[]
   readonly outputCount: number
   readonly runGraph: RunGraph
-  /** Unique to it: symbols are named after it. */
+  /** Unique to the operation: symbols are named after it. */
   readonly label: string
-  /** What one of its outputs is where rows meet in that alone. */
+  /** The value of a single output in which rows mix. */
   readonly fault: (verdict: Fault['verdict'], reason: string) => Fault
   readonly #attributes: ReadonlyMap<string, Attribute>
   readonly #read = new Set<number>()
@@ -79,7 +84,7 @@ export class Operation {
     return this.inputs[index] ?? null
   }
 
-  /** An input, whatever it holds: a shape as well, which may depend on the number of rows. */
+  /** An input tensor of any kind, including a shape that depends on the number of rows. */
   raw(index: number): Tensor {
     const value = this.value(index)
     return value?.kind === 'tensor'
@@ -87,13 +92,13 @@ export class Operation {
       : notFollowed(`input ${index} is ${value === null ? 'left out' : 'no tensor'}`)
   }
 
-  /** An input that may hold places of rows, as indices do; not how many there are. */
+  /** An input that may contain row positions, as indices do, but not the number of rows. */
   indices(index: number): Tensor {
     const value = this.raw(index)
     return countsRows(value) ? meets('a value depends on the number of rows') : value
   }
 
-  /** An input that is used as data. Throws where it depends on the number of rows, or on a row's place. */
+  /** An input used as data. Throws if it depends on the number of rows, or on a row's position. */
   data(index: number): Tensor {
     const value = this.indices(index)
     if (value.place !== null || value.columns !== null)
@@ -105,7 +110,7 @@ export class Operation {
     return this.has(index) ? this.data(index) : null
   }
 
-  /** All inputs, without those that are left out. */
+  /** All inputs, without omitted ones. */
   all(from = 0): Tensor[] {
     return [...this.inputs.keys()]
       .slice(from)
@@ -119,12 +124,12 @@ export class Operation {
     return value.rows === null ? value : meets(`${what} is one for all rows, and is made of them`)
   }
 
-  /** Throws where what a rule did not ask for is not the same for all rows. */
+  /** Throws if an input that the rule did not read is not the same for all rows. */
   checkUnread(): void {
     for (const index of this.inputs.keys()) if (this.has(index) && !this.#read.has(index)) this.shared(index)
   }
 
-  /** The elements of an input, which are to be known. None depends on the number of rows. */
+  /** The elements of an input. They must be known, and must not depend on the number of rows. */
   elements(index: number, what: string): readonly Dim[] {
     const elements = this.counts(index, what)
     return elements.some(ofRows)
@@ -132,7 +137,7 @@ export class Operation {
       : elements
   }
 
-  /** The same, which may depend on the number of rows. */
+  /** Like {@link elements}, but they may depend on the number of rows. */
   counts(index: number, what: string): readonly Dim[] {
     const value = this.raw(index)
     if (value.rows !== null)
@@ -141,7 +146,7 @@ export class Operation {
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
   }
 
-  /** The same of numbers. */
+  /** Like {@link elements}, as numbers. */
   numbers(index: number, what: string): readonly number[] {
     const elements = this.elements(index, what)
     return elements.every((element) => typeof element === 'number')
@@ -149,7 +154,7 @@ export class Operation {
       : notFollowed(`${what} ${isPlural(what) ? 'depend' : 'depends'} on dimensions: ${shownDims(elements)}`)
   }
 
-  /** One number, or what is so where the input is left out. */
+  /** One number, or a default if the input is omitted. */
   number(index: number, what: string, otherwise: number): number {
     return this.has(index) ? (this.numbers(index, what)[0] ?? otherwise) : otherwise
   }
@@ -170,7 +175,7 @@ export class Operation {
     return this.#attributes.get(name)?.s ?? otherwise
   }
 
-  /** `null` for one that is not there. */
+  /** `null` if the attribute is missing. */
   ints(name: string): readonly number[] | null {
     const attribute = this.#attributes.get(name)
     if (attribute === undefined) return null
@@ -185,14 +190,14 @@ export class Operation {
     return this.#attributes.get(name)?.graph ?? notFollowed(`attribute '${name}' is missing`)
   }
 
-  /** Axes of an attribute up to a version, and of an input from then on; `null` for all. */
+  /** Axes from an attribute before version `sinceInput`, and from an input since then; `null` for all. */
   axes(rank: number, sinceInput: number, input = 1): readonly number[] | null {
     const given =
       this.version < sinceInput ? this.ints('axes') : this.has(input) ? this.numbers(input, 'axes') : null
     return given === null ? null : given.map((axis) => axisIn(axis, rank))
   }
 
-  /** The axis of an attribute. */
+  /** The axis in an attribute. */
   axis(rank: number, otherwise: number, name = 'axis'): number {
     return axisIn(this.int(name, otherwise), rank)
   }
@@ -202,7 +207,7 @@ function isPlural(what: string): boolean {
   return what.endsWith('s') && !what.endsWith('ss')
 }
 
-/** Throws where a tensor has another number of dimensions. */
+/** Throws if a tensor has another number of dimensions. */
 export function checkRank({ shape }: Tensor, rank: number): void {
   if (shape.length !== rank) notFollowed(`an input has ${shape.length} dimensions instead of ${rank}`)
 }
@@ -213,19 +218,22 @@ export function axisIn(axis: number, rank: number): number {
   return own
 }
 
-/** Throws where rows lie along one of the axes. */
+/** Throws if rows lie along one of the axes. */
 export function apart({ rows }: Tensor, axes: readonly number[], does: string): void {
   if (rows !== null && axes.includes(rows.axis))
     meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
-/** Throws where rows lie along another axis than this. */
+/** Throws if rows lie along another axis than these. */
 export function rowsOnly({ rows }: Tensor, axes: readonly number[], does: string): void {
   if (rows !== null && !axes.includes(rows.axis))
     meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
-/** A tensor of the same entries as another in another order, or with some left out or repeated, each in its own row. */
+/**
+ * A tensor with the entries of another one in another order, or with some dropped or repeated, each within
+ * its row.
+ */
 export function moved(
   of: Tensor,
   shape: readonly Dim[],
@@ -237,16 +245,17 @@ export function moved(
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
 
-/** A tensor like another in shape and rows, with values that are made of each row alone. */
+/** A tensor with the shape and rows of another, whose values are computed per row. */
 export function like(of: Tensor, type = of.type): Tensor {
   return tensor(type, of.shape, { rows: of.rows })
 }
 
 /**
- * The rows of tensors of which one axis each belongs together: all that have rows have them there, in the same way.
+ * The common rows of tensors, each with one axis that corresponds to the others'. All tensors with rows have
+ * them at that axis, in the same way.
  *
- * @param parts `axis` is -1 for a tensor that may have no rows.
- * @returns `null` where none has rows.
+ * @param parts `axis` is -1 for a tensor that must not have rows.
+ * @returns `null` if no tensor has rows.
  */
 export function together(
   parts: readonly { readonly of: Tensor | null; readonly axis: number; readonly what: string }[],
@@ -267,7 +276,7 @@ export function together(
   }
   if (found === null) return null
   const { outer, inner } = found
-  // What has no rows has to be the same for each of them.
+  // A tensor without rows must be the same for each row.
   for (const { of, axis, what } of parts) {
     if (of === null || of.rows !== null || axis === -1) continue
     const dim = of.shape[axis] ?? 1
@@ -276,14 +285,14 @@ export function together(
   return { outer, inner }
 }
 
-/** A number of entries that is the same for any number of rows stands where these are counted. */
+/** A fixed number of entries stands where another tensor has its rows. */
 function fixedBeside(what: string, dim: Dim): never {
   return typeof dim === 'number'
     ? meets(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`)
     : notFollowed(`${what} has ${shown(dim)} entries where the rows are counted`)
 }
 
-/** Shape and rows of several tensors, each element of which meets those in its place. */
+/** Shape and rows of several tensors that are combined element by element. */
 export function broadcast(tensors: readonly Tensor[]): {
   readonly shape: readonly Dim[]
   readonly rows: Rows | null

@@ -38,7 +38,7 @@ import {
 } from './followed-values.ts'
 import { NotProved, notFollowed, severalEntries } from './not-proved.ts'
 
-/** What the graph says of its rows. */
+/** The result of a proof. */
 export interface RowProof {
   /**
    * | | joining requests |
@@ -48,32 +48,38 @@ export interface RowProof {
    * | `unknown` | may be either: a node was not followed |
    */
   readonly verdict: 'proved' | 'meets' | 'unknown'
-  /** The first node at which rows meet, or that was not followed, as `ReduceMax 'mel/max'`; `null` where none is at fault. */
+  /**
+   * The first node at which rows mix, or that was not followed, such as `ReduceMax 'mel/max'`; `null` if no
+   * node is at fault.
+   */
   readonly node: string | null
-  /** Why, in words. */
+  /** The reason as text. */
   readonly reason: string
 }
 
-/** What is asked of a model: where the rows of its inputs and outputs are. */
+/** A question about a model: the batch axes of its inputs and outputs. */
 export interface RowQuestion {
-  /** Inputs that requests give. Those of the graph that are not among them have their own values, or none. */
+  /** Inputs that requests give. Other inputs of the graph have their own values, or none. */
   readonly inputs: readonly RowInput[]
-  /** Outputs that requests are answered with. */
+  /** Outputs in the answers to requests. */
   readonly outputs: readonly { readonly name: string; readonly batchAxis: number }[]
 }
 
 /** An input that requests give. */
 export interface RowInput {
   readonly name: string
-  /** Numbers fix a dimension; any other has a length of its own, whatever it is called. */
+  /** Numbers fix a dimension. Any other dimension has a length of its own, whatever its name. */
   readonly shape: readonly (number | string)[]
-  /** The dimension that counts rows; -1 for an input that all rows share, so that requests share a run only where it is equal. */
+  /**
+   * The dimension that counts rows; -1 for an input that all rows share: requests share a run only if it is
+   * equal.
+   */
   readonly batchAxis: number
-  /** Of a small one that all rows share: what it holds in all requests that may share a run. */
+  /** For a small input that all rows share: its elements in all requests that may share a run. */
   readonly elements?: readonly number[]
 }
 
-/** What each operator does with rows; one without an entry is not followed. */
+/** What each operator does with rows. An operator without an entry is not followed. */
 export const rules: Rules = {
   ...arithmetic,
   ...movement,
@@ -86,7 +92,7 @@ export const rules: Rules = {
   ...learning,
 }
 
-/** Where ONNX Runtime has operators of its own. */
+/** Domains of ONNX Runtime's own operators. */
 const ownDomains: ReadonlySet<string> = new Set([
   '',
   'com.microsoft',
@@ -98,21 +104,21 @@ const ownDomains: ReadonlySet<string> = new Set([
   'org.pytorch.aten',
 ])
 
-/** Versions of operators that the rules were written by; later ones may do something else. */
+/** The newest operator set versions that the rules cover. Later ones may change operators. */
 const newest = { '': 26, 'ai.onnx.ml': 5 }
 
-/** Calls of functions in each other, and subgraphs. */
+/** Deepest nesting of function calls and subgraphs. */
 const deepest = 50
-/** Nodes that are followed, with those of loops and functions as often as these are. */
+/** Most nodes followed. Nodes of loops and functions count each time. */
 const mostFollowed = 100_000
-/** Steps of all proofs of one model, of which a node takes some as well, also one that is only looked at. */
+/** Most steps for all proofs of one model. A node costs some, even if it is only looked at. */
 const mostSteps = 10_000_000
 const stepsOfNode = 20
 
 /**
- * Proves from the graph that requests may share a run: that for every number of rows, and whatever they hold, each row gives what it
- * gives alone. Each value of the graph is followed with where its rows are; operators have {@link rules}. Nothing is run, and it
- * takes milliseconds.
+ * Proves from the graph that requests may share a run: for every number of rows, and whatever they contain,
+ * each row gives the same as alone. It follows each value of the graph with the place of its rows, by the
+ * {@link rules} for operators. It runs nothing, and takes milliseconds.
  */
 export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   for (const [domain, version] of Object.entries(newest)) {
@@ -136,9 +142,10 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
 }
 
 /**
- * What a graph says to questions in turn, until one is proved. What cannot be read or followed is an answer as well.
+ * Asks questions about a graph in turn, until one is proved. A graph that cannot be read or followed gets an
+ * answer as well.
  *
- * @param read gives the graph; `null` for a file that only ONNX Runtime reads.
+ * @param read reads the graph; `null` for a file that only ONNX Runtime reads.
  */
 export function answerQuestions(read: () => OnnxModel | null, questions: readonly RowQuestion[]): RowProof[] {
   const proofs: RowProof[] = []
@@ -167,7 +174,7 @@ function proofOf(graph: OnnxModel | null, question: RowQuestion): RowProof {
 
 const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })
 
-/** Why an output cannot be divided into rows that are those of each request alone; `null` where it can. */
+/** Why an output cannot be divided into the rows of each request; `null` if it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
   const wrong = (reason: string): Fault => ({
@@ -192,7 +199,7 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   return isOneToOne ? null : wrong(`has the shape ${shownDims(value.shape)}, ${severalEntries}`)
 }
 
-/** Values by name: those of a graph, and of the graphs around it. */
+/** Values by name: those of a graph, and of the enclosing graphs. */
 class Scope {
   readonly #values = new Map<string, Value>()
   readonly #around: Scope | null
@@ -205,7 +212,7 @@ class Scope {
     return this.#values.get(name) ?? this.#around?.get(name) ?? unmade(name)
   }
 
-  /** Whether it is of the graph itself. */
+  /** Whether the value belongs to the graph itself. */
   has(name: string): boolean {
     return this.#values.has(name)
   }
@@ -222,7 +229,7 @@ class Proof {
   readonly #types: ReadonlyMap<string, number>
   #order = 0
   #depth = 0
-  /** Calls and graphs around a node, by which its symbols differ from those of the same node elsewhere. */
+  /** Calls and graphs around a node. They tell its symbols from those of the same node elsewhere. */
   #path = ''
   readonly #places = new Map<OnnxNode | OnnxGraph, number>()
 
@@ -247,7 +254,10 @@ class Proof {
     return outputs.map(({ name }) => scope.get(name))
   }
 
-  /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
+  /**
+   * An input as requests give it. Each length is a symbol of its own, as nothing makes lengths of the same
+   * name equal.
+   */
   #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
     const type = this.#types.get(name) ?? elementType.undefined
     const dims = shape.map((dim, axis): Dim =>
@@ -262,7 +272,7 @@ class Proof {
     for (const [name, stored] of initializers) if (!scope.has(name)) scope.set(name, constantOf(stored))
   }
 
-  /** The same place has the same path each time, as in each turn of a loop. */
+  /** The same place has the same path each time, for example in each turn of a loop. */
   #within(place: OnnxNode | OnnxGraph, run: () => void): void {
     const path = this.#path
     if (!this.#places.has(place)) this.#places.set(place, this.#places.size)
@@ -274,7 +284,7 @@ class Proof {
     }
   }
 
-  /** @param wanted values for whose sake nodes are followed; others are not. */
+  /** @param wanted the values to follow; only nodes that they need are followed. */
   #runNodes(
     { nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>,
     scope: Scope,
@@ -320,7 +330,7 @@ class Proof {
           'unknown',
           'a function is in a domain of ONNX Runtime, which may have an operator of that name',
         )
-      // ONNX Runtime may take the model's own version for that of a function.
+      // ONNX Runtime may use the model's own version instead of the function's.
       if (
         called !== undefined &&
         [...called.opsets].some(
@@ -350,7 +360,7 @@ class Proof {
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
         const inner = new Scope(scope)
-        // ONNX Runtime leaves such an input out, and takes the next one for it.
+        // ONNX Runtime drops such an input, and takes the next one in its place.
         if (graph.inputs.some(({ name }) => graph.initializers.has(name)))
           throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
         for (const [index, value] of values.entries())
@@ -360,7 +370,7 @@ class Proof {
         this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name)))
       }
-      const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
+      const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names from the file are quoted, so that they cannot equal a path
       const before = worst(given)
       if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
       const operation = new Operation(
@@ -384,8 +394,9 @@ class Proof {
 const none: OnnxGraph['lengths'] = new Map()
 
 /**
- * A value of which the file says no length that it may not have. ONNX Runtime takes the file's word for what `Shape` gives, as in a
- * file whose inputs were made variable and whose other values were left as they had been.
+ * Checks that the file declares no length that the value may not have. ONNX Runtime trusts the declaration
+ * for `Shape`, for example in a file whose inputs were made variable while other declarations were left as
+ * they were.
  */
 function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): Value {
   const declared = lengths.get(name)
@@ -399,7 +410,7 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
         : [value.shape]
   for (const shape of shapes) {
     for (const each of declared) {
-      // One with another number of dimensions ONNX Runtime does not believe.
+      // ONNX Runtime ignores a declaration with another number of dimensions.
       const isOther = (dim: Dim, axis: number) =>
         each[axis] !== null &&
         dim !== each[axis] &&
@@ -413,14 +424,14 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
   return value
 }
 
-/** What no rule gives: a shape that depends on the number of rows, of something that has none. */
+/** Rules never return this: a shape that depends on the number of rows, for a value without rows. */
 function checked(value: Value): Value {
   if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows))
     throw new NotProved('meets', `the shape ${shownDims(value.shape)} depends on the number of rows`)
   return value
 }
 
-/** An input that requests leave out, or the caller of a function. */
+/** An input that requests or the caller of a function omit. */
 const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out' }
 
 function unmade(name: string): Fault {
@@ -433,19 +444,19 @@ function unmade(name: string): Fault {
   }
 }
 
-/** What is asked for its shape alone may hold anything. */
+/** A value of which only the shape is used may contain anything. */
 function shapeAlone(value: Value | null): Value | null {
   return value?.kind === 'fault' && value.shape !== undefined
     ? tensor(elementType.undefined, value.shape)
     : value
 }
 
-/** A fault of another value, or of one of several branches or turns, has another shape. */
+/** A fault from another value, or from one of several branches or turns, has another shape. */
 function withoutShape(value: Value): Value {
   return value.kind === 'fault' ? { ...value, shape: undefined } : value
 }
 
-/** What counts of the inputs of a node. */
+/** The fault among a node's inputs that counts. */
 function worst(inputs: readonly (Value | null)[]): Fault | null {
   const faults = inputs.filter((value): value is Fault => value?.kind === 'fault')
   if (faults.length === 0) return null
@@ -469,7 +480,7 @@ function constantOf({ type, dims, elements }: StoredTensor): Tensor {
   return elements === null ? tensor(type, dims) : withElements(type, dims, elements)
 }
 
-/** Attributes of a node in a function, with what they take from the function's own. */
+/** Attributes of a node in a function, with those that refer to the function's attributes resolved. */
 function resolved(
   attributes: ReadonlyMap<string, Attribute>,
   references: ReadonlyMap<string, Attribute>,
@@ -487,10 +498,10 @@ function resolved(
   )
 }
 
-/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
+/** Names that the subgraphs of a node use. Names of their own are included, which is harmless. */
 const captured = new WeakMap<OnnxNode, ReadonlySet<string>>()
 
-/** Nodes from which one of these values is reached, with what their subgraphs take from around them. */
+/** The nodes that some values depend on, also through subgraphs. */
 function neededNodes(nodes: readonly OnnxNode[], wanted: readonly string[]): ReadonlySet<OnnxNode> {
   const makers = new Map<string, OnnxNode>()
   for (const node of nodes) for (const name of node.outputs) if (name !== '') makers.set(name, node)

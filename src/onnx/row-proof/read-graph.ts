@@ -26,18 +26,18 @@ import {
   type Fields,
 } from './message-reader.ts'
 
-/** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
+/** Most elements of a float tensor that are kept: scales of a resize, but not weights. */
 const mostFloats = 64
-/** Numbers of an attribute that are kept: axes, shapes, pads; the nodes of a forest of trees are not. */
+/** Most numbers of an attribute that are kept: axes, shapes, pads, but not the nodes of tree ensembles. */
 const mostNumbers = 4096
 
 /**
- * Reads the graph of a model: nodes and their attributes, subgraphs, functions, and the elements of small initializers. Large ones
- * are jumped over, so that the largest file takes some milliseconds. What is read is what ONNX Runtime runs: a file that it may
- * take otherwise is not read.
+ * Reads the graph of a model: nodes with attributes, subgraphs, functions, and the elements of small
+ * initializers. Large ones are skipped, so that the largest file takes some milliseconds. The graph is the
+ * one that ONNX Runtime runs: files that it may read differently are refused.
  *
  * @param source the path of the file, or the bytes of the model.
- * @returns `null` for a model in ONNX Runtime's own format (`.ort`), which only that can read.
+ * @returns `null` for a model in ONNX Runtime's own format (`.ort`), which only ONNX Runtime can read.
  * @throws UnreadableGraph, `NotReadable`, or the error of Node.js for a file that cannot be opened.
  */
 export function readGraph(source: string | Uint8Array): OnnxModel | null {
@@ -52,10 +52,10 @@ function modelIn(window: FileWindow): OnnxModel | null {
   return model
 }
 
-/** Fields of ONNX's schema (onnx/onnx.proto) that are read, by message. */
+/** The fields of ONNX's schema (onnx/onnx.proto) that are read, by message. */
 const fieldsOf = {
   model: { 7: part, 8: parts, 25: parts },
-  // ONNX Runtime cuts versions to 32 bits.
+  // ONNX Runtime truncates versions to 32 bits.
   opset: { 1: part, 2: int32 },
   graph: { 1: parts, 5: parts, 11: parts, 12: parts, 13: parts, 15: parts },
   function: { 1: part, 4: parts, 5: parts, 7: parts, 9: parts, 10: part, 11: parts, 13: part },
@@ -82,7 +82,7 @@ const fieldsOf = {
   value: { 1: part, 2: part },
   type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
   tensorType: { 1: int32, 2: part },
-  /** Of a sequence, or of an optional value. */
+  /** Of a sequence or an optional value. */
   elementType: { 1: part },
   shape: { 1: parts },
   dimension: { 1: int, 2: part },
@@ -103,7 +103,7 @@ const fieldsOf = {
   sparseTensor: { 1: part, 2: part, 3: ints },
 } as const satisfies Readonly<Record<string, Fields>>
 
-/** Types of attributes by the field that has their value. */
+/** Types of attributes, by the field with their value. */
 const attributeTypes: Readonly<Record<number, number>> = {
   2: 1,
   3: 2,
@@ -120,7 +120,7 @@ const attributeTypes: Readonly<Record<number, number>> = {
   14: 13,
   15: 14,
 }
-/** What a Constant is made of, and of which type that is. */
+/** The attributes that define a Constant, and their types. */
 const constantTypes: Readonly<Record<string, number>> = {
   value: 4,
   sparse_value: 11,
@@ -131,9 +131,9 @@ const constantTypes: Readonly<Record<string, number>> = {
   value_string: 3,
   value_strings: 8,
 }
-/** Attributes whose number is a value of 64 bits; of others ONNX Runtime may take 32. */
+/** Attributes with 64-bit integers. For others ONNX Runtime may use 32 bits. */
 const wideNumbers: ReadonlySet<string> = new Set(['value_int', 'default_int64'])
-/** Attributes that say yes or no, of which some operators take any other number for yes, and some for no. */
+/** Boolean attributes. For numbers other than 0 and 1 operators disagree whether they mean true. */
 const flags: ReadonlySet<string> = new Set([
   'across_channels',
   'allowzero',
@@ -154,14 +154,16 @@ const flags: ReadonlySet<string> = new Set([
   'transBatchA',
   'transBatchB',
 ])
-/** Attributes that have to have a value; others have an empty one, as some writers leave out what is 0. */
+/**
+ * Attribute types that need a value. For others a missing value is empty or 0, as some writers omit zeros.
+ */
 const neverEmpty: ReadonlySet<number> = new Set([4, 5, 11, 13])
 
 /** Reads messages by the numbers of their fields. */
 class GraphReader {
   readonly #reader: MessageReader
   #isInFunction = false
-  /** Names that nodes take values by, wherever these are. */
+  /** Names that nodes take as inputs, anywhere. */
   readonly #taken = new Set<string>()
 
   constructor(reader: MessageReader) {
@@ -182,7 +184,8 @@ class GraphReader {
     })
     const graph = graphs[0]
     if (graph === undefined) throw new UnreadableGraph('it has no graph')
-    // What the file says of an output changes nothing, unless a node takes it as well: some exporters say that it has one row.
+    // The declared shape of an output has no effect unless a node uses the output, too. Some exporters
+    // declare a single row.
     const lengths = new Map([...graph.lengths].filter(([name]) => this.#taken.has(name)))
     return { opsets, graph: { ...graph, lengths }, functions }
   }
@@ -194,7 +197,7 @@ class GraphReader {
       else version = value
     })
     const own = plainDomain(domain)
-    // skl2onnx says the same version twice; of others the last one counts.
+    // skl2onnx gives the same version twice. For different ones ONNX Runtime takes the last.
     if (opsets.get(own) !== version) addOnce(opsets, own, version, 'set of operators')
   }
 
@@ -280,7 +283,7 @@ class GraphReader {
       outputs,
       attributes,
     }
-    // ONNX Runtime takes the first attribute of any Constant, whatever its name, and its domain.
+    // ONNX Runtime takes the first attribute of any Constant, whatever its name and domain.
     if (
       operator === 'Constant' &&
       (node.domain !== '' ||
@@ -351,7 +354,10 @@ class GraphReader {
     )
   }
 
-  /** The name of a value, its type, and its shapes: one of a tensor, and those of the tensors in what is none. */
+  /**
+   * The name of a value, its type, and its shapes: one for a tensor; those of the contained tensors for other
+   * values.
+   */
   #value(start: number, end: number): DeclaredInput & { shapes: (number | null)[][] } {
     let [name, type] = ['', 0]
     const shapes: (number | null)[][] = []
@@ -415,7 +421,7 @@ class GraphReader {
     const listed: number[] = []
     const sources = new Set<number>() // fields that have elements
     let raw: { start: number; end: number } | null = null
-    let isExternal = false // in a file beside the model, which may be another one by now
+    let isExternal = false // in an external file, which may have been replaced
     this.#reader.read(start, end, fieldsOf.tensor, (field, value, from, to) => {
       if (field === 1) this.#reader.addNumbers(dims, mostNumbers, ints, value, from, to)
       else if (field === 2) type = value
@@ -454,13 +460,13 @@ class GraphReader {
   }
 }
 
-/** ONNX Runtime lets the last of several count, or none. */
+/** Of several equal names ONNX Runtime uses the last, or none. */
 function addOnce<T>(map: Map<string, T>, name: string, value: T, what: string): void {
   if (map.has(name)) throw new UnreadableGraph(`${what} '${name}' comes twice`)
   map.set(name, value)
 }
 
-/** A name that only functions of that name and overload have. */
+/** A name that is unique for each name and overload of functions. */
 function overloaded(name: string, overload: string): string {
   return overload === '' ? withoutColon(name) : `${withoutColon(name)}:${withoutColon(overload)}`
 }
@@ -469,14 +475,14 @@ function plainDomain(domain: string): string {
   return domain === 'ai.onnx' ? '' : withoutColon(domain)
 }
 
-/** Domains, names and overloads are put together with colons, here and in ONNX Runtime. */
+/** Domains, names and overloads are joined by colons, here and in ONNX Runtime. */
 function withoutColon(name: string): string {
   if (name.includes(':'))
     throw new UnreadableGraph(`the name '${name}' of an operator or a domain has a colon`)
   return name
 }
 
-/** The field that has the elements of a type where they are no raw bytes: `float_data`, `int64_data`, ... */
+/** The field with the elements of a type if they are not raw bytes: `float_data`, `int64_data`, ... */
 function listedIn(type: number): number {
   switch (type) {
     case elementType.float32:
@@ -494,7 +500,7 @@ function listedIn(type: number): number {
   }
 }
 
-/** Least and largest number of types whose elements are plain numbers. */
+/** Smallest and largest number of each type with plain numeric elements. */
 const ranges: Readonly<Record<number, readonly [number, number]>> = {
   [elementType.float32]: [-Infinity, Infinity],
   [elementType.float64]: [-Infinity, Infinity],
@@ -509,7 +515,10 @@ const ranges: Readonly<Record<number, readonly [number, number]>> = {
   [elementType.uint64]: [0, 2 ** 64],
 }
 
-/** Elements that are as many as there should be, and each of which is one of its type; else `null`: ONNX Runtime wraps others. */
+/**
+ * The elements, if their count is right and each fits its type; otherwise `null`, as ONNX Runtime wraps
+ * others around.
+ */
 function checked(type: number, count: number, elements: readonly number[] | null): readonly number[] | null {
   const range = ranges[type]
   if (range === undefined || elements?.length !== count) return null
@@ -530,7 +539,7 @@ const sizes: Readonly<Record<number, number>> = {
   13: 8,
 }
 
-/** The elements of a tensor out of its bytes. */
+/** Decodes a tensor's elements from its bytes. */
 function decoded(type: number, count: number, bytes: Buffer): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = (at: number): number => {
