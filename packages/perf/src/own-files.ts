@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 /** The folder of this package. */
 export const ownFolder = fileURLToPath(new URL('..', import.meta.url))
 
-/** A compiled file of this package, also when this runs from its TypeScript source. */
+/** A compiled file of this package, also when running from TypeScript source. */
 export function ownFile(path: string): string {
   return join(ownFolder, 'dist', path)
 }
 
-/** Finds other packages from where this one is installed. */
+/** Resolves other packages from where this one is installed. */
 export const requireFromPackage = createRequire(import.meta.url)

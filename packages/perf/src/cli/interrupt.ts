@@ -1,10 +1,11 @@
-/** What a shell says of a program that Ctrl-C has ended. */
+/** The exit code that shells give a program ended by Ctrl-C. */
 export const interruptedExitCode = 130
 
 /**
- * A signal that the first Ctrl-C (or `kill`) aborts, after which a program is to come to its end by itself; the second ends it at once.
+ * A signal that the first Ctrl-C (or `kill`) aborts; the program should then end by itself. The second ends
+ * it at once.
  *
- * @returns and what gives both back their usual meaning.
+ * @returns the signal, and a function that restores the usual handling.
  */
 export function interruptSignal(): { readonly signal: AbortSignal; readonly release: () => void } {
   const controller = new AbortController()

@@ -11,16 +11,16 @@ import { perfExitCodes } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { above, type MeasureOptions, whole } from './perf-measure-options.ts'
 
-/** Options of `--check-rows`, as commander has them. */
+/** Options of `--check-rows`, in commander's form. */
 interface CheckOptions extends Pick<MeasureOptions, 'concurrencyRange'> {
   readonly checkTolerance: number
   readonly checkRounds: number
 }
 
-/** Requests at once, where it is not said: enough for batches to form. */
+/** Default number of concurrent requests: enough for batches to form. */
 const usualConcurrency = 16
 
-/** `--check-rows`: each answer beside the one that its request gets alone. */
+/** `--check-rows`: compares each answer with the one that its request gets alone. */
 export const rowChecks: PerfExtension = {
   addOptions: (command: Command) =>
     void command
@@ -76,10 +76,10 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }
 }
 
-/** More memory than caches of processors have. */
+/** More memory than processor caches have. */
 const beyondCaches = { fewest: 16, most: 4096, bytes: 128 * 2 ** 20 }
 
-/** `--inputs`: one request again and again, and requests of which none comes twice. */
+/** `--inputs`: one repeated request, and requests that never repeat. */
 export const inputComparisons: PerfExtension = {
   addOptions: (command: Command) =>
     void command
@@ -94,7 +94,7 @@ export const inputComparisons: PerfExtension = {
   // Files of levels would be written twice.
   unheard: ({ inputs, scenario }) =>
     inputs === 'both' && scenario === undefined ? ['latencyReportFile', 'profileExportFile'] : [],
-  // In a scenario it is a setting of that.
+  // In a scenario it is a setting of the scenario.
   measures: ({ inputs, scenario }) => inputs !== undefined && scenario === undefined,
   measure: measureInputs,
 }

@@ -4,7 +4,7 @@ import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
 import { above, list, whole } from './perf-measure-options.ts'
 
-/** Options of the engine and of the model in it, as commander has them. */
+/** Options of the engine and its model, in commander's form. */
 export interface EngineCommandOptions {
   readonly instances?: number
   readonly provider?: string
@@ -26,7 +26,7 @@ export interface EngineCommandOptions {
   readonly engineOptions?: EngineOptions
 }
 
-/** Adds them. */
+/** Adds the options to a command. */
 export function addEngineOptions(command: Command): Command {
   return command
     .optionsGroup("Engine and model, before what the model's folder says:")
@@ -64,7 +64,7 @@ export function addEngineOptions(command: Command): Command {
     .option('--engine-options <json>', 'any options of an engine, likewise', json)
 }
 
-/** What they mean for the engine. */
+/** Converts the options to engine options. */
 export function engineOptionsOf({
   engineOptions = {},
   cpuWorkers,
@@ -83,7 +83,10 @@ export function engineOptionsOf({
   return { ...engineOptions, ...given }
 }
 
-/** What they mean for the model; `before` is what is said of it elsewhere, and stays where they say nothing. */
+/**
+ * Converts the options to model options. `before` has those from elsewhere; they stay unless an option
+ * replaces them.
+ */
 export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptions): ModelOptions {
   const {
     modelConfig = {},
@@ -141,7 +144,7 @@ function batchingOf({
   }
 }
 
-/** An object, in the text itself or in the file that it names. */
+/** Parses a JSON object, given as text or as a file's name. */
 export function json(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readRegularTextSync(resolve(text)))
@@ -155,13 +158,13 @@ export function json(text: string): Record<string, unknown> {
   throw new InvalidArgumentError('It has to be an object of JSON, or the path of a file with one.')
 }
 
-/** A provider plugin: the name that it is to have, and its library. */
+/** A provider plugin: its name and its library. */
 export interface NamedPlugin {
   readonly name: string
   readonly library: string
 }
 
-/** Reads `name=library`, and adds it to those before. */
+/** Parses `name=library`, and adds it to the earlier ones. */
 export function addPlugin(value: string, before: readonly NamedPlugin[]): NamedPlugin[] {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)

@@ -5,45 +5,50 @@ import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfResult } from '../perf/result.ts'
 import type { ProfileExport } from './perf-files.ts'
 
-/** The values of all options of `zerohop perf`, under the names that commander gives them. */
+/** The values of all options of `zerohop perf`, under commander's names. */
 export type PerfOptions = Readonly<Record<string, unknown>>
 
-/** What an extension has to work with. */
+/** What an extension works with. */
 export interface PerfContext {
   readonly options: PerfOptions
   readonly opened: OpenedModel
-  /** The model with what it is asked, as the options of inputs say. */
+  /** The model and the source of its requests, by the input options. */
   readonly target: PerfTarget
   readonly settings: PerfSettings
-  /** The settings as they are told in a result. */
+  /** The settings as shown in a result. */
   readonly shown: PerfResult['settings']
-  /** Aborted by the first Ctrl-C, after which it tells what was measured until then. */
+  /** Aborted by the first Ctrl-C. The extension then reports what was measured so far. */
   readonly signal: AbortSignal
-  /** Takes each request of each level, for `--profile-export-file`; `null` without it. */
+  /** Collects each request of each level, for `--profile-export-file`; `null` without it. */
   readonly profile: ProfileExport | null
   /** Writes to standard output. */
   readonly print: (text: string) => void
 }
 
-/** Options of `zerohop perf` that live in a file of their own. */
+/** A group of `zerohop perf` options in a file of its own. */
 export interface PerfExtension {
-  /** Adds them. */
+  /** Adds the options to a command. */
   addOptions(command: Command): void
-  /** Whether they are asked to measure, in the place of the usual levels: one of them at most may be. */
+  /** Whether the options ask it to measure, instead of the usual levels. At most one extension may. */
   measures?(options: PerfOptions): boolean
-  /** The option that asks them to: others of its own mean nothing without it, and are refused. */
+  /** The option that activates it. Its other options have no effect without that one, and are refused. */
   readonly leader?: string
-  /** Options of others that mean nothing beside it, under the names that commander gives them: they are refused, too. */
+  /**
+   * Options of others that have no effect together with it, under commander's names. They are refused, too.
+   */
   unheard?(options: PerfOptions): readonly string[]
-  /** What the model is asked then, in the place of what the options of inputs say. Default: as they say. */
+  /** The source of requests, instead of the one by the input options. Default: the input options. */
   source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>
-  /** Measures; prints what it found. The exit code is that of the worst it has seen, `undefined` for 0. */
+  /** Measures, and prints the result. The exit code is that of the worst result; `undefined` for 0. */
   measure?(context: PerfContext): Promise<{ readonly result: PerfResult; readonly exitCode?: number }>
-  /** Does something with a result, whoever measured it. */
+  /** Processes a result, whichever extension measured it. */
   report?(result: PerfResult, context: PerfContext): Promise<void>
 }
 
-/** Options of how levels are measured, which mean nothing to what is measured in their place, but for what it takes for itself. */
+/**
+ * Options about measuring levels. They have no effect on an extension that measures something else, except on
+ * those that it uses itself.
+ */
 export function levelOptionsBut(...heard: readonly string[]): string[] {
   const all = [
     'concurrencyRange', 'requestRateRange', 'requestDistribution', 'requestIntervals', 'periodicConcurrencyRange', 'requestPeriod',
@@ -54,8 +59,8 @@ export function levelOptionsBut(...heard: readonly string[]): string[] {
 }
 
 /**
- * Ends the program, before anything is opened, where an option was given that nobody would hear: one of an extension that is not
- * asked to measure, or one that means nothing beside one that is.
+ * Ends the program, before anything is opened, if a given option would have no effect: one of an inactive
+ * extension, or one that an active extension excludes.
  */
 export function refuseUnheard(
   command: Command,
@@ -82,10 +87,13 @@ export function refuseUnheard(
   }
 }
 
-/** Options that say where and how it is told what was measured, which makes no difference to that. */
+/** Options about output, which do not change a measurement. */
 const told = new Set(['json', 'report', 'latencyReportFile', 'profileExportFile', 'verbose', 'verboseCsv'])
 
-/** The settings of a command line under the names that they have there, ranges as they are written, and which of them it gives. */
+/**
+ * The settings of a command line under the names of its options, ranges as written, and which of them were
+ * given.
+ */
 export function settingsShown(command: Command): Required<Pick<PerfResult, 'settings' | 'given'>> {
   const options = Object.entries(command.opts()).filter(([name]) => !told.has(name))
   const isGiven = ([name]: readonly [string, unknown]) => command.getOptionValueSource(name) === 'cli'

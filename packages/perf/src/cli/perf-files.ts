@@ -9,14 +9,14 @@ import { type Experiment, profileText } from '../perf/report/profile-export.ts'
 import type { LoadMode, MeasuredWindow, PerfResult } from '../perf/result.ts'
 import type { PerfExtension, PerfOptions } from './perf-extension.ts'
 
-/** Requests of a level that are exported at most: they are held in memory until then, 37 bytes each. */
+/** Most requests of a level that are exported. They are kept in memory until then, 37 bytes each. */
 const mostExported = 10_000_000
 
 /** The requests of all levels, for --profile-export-file. */
 export class ProfileExport {
   readonly #experiments: (Experiment & { readonly boundariesMs: number[] })[] = []
 
-  /** What takes the requests of the next level. */
+  /** Begins a level; returns the log for its requests. */
   begin(mode: LoadMode, level: number): RequestLog {
     const requests = new RequestLog(mostExported)
     this.#experiments.push({ mode, level, requests, boundariesMs: [] })
@@ -45,7 +45,7 @@ export class ProfileExport {
   }
 }
 
-/** Writes the table of -f, and beside it one for each model of an ensemble, named after that as well. */
+/** Writes the table of -f and, for an ensemble, one more file per model, named after the model. */
 async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
   await writeWholeFile('--latency-report-file', path, csvReport(result, verbose))
   for (const [index, { model, version }] of (result.levels[0]?.composingModels ?? []).entries()) {
@@ -70,7 +70,9 @@ export const levelTable: PerfExtension = {
   },
 }
 
-/** `--profile-export-file`: each request; of a scenario, which keeps none, its result. */
+/**
+ * `--profile-export-file`: each request. A scenario does not keep requests; its result is written instead.
+ */
 export const requestExport: PerfExtension = {
   addOptions: (command: Command) =>
     void command
@@ -84,7 +86,7 @@ export const requestExport: PerfExtension = {
   },
 }
 
-/** A path where a file could be written: nobody wants to hear otherwise when all is measured. */
+/** Checks that a file can be written at a path, before measuring begins. */
 export function filePlace(path: string): string {
   try {
     checkFilePlace('file', path)
@@ -100,7 +102,9 @@ const outputs = ['latencyReportFile', 'profileExportFile', 'json', 'report'] as 
 
 const inputs = ['modelName', 'replay', 'inputData'] as const
 
-/** Ends the program where a file that is asked for is another one, too, that is asked for or read: it would take the place of that. */
+/**
+ * Ends the program if an output file is also another output file or an input file, which it would overwrite.
+ */
 export function refuseSharedFiles(options: PerfOptions, command: Command): void {
   const paths = outputs.flatMap((name) => (typeof options[name] === 'string' ? resolve(options[name]) : []))
   const twice = paths.find((path, index) => paths.indexOf(path) !== index)

@@ -8,10 +8,10 @@ import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfContext } from './perf-extension.ts'
 import { above, collect, mostCallers, whole } from './perf-measure-options.ts'
 
-/** As many fit in a string of V8's. */
+/** Longest string in V8, about. */
 const mostCharacters = 500_000_000
 
-/** Options of what is asked, as commander has them. */
+/** Options of the requests, in commander's form. */
 export interface InputOptions {
   readonly batchSize: number
   readonly shape: readonly [name: string, dims: number[]][]
@@ -27,7 +27,7 @@ export interface InputOptions {
   readonly serialSequences: boolean
 }
 
-/** Adds them. */
+/** Adds the options to a command. */
 export function addInputOptions(command: Command): Command {
   return command
     .optionsGroup('Requests:')
@@ -106,9 +106,9 @@ function several(
 }
 
 /**
- * What the options say of sequences, for the load; `null` for a model without.
+ * Converts the options about sequences; `null` for a model without sequences.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for fewer ids than there are sequences at once.
+ * @throws InferenceError `ERR_INVALID_ARG` for fewer ids than concurrent sequences.
  */
 export function sequencesOf(
   { numOfSequences, serialSequences, sequenceIdRange: { start, end } }: InputOptions,
@@ -131,7 +131,7 @@ export function sequencesOf(
   return { count: numOfSequences, serial: serialSequences }
 }
 
-/** What the options say of the requests to a model. */
+/** Converts the options about requests. */
 export function inputSettings(
   options: InputOptions,
   { hasSequences, config }: OpenedModel,
@@ -173,7 +173,7 @@ export function inputSettings(
   }
 }
 
-/** The first and the last of them. */
+/** The first and the last id. */
 function sequenceIds(text: string): { start: number; end: number } {
   const [start = NaN, end = start + 2 ** 32, ...more] = text.split(':').map(whole(1))
   if (more.length > 0 || end < start)
@@ -183,7 +183,7 @@ function sequenceIds(text: string): { start: number; end: number } {
   return { start, end }
 }
 
-/** The name of an input, and dims of it. */
+/** The name of an input and its dims. */
 export function shape(text: string): [string, number[]] {
   const at = text.lastIndexOf(':')
   if (at <= 0) throw new InvalidArgumentError('It has to be the name of an input and its dims, as IDS:1,128.')
@@ -191,7 +191,7 @@ export function shape(text: string): [string, number[]] {
   return [text.slice(0, at), dims === '' ? [] : dims.split(',').map(whole(1))]
 }
 
-/** Parameters that mean something here: Triton's two, with its unit, and options of `infer()`. */
+/** Supported parameters: Triton's two, in its unit, and options of `infer()`. */
 const parameters: Readonly<Record<string, (value: number) => InferOptions>> = {
   priority: (priority) => ({ priority }),
   timeout: (us) => ({ timeoutMs: us / 1000 }),
@@ -214,19 +214,19 @@ function parameter(text: string): InferOptions {
   return read(above(0, true)(value))
 }
 
-/** How many samples are made up, where it is not said. */
+/** How many samples to generate by default. */
 interface SampleBudget {
   readonly fewest: number
   readonly most: number
-  /** Of all of them together. */
+  /** Bytes of all samples together. */
   readonly bytes: number
 }
 
 /**
- * All samples that there are, in memory: those of the files that were given, or so many of random data, all different.
+ * All samples in memory: those of the given files, or different samples of random data.
  *
- * @param option that is asked for, for which a model must not have sequences.
- * @param given how many are to be made up; else `--unique-inputs`, where that is given, and else as the budget allows.
+ * @param option the option that asks for them; it excludes models with sequences.
+ * @param given how many to generate. Default: `--unique-inputs`, if given, or as many as the budget allows.
  * @throws InferenceError `ERR_INVALID_ARG` for a model with sequences.
  */
 export async function samplesInMemory(
@@ -246,7 +246,7 @@ export async function samplesInMemory(
   return { samples: Array.from({ length: source.size! }, () => source.next(0)), areRandom }
 }
 
-/** What is held of a string, about. */
+/** Approximate memory of a string. */
 const bytesOfString = 64
 
 function countWithin({ fewest, most, bytes }: SampleBudget, { feeds }: Sample): number {

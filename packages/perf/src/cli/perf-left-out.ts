@@ -1,4 +1,4 @@
-/** Options of perf_analyzer that `zerohop perf` has not, and why. */
+/** Options of perf_analyzer that `zerohop perf` does not have, and why. */
 export const leftOut: readonly { readonly options: readonly string[]; readonly reason: string }[] = [
   {
     options: [
@@ -78,7 +78,7 @@ export const leftOut: readonly { readonly options: readonly string[]; readonly r
   { options: ['-z'], reason: 'perf_analyzer has it for its past only: --input-data zero stands for it' },
 ]
 
-/** Columns of its CSV that `-f` has not, and why. */
+/** Columns of its CSV that `-f` does not have, and why. */
 export const leftOutColumns: readonly { readonly columns: readonly string[]; readonly reason: string }[] = [
   {
     columns: ['Response Throughput'],
@@ -90,7 +90,7 @@ export const leftOutColumns: readonly { readonly columns: readonly string[]; rea
   },
 ]
 
-/** What an option that nobody knows is told of: why it is left out, where perf_analyzer has it. */
+/** The message for an unknown option: why it is missing, if perf_analyzer has it. */
 export function withReason(message: string): string {
   const [, flag] = /^error: unknown option '(-[^']*)'/.exec(message) ?? []
   const found = leftOut.find(({ options }) => options.some((names) => names.split(', ').includes(flag ?? '')))
@@ -99,20 +99,20 @@ export function withReason(message: string): string {
     : `error: option '${flag}' of perf_analyzer is left out: ${found.reason}`
 }
 
-/** All of it as text for --help. */
+/** All of this as text for --help. */
 export function leftOutText(): string {
   const options = leftOut.map(({ options, reason }) => `  ${options.join(' ')}\n      ${reason}\n`)
   const columns = leftOutColumns.map(({ columns, reason }) => `  ${columns.join(', ')}\n      ${reason}\n`)
   return `Options of perf_analyzer that are not here:\n${options.join('')}\nColumns of its CSV that are not here:\n${columns.join('')}`
 }
 
-/** What `zerohop perf` exits with, as perf_analyzer does. */
+/** Exit codes of `zerohop perf`, as in perf_analyzer. */
 export const perfExitCodes = {
-  /** Windows did not agree. */
+  /** The measurement windows did not agree. */
   unstable: 2,
   /** Answers under load differ from those alone (`--check-rows`). */
   differs: 1,
   usage: 3,
-  /** Anything else. */
+  /** Any other error. */
   wrong: 99,
 } as const

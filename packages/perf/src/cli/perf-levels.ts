@@ -15,13 +15,13 @@ import type { PerfContext } from './perf-extension.ts'
 import { perfExitCodes } from './perf-left-out.ts'
 import { PerfProgress } from './progress-line.ts'
 
-/** Options of what is told, as commander has them. */
+/** Options about output, in commander's form. */
 export interface ReportOptions {
   readonly batchSize: number
   readonly verbose: boolean
 }
 
-/** Measures the levels that the settings say, and tells of them as they come. */
+/** Measures the levels of the settings, and prints each when it is done. */
 export async function measureLevels(
   { target, settings, shown, signal, print, profile, options: { json } }: PerfContext,
   options: ReportOptions,
@@ -58,7 +58,8 @@ export async function measureLevels(
       onResult: tellLevel,
     })
     print(summaryText(load.mode, result.levels))
-    // As perf_analyzer: one that was reached by way of others ends the search, and those before are worth something.
+    // As in perf_analyzer: a single unstable level is a failure. An unstable level after others ends the
+    // search, and the earlier ones are valid.
     const failed = result.levels.length === 1 && !result.levels[0]!.stable && !signal.aborted
     return { result, exitCode: failed ? perfExitCodes.unstable : 0 }
   } finally {

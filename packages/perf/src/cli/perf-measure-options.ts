@@ -2,12 +2,12 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
 import { type LoadSettings, measureDefaults, type PerfSettings } from '../perf/perf-settings.ts'
 
-/** No timer tells the moments of more apart. */
+/** Timers cannot resolve higher rates. */
 const mostPerSecond = 1e9
 
 type Range = { readonly start: number; readonly end: number; readonly step: number }
 
-/** Options of load and measurement, as commander has them. */
+/** Options of load and measurement, in commander's form. */
 export interface MeasureOptions {
   readonly concurrencyRange?: Range
   readonly requestRateRange?: Range
@@ -29,10 +29,10 @@ export interface MeasureOptions {
   readonly goodput?: number
 }
 
-/** A day: timers of Node.js have an end, after which they do not wait at all. */
+/** A day. Node.js's timers have a limit, beyond which they do not wait at all. */
 const longestIntervalMs = 86_400_000
 
-/** Adds them. */
+/** Adds the options to a command. */
 export function addMeasureOptions(command: Command): Command {
   const { measurementIntervalMs, measurementRequestCount, stability, maxTrials } = measureDefaults
   return command
@@ -125,7 +125,7 @@ export function addMeasureOptions(command: Command): Command {
     )
 }
 
-/** What the options mean together; ends the program where they contradict each other. */
+/** Converts the options; ends the program if they contradict each other. */
 export function measureSettings(
   options: MeasureOptions,
   sequences: PerfSettings['sequences'],
@@ -225,12 +225,15 @@ function intervals(path: string): number[] {
   return values
 }
 
-/** Values of options as `zerohop perf` reads them: each of these takes the text of one and returns what it means, or says what it has to be. */
+/**
+ * Parsers of option values for `zerohop perf`: each takes an option's text and returns its value, or says
+ * what it must be.
+ */
 
-/** Callers at once, at most: each holds some memory, whatever it sends. */
+/** Most concurrent callers: each takes some memory, whatever it sends. */
 export const mostCallers = 200_000
 
-/** A whole number from `least` to `most`. */
+/** An integer from `least` to `most`. */
 export const whole =
   (least: number, most = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
@@ -241,7 +244,7 @@ export const whole =
     )
   }
 
-/** A number above `least`, or that as well, up to `most`. */
+/** A number above `least` (or equal to it, if allowed), up to `most`. */
 export const above =
   (least: number, orEqual = false, most = Number.MAX_VALUE) =>
   (text: string): number => {
@@ -252,10 +255,10 @@ export const above =
     )
   }
 
-/** Levels that a range may have: with more, a step would be lost in the rounding of numbers, and a search would never end. */
+/** Most levels of a range: with more, rounding would lose a step, and a search would never end. */
 const mostLevels = 1e9
 
-/** `start:end:step`, of which the end is the start, and the step 1, where they are left out. */
+/** `start:end:step`. Defaults: the end is the start, the step is 1. */
 const range =
   (number: (text: string) => number, endMayBe0: boolean) =>
   (text: string): { start: number; end: number; step: number } => {
@@ -276,7 +279,7 @@ const range =
     return found
   }
 
-/** One part of what has several: what is wrong with it is told with its name. */
+/** One part of a compound value. Errors name the part. */
 function part(name: string, text: string, read: (text: string) => number): number {
   try {
     return read(text)
@@ -288,18 +291,18 @@ function part(name: string, text: string, read: (text: string) => number): numbe
   }
 }
 
-/** Whole numbers with commas between them. */
+/** Integers separated by commas. */
 export const list =
   (least: number) =>
   (text: string): number[] =>
     text.split(',').map(whole(least))
 
-/** Adds a value to those before: for options that may be given several times. */
+/** Adds a value to the earlier ones, for options that may be given several times. */
 export const collect =
   <T>(read: (text: string) => T) =>
   (text: string, before: readonly T[]): T[] => [...before, read(text)]
 
-/** A bound of latency in milliseconds, as genai-perf has it (`request_latency:300`), or its number alone. */
+/** A bound of latency in milliseconds, in genai-perf's form (`request_latency:300`), or just the number. */
 function goodput(text: string): number {
   const [name, value, ...more] = text.includes(':') ? text.split(':') : ['request_latency', text]
   if (name !== 'request_latency' || more.length > 0)
@@ -309,7 +312,7 @@ function goodput(text: string): number {
   return above(0)(value ?? '')
 }
 
-/** A share as percent, between 0 and 100, as the share of 1 that it is. */
+/** A percentage between 0 and 100, as a fraction of 1. */
 export function share(text: string): number {
   const percent = above(0)(text)
   if (percent < 100) return percent / 100

@@ -19,7 +19,7 @@ interface ReplayOptions extends InputOptions, ReportOptions {
   readonly speed: number
 }
 
-/** `zerohop perf --replay FILE --speed X`: the requests of a recording once more. */
+/** `zerohop perf --replay FILE --speed X`: sends the requests of a recording again. */
 export const perfReplay: PerfExtension = {
   addOptions(command: Command): void {
     command

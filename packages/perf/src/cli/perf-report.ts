@@ -8,7 +8,7 @@ import { readSavedResult, savedText, writeWholeFile } from '../perf/html-report/
 import type { PerfExtension } from './perf-extension.ts'
 import { filePlace } from './perf-files.ts'
 
-/** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */
+/** `zerohop perf-report A.json B.json -o out.html`: saved results as a page. */
 export const perfReport = new Command('perf-report')
   .description(
     'write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other',
@@ -30,7 +30,7 @@ export const perfReport = new Command('perf-report')
     await writeWholeFile('--out', out, results.length === 1 ? reportOf(results[0]!) : comparisonOf(compared))
   })
 
-/** The name of a file, or its path where others have that name. */
+/** The name of a file, or its path if several files have that name. */
 function ownName(paths: readonly string[], index: number): string {
   const nameOf = (path: string) => basename(path, '.json')
   const own = paths[index]!
@@ -39,7 +39,7 @@ function ownName(paths: readonly string[], index: number): string {
   return paths.some((path, other) => other !== index && path === own) ? `${own} ${index + 1}` : own
 }
 
-/** `--report out.html`, `--json`: what was measured, as a page, and for programs. */
+/** `--report out.html` and `--json`: the result as a page, or for programs. */
 export const reportPage: PerfExtension = {
   addOptions(command: Command) {
     command

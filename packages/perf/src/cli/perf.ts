@@ -30,7 +30,7 @@ import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-
 import { perfReplay } from './perf-replay.ts'
 import { reportPage } from './perf-report.ts'
 
-/** What is added from files of their own. */
+/** Extensions from other files. */
 const extensions: readonly PerfExtension[] = [
   scenarios,
   perfReplay,
@@ -54,10 +54,10 @@ type CommandLine = ModelCommandOptions &
   ReportOptions &
   PerfOptions
 
-/** The options of each of them. */
+/** The options of each extension. */
 const ownOptions = new Map<PerfExtension, readonly string[]>()
 
-/** `zerohop perf -m model.onnx`: what a model gives under load. */
+/** `zerohop perf -m model.onnx`: measures a model under load. */
 export const perf = build()
 
 function build(): Command {
@@ -127,7 +127,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   }
 }
 
-/** What was measured on the CPU is not what was asked for. */
+/** Ends the program if a provider was requested but the model runs on the CPU. */
 function checkProvider(provider: string | undefined, { metadata: { executionProviders } }: Model): void {
   const asked = executionProviders.find(({ name }) => name === provider)
   if (asked?.used === false)
@@ -136,7 +136,9 @@ function checkProvider(provider: string | undefined, { metadata: { executionProv
     })
 }
 
-/** Not every model takes what is made up: indices may be too large, texts no numbers. */
+/**
+ * Adds a hint: generated data does not suit every model. Indices may be too large, texts may be no numbers.
+ */
 function withHint(error: unknown, inputData: readonly string[]): unknown {
   if (inputData.every(isMadeUp) && error instanceof InferenceError && error.code === 'ERR_EXECUTION')
     error.message +=
@@ -144,7 +146,10 @@ function withHint(error: unknown, inputData: readonly string[]): unknown {
   return error
 }
 
-/** Writes all that was asked for: what has no room for one file may have it for another. @throws the first failure, after telling of the others. */
+/**
+ * Writes all requested outputs. If one cannot be written, the others still are. @throws the first failure,
+ * after reporting the others.
+ */
 async function reportAll(result: PerfResult, context: PerfContext): Promise<void> {
   const failures: unknown[] = []
   for (const extension of extensions)
@@ -191,7 +196,7 @@ async function measureModel(
     if (measuring === undefined) await probe(target, signal)
     const { result, exitCode = 0 } =
       measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
-    process.exitCode ??= exitCode // unless the output has failed
+    process.exitCode ??= exitCode // unless writing has failed
     await reportAll({ ...result, given }, context)
   } finally {
     await opened.engine.destroy()

@@ -7,17 +7,17 @@ import type { TuneListener } from '../tune/tune-settings.ts'
 
 const intervalMs = 200
 
-/** What a line shows: how far it has come, where that is known, and the values of its format. */
+/** The content of a line: progress, if known, and the values of its format. */
 interface ProgressLook extends Readonly<Record<string, string | number>> {
   readonly value: number
 }
 
-/** A line on a terminal that is drawn again and again; none where the stream is no terminal. */
+/** A line on a terminal that is redrawn in place. Not used if the stream is no terminal. */
 export class ProgressLine {
   readonly #bar: SingleBar | null
   #timer: NodeJS.Timeout | undefined
 
-  /** @param format as cli-progress has them; times and counts in it are what is looked up. */
+  /** @param format for cli-progress; its times and counts come from the values that `look` returns. */
   constructor(format: string, stream: NodeJS.WriteStream) {
     this.#bar = stream.isTTY
       ? new SingleBar({ format, stream, clearOnComplete: true, hideCursor: true, barsize: 20 })
@@ -28,12 +28,12 @@ export class ProgressLine {
     return this.#bar !== null
   }
 
-  /** Draws the line, in the place of the one before, and looks every now and then what it shows. */
+  /** Draws the line in place of the one before, and updates it at intervals. */
   begin(total: number, look: () => ProgressLook): void {
     const bar = this.#bar
     if (bar === null) return
     this.end()
-    // A second Ctrl-C ends the program at once, and the terminal would be left without its cursor.
+    // A second Ctrl-C ends the program at once, and would leave the terminal without a cursor.
     process.once('exit', this.end)
     const { value, ...first } = look()
     bar.start(total, value, first)
@@ -43,7 +43,7 @@ export class ProgressLine {
     }, intervalMs).unref()
   }
 
-  /** Takes the line away. */
+  /** Removes the line. */
   readonly end = (): void => {
     process.off('exit', this.end)
     clearInterval(this.#timer)
@@ -51,10 +51,12 @@ export class ProgressLine {
   }
 }
 
-/** Where no line can be drawn again and again, one is written so often. */
+/** Interval of lines if the stream cannot be redrawn. */
 const lineIntervalMs = 5000
 
-/** A line of a level that goes on, on standard error: drawn again and again on a terminal, elsewhere written every five seconds. */
+/**
+ * The progress of a level, on standard error: redrawn on a terminal, otherwise written every five seconds.
+ */
 export class PerfProgress {
   readonly #line: ProgressLine
   readonly #stream: NodeJS.WriteStream
@@ -63,7 +65,7 @@ export class PerfProgress {
   #window = 1
   #timer: NodeJS.Timeout | undefined
 
-  /** @param isQuiet whether nothing is written but on a terminal: a program reads what there is. */
+  /** @param isQuiet whether to write only on a terminal, because a program reads the output. */
   constructor(isQuiet = false, stream: NodeJS.WriteStream = process.stderr) {
     this.#isQuiet = isQuiet
     this.#stream = stream
@@ -105,14 +107,14 @@ export class PerfProgress {
     this.#window = trial + 1
   }
 
-  /** Takes the line away while something is told. */
+  /** Removes the line while something is printed. */
   without(tell: () => void): void {
     this.#line.end()
     tell()
     this.#show()
   }
 
-  /** Takes the line away. */
+  /** Removes the line. */
   end(): void {
     this.#show = () => {}
     clearInterval(this.#timer)
@@ -120,7 +122,7 @@ export class PerfProgress {
   }
 }
 
-/** A line of a run of a scenario that goes on, on standard error. */
+/** The progress of a scenario's run, on standard error. */
 export class ScenarioProgress {
   readonly #line: ProgressLine
   #sent = 0
@@ -132,7 +134,7 @@ export class ScenarioProgress {
     )
   }
 
-  /** Counts the samples that are asked for. */
+  /** Counts the samples sent. */
   counting(send: SendSample): SendSample {
     if (!this.#line.isShown) return send
     return (index) => {
@@ -156,13 +158,13 @@ export class ScenarioProgress {
     })
   }
 
-  /** Takes the line away. */
+  /** Removes the line. */
   end(): void {
     this.#line.end()
   }
 }
 
-/** Shows on a terminal how much of the time is over and what is measured; nothing elsewhere. */
+/** Shows on a terminal the elapsed share of the time, and the current trial; otherwise nothing. */
 export class TuneProgress implements TuneListener {
   readonly #line: ProgressLine
   #phase = 'starting'

@@ -18,7 +18,7 @@ import {
 } from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
 
-/** `zerohop simulate --replay FILE`: what a configuration would make of a load. */
+/** `zerohop simulate --replay FILE`: predicts how a configuration serves a load. */
 export const simulate = addSimulateOptions(new Command('simulate'))
   .description(
     'predict latency and throughput of a recorded or made-up load, with another configuration or speed, in seconds: the queue itself on a virtual clock',
@@ -61,8 +61,8 @@ export const simulate = addSimulateOptions(new Command('simulate'))
   })
 
 /**
- * How well a recording is predicted as it was: with the runs that it has, whatever is asked, or else with what is given; `null`
- * where its configuration is not known.
+ * How well the simulation predicts a recording under its own configuration, with the recorded run times or
+ * else with the given ones; `null` if its configuration is not known.
  */
 function checkOf(
   recording: readonly Arrival[],
@@ -88,12 +88,12 @@ function checkOf(
   return checkPrediction(recordedFigures(recording), predicted, sizes)
 }
 
-/** Without a target there is none to tell, and JSON has no word for what is infinite. */
+/** Without a target the field is left out, as JSON cannot express infinity. */
 function withoutTarget({ targetMs, ...others }: SimulationResult): object {
   return targetMs === Infinity ? others : { targetMs, ...others }
 }
 
-/** What requests cost, where that is said. */
+/** The given costs of requests. */
 function simulatedCosts({
   costs: mix,
   joinBy,

@@ -7,7 +7,7 @@ import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulatedArrivals } from '../simulation/simulate.ts'
 import { above, list, whole } from './perf-measure-options.ts'
 
-/** Options of `zerohop simulate`, as commander has them. */
+/** Options of `zerohop simulate`, in commander's form. */
 export interface SimulateOptions {
   readonly replay?: string
   readonly replayModel?: string
@@ -34,7 +34,7 @@ export interface SimulateOptions {
   readonly json: boolean
 }
 
-/** Adds them. */
+/** Adds the options to a command. */
 export function addSimulateOptions(command: Command): Command {
   return command
     .optionsGroup('Requests:')
@@ -125,7 +125,7 @@ export function addSimulateOptions(command: Command): Command {
     .option('-j, --json', 'print JSON', false)
 }
 
-/** The requests, and the recording that they are of, if any. */
+/** The requests, and their recording, if any. */
 export async function simulatedRequests(
   options: SimulateOptions,
 ): Promise<{ arrivals: SimulatedArrivals; recording: readonly Arrival[] | null }> {
@@ -144,7 +144,7 @@ export async function simulatedRequests(
   return { arrivals: { kind: 'recorded', arrivals: recording, speed }, recording }
 }
 
-/** What is wrong with the command line as a whole. */
+/** The error for an invalid command line. */
 export function usage(text: string): CommanderError {
   return new CommanderError(usualExitCodes.usage, 'zerohop.usage', `error: ${text}`)
 }

@@ -9,13 +9,13 @@ import { oneLevel } from '../simulation/simulated-queue.ts'
 import { bucketOf } from '../simulation/traffic.ts'
 import { type SimulateOptions, usage } from './simulate-options.ts'
 
-/** What is known of a model's runs, and how many rows and instances it has. */
+/** A model's run times, rows and instances. */
 export type KnownService = Pick<
   SimulationOptions,
   'serviceTimes' | 'slowdown' | 'overheads' | 'instances' | 'maxBatchSize'
 >
 
-/** What runs take: given, measured, or as they were recorded. */
+/** Run times: given, measured or recorded. */
 export async function knownService(
   options: SimulateOptions,
   recording: readonly Arrival[] | null,
@@ -61,7 +61,7 @@ export async function knownService(
   }
 }
 
-/** What runs took, as they were recorded; `null` where none were. */
+/** The recorded run times; `null` if there are none. */
 export function recordedService(recording: readonly Arrival[]) {
   const runs = runsOf(recording)
   return runs.length === 0
@@ -69,7 +69,7 @@ export function recordedService(recording: readonly Arrival[]) {
     : { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording) } }
 }
 
-/** Of each shape that was recorded, those of most requests first; others take as long as these. */
+/** Most recorded shapes measured, the most frequent first. */
 const mostShapes = 8
 
 async function measuredService(
@@ -115,7 +115,7 @@ async function measuredService(
       })
       serviceTimes.push(...found.serviceTimes)
     }
-    // What is of none of these shapes takes as long as the most frequent one.
+    // Other shapes count as the most frequent one.
     const [mostFrequent] = shapes.keys()
     const rest = serviceTimes
       .filter(({ bucketKey }) => bucketKey === mostFrequent)
@@ -132,7 +132,7 @@ async function measuredService(
   }
 }
 
-/** Dims of a row by bucket; one without any where nothing is left open. */
+/** Dims of a row, by bucket; a single entry without dims if all shapes are fixed. */
 function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string, readonly number[]>> {
   const seen = new Map<string, { count: number; dims: ReadonlyMap<string, readonly number[]> }>()
   for (const arrival of recording) {
@@ -151,7 +151,7 @@ function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string
   return new Map(frequent.map(([key, { dims }]) => [key, dims]))
 }
 
-/** Fields of a simulation that a model's configuration has as well. */
+/** Fields of a simulation that a model's configuration also has. */
 export type SimulatedConfiguration = Required<
   Pick<
     SimulationOptions,
@@ -166,16 +166,16 @@ export type SimulatedConfiguration = Required<
   >
 >
 
-/** What may be given of a configuration, beside what is known of the service. */
+/** Options about the configuration. */
 type ConfigurationOptions = Pick<
   SimulateOptions,
   'batchSize' | 'preferredBatchSizes' | 'maxQueueDelayUs' | 'latencyTargetMs' | 'priorityLevels'
 >
 
 /**
- * The configuration to simulate: what is given, and the rest as it was recorded.
+ * The configuration to simulate: the given options, otherwise the recorded configuration.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for requests that are too large for it, and preferred sizes that are.
+ * @throws InferenceError `ERR_INVALID_ARG` for requests or preferred sizes that are too large for it.
  */
 export function simulatedConfiguration(
   options: ConfigurationOptions,
@@ -184,7 +184,7 @@ export function simulatedConfiguration(
 ): SimulatedConfiguration {
   const config = configIn(recording ?? [])
   const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? options.batchSize
-  // Only a request that was split can have more rows than its batches had.
+  // Only a split request can have more rows than its batches.
   const splitOversized = largest > (config?.maxBatchSize ?? Infinity)
   if (largest > maxBatchSize && !splitOversized)
     throw invalidArgument(

@@ -9,7 +9,7 @@ import { fewestRuns, type SeldomSizes, trustedSeldomShare } from '../simulation/
 import type { SimulationResult } from '../simulation/simulation-result.ts'
 import type { SimulatedConfiguration } from './simulated-service.ts'
 
-/** A prediction, beside what was recorded where the same was, and how far it is to be trusted. */
+/** A prediction, next to the recording if that had the same configuration, and how reliable it is. */
 export function simulationText(
   predicted: SimulationResult,
   recorded: RecordedFigures | null,

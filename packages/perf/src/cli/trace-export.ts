@@ -11,10 +11,10 @@ interface ExportOptions {
   readonly out?: string
 }
 
-/** Of the memory that JavaScript may have: what is drawn takes more than the traces. */
+/** Share of JavaScript's memory for traces: drawing them takes more. */
 const timelineShare = 0.2
 
-/** `zerohop trace-export FILE...`: files of traces in another form. */
+/** `zerohop trace-export FILE...`: converts trace files. */
 export const traceExport = new Command('trace-export')
   .description(
     "turn files of traces into a timeline for Perfetto's viewer (ui.perfetto.dev), or into a recording of arrivals to be replayed",

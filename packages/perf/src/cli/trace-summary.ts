@@ -16,21 +16,24 @@ interface SummaryOptions {
   readonly json: boolean
 }
 
-/** What is told of a file. */
+/** The summary of a file. */
 interface FileSummary {
   readonly path: string
   readonly cut: boolean
   readonly models: readonly ModelSummary[]
-  /** The first traces that have tensors. */
+  /** The first traces with tensors. */
   readonly withTensors: readonly Trace[]
-  /** All of them; `null` where they are not shown. */
+  /** All traces; `null` if they are not shown. */
   readonly traces: readonly Trace[] | null
 }
 
-/** Of so many traces one is chosen that shows how tensors flow. */
+/** An example of the flow of tensors is chosen from so many traces. */
 const mostWithTensors = 100
 
-/** `zerohop trace-summary FILE...`: what the requests of files of traces took on average, as Triton's tool of that name prints it. */
+/**
+ * `zerohop trace-summary FILE...`: average times of the requests in trace files, as Triton's tool of that
+ * name prints them.
+ */
 export const traceSummary = new Command('trace-summary')
   .description(
     'sum up files of traces, of this library or of Triton: what requests took on average, by model',
@@ -51,7 +54,7 @@ export const traceSummary = new Command('trace-summary')
     if (json) printJson({ files: found })
   })
 
-/** @param keeps whether its traces are needed, and not their sums alone. */
+/** @param keeps whether to keep the traces, not only their sums. */
 async function summaryOf(path: string, keeps: boolean): Promise<FileSummary> {
   const summaries = new ModelSummaries()
   const withTensors: Trace[] = []
@@ -84,7 +87,7 @@ function* textOf(
   yield dataFlowText(withTensors.map(harmless))
 }
 
-/** An array, of which no more than one is put into words at a time. */
+/** A JSON array, serialised one trace at a time. */
 function* jsonOf(traces: readonly Trace[]): Generator<string> {
   for (const [index, trace] of traces.entries()) {
     const lines = JSON.stringify(trace, null, 2).split('\n')
@@ -93,7 +96,7 @@ function* jsonOf(traces: readonly Trace[]): Generator<string> {
   yield traces.length === 0 ? '[]\n' : '\n]\n'
 }
 
-/** Without anything that would show as more than a word among others. */
+/** A trace without control characters in its texts. */
 function harmless(trace: Trace): Trace {
   return {
     ...trace,

@@ -4,7 +4,7 @@ import { addPlugin, json, type NamedPlugin } from './perf-engine-options.ts'
 import { shape } from './perf-input-options.ts'
 import { above, collect, list, whole } from './perf-measure-options.ts'
 
-/** Options of `zerohop tune`, as commander has them. */
+/** Options of `zerohop tune`, in commander's form. */
 export interface TuneOptions {
   readonly latencyP99?: number
   readonly memory?: number
@@ -30,7 +30,7 @@ export interface TuneOptions {
   readonly json: boolean
 }
 
-/** Adds them. */
+/** Adds the options to a command. */
 export function addTuneOptions(command: Command): Command {
   return command
     .optionsGroup('Goal:')

@@ -20,7 +20,7 @@ const head = [
   '',
 ]
 
-/** The best configurations beside the default, as a table. */
+/** A table of the best configurations and the default. */
 export function tuneText({ best, isConfirmed, rows, notes, end, seconds, judgedBy }: TuneResult): string {
   const isEmpty = rows.every(({ measured, failure }) => measured === null && failure === null)
   const shown = rows.slice(0, mostRows)
@@ -92,7 +92,7 @@ function cells(
   ]
 }
 
-/** By what a row is no good: its medians may well be. */
+/** Why a row misses its limits, as its medians may be within them. */
 function overText(
   {
     rounds,
@@ -122,7 +122,7 @@ function judgedText({ p99Ms, memoryBytes }: Goal, rows: readonly TunedRow[]): st
   ]
 }
 
-/** What the best was measured with, and what it gave: of use beside the file, which has no word for it. */
+/** How the best was measured, and its figures. This is not in the file, which has no field for it. */
 export function bestText({ candidate: { load }, measured }: TunedRow): string {
   const { rowsPerSecond, p99Ms } = measured!
   return `With ${loadText(load)} it gave ${figure(rowsPerSecond)} rows/s and a p99 of ${figure(p99Ms)} ms.`
@@ -134,7 +134,7 @@ function loadText({ rate, concurrency }: Load): string {
     : `${rate} requests/s`
 }
 
-/** Three digits that count. */
+/** A number with three significant digits. */
 function figure(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
 }

@@ -13,9 +13,9 @@ import { addTuneOptions, type TuneOptions } from './tune-options.ts'
 import { bestText, tuneText } from './tune-text.ts'
 
 const bytesPerMegabyte = 1e6
-/** What is left for the table, and for the end of this process and of those that measure. */
+/** Time reserved for the table, and for ending this process and the measuring ones. */
 const endingMs = 400
-/** As shells have it of a program that was interrupted. */
+/** The exit code that shells give an interrupted program. */
 const interruptedCode = 130
 
 const help = `
@@ -24,7 +24,7 @@ a process of its own, in rounds. Leave the machine alone meanwhile. Ctrl-C keeps
 
 Exit codes: 0 a configuration was found; 1 none, or the model cannot be loaded; 2 the command line is not as it has to be; 130 interrupted.`
 
-/** `zerohop tune model.onnx`: the configuration with which it serves most on this machine. */
+/** `zerohop tune model.onnx`: finds the configuration with the highest throughput on this machine. */
 export const tune = addTuneOptions(new Command('tune'))
   .description(
     'find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory',
@@ -73,7 +73,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
     state,
     fresh,
   } = options
-  const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
+  const { path: _, ...others } = modelConfig as ModelConfig // the path of another call's file
   for (const name of ['autoTune', 'sequence'] as const) {
     if (others[name])
       throw invalidArgument(
@@ -122,13 +122,13 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
     p99Ms: latencyP99,
     memoryBytes: memory === undefined ? undefined : memory * bytesPerMegabyte,
     budgetMs: budget * 1000 - endingMs,
-    startedAtMs: 0, // of this process
+    startedAtMs: 0, // this process's start
     statePath: state ?? join(dirname(output), `${basename(output, extname(output))}.tune-state.json`),
     fresh,
   }
 }
 
-/** Writes what was found, or says why there is nothing. */
+/** Writes the result, or says why there is none. */
 function finish(
   { best, end, reason, kind }: TuneResult,
   settings: TuneSettings,
@@ -166,9 +166,9 @@ interface TuneFiles {
 }
 
 /**
- * Looks, before anything is measured, whether what is found can be written, and over none of the others.
+ * Checks before measuring that the result can be written, and overwrites none of the other files.
  *
- * @throws InferenceError `ERR_INVALID_ARG` where two are one file; what opening them throws.
+ * @throws InferenceError `ERR_INVALID_ARG` if two paths are the same file; errors of opening them.
  */
 export function checkFiles({ model, output, state }: TuneFiles): void {
   for (const path of [output, state])

@@ -3,9 +3,9 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 /**
- * Writes one part after the other, no faster than they are taken. Whoever reads standard output may have had enough before the end.
+ * Writes parts one after the other, at the reader's pace. Stops if the reader closes standard output early.
  *
- * @param path a file; left out, or `undefined`, for standard output.
+ * @param path a file; omitted or `undefined` for standard output.
  */
 export async function writeParts(parts: Iterable<string | Uint8Array>, path?: string): Promise<void> {
   try {

@@ -32,7 +32,7 @@ small{color:var(--muted);font-size:12px;font-weight:400}
 .parts h3{margin-top:14px}
 @media (max-width:760px){tbody .name{max-width:11em}}`
 
-/** The page of an engine, which is filled by what it is told. `zerohop` serves it. */
+/** The page of an engine; the frames fill it. `zerohop` serves it. */
 export function inspectorPage(title: string): SelfContainedPage {
   const body = html`<header>
       <h1>${title}</h1>

@@ -1,4 +1,5 @@
-// Writes the inspector's page for `zerohop`, which serves it as it is but for its title: a step of `npm run build:ts`.
+// Writes the inspector's page for `zerohop`, which serves it with only the title replaced: a step of `npm run
+// build:ts`.
 import { writeFileSync } from 'node:fs'
 import { inspectorPage } from './page-template.ts'
 

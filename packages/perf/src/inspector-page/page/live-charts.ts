@@ -1,21 +1,21 @@
 import type { Frame, Load } from 'zerohop/internals'
 import type { Colour, Unit } from '../../web-page/charts/chart.ts'
 
-/** What is shown of one moment: of all models, or of the one that was chosen. */
+/** The data of one moment, for all models or the chosen one. */
 export interface Moment {
   readonly frame: Frame
   readonly load: Load
 }
 
-/** A quantity of it, as it was over the last minutes. */
+/** One quantity over the last minutes. */
 interface LiveSeries {
   readonly name: string
   readonly colour: Colour
-  /** `null` where there was none. */
+  /** `null` if there was none. */
   of(moment: Moment): number | null
 }
 
-/** A chart over time; areas stand on each other. */
+/** A chart over time. Areas are stacked. */
 export interface LiveChart {
   readonly id: string
   readonly title: string
@@ -34,7 +34,7 @@ const ofWindow =
   ({ load: { window } }: Moment) =>
     window === null ? null : read(window)
 
-/** Of the models, or of the one that is chosen. */
+/** Charts of all models, or of the chosen one. */
 export const modelCharts: readonly LiveChart[] = [
   {
     id: 'throughput', title: 'Throughput', label: 'Per second', unit: 'count', shape: 'lines',
@@ -83,7 +83,7 @@ const ofStaging =
   ({ frame: { staging } }: Moment) =>
     staging.length === 0 ? null : staging.reduce((sum, pool) => sum + read(pool), 0)
 
-/** Of the process. */
+/** Charts of the process. */
 export const processCharts: readonly LiveChart[] = [
   {
     id: 'loop', title: 'Event-loop delay', label: 'How late timers were, while requests were in flight', unit: 'microseconds', shape: 'lines',
@@ -102,7 +102,7 @@ export const processCharts: readonly LiveChart[] = [
   },
 ] // prettier-ignore
 
-/** Frames that are kept: two minutes of them, where one comes a second. */
+/** Frames kept: two minutes at one per second. */
 export const keptFrames = 120
 
 const nothing: Load = { waiting: 0, running: 0, window: null }
@@ -116,13 +116,13 @@ export class FrameHistory {
   }
 
   add(frame: Frame): void {
-    // What came before a clock was set back would stand behind what comes.
+    // Frames from before a clock was set back would appear after the new ones.
     if (this.last !== null && frame.atMs < this.last.atMs) this.#frames = []
     this.#frames.push(frame)
     if (this.#frames.length > keptFrames) this.#frames.shift()
   }
 
-  /** What they say of all models, or of the one that is chosen; `null` where frames are missing in between. */
+  /** The frames' data of all models, or of the chosen one; `null` where frames are missing. */
   moments(chosen: string | null): (Moment | null)[] {
     return this.#frames.flatMap((frame, index) => {
       const before = this.#frames[index - 1]
@@ -134,7 +134,7 @@ export class FrameHistory {
   }
 }
 
-/** What a model is called in the list to choose from. */
+/** A model's key in the list of choices. */
 export function modelKey({ name, version }: { readonly name: string; readonly version: number }): string {
   return `${name} · version ${version}`
 }

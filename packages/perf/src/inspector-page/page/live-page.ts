@@ -4,7 +4,7 @@ import type { Frame } from 'zerohop/internals'
 import { FrameHistory, modelCharts, modelKey, processCharts } from './live-charts.ts'
 import { TimePlot } from './time-plot.ts'
 
-/** After an answer that was none, such as that there are too many pages. */
+/** Delay after an error response, such as for too many pages. */
 const retryMs = 5000
 
 const history = new FrameHistory()
@@ -28,7 +28,7 @@ function show(): void {
   showTallies(moments)
 }
 
-/** Keeps the list of models as it is while its entries are: it may be open. */
+/** Keeps the list of models while its entries stay the same, as it may be open. */
 function listModels({ models, modelsLeftOut }: Frame): void {
   const keys = models.map(modelKey)
   const listed = [...picker.options].slice(1).map(({ value }) => value)
@@ -74,7 +74,7 @@ const sizes = new ResizeObserver((entries) => {
 })
 
 function tell(state: 'live' | 'lost' | 'paused', text: string): void {
-  if (status.textContent !== text) status.textContent = text // said once to who listens
+  if (status.textContent !== text) status.textContent = text // screen readers read a change once
   status.dataset['state'] = state
 }
 
@@ -85,14 +85,14 @@ function connect(): void {
   source.addEventListener('message', ({ data }) => receive(JSON.parse(data as string) as Frame))
   source.addEventListener('error', () => {
     tell('lost', 'Not connected, trying again')
-    if (source.readyState !== EventSource.CLOSED) return // it comes back by itself
+    if (source.readyState !== EventSource.CLOSED) return // it reconnects by itself
     setTimeout(() => {
       if (events === source) connect()
     }, retryMs)
   })
 }
 
-/** A page that nobody sees costs its server nothing. */
+/** Disconnects while the page is hidden, so that it costs its server nothing. */
 function followVisibility(): void {
   if (document.visibilityState === 'visible') return connect()
   events?.close()

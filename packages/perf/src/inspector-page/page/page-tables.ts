@@ -3,7 +3,7 @@ import { bytesOf, countOf, shareOf, timeOf } from '../../web-page/charts/figures
 import { element, rowElement } from '../../web-page/charts/page-elements.ts'
 import type { Moment } from './live-charts.ts'
 
-/** What is read first: how much, how fast, in what batches, and whether it goes well. */
+/** Shows the headline: throughput, latency, batch size and failures. */
 export function showHeadline({ frame, load: { window, waiting, running } }: Moment): void {
   const { windowMs, uptimeSeconds } = frame
   const perSecond = (count: number | undefined) =>
@@ -30,7 +30,7 @@ function write(id: string, figure: string, detail: string): void {
   document.getElementById(`${id}-detail`)!.textContent = detail
 }
 
-/** What there is: models, their instances, workers, staging memory. */
+/** Shows models, their instances, workers and staging memory. */
 export function showState({ models, workers, staging, windowMs }: Frame): void {
   fillTable(
     'models',
@@ -86,7 +86,7 @@ function modelRow(model: ModelFrame, windowMs: number | null): (string | Node)[]
   ]
 }
 
-/** With what is to be known of it: that it does not serve, or does not yet. */
+/** The name with a note if the version does not serve, or does not yet. */
 function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): DocumentFragment {
   const shown = document.createDocumentFragment()
   shown.append(
@@ -103,7 +103,7 @@ function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): Docum
   return shown
 }
 
-/** Why batches are closed, as in the documentation. */
+/** Why batches are closed, in the words of the documentation. */
 const reasons: Readonly<Record<string, string>> = {
   full: 'no further request fits',
   preferred: 'it has a preferred size, or one tried or found to give more',
@@ -116,7 +116,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 type Counts = ReadonlyMap<string, number>
 
-/** What was counted in all that is kept: how large batches were, why they were closed, and why requests failed. */
+/** Shows counts over all kept frames: batch sizes, closing reasons and failure reasons. */
 export function showTallies(moments: readonly (Moment | null)[]): void {
   const windows = moments.flatMap((moment) => moment?.load.window ?? [])
   const sizes = sumOf(
@@ -175,7 +175,7 @@ function barOf(share: number): HTMLElement {
 
 const mostShown = 20
 
-/** The batches that run, and those that ended last, the newest first. */
+/** The running batches, and the last ended ones, the newest first. */
 export class BatchList {
   #ended: EndedBatch[] = []
 
@@ -221,7 +221,7 @@ function badgeOf(text: string): HTMLElement {
   return badge
 }
 
-/** Writes the rows of a table, or that there are none. */
+/** Writes the rows of a table, or a note that there are none. */
 function fillTable(id: string, rows: readonly (readonly (string | Node)[])[]): void {
   const body = document.getElementById(id)!.querySelector('tbody')!
   const columns = document.querySelectorAll(`#${id} thead th`).length
@@ -232,7 +232,7 @@ function fillTable(id: string, rows: readonly (readonly (string | Node)[])[]): v
   body.replaceChildren(nothing)
 }
 
-/** A name as it stands in a table: a long one is cut by the page, and there as a whole under the pointer. */
+/** A name in a table. The page cuts a long one, and shows it in full under the pointer. */
 function nameElement(name: string): HTMLElement {
   const shown = element('span', name)
   shown.className = 'name'

@@ -8,12 +8,12 @@ declare const uPlot: typeof uPlotClass
 
 const dayTime = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
 
-/** A chart that moves on with time. */
+/** A chart that moves with time. */
 export class TimePlot {
   readonly #place: HTMLElement
   readonly #chart: LiveChart
   readonly #plot: uPlotClass
-  /** By series, as they are told: where areas stand on each other these are not where they are drawn. */
+  /** By series, the values before stacking. */
   #values: (number | null)[][] = []
   #tops: (number | null)[][] = []
   #seconds: number[] = []
@@ -24,7 +24,7 @@ export class TimePlot {
     const horizontal = lastSecondsAxis((keptFrames * intervalMs) / 1000, () => this.#seconds.at(-1) ?? 0)
     const vertical = movingValueAxis(chart.unit, () => this.#tops.flat())
     const isAreas = chart.shape === 'areas'
-    // Areas are drawn from the uppermost on, each over the one before.
+    // Areas are drawn from the top one down, each over the one before.
     const drawn = isAreas ? chart.series.toReversed() : chart.series
     this.#plot = new uPlot(
       {
@@ -64,17 +64,17 @@ export class TimePlot {
     this.#plot.setData([this.#seconds, ...drawn] as uPlotClass.AlignedData)
   }
 
-  /** Its place has another width. */
+  /** Adapts to the width of its place. */
   resize(): void {
     this.#plot.setSize(sizeOf(this.#place))
   }
 
-  /** In the colours that the page has now. */
+  /** Redraws in the page's current colours. */
   redraw(): void {
     this.#plot.redraw(false)
   }
 
-  /** Goes from moment to moment, or leaves them. */
+  /** Moves the cursor by so many moments; `null` removes it. */
   step(by: number | null): void {
     const last = this.#seconds.length - 1
     if (by === null || last < 0) return this.#plot.setCursor({ left: -10, top: -10 })
@@ -99,20 +99,20 @@ export class TimePlot {
   }
 }
 
-/** Which values have none beside them: a line has no length there, and would not be seen. */
+/** Indices of isolated values: a line there has no length, so they need a point. */
 function alone(values: uPlotClass.AlignedData[number]): number[] {
   const isThere = (at: number) => values[at] !== null && values[at] !== undefined
   return Array.from(values, (_, at) => at).filter((at) => isThere(at) && !isThere(at - 1) && !isThere(at + 1))
 }
 
-/** Of what is missing, a moment before what comes after it. */
+/** Times in seconds. A missing moment is placed just before the next one. */
 function secondsOf(moments: readonly (Moment | null)[]): number[] {
   return moments.map(
     (moment, index) => (moment === null ? moments[index + 1]!.frame.atMs - 1 : moment.frame.atMs) / 1000,
   )
 }
 
-/** The upper ends of areas that stand on each other. */
+/** The upper edges of stacked areas. */
 function stacked(values: readonly (number | null)[][]): (number | null)[][] {
   const sums = new Map<number, number>()
   return values.map((row) =>

@@ -8,10 +8,10 @@ import {
 } from 'zerohop/internals'
 import type { ElementType, OutputValue } from 'zerohop'
 
-/** How far two answers lie apart. */
+/** How much two answers differ. */
 interface Difference {
   readonly absolute: number
-  /** Relative to the largest number of the first. */
+  /** Relative to the largest number of the first answer. */
   readonly relative: number
 }
 
@@ -19,8 +19,8 @@ const none: Difference = { absolute: 0, relative: 0 }
 const all: Difference = { absolute: Infinity, relative: Infinity }
 
 /**
- * Compares what an output gave with what it gave alone. Only floats may differ by a little; anything else is equal or
- * differs infinitely, as do NaN and infinity from any other number.
+ * Compares an output with the one that the request gets alone. Only floats may differ by a little. All other
+ * values are either equal or differ infinitely; NaN and infinity differ infinitely from any other number.
  */
 export function answerDifference(alone: OutputValue | undefined, other: OutputValue | undefined): Difference {
   if (isTensorLike(alone) && isTensorLike(other)) {
@@ -42,7 +42,7 @@ export function answerDifference(alone: OutputValue | undefined, other: OutputVa
   return alone === other ? none : all
 }
 
-/** The type of an output's elements, for a reader. */
+/** The type of an output's elements, as text. */
 export const typeOf = (value: OutputValue | undefined): string =>
   isTensorLike(value)
     ? String(value.type)
@@ -55,7 +55,7 @@ export const typeOf = (value: OutputValue | undefined): string =>
 type Values = ArrayLike<number | bigint | string>
 
 function valuesOf(type: ElementType, data: unknown): Values {
-  const bits = isSmallFloat(type) ? toStorage(type, data) : null // newer Node has numbers of float16
+  const bits = isSmallFloat(type) ? toStorage(type, data) : null // newer Node presents float16 as numbers
   return bits === null
     ? (data as Values)
     : Array.from(bits as Uint16Array, (each) => fromSmallFloat(type as SmallFloat, each))

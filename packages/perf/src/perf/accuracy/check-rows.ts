@@ -4,31 +4,31 @@ import type { Sample } from '../input/sample-source.ts'
 import { codeOf } from '../load/recorder.ts'
 import { answerDifference, typeOf } from './answer-difference.ts'
 
-/** What answers; `Model` does. */
+/** The part of a `Model` that answers. */
 export interface AnsweringModel {
   infer(feeds: Sample['feeds'], options?: Sample['options']): Promise<Outputs>
   stats(): ModelStatistics
 }
 
-/** How answers are checked. */
+/** How to check answers. */
 export interface RowCheckSettings {
-  /** Requests at once, under load. */
+  /** Concurrent requests under load. */
   readonly concurrency: number
   /** How often each request is sent under load. */
   readonly rounds: number
-  /** By how much floats may differ, relative to the largest of their answer. */
+  /** Allowed difference of floats, relative to the largest of their answer. */
   readonly tolerance: number
-  /** Ends it; what was compared until then counts. */
+  /** Ends the check. The comparisons made so far count. */
   readonly signal?: AbortSignal | undefined
 }
 
 /**
- * The largest relative difference of floats that is no fault: kernels are chosen by the size of a batch and sum in another
- * order. A row that others reach differs by far more.
+ * The largest relative difference of floats that is no error: kernels depend on the batch size and sum in
+ * another order. A row affected by others differs by far more.
  */
 export const defaultTolerance = 1e-3
 
-/** Sends each request alone, then all of them together, and compares each answer with the one that it got alone. */
+/** Sends each request alone, then all of them together, and compares each answer with the one alone. */
 export async function checkRows(
   model: AnsweringModel,
   samples: readonly Sample[],
@@ -123,45 +123,48 @@ function batchSizesBetween(before: ModelStatistics, after: ModelStatistics): Acc
     .filter(({ count }) => count > 0)
 }
 
-/** Each answer under load beside the one that the same request gets alone. */
+/** The comparison of answers under load with answers alone. */
 export interface AccuracyResult {
-  /** Answers that were compared. */
+  /** Answers compared. */
   readonly answers: number
   /** Different requests among them. */
   readonly samples: number
-  /** Requests at once, under load. */
+  /** Concurrent requests under load. */
   readonly concurrency: number
-  /** The largest relative difference of numbers that is no fault. */
+  /** The largest relative difference that is no error. */
   readonly tolerance: number
   /** Whether all answers are within it. */
   readonly within: boolean
   readonly outputs: readonly OutputDifference[]
-  /** Requests that failed, alone or under load, by the code of the error. */
+  /** Requests that failed, alone or under load, by error code. */
   readonly failures: Readonly<Record<string, number>>
-  /** Batches of the run under load by their size: where all are of one row, nothing was joined, and little is shown. */
+  /** Sizes of the batches under load. If all have one row, nothing was joined, and the check shows little. */
   readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
-  /** Answers under load that came out of the response cache: they are no other run's. */
+  /** Answers under load from the response cache, which had no run. */
   readonly cacheHits: number
 }
 
-/** How far the answers of one output lie apart. */
+/** How much the answers of one output differ. */
 interface OutputDifference {
   readonly output: string
-  /** Of the model's metadata, or of the first answer. */
+  /** From the model's metadata, or from the first answer. */
   readonly type: string
-  /** The largest difference of two numbers; `Infinity` where one is none, or shapes or texts differ. */
+  /** The largest difference of two numbers; `Infinity` if one is not a number, or shapes or texts differ. */
   readonly absolute: number
-  /** The same relative to the largest number of its answer. */
+  /** The largest difference relative to the largest number of its answer. */
   readonly relative: number
-  /** How far answers to different requests lie apart, as {@link relative}: where that is 0, one for another would not show. */
+  /**
+   * How much answers to different requests differ, as {@link relative}. If it is 0, swapped answers would not
+   * be noticed.
+   */
   readonly spread: number
-  /** Answers above the tolerance. */
+  /** Answers beyond the tolerance. */
   readonly above: number
-  /** The request with the largest relative difference, counted from 0; `null` where there is no difference. */
+  /** The request with the largest relative difference, counted from 0; `null` if there is no difference. */
   readonly sample: number | null
 }
 
-/** What comparing answers has found, for a terminal. */
+/** The comparison as text for a terminal. */
 export function accuracyText(result: AccuracyResult): string {
   const { answers, samples, concurrency, tolerance, within, outputs, failures, batchSizes, cacheHits } =
     result

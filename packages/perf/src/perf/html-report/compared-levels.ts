@@ -23,7 +23,7 @@ const measures: readonly Measure[] = [
   { id: 'cores', title: 'Cores kept busy', unit: 'count', of: ({ cpuCores }) => cpuCores },
 ]
 
-/** The same levels of results beside each other. */
+/** The same levels of several results, side by side. */
 export function comparedLevelsSection(compared: readonly NamedResult[]): Section {
   const levels = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
     (a, b) => a - b,

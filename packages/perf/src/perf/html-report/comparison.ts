@@ -16,7 +16,10 @@ import {
 import { dateOf, headlineFor, headlineOf } from './report.ts'
 import { settingText } from './run-sections.ts'
 
-/** Results beside each other, as one page of HTML like that of one result; the first is what the others are measured by. */
+/**
+ * Several results side by side, as one HTML page like that of one result. The first is the reference for the
+ * others.
+ */
 export function comparisonOf(compared: readonly NamedResult[]): string {
   const modes = new Set(compared.map(({ result }) => levelAxis(result.mode)))
   const notices =
@@ -109,7 +112,7 @@ function bestOf(result: PerfResult): [throughput: string, latency: string] {
   return latency === undefined ? ['–', '–'] : [inWords(throughput!), inWords(latency)]
 }
 
-/** In what results differ beside their figures. */
+/** How results differ apart from their figures. */
 function differencesSection(compared: readonly NamedResult[]): Section {
   const tables = [
     differenceTable(
@@ -152,13 +155,15 @@ function differenceTable(
   }
 }
 
-/** A level of each result that has one of them. */
+/** A level of each result, as one choice. */
 interface Choice {
   readonly name: string
   readonly levels: readonly (LevelResult | undefined)[]
 }
 
-/** How latencies and batch sizes of results are distributed, as shares, since the one has more requests than the other. */
+/**
+ * Distributions of latencies and batch sizes, as shares, since results have different numbers of requests.
+ */
 function comparedDistributionsSection(compared: readonly NamedResult[], areLevelsAlike: boolean): Section {
   const choices = [
     { name: 'each at its own peak', levels: compared.map(peakOf) },
@@ -197,7 +202,7 @@ function peakOf({ result: { levels } }: NamedResult): LevelResult | undefined {
   )
 }
 
-/** The levels that at least two have, as choices. */
+/** The levels that at least two results have, as choices. */
 function commonLevels(compared: readonly NamedResult[]): Choice[] {
   const [
     {
@@ -273,7 +278,7 @@ const facts: readonly [name: string, of: (scenario: ScenarioResult) => string][]
   ['longest', ({ latency }) => timeOf(latency.maxUs)],
 ]
 
-/** Scenarios of LoadGen beside each other; nothing where none was run. */
+/** Scenarios of LoadGen side by side; empty if none was run. */
 function comparedScenariosSection(compared: readonly NamedResult[]): Section[] {
   if (compared.every(({ result }) => result.scenario === undefined)) return []
   const rows = facts.map(([name, of]) => [

@@ -20,7 +20,7 @@ const percentiles: readonly [name: string, colour: Colour, of: keyof LatencyFigu
   ['max', 'max', 'maxUs'],
 ]
 
-/** How latency grows with throughput, and each level in one line. */
+/** Latency over throughput, and each level in one line. */
 export function curveSection(result: PerfResult): Section {
   const curve = latencyCurve(result, ['p50', 'p95', 'p99'])
   return {
@@ -149,18 +149,18 @@ const axisNames: Readonly<Record<LoadMode, string>> = {
   scenario: 'Level',
 }
 
-/** What levels of a mode are, as the heading of a column or the label of an axis. */
+/** The unit of a mode's levels, as a column heading or axis label. */
 export function levelAxis(mode: LoadMode): string {
   return axisNames[mode] ?? 'Level'
 }
 
-/** A level as a word in a sentence. */
+/** A level within a sentence. */
 export function levelPhrase(mode: LoadMode, { level }: LevelResult): string {
   if (levelAxis(mode) === 'Requests/s') return `${countOf(level)} requests/s`
   return `${levelAxis(mode).toLowerCase()} ${countOf(level)}`
 }
 
-/** A level as the heading of a table's row, marked where it did not become stable. */
+/** A level as a row heading, marked if it was not stable. */
 export function levelCell({ level, stable }: LevelResult): Cell {
   return stable ? countOf(level) : { text: countOf(level), warning: 'unstable' }
 }
@@ -173,18 +173,18 @@ export function levelPoints({ levels }: PerfResult): { names: string[]; unstable
   }
 }
 
-/** As a chart takes it: `null` where there is no such number, with the digits that can be seen. */
+/** A number for a chart, rounded to visible digits; `null` if it is no number. */
 export function plotted(value: number): number | null {
   return Number.isFinite(value) ? Number(value.toPrecision(5)) : null
 }
 
-/** Whether only a logarithmic axis shows the small among them. */
+/** Whether the values need a logarithmic axis. */
 export function spansDecades(values: readonly (number | null)[]): boolean {
   const shown = values.filter((value) => value !== null && value > 0) as number[]
   return shown.reduce((a, b) => Math.max(a, b), 0) > 20 * shown.reduce((a, b) => Math.min(a, b), Infinity)
 }
 
-/** Requests that were answered or failed. */
+/** Requests answered or failed. */
 export function endedCount({ requestCount, failures }: LevelResult): number {
   return requestCount + failureCount(failures)
 }
@@ -193,7 +193,7 @@ export function failureCount(failures: LevelResult['failures']): number {
   return Object.values(failures).reduce((a, b) => a + b, 0)
 }
 
-/** One level from close by: how its latencies and its batches are distributed. */
+/** One level in detail: the distributions of its latencies and batches. */
 export function distributionSection(result: PerfResult): Section {
   const { mode, levels } = result
   const choices = levels.map((level) => `${levelPhrase(mode, level)}${level.stable ? '' : ' (unstable)'}`)
@@ -269,22 +269,25 @@ function tableOf(chart: LevelChart, chosen: number, caption: string): Part['tabl
   }
 }
 
-/** Latencies from one bound to the next. */
+/** A histogram of latencies. */
 interface Bins {
-  /** Upper bounds, each the same factor above the one before. */
+  /** Upper bounds, each by the same factor above the one before. */
   readonly bounds: readonly number[]
   readonly counts: readonly number[]
-  /** How many of another histogram are in each. */
+  /** The counts of another histogram in these bins. */
   countsOf(histogram: LevelResult['latencyHistogram']): number[]
-  /** Where a value lies among the bins, counted from the middle of the first. */
+  /** The position of a value among the bins, counted from the centre of the first. */
   placeOf(us: number): number
 }
 
 const mostBins = 40
-/** A narrower bin would show how the latencies were rounded. */
+/** Narrower bins would show the rounding of the latencies. */
 const leastFactor = 2 ** (1 / 4)
 
-/** Measured latencies in at most 40 bins of the same width on a logarithmic axis, without gaps; none where nothing was measured. */
+/**
+ * Measured latencies in at most 40 bins of equal width on a logarithmic axis, without gaps; no bins if
+ * nothing was measured.
+ */
 export function binsOf(histogram: LevelResult['latencyHistogram']): Bins {
   const counted = countedIn(histogram)
   if (counted.length === 0) return { bounds: [], counts: [], countsOf: () => [], placeOf: () => NaN }
@@ -322,7 +325,7 @@ const stages: readonly [name: string, colour: Colour, of: keyof ServerFigures][]
   ['overhead', 'overhead', 'overheadUs'],
 ]
 
-/** What the engine does with the time of a request. */
+/** How a request's time in the engine divides. */
 export function breakdownSection(result: PerfResult): Section {
   const axis = levelAxis(result.mode)
   const { levels } = result

@@ -3,18 +3,18 @@ import { html, type Html, jsonText } from '../../web-page/html.ts'
 import { selfContainedPage } from '../../web-page/self-contained-page.ts'
 import type { PerfResult } from '../result.ts'
 
-/** What a page is made of. */
+/** The parts of a page. */
 interface ReportPage {
   readonly title: string
-  /** What, how and when, in a line. */
+  /** What was measured, how and when, in one line. */
   readonly about: string
-  /** What a reader must not overlook. */
+  /** Important notices. */
   readonly notices: readonly string[]
   readonly headline: readonly HeadlineFigure[]
   readonly sections: readonly Section[]
 }
 
-/** One HTML file that holds all it needs: it opens from a disk, and asks no network for anything. */
+/** A self-contained HTML file: it opens from disk, and makes no network requests. */
 export function renderPage({ title, about, notices, headline, sections }: ReportPage): string {
   const shown = sections.map(renderSection)
   const drawn = (id: string) => shown.some(({ text }) => text.includes(`id="${id}-plot"`))
@@ -49,7 +49,7 @@ export function renderPage({ title, about, notices, headline, sections }: Report
   return selfContainedPage({ title, body, entry: 'perf/html-report/page/draw-charts' }).text
 }
 
-/** A section as it stands on the page. */
+/** A section as HTML. */
 function renderSection({ id, title, lead, parts, choices = [], chosen = 0 }: Section): Html {
   const picker =
     choices.length < 2
@@ -125,7 +125,7 @@ function renderChart(title: string, chart: Chart, chosen: number): Html {
 
 function renderTable({ caption, columns, rows }: Table, id: string | null): Html {
   const areFacts = columns.length === 2 && columns[1] === 'Value'
-  // End tags of rows and cells may be left out, and are: they would be half of a long table.
+  // HTML allows rows and cells without end tags, which would be half of a long table's size.
   const rowsShown = rows.map(
     ([first, ...cells]) =>
       html`<tr>
@@ -142,39 +142,39 @@ function renderCell(cell: Cell): Html | string {
   return typeof cell === 'string' ? cell : html`${cell.text} <span class="badge">${cell.warning}</span>`
 }
 
-/** A part of the page under a heading of its own. */
+/** A part of the page with its own heading. */
 export interface Section {
   readonly id: string
   readonly title: string
-  /** What is shown and how to read it, in a sentence or two. */
+  /** What it shows and how to read it, in a sentence or two. */
   readonly lead: string
   readonly parts: readonly Part[]
-  /** Its charts show one level at a time, which is chosen at the top. */
+  /** Its charts show one level at a time, chosen at the top. */
   readonly choices?: readonly string[]
-  /** The one that is chosen at first. */
+  /** The initial choice. */
   readonly chosen?: number
 }
 
-/** A chart with its figures as text, or these alone. */
+/** A chart with its figures as text, or only the figures. */
 export interface Part {
-  /** Above the chart; left out where the section's heading says it. */
+  /** Above the chart; omitted if the section's heading suffices. */
   readonly title?: string
   readonly chart?: Chart
   readonly table: Table
 }
 
-/** Columns of text, of which the first names the row. */
+/** Columns of text. The first names the row. */
 export interface Table {
   readonly caption: string
   readonly columns: readonly string[]
   readonly rows: readonly (readonly Cell[])[]
-  /** It is shown without being asked for. */
+  /** Whether it is open at first. */
   readonly isOpen?: boolean
 }
 
 export type Cell = string | { readonly text: string; readonly warning: string }
 
-/** One figure that is read before all others. */
+/** One figure of the headline. */
 export interface HeadlineFigure {
   readonly label: string
   readonly figure: string
@@ -182,7 +182,7 @@ export interface HeadlineFigure {
   readonly detail: string
 }
 
-/** A result and what it is called beside others. */
+/** A result and its name in a comparison. */
 export interface NamedResult {
   readonly name: string
   readonly result: PerfResult
@@ -190,10 +190,10 @@ export interface NamedResult {
 
 const colours: readonly Colour[] = ['first', 'second', 'third', 'fourth', 'fifth', 'seventh']
 
-/** As many can be told from each other in one chart. */
+/** Most results that can be distinguished in one chart. */
 export const mostCompared = colours.length
 
-/** The colour of the result at an index, in every chart. */
+/** The colour of the result with this index, in every chart. */
 export function comparedColour(index: number): Colour {
   return colours[index]!
 }

@@ -35,10 +35,10 @@ const loads: Readonly<Record<LoadMode, string>> = {
 }
 
 /**
- * What was measured, as one page of HTML: it holds all it needs, also for those who read it with a phone, in the dark, on paper or by
- * ear.
+ * A result as one self-contained HTML page, which also works on phones, in dark mode, on paper and with
+ * screen readers.
  *
- * @param more sections that come before the configuration.
+ * @param more sections before the configuration.
  */
 export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
   const measured = [
@@ -63,12 +63,12 @@ export function reportOf(result: PerfResult, more: readonly Section[] = []): str
   })
 }
 
-/** Which inputs the levels are of, where that was said. */
+/** The inputs of the levels, if given. */
 function inputsOf({ inputs }: PerfResult): string {
   return inputs === undefined ? '' : ` · ${inputs.at(-1)!.inputs} inputs`
 }
 
-/** What is read first of a result, whatever it is of. */
+/** The headline of a result of any kind. */
 export function headlineFor(result: PerfResult): HeadlineFigure[] {
   const { scenario, levels } = result
   return [
@@ -77,7 +77,7 @@ export function headlineFor(result: PerfResult): HeadlineFigure[] {
   ]
 }
 
-/** Whether there is something to tell beside levels. */
+/** Whether there is a result other than levels. */
 function hasOthers({ scenario, accuracy }: PerfResult): boolean {
   return scenario !== undefined || accuracy !== undefined
 }
@@ -96,14 +96,14 @@ function noticesOf(result: PerfResult): string[] {
       ]
 }
 
-/** A date for people, in the time of Greenwich; what is no date as it is. */
+/** A date in readable form, in UTC; other text unchanged. */
 export function dateOf(iso: string): string {
   const date = new Date(iso)
   if (Number.isNaN(date.getTime())) return iso
   return `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(date)} UTC`
 }
 
-/** What a reader wants to know first: how much, how fast, and whether it can be believed. */
+/** The headline of levels: throughput, latency and reliability. */
 export function headlineOf({ mode, levels, machine }: PerfResult): HeadlineFigure[] {
   const answered = levels.filter(({ requestCount }) => requestCount > 0)
   if (answered.length === 0)

@@ -8,7 +8,7 @@ import type { Cell, Part, Section, Table } from './report-page.ts'
 /** In characters. */
 const longestSetting = 2000
 
-/** What a repetition needs to know, what was said first. */
+/** What a repetition needs; the given settings come first. */
 export function configurationSection({ settings, given, machine }: PerfResult): Section {
   const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) =>
     factTable(
@@ -41,7 +41,7 @@ function factTable(
   return { caption, columns: [heading, 'Value'], rows, isOpen }
 }
 
-/** A setting as it is written: text as it is, anything else as JSON, as far as there is one. */
+/** A setting as written: text unchanged, other values as JSON, if possible. */
 export function settingText(value: unknown): string {
   const text =
     typeof value === 'string'
@@ -59,7 +59,7 @@ function jsonOf(value: unknown): string {
       String(value)
     )
   } catch {
-    return String(value) // what refers to itself
+    return String(value) // a cyclic value
   }
 }
 
@@ -70,7 +70,7 @@ const shownDelays: readonly [name: string, of: keyof LatencyFigures][] = [
   ['max', 'maxUs'],
 ]
 
-/** Whether the process that measured could keep up: its sender, its event loop, its processors. */
+/** Whether the measuring process could keep up: its sender, event loop and processors. */
 export function processSection(result: PerfResult): Section {
   const hasLag = result.levels.some(({ sendLag }) => sendLag !== null)
   return {
@@ -173,7 +173,7 @@ function cpuPart(result: PerfResult): Part {
   }
 }
 
-/** What the models of an ensemble's steps take; nothing for any other model. */
+/** The times of the models of an ensemble; `null` for other models. */
 export function composingSection({ mode, levels }: PerfResult): Section | null {
   if (levels.every(({ composingModels = [] }) => composingModels.length === 0)) return null
   return {
@@ -233,13 +233,13 @@ export function composingSection({ mode, levels }: PerfResult): Section | null {
   }
 }
 
-/** One request again and again beside requests of which none came twice; nothing where only one of them was measured. */
+/** One repeated request next to requests that never repeat; `null` if only one of them was measured. */
 export function inputsSection(result: PerfResult): Section | null {
   const { mode, inputs = [] } = result
   if (inputs.length < 2) return null
   const compared = inputs
     .map(({ inputs: name, levels }) => ({ name, result: { ...result, levels } }))
-    .reverse() // ratios are to unique ones
+    .reverse() // ratios refer to the unique ones
   const { parts } = comparedLevelsSection(compared)
   return {
     id: 'inputs',
@@ -278,7 +278,7 @@ function computeOf({ server: { computeInputUs, computeInferUs, computeOutputUs }
   return timeOf(computeInputUs + computeInferUs + computeOutputUs)
 }
 
-/** How far answers under load lie from those alone; nothing where they were not compared. */
+/** How much answers under load differ from those alone; `null` if they were not compared. */
 export function accuracySection({ accuracy }: PerfResult): Section | null {
   if (accuracy === undefined) return null
   const { within, answers, samples, concurrency, tolerance, outputs, failures, cacheHits } = accuracy

@@ -6,10 +6,10 @@ import * as v from 'valibot'
 import { invalidArgument, messageOf, readRegularFile } from 'zerohop/internals'
 import type { PerfResult } from '../result.ts'
 
-/** 64 MiB: that of 10 000 levels. */
+/** 64 MiB, enough for 10 000 levels. */
 const mostBytes = 2 ** 26
 
-/** JSON has no number for what is none. */
+/** JSON cannot express numbers that are not finite. */
 const figure = v.pipe(
   v.nullable(v.number()),
   v.transform((value) => value ?? NaN),
@@ -38,7 +38,7 @@ const step = v.object({
   endedEarly: v.boolean(),
 })
 
-/** What a scenario of LoadGen came to, in a file. */
+/** The result of a LoadGen scenario, in a file. */
 const savedScenario = v.looseObject({
   scenario: v.picklist(['single-stream', 'multi-stream', 'server', 'offline']),
   mode: v.picklist(['PerformanceOnly', 'FindPeakPerformance']),
@@ -86,7 +86,7 @@ const difference = v.object({
   sample: v.nullable(v.number()),
 })
 
-/** How far answers under load lay from those alone, in a file. */
+/** How much answers under load differed from those alone, in a file. */
 const savedAccuracy = v.looseObject({
   answers: figure, samples: figure, concurrency: figure, tolerance: figure, within: v.boolean(),
   outputs: v.array(difference),
@@ -179,7 +179,7 @@ const result = v.looseObject({
   ),
 })
 
-/** A result as it is kept in a file. */
+/** The text of a result for a file. */
 export function savedText(saved: PerfResult): string {
   return `${JSON.stringify(saved, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value), 2)}\n`
 }
@@ -187,7 +187,8 @@ export function savedText(saved: PerfResult): string {
 /**
  * Reads a result that `zerohop perf --json` has written.
  *
- * @throws InferenceError `ERR_INVALID_ARG` where the file is none of those, with what is wrong and where; what Node.js throws where it cannot be read.
+ * @throws InferenceError `ERR_INVALID_ARG` if the file is no such result, with what is wrong and where;
+ * errors of Node.js if it cannot be read.
  */
 export async function readSavedResult(path: string): Promise<PerfResult> {
   const text = (await readRegularFile(path, mostBytes)).toString()
@@ -208,10 +209,11 @@ export async function readSavedResult(path: string): Promise<PerfResult> {
 }
 
 /**
- * Finds out, before anything is measured, whether a file could be written: by writing nothing beside it.
+ * Checks before measuring whether a file can be written, by writing an empty file beside it.
  *
  * @param option that names the file, for the message.
- * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, nothing may be written in it, or there is something that is no file; what Node.js throws where it cannot be looked at.
+ * @throws InferenceError `ERR_INVALID_ARG` if the folder does not exist or is not writable, or the path is
+ * something other than a file; errors of Node.js if it cannot be checked.
  */
 export function checkFilePlace(option: string, path: string): void {
   const folder = dirname(resolve(path))
@@ -240,10 +242,11 @@ export function checkFilePlace(option: string, path: string): void {
 }
 
 /**
- * Writes a file so that nobody ever finds a part of it: it takes the place of the one before, if there is one, when it is
- * complete. What a link leads to is replaced, not the link.
+ * Writes a file atomically: a complete file replaces an earlier one, so that no reader finds a part of it.
+ * For a link, the target is replaced, not the link.
  *
- * @throws as {@link checkFilePlace}, and what Node.js throws where it cannot be written; then nothing is left of it.
+ * @throws as {@link checkFilePlace}, and errors of Node.js if it cannot be written; then nothing of it
+ * remains.
  */
 export async function writeWholeFile(
   option: string,

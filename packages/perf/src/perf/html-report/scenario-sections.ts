@@ -5,7 +5,7 @@ import type { ScenarioLatency, ScenarioPeak, ScenarioResult } from '../scenarios
 import { endedCount, failureCount, levelAxis, levelCell, levelPoints, plotted } from './level-sections.ts'
 import type { HeadlineFigure, Part, Section } from './report-page.ts'
 
-/** What a scenario of LoadGen came to; nothing where none was run. */
+/** The result of a LoadGen scenario; `null` if none was run. */
 export function scenarioSection({ scenario }: PerfResult): Section | null {
   if (scenario === undefined) return null
   const { valid, reasons, belowMlperf, earlyStopping } = scenario
@@ -33,7 +33,7 @@ export function scenarioSection({ scenario }: PerfResult): Section | null {
   }
 }
 
-/** What is read first of a scenario. */
+/** The headline of a scenario. */
 export function scenarioHeadline({
   metric,
   valid,
@@ -108,7 +108,7 @@ function latencyPart({ latency, sendLag }: ScenarioResult): Part {
   return { table: { caption: 'Latency', columns, rows, isOpen: true } }
 }
 
-/** The way to the peak: what was tried, and whether the bound held. */
+/** The search for the peak: each trial, and whether the bound held. */
 function peakParts(peak: ScenarioPeak | null): Part[] {
   if (peak === null) return []
   const found = peak.targetQps === null ? 'no rate held the bound' : `${countOf(peak.targetQps)} queries/s`
@@ -206,7 +206,7 @@ export function reasonSection(result: PerfResult): Section {
   }
 }
 
-/** How many answers came within the bound that was given; nothing where none was. */
+/** How many answers came within the given bound; `null` without a bound. */
 export function goodputSection(result: PerfResult): Section | null {
   const { levels } = result
   const withinMs = levels.find(({ goodput }) => goodput !== null)?.goodput?.withinMs
@@ -256,7 +256,7 @@ export function goodputSection(result: PerfResult): Section | null {
   }
 }
 
-/** What failed, by the code of its error. */
+/** Failures by error code. */
 export function failureSection(result: PerfResult): Section {
   const { levels } = result
   const codes = keysOf(levels, ({ failures }) => failures)
@@ -303,7 +303,7 @@ export function failureSection(result: PerfResult): Section {
   }
 }
 
-/** All names that are counted at any level; those that never occurred are left out. */
+/** All names counted at any level, except those that never occurred. */
 function keysOf(
   levels: readonly LevelResult[],
   countsOf: (level: LevelResult) => Readonly<Record<string, number>>,

@@ -9,7 +9,7 @@ declare const uPlot: typeof uPlotClass
 const charts = JSON.parse(document.getElementById('charts')!.textContent!) as Chart[]
 const plots = new Map<Element, uPlotClass>()
 
-/** Draws a chart in its place, in that of the one which was there. */
+/** Draws a chart in its place, replacing the one there. */
 function draw(chart: Chart, chosen: number): void {
   const place = document.getElementById(`${chart.id}-plot`)!
   plots.get(place)?.destroy()
@@ -23,14 +23,14 @@ function draw(chart: Chart, chosen: number): void {
   plots.set(place, new uPlot({ ...shared, ...options }, data, place as HTMLElement))
 }
 
-/** Writes the figures of what is chosen into the table of a chart. */
+/** Writes the figures of the chosen level into a chart's table. */
 function fillTable(chart: Chart, chosen: number): void {
   if (chart.shape === 'curve') return
   const body = document.querySelector(`#${chart.id}-table tbody`)!
   body.replaceChildren(...rowsOf(chart, chart.views[chosen]!).map(rowElement))
 }
 
-/** Goes from point to point by the arrow keys. */
+/** Moves from point to point with the arrow keys. */
 function step(event: KeyboardEvent): void {
   const plot = plots.get(event.currentTarget as Element)!
   const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
@@ -52,7 +52,7 @@ for (const chart of charts) {
   const hasChoice = chart.shape !== 'curve' && chart.views.length > 1
   draw(chart, hasChoice && picker !== null ? picker.selectedIndex : 0)
   if (hasChoice) {
-    fillTable(chart, picker!.selectedIndex) // a browser may come back to what was chosen
+    fillTable(chart, picker!.selectedIndex) // a browser may restore the earlier choice
     picker!.addEventListener('change', () => {
       draw(chart, picker!.selectedIndex)
       fillTable(chart, picker!.selectedIndex)
