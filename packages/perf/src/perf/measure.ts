@@ -16,30 +16,30 @@ import type { MeasureSettings, PerfSettings } from './perf-settings.ts'
 import { levelResult, type LevelResult, type MeasuredWindow } from './result.ts'
 import { countedWindow, warmedUp, type WindowRun, windowsUntilStable, WindowWatch } from './windows.ts'
 
-/** One level of load: what it is told as, and what makes it. A load serves once. */
+/** One level of load: its name, and its load. A load is used once. */
 interface LoadLevel {
   readonly level: number
   readonly load: Load
 }
 
-/** What a measurement may be given beside its settings. */
+/** Optional inputs of a measurement. */
 export interface MeasureHooks {
   readonly clock?: LoadClock
-  /** Ends the measurement early: its result is of what was measured until then, and not stable. */
+  /** Ends the measurement early. Its result covers what was measured so far, and is not stable. */
   readonly signal?: AbortSignal
-  /** Told of each window. */
+  /** Called for each window. */
   readonly onWindow?: (window: MeasuredWindow, trial: number) => void
-  /** Told of the recorder before anything is sent, to show what goes on. */
+  /** Called with the recorder before anything is sent, to show progress. */
   readonly onStart?: (recorder: Recorder) => void
-  /** Takes each request. */
+  /** Collects each request. */
   readonly log?: RequestLog
 }
 
 /**
- * Measures a model at one level of load, as perf_analyzer does: windows follow each other until three agree, or there have been
- * too many; the result is of the last three.
+ * Measures a model at one level of load, as perf_analyzer does: windows follow each other until three agree,
+ * or there are too many. The result covers the last three.
  *
- * @throws what the model's statistics throw; failures of requests are counted.
+ * @throws errors of the model's statistics. Failed requests are counted.
  */
 export async function measure(
   target: PerfTarget,
@@ -65,9 +65,10 @@ export async function measure(
     watch.stop()
     pendingCount = recorder.pending
     const stopped = load.stop()
-    // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
+    // Requests of a schedule that the model cannot keep up with would take long to be answered, and are not
+    // needed.
     ending.abort()
-    // Who wants no more does not wait for answers either.
+    // After an abort, answers are not awaited.
     if (signal?.aborted !== true) {
       await stopped
       await endSequences(model, source)
@@ -84,13 +85,13 @@ export async function measure(
   })
 }
 
-/** What is left of sequences would be in the way of the next level's. */
+/** Open sequences would disturb the next level's. */
 async function endSequences(model: PerfTarget['model'], source: PerfTarget['source']): Promise<void> {
   const endings = source.endings?.() ?? []
   await Promise.allSettled(endings.map(({ feeds, options }) => model.infer(feeds, options)))
 }
 
-/** What makes the load of a level. */
+/** Makes the load of a level. */
 export function loadOf(
   source: SampleSource,
   settings: Pick<PerfSettings, 'load' | 'seed' | 'sequences' | 'requestCount' | 'warmupRequestCount'>,

@@ -17,37 +17,38 @@ import { machineFacts, type PerfResult } from './result.ts'
 
 const mostNames = 20
 
-/** Which model is measured, and what it is served with. */
+/** The model to measure, and its configuration. */
 interface TargetSettings {
-  /** A model file, the folder of a repository's model, or with `repository` its name. */
+  /** A model file, the folder of a repository's model or, with `repository`, its name. */
   readonly model: string
   readonly repository?: string | undefined
-  /** Of a repository's model. Default: the newest that it serves. */
+  /** Version of a repository's model. Default: the newest one served. */
   readonly version?: string | undefined
   readonly engine?: EngineOptions
-  /** Goes before what the model's folder says, which it may be made from. */
+  /** Overrides the configuration in the model's folder; a function receives that one. */
   readonly config?: ModelOptions | ((before: ModelOptions) => ModelOptions)
-  /** Ends the load. */
+  /** Aborts the load. */
   readonly signal?: AbortSignal
 }
 
-/** A loaded model in an engine of its own. */
+/** A loaded model in its own engine. */
 export interface OpenedModel {
   readonly engine: InferenceEngine
   readonly model: Model
-  /** The models of an ensemble's steps, each once; empty for any other. */
+  /** The models of an ensemble's steps, each once; empty for other models. */
   readonly composingModels: readonly Model[]
   /** Whether its requests belong to sequences. */
   readonly hasSequences: boolean
-  /** What the model is served with. */
+  /** The configuration of the model. */
   readonly config: VersionConfig
   readonly machine: PerfResult['machine']
 }
 
 /**
- * Loads a model in an engine of its own, which is to be closed by the caller.
+ * Loads a model in a new engine, which the caller closes.
  *
- * @throws InferenceError as `engine.load()`; `ERR_MODEL_NOT_FOUND` where there is neither a file nor a model of a repository.
+ * @throws InferenceError as `engine.load()` does; `ERR_MODEL_NOT_FOUND` if there is neither a file nor a
+ * repository's model.
  */
 export async function openTarget({
   model: path,
@@ -122,7 +123,7 @@ async function checkFile(path: string): Promise<void> {
     )
 }
 
-/** Names to choose from, as far as they fit a line. */
+/** Names of models, as many as fit into a line. */
 async function modelsIn(repository: string): Promise<string> {
   const entries = await readdir(repository, { withFileTypes: true }).catch(() => null)
   if (entries === null) return 'which is no folder that can be read'
@@ -135,7 +136,7 @@ async function modelsIn(repository: string): Promise<string> {
     : `it has ${names.slice(0, mostNames).join(', ')}${names.length > mostNames ? ', ...' : ''}`
 }
 
-/** The ensemble, and the models of its steps, which are of the same repository. */
+/** The ensemble and the models of its steps, from the same repository. */
 async function loadPipeline(
   engine: InferenceEngine,
   name: string,
@@ -159,26 +160,29 @@ function notFound(received: unknown, expected: string) {
   return invalidArgument('model', expected, received, { code: 'ERR_MODEL_NOT_FOUND' })
 }
 
-/** What is measured of a model; `Model` has all of it. */
+/** The part of a `Model` that is measured. */
 export type PerfModel = Pick<Model, 'name' | 'version' | 'metadata' | 'infer' | 'stats'>
 
-/** A model that others are made up of; it is looked at, not asked. */
+/** A model of an ensemble's step. Only its statistics are read. */
 export type ComposedModel = Pick<Model, 'name' | 'version' | 'stats'>
 
-/** A model that is loaded, and what it is asked. */
+/** A loaded model and the requests for it. */
 export interface PerfTarget {
   readonly model: PerfModel
   readonly source: SampleSource
   /** The models of an ensemble's steps. Default: none. */
   readonly composingModels?: readonly ComposedModel[]
-  /** Default: nothing is told of it. */
+  /** Default: no information. */
   readonly machine?: PerfResult['machine']
 }
 
-/** Failures that the request itself is to blame for: all others would be like it. */
+/** Failures caused by the request itself: all others would fail in the same way. */
 const hopeless: readonly InferenceErrorCode[] = ['ERR_INVALID_ARG', 'ERR_EXECUTION']
 
-/** Sends one request, to find out whether it can be answered at all. @throws InferenceError if not, and the signal's reason once it is aborted. */
+/**
+ * Sends one request, to find out whether it can be answered at all. @throws InferenceError if not, and the
+ * signal's reason when it is aborted.
+ */
 export async function probe({ model, source }: PerfTarget, signal: AbortSignal): Promise<void> {
   try {
     await sender(model, signal)(source.next(0))
@@ -194,7 +198,7 @@ export async function probe({ model, source }: PerfTarget, signal: AbortSignal):
 /**
  * Sends requests to a model.
  *
- * @param signal withdraws them all; `null` for none, which costs nothing.
+ * @param signal aborts all requests; `null` for none, which costs nothing.
  */
 export function sender(model: PerfModel, signal: AbortSignal | null): Send {
   const withSignal: InferOptions | undefined = signal === null ? undefined : { signal }

@@ -4,17 +4,17 @@ import type { PerfTarget } from './open-target.ts'
 import type { LevelResult, PerfResult } from './result.ts'
 import { meetsThreshold } from './windows.ts'
 
-/** What a run may be given beside its settings. */
+/** Optional inputs of a run. */
 interface RunHooks extends Omit<MeasureHooks, 'log' | 'onStart'> {
-  /** Told of a level before it is measured; what it returns is told of what goes on. */
+  /** Called before a level is measured; returns hooks for that level. */
   readonly onLevel?: (level: number) => Pick<MeasureHooks, 'log' | 'onStart'>
   readonly onResult?: (result: LevelResult, meetsThreshold: boolean) => void
 }
 
 /**
- * Measures a model at all levels that the settings say.
+ * Measures a model at all levels of the settings.
  *
- * @param shown the settings as they are told in the result.
+ * @param shown the settings as shown in the result.
  */
 export async function runLevels(
   target: PerfTarget,
@@ -25,7 +25,7 @@ export async function runLevels(
   const measureLevel = async (level: number) => {
     const { onLevel, onResult, ...rest } = hooks
     const load = loadOf(target.source, settings, level)
-    // One window holds all of a load that comes to its end by itself.
+    // A load that ends by itself is a single window.
     const isWhole = settings.load.mode === 'periodic-concurrency'
     const result = await measure(
       target,
@@ -59,33 +59,33 @@ function searchOf({ load, binarySearch }: PerfSettings): SearchSettings {
   return { range: { start: level, end: level, step: 1 }, binarySearch: false }
 }
 
-/** Levels of load to be measured. */
+/** Levels of load to measure. */
 export interface LevelRange {
   readonly start: number
-  /** 0: there is no end but the threshold. */
+  /** 0: no end except the threshold. */
   readonly end: number
   readonly step: number
 }
 
-/** Which levels are measured. */
+/** Which levels to measure. */
 interface SearchSettings {
   readonly range: LevelRange
-  /** Whether the level at which latency goes over the threshold is looked for between start and end. */
+  /** Whether to search between start and end for the level at which latency exceeds the threshold. */
   readonly binarySearch: boolean
 }
 
-/** A level that was measured, and how it is judged. */
+/** A measured level and its verdict. */
 interface JudgedLevel {
   readonly result: LevelResult
-  /** Whether its latency is below the threshold, if there is one. */
+  /** Whether its latency is below the threshold; true without one. */
   readonly meetsThreshold: boolean
 }
 
 /**
- * Measures levels one after the other, as perf_analyzer does: from start to end until one is unstable or goes over the threshold, or
- * by halves between one that keeps it and one that does not.
+ * Measures levels one after the other, as perf_analyzer does: from start to end until one is unstable or
+ * exceeds the threshold; or by bisection between a level that meets the threshold and one that does not.
  *
- * @param signal after which no further level is begun.
+ * @param signal when aborted, no further level is begun.
  */
 export async function searchLevels(
   { range, binarySearch }: SearchSettings,
@@ -100,7 +100,7 @@ export async function searchLevels(
   }
   const { start, end, step } = range
   if (!binarySearch) {
-    // Counted in steps: a sum of many fractions would miss the end.
+    // Counted in steps, as a sum of many fractions would miss the end.
     for (
       let index = 0, level = start;
       end === 0 || level <= end + step * 1e-6;

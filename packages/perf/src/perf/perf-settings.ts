@@ -2,7 +2,7 @@ import type { LevelRange } from './perf-run.ts'
 import type { ConcurrencySteps } from './load/closed-loop.ts'
 import type { StabilityRule } from './windows.ts'
 
-/** How load is made. */
+/** The kind of load. */
 export type LoadSettings =
   | { readonly mode: 'concurrency'; readonly range: LevelRange }
   | {
@@ -13,35 +13,35 @@ export type LoadSettings =
   | { readonly mode: 'request-intervals'; readonly intervalsUs: readonly number[] }
   | { readonly mode: 'periodic-concurrency'; readonly steps: ConcurrencySteps }
 
-/** What is measured of a model, and how. */
+/** What to measure of a model, and how. */
 export interface PerfSettings extends MeasureSettings {
   readonly load: LoadSettings
   readonly binarySearch: boolean
-  /** Of what is random in a load. */
+  /** Seed of randomness in a load. */
   readonly seed: number
-  /** Callers of a load that is sent by a schedule, each with a sequence of its own; `null` for a model without sequences. */
+  /** Callers of a scheduled load, each with its own sequence; `null` for a model without sequences. */
   readonly sequences: { readonly count: number; readonly serial: boolean } | null
 }
 
-/** How a level is measured, under the names of perf_analyzer. */
+/** How to measure a level, under perf_analyzer's names. */
 export interface MeasureSettings extends StabilityRule {
-  /** What ends a window: time, or so many requests. */
+  /** A window ends after a time, or after so many requests. */
   readonly measurementMode: 'time_windows' | 'count_windows'
-  /** Of windows by time, in milliseconds. Windows last 1.2 times as long, as perf_analyzer's. */
+  /** Of windows by time, in milliseconds. Windows last 1.2 times as long, as in perf_analyzer. */
   readonly measurementIntervalMs: number
-  /** Of windows by count. */
+  /** Requests per window, for windows by count. */
   readonly measurementRequestCount: number
-  /** Windows until three have to agree. */
+  /** Most windows until three have to agree. */
   readonly maxTrials: number
   /** Requests before the first window. */
   readonly warmupRequestCount: number
-  /** Above 0: exactly so many requests are measured, as one window. */
+  /** Above 0: measures exactly so many requests, as one window. */
   readonly requestCount: number
-  /** Answers within so many milliseconds count as goodput; `null`: no such count. */
+  /** Answers within so many milliseconds count as goodput; `null` for no such count. */
   readonly goodputMs: number | null
 }
 
-/** As perf_analyzer has them. */
+/** The defaults of perf_analyzer. */
 export const measureDefaults: MeasureSettings = {
   measurementMode: 'time_windows',
   measurementIntervalMs: 5000,

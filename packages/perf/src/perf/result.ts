@@ -16,38 +16,41 @@ import { DurationHistogram, LoadWindow } from './load/recorder.ts'
 import type { ComposedModel, PerfTarget } from './open-target.ts'
 import type { ScenarioResult } from './scenarios/judge-run.ts'
 
-/** What `zerohop perf` measured, as its reports, the tuner and the benchmarks read it. Times are in microseconds unless the name says otherwise. */
+/**
+ * The result of `zerohop perf`, for its reports, the tuner and the benchmarks. Times are in microseconds
+ * unless the name says otherwise.
+ */
 export interface PerfResult {
   readonly model: string
   readonly version: number
   /** Every setting that a repetition needs, under the names of the command line. */
   readonly settings: Readonly<Record<string, unknown>>
-  /** Those that were given; the others are as they are by default. Left out where nobody knows. */
+  /** The settings that were given; the others have their defaults. Left out if unknown. */
   readonly given?: readonly string[]
   /** Cores, processor, versions of Node, ONNX Runtime and zerohop. */
   readonly machine: Readonly<Record<string, string | number>>
   /** ISO 8601. */
   readonly date: string
   readonly mode: LoadMode
-  /** In the order in which they were measured. */
+  /** In the order of measurement. */
   readonly levels: readonly LevelResult[]
-  /** What a scenario of LoadGen results in (`--scenario`), which has no levels. */
+  /** The result of a LoadGen scenario (`--scenario`), which has no levels. */
   readonly scenario?: ScenarioResult
-  /** What comparing each answer with the one it gets alone results in (`--check-rows`), which has no levels. */
+  /** The comparison of answers with those alone (`--check-rows`), which has no levels. */
   readonly accuracy?: AccuracyResult
-  /** The levels once more, by what was asked (`--inputs`): one request again and again, or never the same twice. */
+  /** The levels by kind of requests (`--inputs`): one repeated request, or requests that never repeat. */
   readonly inputs?: readonly InputLevels[]
 }
 
-/** The levels of a run with inputs of one kind. */
+/** The levels of a run with one kind of requests. */
 export interface InputLevels {
   readonly inputs: 'same' | 'unique'
-  /** Different requests that there were; `null` where none came twice. */
+  /** Number of different requests; `null` if they never repeat. */
   readonly distinct: number | null
   readonly levels: readonly LevelResult[]
 }
 
-/** How requests are sent: so many at once, or so many a second whatever becomes of them. */
+/** How requests are sent: so many at once, or so many per second without waiting. */
 export type LoadMode =
   | 'concurrency'
   | 'request-rate'
@@ -58,53 +61,56 @@ export type LoadMode =
 
 /** One level of load: the merged windows that it was judged by. */
 export interface LevelResult {
-  /** Requests at once, or a second; the speed of a replay. */
+  /** Concurrent requests, or requests per second; the speed of a replay. */
   readonly level: number
   /** Whether the last windows agreed within `--stability-percentage`. */
   readonly stable: boolean
   readonly windowSeconds: number
-  /** Requests that were answered within the windows. */
+  /** Requests answered within the windows. */
   readonly requestCount: number
-  /** Rows of these. */
+  /** Rows of these requests. */
   readonly inferenceCount: number
-  /** Rows a second. */
+  /** Rows per second. */
   readonly inferencesPerSecond: number
-  /** From the intended moment of sending, where there is one, to the answer. */
+  /** From the intended moment of sending, if there is one, to the answer. */
   readonly latency: LatencyFigures
-  /** The measured latencies by size: ascending bounds, each with how many were at most that and above the one before. */
+  /** Histogram of the latencies: ascending bounds, each with the count up to it and above the one before. */
   readonly latencyHistogram: readonly { readonly upToUs: number; readonly count: number }[]
-  /** What the engine's statistics say of the same windows, as means per request. */
+  /** The engine's statistics of the same windows, as means per request. */
   readonly server: ServerFigures
   readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
-  /** Why batches were closed, and how often. */
+  /** Why batches were closed, with counts. */
   readonly batchReasons: Readonly<Record<string, number>>
-  /** Of what was run of padded inputs, which part is padding; left out where nothing was padded. */
+  /** Share of padding in padded inputs; left out if nothing was padded. */
   readonly paddingShare?: number
-  /** Failed requests by the error's code. */
+  /** Failed requests by error code. */
   readonly failures: Readonly<Record<string, number>>
-  /** How late requests were sent, against when they were meant to be; `null` where nothing was meant. */
+  /** How late requests were sent after the intended moment; `null` without intended moments. */
   readonly sendLag: LatencyFigures | null
   /** Requests sent more than 1 ms late. */
   readonly delayedCount: number
-  /** How late timers of the application's thread were. */
+  /** How late the timers of the application's thread were. */
   readonly eventLoopDelay: LatencyFigures
   /** Cores that the process kept busy. */
   readonly cpuCores: number
-  /** Answers within a bound, when one was given. */
+  /** Answers within the bound, if one was given. */
   readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
-  /** The models of an ensemble's steps; left out of any other. */
+  /** The models of an ensemble's steps; left out for other models. */
   readonly composingModels?: readonly ComposingModel[]
-  /** Sequences that were begun; `null` for a model without them. */
+  /** Sequences begun; `null` for a model without sequences. */
   readonly sequences: number | null
-  /** Requests sent by a schedule that were not answered when the measurement ended, and are in no other count; left out of other loads. */
+  /**
+   * Scheduled requests that were not answered when the measurement ended. They are in no other count. Left
+   * out for other loads.
+   */
   readonly unansweredCount?: number
-  /** Requests a second that were sent. */
+  /** Requests sent per second. */
   readonly sentPerSecond: number
   /** The user's own percentile of the latencies (`--percentile`); `null` without one. */
   readonly percentile: { readonly percentile: number; readonly us: number } | null
 }
 
-/** What the engine says of one model of an ensemble, in the same windows. */
+/** The engine's statistics of one model of an ensemble, in the same windows. */
 interface ComposingModel {
   readonly model: string
   readonly version: number
@@ -112,7 +118,7 @@ interface ComposingModel {
   readonly batchSizes: LevelResult['batchSizes']
 }
 
-/** Figures of many durations, in microseconds; zeros where there were none. */
+/** Figures of many durations, in microseconds; zeros without durations. */
 export interface LatencyFigures {
   readonly averageUs: number
   readonly standardDeviationUs: number
@@ -124,24 +130,24 @@ export interface LatencyFigures {
   readonly maxUs: number
 }
 
-/** Bars of the histogram between a latency and twice as much. */
+/** Bars of the histogram per doubling of the latency. */
 const barsPerOctave = 8
 
-/** What is said of a level beside its windows. */
+/** Facts about a level besides its windows. */
 interface LevelOutcome {
   readonly level: number
   readonly stable: boolean
-  /** Whether requests were meant to be sent at certain moments. */
+  /** Whether requests had intended moments of sending. */
   readonly isScheduled: boolean
-  /** Requests under way at the end. */
+  /** Requests in flight at the end. */
   readonly pendingCount: number
   /** The user's own percentile; `null` for none. */
   readonly percentile: number | null
-  /** Answers within so long count as good; `null` for no such bound. */
+  /** Answers within this time count as good; `null` for no bound. */
   readonly goodputMs: number | null
 }
 
-/** Joins windows that follow each other to the result of their level. */
+/** Joins consecutive windows to the result of their level. */
 export function levelResult(
   windows: readonly MeasuredWindow[],
   { composingModels = [] }: Pick<PerfTarget, 'composingModels'>,
@@ -204,7 +210,7 @@ function composingModel({ name, version }: ComposedModel, span: StatisticsSpan):
   return { model: name, version, server: serverFigures(span), batchSizes: batchSizesOf(span) }
 }
 
-/** What is told of many durations. */
+/** The figures of many durations. */
 function figuresOf(durations: DurationHistogram): LatencyFigures {
   return {
     averageUs: durations.averageUs,
@@ -223,16 +229,16 @@ export interface MeasuredWindow {
   readonly load: LoadWindow
   /** The model's statistics. */
   readonly server: StatisticsSpan
-  /** Those of the models of an ensemble's steps, in their order. */
+  /** The statistics of the models of an ensemble's steps, in order. */
   readonly composing: readonly StatisticsSpan[]
   readonly eventLoopDelay: DurationHistogram
-  /** Sequences that were begun; `null` where there are none. */
+  /** Sequences begun; `null` without sequences. */
   readonly sequences: number | null
   /** Processor time of the process. */
   readonly cpuSeconds: number
 }
 
-/** What figures depend on beside the settings. */
+/** Facts about the machine that figures depend on. */
 export function machineFacts({ cpu, node, onnxruntime, executor }: Capabilities): PerfResult['machine'] {
   return {
     cores: availableParallelism(),

@@ -5,24 +5,24 @@ import type { Overheads } from '../simulation/delays.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { PerfModel } from './open-target.ts'
 
-/** What runs of a model take, measured for the simulator. */
+/** Run times of a model, measured for the simulator. */
 interface MeasuredService {
   readonly serviceTimes: readonly ServiceTime[]
-  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone. */
+  /** Factors by which runs get slower when 1, 2, ... instances run at once. */
   readonly slowdown: readonly number[]
   readonly overheads: Overheads
 }
 
-/** How a model is calibrated. */
+/** How to calibrate a model. */
 interface CalibrationSettings {
-  /** Sizes that are measured: 1, 2, 4 ... and this one. */
+  /** The sizes 1, 2, 4 ... and this one are measured. */
   readonly maxBatchSize: number
   readonly instances: number
-  /** For all of it, about. */
+  /** Approximate time for the whole calibration. */
   readonly seconds: number
-  /** A request of so many rows. */
+  /** Makes a request of so many rows. */
   feedsOf(rows: number): Feeds
-  /** Of what {@link feedsOf} gives, where requests of different shapes are told apart. */
+  /** Bucket of the requests from {@link feedsOf}, if shapes are distinguished. */
   readonly bucketKey?: string
   readonly signal?: AbortSignal
 }
@@ -35,12 +35,12 @@ interface Measured {
   readonly restMs: number[]
 }
 
-/** Runs of each size at least. */
+/** Fewest runs of each size. */
 const fewestRuns = 5
 const warmUpRuns = 3
 
 /**
- * Measures what runs of each size take on an idle machine: alone, and on all instances at once. Each is a request that fills
+ * Measures the runs of each size on an idle machine: alone, and on all instances at once. Each request fills
  * its batch.
  */
 export async function calibrateService(
@@ -72,7 +72,10 @@ export async function calibrateService(
   }
 }
 
-/** From the end of a run until the one behind it starts: what is left of the time of instances that always have one behind. */
+/**
+ * From the end of a run until the prefetched one starts: the remaining time of instances that always have a
+ * prefetched batch.
+ */
 async function measuredBetweenMs(
   model: PerfModel,
   { maxBatchSize, instances, feedsOf, signal }: CalibrationSettings,
@@ -100,7 +103,7 @@ async function measured(
       const sentMs = performance.now()
       const { report } = await model.infer(feeds, { report: true })
       const restMs = performance.now() - sentMs - report.queuedMs - report.computeMs
-      // Callers that came at the same moment have shared a run: that is one of another size.
+      // Callers of the same moment have shared a run, which then has another size.
       if (report.batchSize === rows) {
         found.runMs.push(report.computeMs)
         found.queuedMs.push(report.queuedMs)
@@ -112,20 +115,23 @@ async function measured(
   const calls: Promise<void>[] = []
   for (let caller = 0; caller < callers; caller++) {
     calls.push(call())
-    await nextTurn() // else they would share a run
+    await nextTurn() // otherwise they would share a run
   }
   await Promise.all(calls)
   return found
 }
 
-/** The same for every number of others: what each of them adds. */
+/** Each further instance adds the same slowdown. */
 function slowdownOf(atAll: readonly number[], instances: number): number[] {
   if (instances === 1 || atAll.length === 0) return [1]
   const each = Math.max(0, median(atAll) - 1) / (instances - 1)
   return Array.from({ length: instances }, (_, others) => 1 + each * others)
 }
 
-/** By the model's statistics, which know the times of gathering and handing out for each size; what is left is waiting for threads. */
+/**
+ * From the model's statistics, which have gathering and scattering times by size. The rest is waiting for
+ * threads.
+ */
 function overheadsOf(model: PerfModel, all: readonly Measured[]): Overheads {
   const perBatch = new Map(model.stats().batchStats.map((batch) => [batch.batchSize, batch]))
   const gather = all.map(({ rows }) => meanMs(perBatch.get(rows)?.computeInput))

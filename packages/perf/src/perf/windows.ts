@@ -6,12 +6,12 @@ import type { PerfTarget } from './open-target.ts'
 import type { MeasureSettings } from './perf-settings.ts'
 import type { MeasuredWindow } from './result.ts'
 
-/** A window lasts a little longer than was asked for, as perf_analyzer's. */
+/** A window lasts slightly longer than requested, as in perf_analyzer. */
 const intervalFactor = 1.2
-/** How often it is looked whether a window by count is full, as in perf_analyzer. */
+/** How often a window by count is checked for being full, as in perf_analyzer. */
 const countIntervalMs = 1000
 
-/** A load that goes on, and how its windows are cut. */
+/** A running load, and how to cut its windows. */
 export interface WindowRun {
   readonly recorder: Recorder
   readonly watch: WindowWatch
@@ -27,7 +27,10 @@ interface Windows {
   readonly stable: boolean
 }
 
-/** Windows one after the other until the last three agree or went over the threshold, there have been `maxTrials`, or the load has come to its end. */
+/**
+ * Measures windows until the last three agree or exceed the threshold, there have been `maxTrials`, or the
+ * load has ended.
+ */
 export async function windowsUntilStable({
   recorder,
   watch,
@@ -41,9 +44,9 @@ export async function windowsUntilStable({
   for (let trial = 1; trial <= settings.maxTrials; trial++) {
     await windowEnd(recorder, settings, ended)
     const window = watch.cut()
-    // What an end has cut short is worth something only where something was answered in it.
+    // A window cut short by the end counts only if it has answers.
     if (!ended.aborted || window.load.requestCount > 0 || windows.length === 0) windows.push(window)
-    // Those before count no more, and hold some hundred kilobytes each.
+    // Earlier windows do not count any more, and take some hundred kilobytes each.
     if (windows.length > stableWindows) windows.shift()
     onWindow?.(window, trial)
     if (ended.aborted) break
@@ -54,7 +57,7 @@ export async function windowsUntilStable({
   return { windows, stable: false }
 }
 
-/** All that a load sends, as one window: from its first request to its last answer. */
+/** The whole load as one window, from its first request to its last answer. */
 export async function countedWindow({
   watch,
   recorder,
@@ -65,14 +68,17 @@ export async function countedWindow({
   await untilAborted(endOf(load, signal))
   const window = watch.cut()
   const { firstSentMs, lastEndedMs } = recorder.span
-  // After requests of warming up, from when the window began.
+  // After warm-up requests: from the beginning of the window.
   if (firstSentMs > window.load.startMs) window.load.startMs = firstSentMs
   if (lastEndedMs > window.load.startMs) window.load.endMs = lastEndedMs
   onWindow?.(window, 1)
   return { windows: [window], stable: signal?.aborted !== true && window.load.requestCount > 0 }
 }
 
-/** Lets the requests of warming up go by. The first window begins in the moment in which the last of them ends: what ends after it, however soon, is measured. */
+/**
+ * Waits for the warm-up requests. The first window begins when the last of them ends; everything that ends
+ * later is measured.
+ */
 export async function warmedUp({
   recorder,
   watch,
@@ -104,7 +110,7 @@ async function windowEnd(
   )
 }
 
-/** Aborted when the load has come to its end, or the user wants no more. */
+/** Aborted when the load has ended, or the user aborts. */
 function endOf(load: Load, signal: AbortSignal | undefined): AbortSignal {
   const controller = new AbortController()
   void load.finished.then(() => controller.abort())
@@ -121,38 +127,42 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 /** Windows that have to agree. */
 const stableWindows = 3
 
-/** By how much of the time that goes by answers may become later: more is a load that the model cannot keep up with. */
+/**
+ * How fast latency may grow, as a share of elapsed time. Faster growth means that the model cannot keep up
+ * with the load.
+ */
 const laterShare = 0.01
 
-/** How a measurement is judged. */
+/** How to judge a measurement. */
 export interface StabilityRule {
-  /** By how much windows may differ: 0.1 for 10 %. */
+  /** Allowed difference of windows: 0.1 for 10 %. */
   readonly stability: number
-  /** Which latency has to be stable, and below the threshold: a percentile, or `null` for the average. */
+  /** The latency that has to be stable and below the threshold: a percentile, or `null` for the average. */
   readonly percentile: number | null
-  /** From where on that latency is too long, in milliseconds; 0 for none. */
+  /** The threshold of that latency, in milliseconds; 0 for none. */
   readonly latencyThresholdMs: number
 }
 
-/** The latency that a window is judged by. */
+/** The latency by which a window is judged. */
 function stabilisingUs({ load: { latency } }: MeasuredWindow, { percentile }: StabilityRule): number {
   return percentile === null ? latency.averageUs : latency.quantileUs(percentile / 100)
 }
 
-/** Whether a latency is below the threshold, if there is one. */
+/** Whether a latency is below the threshold; true without one. */
 export function meetsThreshold(us: number, { latencyThresholdMs }: StabilityRule): boolean {
   return latencyThresholdMs === 0 || us < latencyThresholdMs * 1000
 }
 
-/** Rows a second of a window. */
+/** Rows per second of a window. */
 export function throughputOf({ load }: MeasuredWindow): number {
   return load.seconds > 0 ? load.inferenceCount / load.seconds : 0
 }
 
 /**
- * Whether the last three windows agree, in throughput and in latency; not where nothing was answered in one of them.
+ * Whether the last three windows agree in throughput and latency. They do not if one of them has no answers.
  *
- * @param isScheduled whether requests are sent by a schedule: what is due just as a window begins or ends is in it or beside it, and says nothing.
+ * @param isScheduled whether requests are sent by a schedule. Whether a request due at the edge of a window
+ * falls inside is then chance, and is ignored.
  */
 function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
   if (windows.length < stableWindows) return false
@@ -171,8 +181,8 @@ function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isSch
 }
 
 /**
- * Whether the last three windows went over the threshold: there is nothing more to be found out. perf_analyzer gives up where one of them has, which
- * a pause of the machine may do.
+ * Whether the last three windows exceed the threshold, so that the verdict is clear. perf_analyzer stops
+ * after a single one, which a pause of the machine can cause.
  */
 function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
   return (
@@ -182,8 +192,8 @@ function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boo
 }
 
 /**
- * Whether requests that are sent by a schedule wait ever longer, in each of the last three windows: after many windows these would
- * differ by so little of what has come together that they would agree.
+ * Whether scheduled requests wait longer and longer in each of the last three windows. After many windows the
+ * growth is small compared with the accumulated wait, so that they would seem to agree.
  */
 function fallsBehind(windows: readonly MeasuredWindow[]): boolean {
   const last = windows.slice(-stableWindows).map(({ load }) => load)
@@ -200,12 +210,12 @@ function areClose(values: readonly number[], stability: number): boolean {
   return Math.max(...values) / Math.min(...values) <= 1 + stability
 }
 
-/** Cuts time into windows, each of which begins where the one before ends. */
+/** Cuts time into consecutive windows. */
 export class WindowWatch {
   readonly #recorder: Recorder
   readonly #target: PerfTarget
   readonly #delay: LateTimers
-  /** Of the model, and of those that it is made up of. */
+  /** Statistics of the model, and of the models of its steps. */
   #before: readonly ModelStatistics[]
   #sequencesBefore: number
   #cpu = process.cpuUsage()
@@ -255,12 +265,16 @@ export class WindowWatch {
   }
 }
 
-/** Every wake of this thread takes a core from a run that has all of them: at 5 ms SqueezeNet's throughput was 2 % less. */
+/**
+ * Each wake-up of this thread takes a core from a run that uses all of them: at 5 ms SqueezeNet's throughput
+ * was 2 % lower.
+ */
 const intervalMs = 20
 
 /**
- * How late timers of 20 ms are. One that is 100 ms late stands for the five that could not even be set meanwhile: each counts
- * with the delay that it would have had, or one long stall would be lost among many good looks.
+ * Measures how late timers of 20 ms are. A timer that is 100 ms late stands for five that could not be set
+ * meanwhile. Each of these counts with the delay that it would have had; otherwise one long stall would be
+ * lost among many good values.
  */
 class LateTimers {
   readonly #clock: LoadClock
@@ -277,7 +291,7 @@ class LateTimers {
     this.#timer = this.#clock.setTimer(this.#look, intervalMs)
   }
 
-  /** What was seen since the last time. */
+  /** What was seen since the last call. */
   take(): DurationHistogram {
     const delays = this.#delays
     this.#delays = new DurationHistogram()

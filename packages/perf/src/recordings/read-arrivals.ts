@@ -10,16 +10,16 @@ import {
   isRecordedConfig,
 } from 'zerohop/internals'
 
-/** A line of more is none that was recorded. */
+/** Longer lines are not from a recording. */
 const longestLineBytes = 1 << 20
 const newline = 10
 
 /**
- * The requests of a recording, one after the other: no more of the file is in memory than is being read. Empty lines are
- * passed over, and so is a last one that was cut short: its process has ended, or been killed, while it was written.
+ * Reads the requests of a recording one by one, so that only a part of the file is in memory. It skips empty
+ * lines, and an incomplete last line: its process ended while writing it.
  *
- * @throws InferenceError `ERR_INVALID_ARG` at a line that is no request, or comes before the one above it; and what Node.js
- * throws for a file that cannot be read.
+ * @throws InferenceError `ERR_INVALID_ARG` for a line that is no request, or is earlier than the line before;
+ * errors of Node.js for a file that cannot be read.
  */
 export async function* readArrivals(path: string): AsyncGenerator<Arrival, void, undefined> {
   await checkRegularFile(path)
@@ -37,8 +37,9 @@ export async function* readArrivals(path: string): AsyncGenerator<Arrival, void,
 /**
  * All requests of a recording.
  *
- * @param most so many may be kept in memory.
- * @throws as {@link readArrivals}; `ERR_INVALID_ARG` for one without requests, or with more than `most`.
+ * @param most how many may be kept in memory.
+ * @throws as {@link readArrivals}; `ERR_INVALID_ARG` for a recording without requests, or with more than
+ * `most`.
  */
 export async function loadArrivals(path: string, most = 2_000_000): Promise<Arrival[]> {
   const arrivals: Arrival[] = []
@@ -62,7 +63,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** The lines of a file; the last one is not whole where nothing ends it. */
+/** The lines of a file; the last one is incomplete if it does not end with a line break. */
 async function* linesOf(
   path: string,
 ): AsyncGenerator<{ readonly line: string; readonly isWhole: boolean }, void, undefined> {
@@ -100,10 +101,10 @@ const runAmounts = [
   'wakeUs',
   'scatterUs',
 ] as const satisfies (keyof ArrivalRun)[]
-/** More is no time that passed, and no number to reckon with: 31 years in microseconds. */
+/** Larger numbers are invalid: this is 31 years in microseconds. */
 const mostAmount = 1e15
 
-/** What a field may be; those of an {@link Arrival} that are not here are of no use to anybody, and left out. */
+/** Checks of optional fields. Fields of an {@link Arrival} that are not listed are not used, and left out. */
 const optional: readonly [field: keyof Arrival, expected: string, is: (value: unknown) => boolean][] = [
   ['model', 'a name', (value) => typeof value === 'string' && value !== ''],
   ['dims', 'lists of whole numbers by the names of inputs', isDims],
@@ -125,7 +126,7 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
 ]
 
 /**
- * Reads one line of a recording.
+ * Parses one line of a recording.
  *
  * @param where its file and number, for errors.
  * @param notBeforeUs the time of the line before.
@@ -173,7 +174,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
-/** Rows, which memory is reckoned by. */
+/** A number of rows, which memory is estimated by. */
 function isSize(value: unknown): boolean {
   return isCount(value) && value >= 1 && value < 2 ** 31
 }

@@ -19,15 +19,18 @@ import type { Sample, SampleSource } from './sample-source.ts'
 
 type Kind = 'random' | 'zero'
 
-/** Whether data is made up: `random` or `zero`, of all inputs or of one, as `NAME:zero`; else it is a path. */
+/**
+ * Whether data is generated: `random` or `zero`, for all inputs or for one, as `NAME:zero`. Otherwise it is a
+ * path.
+ */
 export function isMadeUp(data: string): boolean {
   return /^(?:.+:)?(?:random|zero)$/s.test(data)
 }
 
 /**
- * What is to be made up; `null` where there are paths as well, or nothing else.
+ * What to generate; `null` if there are also paths, or nothing else.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for what is said of an input that there is not, or twice.
+ * @throws InferenceError `ERR_INVALID_ARG` for an unknown input, or one named twice.
  */
 export function madeUpKinds(
   inputData: readonly string[],
@@ -53,21 +56,21 @@ export function madeUpKinds(
   return { kind: kind ?? 'random', kinds }
 }
 
-/** How data is made up. */
+/** How to generate data. */
 export interface GeneratedData {
   /** `zero`: zeros, and empty strings. */
   readonly kind: Kind
-  /** The same of single inputs, by name. Default: none. */
+  /** Kinds for single inputs, by name. Default: none. */
   readonly kinds?: ReadonlyMap<string, Kind>
-  /** Characters of random strings. */
+  /** Length of random strings. */
   readonly stringLength: number
-  /** What each string is instead; `null` for made-up ones. */
+  /** A fixed value for all strings; `null` for generated ones. */
   readonly stringData: string | null
 }
 
 const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 
-/** One input of so many rows, made up. */
+/** Generates one input with so many rows. */
 export function generatedFeed(
   input: InputShape,
   rows: number,
@@ -84,7 +87,7 @@ export function generatedFeed(
   )
 }
 
-/** How much memory that takes, about. */
+/** Its approximate size in memory. */
 export function generatedBytes(
   input: InputShape,
   rows: number,
@@ -96,10 +99,10 @@ export function generatedBytes(
     : byteLengthOf(input.type, count)
 }
 
-/** Of all that is made up together: it is held in memory, and what is longer fits in no array. */
+/** Limit for all generated data together: it is kept in memory, and arrays have a limit as well. */
 export const mostGeneratedBytes = Math.min(2 ** 32, availableMemory().usableBytes / 2)
 
-/** Beside its characters. */
+/** Without its characters. */
 const bytesOfString = 24
 
 function valuesOf(
@@ -120,7 +123,10 @@ function valuesOf(
   return values
 }
 
-/** Numbers from 0 to 1 of floats; of integers from 1 to 7, as few models take any: they are often indices. */
+/**
+ * Floats are from 0 to 1. Integers are from 1 to 7, as they are often indices, and larger ones may be
+ * invalid.
+ */
 function maker(type: ElementType, random: () => number): () => number | bigint {
   const small = () => 1 + Math.floor(random() * 7)
   switch (type) {
@@ -135,7 +141,7 @@ function maker(type: ElementType, random: () => number): () => number | bigint {
     case 'float8e4m3fnuz':
     case 'float8e5m2':
     case 'float8e5m2fnuz':
-      return () => 0x30 + small() // small positive numbers in each of them
+      return () => 0x30 + small() // small positive numbers in each 8-bit float format
     case 'bool':
       return () => (random() < 0.5 ? 0 : 1)
     case 'int64':
@@ -165,9 +171,9 @@ function word(length: number, random: () => number): string {
 }
 
 /**
- * Requests of which no two are the same, however many are sent: each lies in memory of its own, and before one comes again
- * a number of its floats is made another. Requests without floats are not changed (whole numbers may be indices, texts may
- * be looked up): they come again as they are.
+ * Requests of which no two are the same, however many are sent. Each lies in its own memory, and one number
+ * of its floats is changed before it repeats. Requests without floats repeat unchanged, as integers may be
+ * indices and texts may be looked up.
  */
 export class UniqueSamples implements SampleSource {
   readonly #samples: readonly Sample[]
@@ -176,8 +182,8 @@ export class UniqueSamples implements SampleSource {
   #sent = 0
 
   /**
-   * @param samples all different; those that are made up may be changed.
-   * @param random from 0 to 1; `null` where they must stay as they are.
+   * @param samples all different. Generated ones may be changed.
+   * @param random from 0 to 1; `null` if samples must not be changed.
    */
   constructor(samples: readonly Sample[], random: (() => number) | null) {
     this.#samples = samples
@@ -206,17 +212,17 @@ function floatsOf({ feeds }: Sample): (Float32Array | Float64Array)[] {
   })
 }
 
-/** An input as requests give it. */
+/** An input of requests. */
 export interface InputShape {
   readonly name: string
   readonly type: ElementType
-  /** Dims of one row: without the one that counts rows, where there is one. -1 for one that only the data says. */
+  /** Dims of one row, without the dimension that counts rows. -1 for a dim that only the data determines. */
   readonly rowDims: readonly number[]
-  /** Where the dimension that counts rows lies; -1 for an input without. */
+  /** The dimension that counts rows; -1 if there is none. */
   readonly batchAxis: number
 }
 
-/** Dims of inputs by their names, as `--shape` gives them. */
+/** Dims of inputs by name, from `--shape`. */
 export type GivenShapes = ReadonlyMap<string, readonly number[]>
 
 /** Whether requests to a model can have several rows. */
@@ -225,7 +231,7 @@ export function hasRows({ inputs, outputs, maxBatchSize }: ModelMetadata): boole
 }
 
 /**
- * What the inputs of a model are given.
+ * The inputs to give to a model.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for a shape that does not fit, or an input that is no tensor.
  */
@@ -244,7 +250,7 @@ export function inputShapes(metadata: ModelMetadata, given: GivenShapes = new Ma
   })
 }
 
-/** What its outputs are like: those that are tensors. */
+/** Its outputs, as far as they are tensors. */
 export function outputShapes(metadata: ModelMetadata): InputShape[] {
   const rows = hasRows(metadata)
   return metadata.outputs.flatMap(({ name, type, shape, ...value }) => {
@@ -283,7 +289,7 @@ function fixed(
   return [...given]
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG` for dims that are not known. */
+/** @throws InferenceError `ERR_INVALID_ARG` for unknown dims. */
 export function knownDims({ name, rowDims }: InputShape): readonly number[] {
   if (!rowDims.includes(-1)) return rowDims
   const example = rowDims.map((dim) => (dim === -1 ? 1 : dim)).join(',')

@@ -19,9 +19,10 @@ import { type InputShape, knownDims, mostGeneratedBytes } from './generated-data
 import type { Step, Stream } from './sample-source.ts'
 
 /**
- * Reads a folder with a file for each input, under its name: the bytes of one row, or of strings the lines of a text.
+ * Reads a folder with one file per input, of its name: the bytes of one row; for strings, the lines of a
+ * text.
  *
- * @throws InferenceError `ERR_INVALID_ARG`, and what reading the files throws.
+ * @throws InferenceError `ERR_INVALID_ARG`, and errors of reading the files.
  */
 export async function readFolderInput(folder: string, inputs: readonly InputShape[]): Promise<Stream> {
   const tensors = new Map<string, RowTensor>()
@@ -59,19 +60,19 @@ function lines(text: string): string[] {
   return text.replace(/\r?\n$/, '').split(/\r?\n/)
 }
 
-/** What the inputs and outputs of a model are like. */
+/** The inputs and outputs of a model. */
 export interface ModelShapes {
   readonly inputs: readonly InputShape[]
-  /** Names of those that a request may leave out. */
+  /** Names of inputs that a request may omit. */
   readonly optionalInputs: ReadonlySet<string>
   readonly outputs: readonly InputShape[]
 }
 
 /**
- * Reads a file of data as perf_analyzer has them: `{ "data": [entries], "validation_data": [entries] }`, entries with a tensor for
- * each input, or arrays of such entries, which are sequences.
+ * Reads a data file of perf_analyzer: `{ "data": [entries], "validation_data": [entries] }`. An entry has a
+ * tensor for each input. Arrays of entries are sequences.
  *
- * @throws InferenceError `ERR_INVALID_ARG`, and what reading the file throws.
+ * @throws InferenceError `ERR_INVALID_ARG`, and errors of reading the file.
  */
 export async function readJsonInput(
   path: string,
@@ -154,11 +155,12 @@ function readEntry(
   return tensors
 }
 
-/** Deeper than any tensor; what lies deeper is no element. */
+/** Deepest nesting, more than any tensor has. */
 const mostDims = 64
 
 /**
- * Reads a tensor as perf_analyzer has it in JSON: its elements, `{ "b64": bytes }`, or either as `content` beside a `shape`.
+ * Reads a tensor in perf_analyzer's JSON: its elements, `{ "b64": bytes }`, or either as `content` beside a
+ * `shape`.
  *
  * @param where for messages.
  * @throws InferenceError `ERR_INVALID_ARG`.
@@ -167,7 +169,7 @@ function readJsonTensor(value: unknown, shape: InputShape, where: string): RowTe
   const { content, dims } = parts(value, shape, where)
   const { type } = shape
   if (typeof content === 'string') {
-    // Node.js skips what is none.
+    // Node.js ignores invalid characters.
     if (!/^[\w+/\s-]*[=\s]*$/.test(content)) throw invalidArgument(where, 'base64', content)
     const bytes = Buffer.from(content, 'base64')
     return fit(
@@ -186,7 +188,7 @@ function readJsonTensor(value: unknown, shape: InputShape, where: string): RowTe
   )
 }
 
-/** The elements, or base64 text, and dims of which -1 is to be found from their number. */
+/** The elements, or base64 text, and the dims. A dim of -1 is derived from the number of elements. */
 function parts(
   value: unknown,
   { rowDims }: InputShape,
@@ -243,7 +245,7 @@ function fit(
   return { dims: own, data }
 }
 
-/** Bytes of elements, as they lie in memory. @throws InferenceError `ERR_INVALID_ARG`. */
+/** Elements from their bytes in memory. @throws InferenceError `ERR_INVALID_ARG`. */
 function fromBytes(type: ElementType, bytes: Uint8Array, where: string): TensorData {
   const size = byteLengthOf(type, type === 'int4' || type === 'uint4' ? 2 : 1)
   if (bytes.byteLength % size !== 0)
@@ -255,7 +257,7 @@ function fromBytes(type: ElementType, bytes: Uint8Array, where: string): TensorD
   return new (storageOf(type))(Uint8Array.from(bytes).buffer)
 }
 
-/** Strings with a length of 32 bits, little-endian, before each. */
+/** Strings, each preceded by its 32-bit little-endian length. */
 function prefixedStrings(bytes: Buffer, where: string): string[] {
   const texts: string[] = []
   for (let at = 0; at < bytes.length;) {
@@ -297,7 +299,7 @@ function numbers(type: ElementType, elements: readonly unknown[], where: string)
 
 const isBig = (type: ElementType) => type === 'int64' || type === 'uint64'
 
-/** An element as it is stored; `null` for what is none of its type. */
+/** The stored form of an element; `null` if it does not have the type. */
 function numberOf(type: ElementType, element: unknown): number | bigint | null {
   if (isBig(type)) {
     const isExact = Number.isSafeInteger(element) || (typeof element === 'string' && /^-?\d+$/.test(element))
@@ -309,22 +311,25 @@ function numberOf(type: ElementType, element: unknown): number | bigint | null {
   return type === 'float16' ? toFloat16Bits(element) : element
 }
 
-/** Whether memory holds what was stored: arrays of whole numbers drop fractions and what is too large, and floats make it infinite. */
+/**
+ * Whether the array stored the value exactly: integer arrays drop fractions and overflow, and floats become
+ * infinite.
+ */
 function isKept(type: ElementType, kept: number | bigint, value: number | bigint): boolean {
   if (type === 'float16') return (Number(kept) & 0x7c00) !== 0x7c00
   return isFloatType(type) ? Number.isFinite(kept) : kept === value || Object.is(value, -0)
 }
 
-/** One row of an input, or all of one without rows. */
+/** One row of an input, or all of an input without rows. */
 export interface RowTensor {
   readonly dims: readonly number[]
   readonly data: TensorData | readonly string[]
 }
 
 /**
- * Rows of an input as what a request gives for it.
+ * Joins rows of an input to the value in a request.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for rows of different shapes, or several of 4 bits each.
+ * @throws InferenceError `ERR_INVALID_ARG` for rows of different shapes, or several rows of 4-bit elements.
  */
 export function joinRows({ name, type, batchAxis }: InputShape, rows: readonly RowTensor[]): FeedValue {
   const [{ dims, data }] = rows as [RowTensor]

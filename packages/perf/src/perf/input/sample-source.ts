@@ -17,31 +17,31 @@ import {
 import { joinRows, type ModelShapes, readFolderInput, readJsonInput, type RowTensor } from './input-files.ts'
 import { type SequenceSettings, SequenceSource } from './sequence-source.ts'
 
-/** What a model is asked, under the names of the command line. */
+/** The requests to send, under the names of the command line. */
 export interface InputSettings {
-  /** `random`, `zero`, either for one input as `NAME:zero`, or folders and files of JSON. */
+  /** `random`, `zero`, either for one input as `NAME:zero`, or folders and JSON files. */
   readonly inputData: readonly string[]
-  /** Rows of each request. */
+  /** Rows per request. */
   readonly batchSize: number
   readonly shapes: GivenShapes
   readonly stringLength: number
-  /** `null`: strings are made up. */
+  /** `null`: strings are generated. */
   readonly stringData: string | null
-  /** Different requests that are made up, before they come again. */
+  /** Number of different generated requests; then they repeat. */
   readonly uniqueInputs: number
-  /** Of what is random. */
+  /** Seed of random data. */
   readonly seed: number
   /** Options of each request. */
   readonly options?: InferOptions | undefined
   /** `null` for a model without sequences. */
   readonly sequences: SequenceSettings | null
-  /** Inputs that an entry of a file may leave out. Default: none. */
+  /** Inputs that an entry of a file may omit. Default: none. */
   readonly optionalInputs?: readonly string[] | undefined
-  /** Inputs that no request gives: those that sequences fill. Default: none. */
+  /** Inputs that sequences fill, so that no request gives them. Default: none. */
   readonly filledInputs?: readonly string[] | undefined
 }
 
-/** As perf_analyzer has them. */
+/** The defaults of perf_analyzer. */
 export const inputDefaults: InputSettings = {
   inputData: ['random'],
   batchSize: 1,
@@ -54,9 +54,9 @@ export const inputDefaults: InputSettings = {
 }
 
 /**
- * Makes, or reads, what a model is asked.
+ * Generates or reads the requests for a model.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for what does not fit the model, and what reading throws.
+ * @throws InferenceError `ERR_INVALID_ARG` for data that does not fit the model, and errors of reading.
  */
 export async function sampleSource(
   { inputs: all, ...others }: ModelMetadata,
@@ -128,33 +128,33 @@ function generatedSamples(
 /** One request, ready to be sent. */
 export interface Sample {
   readonly feeds: Feeds
-  /** Rows of it; 1 where requests have none. */
+  /** Its rows; 1 if requests have none. */
   readonly rows: number
-  /** Options of `infer()`; the ids of sequences, not least. Default: none. */
+  /** Options of `infer()`, including sequence ids. Default: none. */
   readonly options?: InferOptions
-  /** What it has to be answered with (`validation_data`): the bytes of each output, or its strings. Default: anything. */
+  /** The expected answer (`validation_data`): the bytes or strings of each output. Default: any answer. */
   readonly expected?: ReadonlyMap<string, Uint8Array | readonly string[]>
 }
 
-/** Where requests come from. */
+/** A source of requests. */
 export interface SampleSource {
-  /** How many different requests there are, before they come again; `null` where there is no end of them. */
+  /** Number of different requests before they repeat; `null` if they never do. */
   readonly size: number | null
   /**
    * The next request.
    *
-   * @param caller who sends it, from 0: each caller has a sequence of its own, where there are sequences.
+   * @param caller index of the sender, from 0. With sequences, each caller has its own.
    */
   next(caller: number): Sample
-  /** A request of a caller was not answered: where there are sequences its next begins another. */
+  /** A request of a caller was not answered. With sequences, its next request begins another one. */
   failed?(caller: number): void
-  /** What ends sequences that are under way; each caller begins another afterwards. */
+  /** Requests that end the open sequences. Each caller begins another one afterwards. */
   endings?(): Sample[]
-  /** Sequences that were begun so far; left out where there are none. */
+  /** Number of sequences begun so far; left out without sequences. */
   readonly sequenceCount?: number
 }
 
-/** The same requests again and again, in their order, whoever sends them. */
+/** Repeats the same requests in order, for all senders together. */
 export class SampleCycle implements SampleSource {
   readonly #samples: readonly Sample[]
   #next = 0
@@ -175,17 +175,17 @@ export class SampleCycle implements SampleSource {
   }
 }
 
-/** One row of what was given as data: an entry of a file, or a folder. */
+/** One row of given data: an entry of a file, or a folder. */
 export interface Step {
   readonly inputs: ReadonlyMap<string, RowTensor>
-  /** What its answer has to be; empty for anything. */
+  /** The expected answer; empty for any. */
   readonly outputs: ReadonlyMap<string, RowTensor>
 }
 
-/** Rows that belong together: a sequence, where the model has them. */
+/** Rows that belong together: a sequence, if the model has them. */
 export type Stream = readonly Step[]
 
-/** A request of some steps, a row each. */
+/** A request with one row per step. */
 function sampleOf(steps: readonly Step[], { inputs, outputs }: ModelShapes, options?: InferOptions): Sample {
   const joined = (
     values: readonly InputShape[],
@@ -214,7 +214,7 @@ function sampleOf(steps: readonly Step[], { inputs, outputs }: ModelShapes, opti
   }
 }
 
-/** Requests of so many rows each, one after the other out of all streams, until they would come again. */
+/** Requests of so many rows each, from all streams in order, until they would repeat. */
 function samplesOf(
   streams: readonly Stream[],
   batchSize: number,
@@ -240,12 +240,12 @@ function commonDivisor(a: number, b: number): number {
   return b === 0 ? a : commonDivisor(b, a % b)
 }
 
-/** An answer that is another than was expected. */
+/** An answer other than expected. */
 class UnexpectedAnswer extends Error {
   readonly code = 'UNEXPECTED_ANSWER'
 }
 
-/** @throws UnexpectedAnswer where an output is not as was expected, byte by byte. */
+/** @throws UnexpectedAnswer if an output differs from the expected one in any byte. */
 export function checkAnswer(
   outputs: Partial<Outputs>,
   expected: ReadonlyMap<string, Uint8Array | readonly string[]>,

@@ -1,41 +1,44 @@
 import type { InferOptions } from 'zerohop'
 import type { Sample, SampleSource } from './sample-source.ts'
 
-/** How sequences are made. */
+/** How to make sequences. */
 export interface SequenceSettings {
-  /** Requests of a sequence whose data has no length of its own. */
+  /** Requests per sequence, for data without a length of its own. */
   readonly length: number
-  /** By how much that varies: 0.2 for 20 %. */
+  /** Variation of the length: 0.2 for 20 %. */
   readonly variation: number
-  /** The ids that are taken, one after the other. */
+  /** The first id; further ones follow in order. */
   readonly firstId: number
   readonly lastId: number
 }
 
-/** A sequence under way. */
+/** An open sequence. */
 interface OpenSequence {
   readonly id: number
   readonly samples: readonly Sample[]
   readonly length: number
-  /** Requests that were sent. */
+  /** Requests sent. */
   sent: number
 }
 
-/** Each caller has a sequence of its own, and begins another where it ends; ids go round, without those of sequences under way. */
+/**
+ * Each caller has its own sequence, and begins another when it ends. Ids are reused in turn, except those of
+ * open sequences.
+ */
 export class SequenceSource implements SampleSource {
   readonly #streams: readonly (readonly Sample[])[]
   readonly #hasLengths: boolean
   readonly #settings: SequenceSettings
   readonly #random: () => number
   readonly #open: (OpenSequence | undefined)[] = []
-  /** Of the sequences under way. */
+  /** Ids of the open sequences. */
   readonly #ids = new Set<number>()
   #begun = 0
   #idsTaken = 0
 
   /**
-   * @param streams the requests of each sequence; sequences take them in turn.
-   * @param hasLengths whether a sequence is as long as its stream; else that is begun again where it ends.
+   * @param streams the requests of the sequences; sequences use them in turn.
+   * @param hasLengths whether a sequence ends with its stream. Otherwise the stream repeats.
    */
   constructor(
     streams: readonly (readonly Sample[])[],
@@ -92,7 +95,7 @@ export class SequenceSource implements SampleSource {
     this.#open[caller] = undefined
   }
 
-  /** The next that no sequence under way has; any, where there are fewer than callers. */
+  /** The next id that no open sequence has; any id, if there are fewer ids than callers. */
   #freeId(): number {
     const { firstId, lastId } = this.#settings
     const count = lastId - firstId + 1

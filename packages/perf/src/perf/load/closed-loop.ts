@@ -2,7 +2,10 @@ import type { SampleSource } from '../input/sample-source.ts'
 import { Ending, type Load, type Send } from './load.ts'
 import type { Recorder } from './recorder.ts'
 
-/** Callers that each wait for their answer before they ask again: always so many requests at once. */
+/**
+ * Callers that each wait for an answer before the next request, so that the number of concurrent requests is
+ * constant.
+ */
 export class ClosedLoop implements Load {
   readonly isOpen = false
   readonly #source: SampleSource
@@ -14,7 +17,7 @@ export class ClosedLoop implements Load {
   #left: number
   #stopped = false
 
-  /** @param requestCount after which it is finished. Default: it has no end. */
+  /** @param requestCount number of requests after which it finishes. Default: no limit. */
   constructor(source: SampleSource, concurrency: number, requestCount = Infinity) {
     this.#source = source
     this.#concurrency = concurrency
@@ -31,7 +34,7 @@ export class ClosedLoop implements Load {
     this.raiseTo(this.#concurrency)
   }
 
-  /** Adds callers, until there are so many. */
+  /** Adds callers up to this number. */
   raiseTo(concurrency: number): void {
     while (this.#callers.length < concurrency) this.#callers.push(this.#call(this.#callers.length))
   }
@@ -54,7 +57,7 @@ export class ClosedLoop implements Load {
       } catch (error) {
         recorder.failed(sentMs, sentMs, sample, error)
         this.#source.failed?.(caller)
-        // What is refused at once would be asked again at once, and nothing else would ever be done.
+        // A request that is refused at once would be repeated at once, and block the event loop.
         await new Promise<void>((resolve) => recorder.clock.nextTurn(resolve))
       }
     }
@@ -62,16 +65,19 @@ export class ClosedLoop implements Load {
   }
 }
 
-/** From how many callers to how many, and by how many at a time. */
+/** The first and last number of callers, and the step. */
 export interface ConcurrencySteps {
   readonly start: number
   readonly end: number
   readonly step: number
-  /** Answers after which callers are added. */
+  /** Answers between two steps. */
   readonly period: number
 }
 
-/** A closed loop whose callers become more, every so many answers; finished when the last of them have had as many. */
+/**
+ * A closed loop that adds callers every so many answers. It finishes when the last step has had as many
+ * answers.
+ */
 export class PeriodicConcurrency implements Load {
   readonly isOpen = false
   readonly #steps: ConcurrencySteps

@@ -2,22 +2,25 @@ import { type Clock, systemClock } from 'zerohop/internals'
 import type { Sample } from '../input/sample-source.ts'
 import type { Recorder } from './recorder.ts'
 
-/** Sends one request; rejects when it is not answered, or not as was expected. */
+/** Sends one request. Rejects if it is not answered, or not as expected. */
 export type Send = (sample: Sample) => Promise<unknown>
 
-/** Sends requests, each of which it tells a recorder of, from when it is started until it is stopped. */
+/** Sends requests from start to stop, and reports each to a recorder. */
 export interface Load {
-  /** Whether requests are sent whatever becomes of those before: what waits may then be more than can be waited for. */
+  /**
+   * Whether it sends requests without waiting for earlier ones. Waiting for all of their answers may then
+   * take too long.
+   */
   readonly isOpen: boolean
-  /** Settles when it has sent all it had to, and each request has ended; never, for one that has no end. */
+  /** Settles when it has sent all requests and each has ended; never, for a load without an end. */
   readonly finished: Promise<void>
-  /** Begins to send; may be called once. */
+  /** Begins to send. Call it once. */
   start(send: Send, recorder: Recorder): void
-  /** Sends nothing more; resolves when each request that was sent has ended. May be called more than once. */
+  /** Stops sending; resolves when each sent request has ended. May be called more than once. */
   stop(): Promise<void>
 }
 
-/** A promise that is resolved from outside; resolving it again does nothing. */
+/** A promise resolved from outside. Resolving it again does nothing. */
 export class Ending {
   readonly promise: Promise<void>
   readonly resolve: () => void
@@ -29,16 +32,16 @@ export class Ending {
   }
 }
 
-/** Time as generators of load see it; tests inject a fake one. */
+/** Time and timers for load generators; tests inject a fake one. */
 export interface LoadClock extends Clock {
-  /** Calls back in the next turn of the event loop, after what is ready now. */
+  /** Calls back in the next turn of the event loop, after everything that is ready now. */
   nextTurn(callback: () => void): void
 }
 
-/** What is longer, Node.js would not wait for at all. Who has to wait longer looks at the clock, and sets another. */
+/** For longer times Node.js would not wait at all. Set several timers in a row instead. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** The real clock; its timers keep the process alive, as nothing else does while the engine is idle. */
+/** The real clock. Its timers keep the process alive, as an idle engine does not. */
 export const loadClock: LoadClock = {
   nowMs: systemClock.nowMs,
   setTimer: (callback, delayMs) => setTimeout(callback, Math.min(Math.ceil(delayMs), longestTimerMs)),
@@ -46,7 +49,7 @@ export const loadClock: LoadClock = {
   nextTurn: (callback) => void setImmediate(callback),
 }
 
-/** Resolves after so long, or as soon as the signal is aborted. */
+/** Resolves after this time, or when the signal is aborted. */
 export function pause(clock: LoadClock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()

@@ -1,13 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { MetronomeSetup } from './open-loop.ts'
 
-/** Woken so much before the moment: about what it takes until the other thread has heard of it. */
+/** Wakes this much early: about the time until the other thread notices. */
 const aheadMs = 0.05
 
 const { number, atMs, originNs } = workerData as MetronomeSetup
 const nowMs = () => Number(process.hrtime.bigint() - originNs) / 1e6
 
-// No message is ever read here, so that nothing but the moment, or its change, ends the sleep.
+// Messages are never read here, so only the moment or its change ends the sleep.
 for (let told = 0, current = 0; current !== -1; current = Atomics.load(number, 0)) {
   if (current === told) {
     Atomics.wait(number, 0, current)

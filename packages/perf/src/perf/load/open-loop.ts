@@ -5,16 +5,16 @@ import type { SampleSource } from '../input/sample-source.ts'
 import { Ending, type Load, type LoadClock, type Send } from './load.ts'
 import type { Recorder } from './recorder.ts'
 
-/** Sent without a turn of the event loop between them, when several are due: more would keep answers from coming. */
+/** Most due requests sent in one turn of the event loop: more would delay answers. */
 const mostPerTurn = 16
 
-/** Requests waiting for their answers, beyond which further ones are failures of their own: memory has an end. */
+/** Most requests waiting for answers. Further ones fail without being sent, to limit memory. */
 const mostPending = 200_000
 
-/** Their code. */
+/** The error code of those. */
 export const notSentCode = 'NOT_SENT'
 
-/** What a request counts as that found too many waiting before it. */
+/** The failure of a request when too many are waiting. */
 class NotSent extends Error {
   readonly code = notSentCode
 }
@@ -24,13 +24,19 @@ const notSent = new NotSent()
 interface OpenLoopOptions {
   /** Callers that send in turn, for sequences. Default 1. */
   readonly callers?: number
-  /** Whether a caller waits for its answer before it sends again: its next request is late then. Default `false`. */
+  /**
+   * Whether a caller waits for its answer before sending again, so that its next request may be late. Default
+   * `false`.
+   */
   readonly serial?: boolean
-  /** Makes what wakes it when a request is due. Default: timers, and turns of the event loop. */
+  /** Makes the pacer that wakes it when a request is due. Default: timers and turns of the event loop. */
   readonly pacer?: (clock: LoadClock) => Pacer
 }
 
-/** Sends by a schedule, whatever becomes of the requests before; they are counted from when they were meant to be sent. */
+/**
+ * Sends by a schedule, without waiting for earlier requests. Latencies count from the intended moment of
+ * sending.
+ */
 export class OpenLoop implements Load {
   readonly isOpen = true
   readonly #source: SampleSource
@@ -38,7 +44,7 @@ export class OpenLoop implements Load {
   readonly #finished = new Ending()
   readonly #idle = new Ending()
   readonly #options: OpenLoopOptions
-  /** Callers whose turn it can be. */
+  /** Callers that may send next. */
   readonly #free: number[]
   #pacer: Pacer | null = null
   #send: Send | null = null
@@ -125,15 +131,15 @@ export class OpenLoop implements Load {
   }
 }
 
-/** When requests are meant to be sent: milliseconds since the start, ascending; it may end. */
+/** Intended moments of sending: milliseconds since the start, ascending. It may end. */
 export type Schedule = Iterator<number, void>
 
-/** A constant interval apart. */
+/** At constant intervals. */
 export function* constantSchedule(ratePerSecond: number): Generator<number, void> {
   for (let index = 0; ; index++) yield (index * 1000) / ratePerSecond
 }
 
-/** As a Poisson process has it: the intervals are distributed exponentially. The same for the same seed. */
+/** A Poisson process: intervals have an exponential distribution. Equal seeds give equal schedules. */
 export function* poissonSchedule(ratePerSecond: number, seed: number): Generator<number, void> {
   const random = mulberry32(seed)
   for (let atMs = 0; ;) {
@@ -142,7 +148,7 @@ export function* poissonSchedule(ratePerSecond: number, seed: number): Generator
   }
 }
 
-/** By the intervals between requests, in microseconds, which begin again when they are through. */
+/** By the given intervals between requests, in microseconds, which repeat. */
 export function* intervalSchedule(intervalsUs: readonly number[]): Generator<number, void> {
   let atUs = 0
   for (let index = 0; ; index++) {
@@ -151,7 +157,7 @@ export function* intervalSchedule(intervalsUs: readonly number[]): Generator<num
   }
 }
 
-/** So many of a schedule. */
+/** The first so many moments of a schedule. */
 export function* firstOf(schedule: Schedule, count: number): Generator<number, void> {
   for (let index = 0; index < count; index++) {
     const { done, value } = schedule.next()
@@ -162,16 +168,22 @@ export function* firstOf(schedule: Schedule, count: number): Generator<number, v
 
 /** Wakes a sender when its next request is due. */
 export interface Pacer {
-  /** Calls back at that moment, or as soon after as can be. One at a time. */
+  /** Calls back at that moment, or as soon after it as possible. One call at a time. */
   wakeAt(atMs: number, callback: () => void): void
-  /** Calls nobody any more. */
+  /** Cancels the callback. */
   stop(): void
 }
 
-/** A timer of Node.js counts whole milliseconds of a clock that is read once a turn: it may be up to one late, and is set for one earlier. */
+/**
+ * Node.js timers count whole milliseconds of a clock that is read once per turn. They may be up to 1 ms late,
+ * so they are set 1 ms early.
+ */
 const shortestTimerMs = 2
 
-/** Sleeps while there is time, and looks again each turn of the event loop when there is little, so that answers go on coming. */
+/**
+ * Sleeps while there is time. Near the moment it checks at each turn of the event loop, so that answers are
+ * still received.
+ */
 export class TurnPacer implements Pacer {
   readonly #clock: LoadClock
   #timer: unknown = null
@@ -197,23 +209,24 @@ export class TurnPacer implements Pacer {
   }
 }
 
-/** What the thread is told: where the next moment is written, and the clock that it counts by. */
+/** The thread's parameters: where the next moment is written, and its clock. */
 export interface MetronomeSetup {
-  /** The number of the moment that is waited for, -1 for the end; it is written after the moment. */
+  /** The number of the awaited moment, -1 for the end. It is written after the moment. */
   readonly number: Int32Array
-  /** That moment, in milliseconds since {@link originNs}. */
+  /** The moment, in milliseconds since {@link originNs}. */
   readonly atMs: Float64Array
   /** On the clock of `process.hrtime`, which all threads share. */
   readonly originNs: bigint
 }
 
-/** What is left when a wake-up comes is looked at each turn of the event loop: a thread is not woken for so little. */
+/** Shorter waits are done by checking at each turn of the event loop, without waking the thread. */
 const shortestSleepMs = 0.1
 
 /**
- * Wakes a sender by a thread that does nothing but sleep until the next moment. A timer of Node.js is up to a millisecond late, and
- * to look again each turn of the event loop takes a core from the models that are measured; this takes a few microseconds for each
- * wake-up, and is as late as the system wakes a thread. Until the thread has started, timers do.
+ * Wakes a sender from a thread that only sleeps until the next moment. Node.js timers are up to a millisecond
+ * late, and checking at each turn of the event loop takes a core from the measured models. This takes a few
+ * microseconds per wake-up, and is only as late as the system wakes a thread. Until the thread has started,
+ * timers are used.
  */
 export class Metronome implements Pacer {
   readonly #clock: LoadClock
@@ -236,7 +249,7 @@ export class Metronome implements Pacer {
       originNs: process.hrtime.bigint(),
     }
     this.#worker = new Worker(ownFile('perf/load/metronome-thread.js'), { workerData: setup, execArgv: [] })
-    // Without it timers go on as they do.
+    // Without the thread, timers are used.
     this.#worker.on('error', () => {
       this.#isReady = false
       this.#wake()
@@ -273,5 +286,5 @@ export class Metronome implements Pacer {
   }
 }
 
-/** What wakes the senders of real requests: whatever looks again and again takes its core from the model. */
+/** The pacer for senders of real requests: checking in a loop would take a core from the model. */
 export const metronome = (clock: LoadClock): Pacer => new Metronome(clock)

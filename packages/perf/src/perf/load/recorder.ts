@@ -1,7 +1,7 @@
 import type { Sample } from '../input/sample-source.ts'
 import type { LoadClock } from './load.ts'
 
-/** Notes what becomes of requests: each belongs to the window in which it ends. */
+/** Records the outcome of requests. Each belongs to the window in which it ends. */
 export class Recorder {
   readonly clock: LoadClock
   readonly #log: RequestLog | null
@@ -19,27 +19,27 @@ export class Recorder {
     this.#window = new LoadWindow(clock.nowMs())
   }
 
-  /** Requests that were sent and have not ended. */
+  /** Requests in flight. */
   get pending(): number {
     return this.#pending
   }
 
-  /** Requests that ended since it was made. */
+  /** Requests ended so far. */
   get ended(): number {
     return this.#ended
   }
 
-  /** When the first request was sent and the last one ended, since it was made. */
+  /** When the first request was sent, and when the last one ended. */
   get span(): { readonly firstSentMs: number; readonly lastEndedMs: number } {
     return { firstSentMs: this.#firstSentMs, lastEndedMs: this.#lastEndedMs }
   }
 
-  /** What has ended in the window that goes on. */
+  /** The current window so far. */
   get current(): LoadWindow {
     return this.#window
   }
 
-  /** Ends the window that goes on, and begins the next. */
+  /** Ends the current window, and begins the next. */
   cut(): LoadWindow {
     const window = this.#window
     window.endMs = this.clock.nowMs()
@@ -47,13 +47,13 @@ export class Recorder {
     return window
   }
 
-  /** Calls back as soon as so many requests have ended, before anything of a further one is noted. */
+  /** Calls back when so many requests have ended, before the next one is recorded. */
   onceEnded(count: number, callback: () => void): void {
     this.#awaited = count
     this.#onAwaited = callback
   }
 
-  /** A request is about to be sent; when that is. */
+  /** Call this before sending a request; returns the time. */
   sent(): number {
     const nowMs = this.clock.nowMs()
     if (this.#firstSentMs === Infinity) this.#firstSentMs = nowMs
@@ -62,7 +62,7 @@ export class Recorder {
     return nowMs
   }
 
-  /** As {@link sent}, of one that was meant to be sent at a certain moment. */
+  /** Like {@link sent}, for a request with an intended moment. */
   sentLate(intendedMs: number): number {
     const nowMs = this.sent()
     const lagUs = Math.max(0, nowMs - intendedMs) * 1000
@@ -71,7 +71,7 @@ export class Recorder {
     return nowMs
   }
 
-  /** A request was answered, which was meant to be sent, and was sent, when it is said. */
+  /** A request was answered. The times are when it was meant to be sent, and when it was sent. */
   answered(intendedMs: number, sentMs: number, sample: Sample): void {
     const nowMs = this.clock.nowMs()
     const window = this.#window
@@ -99,45 +99,48 @@ export class Recorder {
   }
 }
 
-/** The code of an error, its name where it has none. */
+/** The code of an error; its name if it has no code. */
 export function codeOf(error: unknown): string {
   const { code, name } = Object(error) as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : typeof name === 'string' ? name : typeof error
 }
 
-/** Requests in one piece of memory. */
+/** Requests per block of memory. */
 const blockLength = 1 << 16
 
-/** One request, on the clock of the load. */
+/** One request, in times of the load's clock. */
 interface LoggedRequest {
-  /** When it was meant to be sent; as {@link sentMs} where nothing was meant. */
+  /** The intended moment of sending; equal to {@link sentMs} without one. */
   readonly intendedMs: number
   readonly sentMs: number
   readonly endedMs: number
   readonly rows: number
   /** `null` for none, or one that is no number. */
   readonly sequenceId: number | null
-  /** The code of its error; `null` for one that was answered. */
+  /** The error code; `null` if it was answered. */
   readonly failure: string | null
 }
 
 interface Block {
-  /** Four numbers for each request. */
+  /** Four numbers per request. */
   readonly numbers: Float64Array
   readonly rows: Uint32Array
   readonly failures: Uint8Array
 }
 
-/** Each request of a measurement, in the order in which they ended: 37 bytes each, for what has to list them. Others need none. */
+/**
+ * All requests of a measurement, in the order in which they ended, at 37 bytes each. Only needed to list
+ * them.
+ */
 export class RequestLog {
   readonly #blocks: Block[] = []
-  /** What numbers stand for, 0 for an answer. */
+  /** The codes behind their numbers; 0 for an answer. */
   readonly #codes: string[] = ['']
   readonly #limit: number
   #length = 0
   #dropped = 0
 
-  /** @param limit of requests, after which no more are noted. */
+  /** @param limit of requests; further ones are dropped. */
   constructor(limit = Infinity) {
     this.#limit = limit
   }
@@ -146,7 +149,7 @@ export class RequestLog {
     return this.#length
   }
 
-  /** Requests that came after the limit was reached. */
+  /** Requests dropped after the limit was reached. */
   get dropped(): number {
     return this.#dropped
   }
@@ -207,20 +210,20 @@ export class RequestLog {
   }
 }
 
-/** Bits of a number's fraction that choose its bucket: 512 between a power of two and the next, so each is within 0.1 %. */
+/** Bits of a float's fraction that select its bucket: 512 per power of two, so each value is within 0.1 %. */
 const fractionBits = 9
 const shift = 23 - fractionBits
-/** Of a quarter of a microsecond: what is shorter counts as that. */
+/** The bucket of a quarter of a microsecond; shorter durations count as that. */
 const firstWord = (127 - 2) << fractionBits
-/** As far as 2^34 us, almost five hours. */
+/** Up to 2^34 us, almost five hours. */
 const buckets = 36 << fractionBits
 
 const scratch = new Float32Array(1)
 const word = new Uint32Array(scratch.buffer)
 
 /**
- * How often which duration was seen, in 147 KiB whatever comes: millions of requests a minute would not fit as numbers. Average,
- * deviation and maximum are exact, percentiles within 0.1 %.
+ * A histogram of durations, 147 KiB whatever their number: millions of requests a minute would not fit as
+ * numbers. Average, deviation and maximum are exact, percentiles within 0.1 %.
  */
 export class DurationHistogram {
   readonly #counts = new Float64Array(buckets)
@@ -237,7 +240,7 @@ export class DurationHistogram {
     return this.#count === 0 ? 0 : this.#sumUs / this.#count
   }
 
-  /** Of a sample, as perf_analyzer has it: divided by one less than the count. */
+  /** Of a sample, as in perf_analyzer: divided by the count minus one. */
   get standardDeviationUs(): number {
     if (this.#count < 2) return 0
     return Math.sqrt(Math.max(0, (this.#squaresUs - this.#sumUs * this.averageUs) / (this.#count - 1)))
@@ -257,7 +260,7 @@ export class DurationHistogram {
     if (us > this.#maxUs) this.#maxUs = us
   }
 
-  /** Counts what another has seen as well. */
+  /** Adds the counts of another histogram. */
   add(other: DurationHistogram): void {
     for (let index = 0; index < buckets; index++) this.#counts[index]! += other.#counts[index]!
     this.#count += other.#count
@@ -266,7 +269,10 @@ export class DurationHistogram {
     this.#maxUs = Math.max(this.#maxUs, other.#maxUs)
   }
 
-  /** The duration at index `round(share * (count - 1))` of all in order, as perf_analyzer has it; 0 where there are none. */
+  /**
+   * The duration at index `round(share * (count - 1))` in ascending order, as in perf_analyzer; 0 without
+   * durations.
+   */
   quantileUs(share: number): number {
     if (this.#count === 0) return 0
     let before = Math.round(share * (this.#count - 1))
@@ -276,7 +282,7 @@ export class DurationHistogram {
     return Math.min(this.#maxUs, bound(index, 0.5))
   }
 
-  /** How many were at most `us`. */
+  /** Number of durations up to `us`. */
   countUpTo(us: number): number {
     let count = 0
     for (let index = 0; index < buckets && bound(index, 1) <= us * (1 + Number.EPSILON); index++)
@@ -284,7 +290,7 @@ export class DurationHistogram {
     return count
   }
 
-  /** All of them by size: ascending bounds, `perOctave` between a number and twice as much, and how many lie up to each. */
+  /** The histogram with fewer bars: ascending bounds, `perOctave` per doubling, and the count up to each. */
   bars(perOctave: 1 | 2 | 4 | 8 | 16 | 32): { upToUs: number; count: number }[] {
     const width = (1 << fractionBits) / perOctave
     const bars: { upToUs: number; count: number }[] = []
@@ -297,13 +303,13 @@ export class DurationHistogram {
   }
 }
 
-/** Where in a bucket a number lies: 0.5 its middle, 1 its end. */
+/** A duration inside a bucket: 0.5 is its middle, 1 its end. */
 function bound(index: number, share: number): number {
   word[0] = ((firstWord + index) << shift) + share * (1 << shift)
   return scratch[0]!
 }
 
-/** A request that is sent later than this after it was meant to be is delayed. */
+/** A request sent later than this after its intended moment counts as delayed. */
 export const delayedAfterUs = 1000
 
 /** The requests that ended between two moments. */
@@ -313,14 +319,14 @@ export class LoadWindow {
   /** Answered requests, and their rows. */
   requestCount = 0
   inferenceCount = 0
-  /** Of answered requests, from when they were meant to be sent. */
+  /** Of answered requests, from the intended moment of sending. */
   readonly latency = new DurationHistogram()
-  /** How late requests were sent, where that was meant to be at some moment. */
+  /** How late requests were sent, if they had an intended moment. */
   readonly sendLag = new DurationHistogram()
   delayedCount = 0
-  /** Requests that were sent. */
+  /** Requests sent. */
   sentCount = 0
-  /** By the codes of their errors. */
+  /** By error code. */
   readonly failures: Record<string, number> = {}
 
   constructor(startMs: number) {
@@ -336,7 +342,7 @@ export class LoadWindow {
     return Object.values(this.failures).reduce((sum, count) => sum + count, 0)
   }
 
-  /** Counts what another has seen as well; it goes on as long as both together. */
+  /** Adds the counts of another window. The duration is the sum of both. */
   add(other: LoadWindow): void {
     this.endMs += other.endMs - other.startMs
     this.requestCount += other.requestCount

@@ -17,7 +17,7 @@ import type { PerfTarget } from '../open-target.ts'
 import type { MeasureSettings } from '../perf-settings.ts'
 import type { LevelResult } from '../result.ts'
 
-/** When the requests of a recording are meant to be sent: as they came, so many times as fast. */
+/** Moments to send the requests of a recording: as they arrived, `speed` times as fast. */
 export function* replaySchedule(arrivals: readonly Arrival[], speed: number): Generator<number, void> {
   for (const { atUs } of arrivals) yield atUs / 1000 / speed
 }
@@ -25,8 +25,8 @@ export function* replaySchedule(arrivals: readonly Arrival[], speed: number): Ge
 /**
  * The requests of one model.
  *
- * @param model whose; `null` where all are of one.
- * @throws InferenceError `ERR_INVALID_ARG` where there are none, or of several models.
+ * @param model its name; `null` if all requests are of one model.
+ * @throws InferenceError `ERR_INVALID_ARG` if there are none, or several models.
  */
 export function arrivalsOf(arrivals: readonly Arrival[], model: string | null): readonly Arrival[] {
   const names = [...new Set(arrivals.flatMap((arrival) => arrival.model ?? []))]
@@ -40,7 +40,10 @@ export function arrivalsOf(arrivals: readonly Arrival[], model: string | null): 
   return own.map((arrival) => ({ ...arrival, atUs: arrival.atUs - firstUs }))
 }
 
-/** Sends the requests of a recording once, and measures all of it as one window, from the first to the last answer. */
+/**
+ * Sends the requests of a recording once, and measures them as one window, from the first request to the last
+ * answer.
+ */
 export function replay(
   target: PerfTarget & { readonly source: ReplaySource },
   speed: number,
@@ -57,11 +60,11 @@ export function replay(
   )
 }
 
-/** Different requests that are kept, and what they may take together; one of another shape is made anew. */
+/** Most different requests kept, and their memory together. Others are generated each time. */
 const mostKept = 256
 const mostKeptBytes = Math.min(256 * 2 ** 20, mostGeneratedBytes / 4)
 
-/** Requests as they were recorded: with their rows, dims, options and sequences, and made-up data. */
+/** Recorded requests with their rows, dims, options and sequences, and generated data. */
 export class ReplaySource implements SampleSource {
   readonly size = null
   readonly arrivals: readonly Arrival[]
@@ -71,13 +74,14 @@ export class ReplaySource implements SampleSource {
   readonly #random: () => number
   readonly #kept = new Map<string, Feeds>()
   #keptBytes = 0
-  /** By the id of a sequence, where its first and last requests are. */
+  /** By sequence id: the indices of its first and last requests. */
   readonly #sequences: ReadonlyMap<number | string, readonly [first: number, last: number]>
   #next = 0
 
   /**
-   * @param shapes dims of inputs that are not in the recording.
-   * @throws InferenceError `ERR_INVALID_ARG` for a request that the model does not take: once they are under way nobody could be told.
+   * @param shapes dims of inputs that are missing in the recording.
+   * @throws InferenceError `ERR_INVALID_ARG` for a request that the model does not accept. Checked now, as it
+   * could not be reported during the replay.
    */
   constructor(
     arrivals: readonly Arrival[],
@@ -107,7 +111,7 @@ export class ReplaySource implements SampleSource {
     return options === undefined ? sample : { ...sample, options }
   }
 
-  /** As often as it is asked for: without an effect on what comes next. */
+  /** The first request, without advancing. May be called repeatedly. */
   first(): Sample {
     return { feeds: this.#feedsOf(this.arrivals[0]!), rows: this.arrivals[0]!.rows }
   }
@@ -148,7 +152,7 @@ export class ReplaySource implements SampleSource {
     return feeds
   }
 
-  /** What was recorded of the inputs that there are, without the dimension that counts rows. */
+  /** Recorded dims of the model's inputs, without the dimension that counts rows. */
   #rowDims(rows: number, dims: Arrival['dims'] = {}): [string, readonly number[]][] {
     return this.#metadata.inputs.flatMap(({ name, shape }) => {
       const recorded = dims[name]
@@ -175,7 +179,7 @@ export class ReplaySource implements SampleSource {
       ...(priority === undefined ? {} : { priority }),
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
-      // It is asked for when it is sent.
+      // Made at the time of sending.
       ...(cancelledUs === undefined
         ? {}
         : { signal: AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))) }),
@@ -190,7 +194,7 @@ export class ReplaySource implements SampleSource {
   }
 }
 
-/** Requests that have the same have the same rows and dims. */
+/** Requests with the same key have the same rows and dims. */
 function keyOf({ rows, dims }: Arrival): string {
   return dims === undefined ? String(rows) : `${rows} ${JSON.stringify(dims)}`
 }

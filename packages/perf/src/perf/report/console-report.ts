@@ -4,17 +4,17 @@ import { delayedAfterUs } from '../load/recorder.ts'
 import type { MeasureSettings } from '../perf-settings.ts'
 import type { InputLevels, LevelResult, LoadMode } from '../result.ts'
 
-/** Share of delayed requests above which there is a warning, as in perf_analyzer. */
+/** Share of delayed requests that causes a warning, as in perf_analyzer. */
 const warnedDelays = 0.01
 
-/** What is said before the first level. */
+/** Settings shown before the first level. */
 interface ShownSettings extends MeasureSettings {
   readonly batchSize: number
   readonly mode: LoadMode
   readonly distribution: 'constant' | 'poisson' | null
 }
 
-/** The settings, as perf_analyzer begins. */
+/** The settings, as perf_analyzer prints them first. */
 export function settingsText(settings: ShownSettings): string {
   const {
     batchSize,
@@ -55,12 +55,12 @@ export function settingsText(settings: ShownSettings): string {
   return `${lines.join('\n')}\n\n`
 }
 
-/** What was measured at one level. */
+/** The result of one level. */
 export function levelText(mode: LoadMode, result: LevelResult): string {
   return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(mode, result)}${processText(result)}${serverText(result)}${composingText(result)}\n`
 }
 
-/** The last lines: every level in one. */
+/** The last lines: each level in one line. */
 export function summaryText(mode: LoadMode, levels: readonly LevelResult[]): string {
   const stabilising = levels[0]?.percentile
   const lines = levels.map((level) => {
@@ -139,7 +139,7 @@ function clientText(mode: LoadMode, result: LevelResult): string {
   return `  Client: \n${indented(lines)}`
 }
 
-/** The share of the callers' time in which they did not wait for an answer. */
+/** Share of the callers' time in which they did not wait for an answer. */
 function clientOverhead({ level, windowSeconds, requestCount, latency }: LevelResult): number {
   const waitedSeconds = (latency.averageUs * requestCount) / 1e6
   return windowSeconds > 0 ? Math.max(0, 1 - waitedSeconds / (windowSeconds * level)) : 0
@@ -183,7 +183,7 @@ function decimals(value: number): string {
   return String(Number(value.toFixed(2)))
 }
 
-/** Levels with one request again and again beside those with requests of which none came twice: what caches make of it. */
+/** Levels with one repeated request next to levels with requests that never repeat: the effect of caches. */
 export function inputsText(mode: LoadMode, runs: readonly InputLevels[]): string {
   const table = new Table({
     head: [
@@ -218,7 +218,7 @@ export function inputsText(mode: LoadMode, runs: readonly InputLevels[]): string
   return `${table.toString()}\n`
 }
 
-/** How perf_analyzer calls what a level counts: at the head of a level, in the last lines, and over a column. */
+/** perf_analyzer's names for levels: in a level's heading, in the last lines, and in a column heading. */
 interface LevelNames {
   readonly heading: string
   readonly summary: string
@@ -248,14 +248,14 @@ export function levelNames(mode: LoadMode): LevelNames {
   }
 }
 
-/** A level as a number to be read: 0.1 + 0.2 is 0.3. */
+/** A level as text, without rounding errors: 0.1 + 0.2 is 0.3. */
 export function shownLevel(level: number): string {
   return String(Number(level.toPrecision(10)))
 }
 
 const always = { 50: 'p50Us', 90: 'p90Us', 95: 'p95Us', 99: 'p99Us' } as const
 
-/** The percentiles that are told, ascending, with the user's own among them. */
+/** The percentiles to report, ascending, including the user's own. */
 export function percentilesOf(own: number | undefined): number[] {
   const numbers = new Set(Object.keys(always).map(Number))
   if (own !== undefined) numbers.add(own)

@@ -6,20 +6,27 @@ interface Column {
   readonly value: (result: LevelResult) => number | string
 }
 
-/** In process, calls take single microseconds: below 100 a whole one would be some percent. */
+/**
+ * In-process calls take single microseconds. Below 100, rounding to whole numbers would be an error of some
+ * percent.
+ */
 const us = (value: number) => (value < 100 ? Math.round(value * 10) / 10 : Math.round(value))
 
 /**
- * What was measured as a table, a line for each level, by rising throughput; times in microseconds. Columns and their order are
- * perf_analyzer's: `Client Send` is how late requests were sent, and what lies between caller and engine is the network.
+ * The result as a table, one line per level, by rising throughput; times in microseconds. Columns and their
+ * order are perf_analyzer's: `Client Send` is how late requests were sent, and the network columns are the
+ * time between caller and engine.
  *
- * @param verbose whether further columns follow.
+ * @param verbose whether to add further columns.
  */
 export function csvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, verbose: boolean): string {
   return table(columnsOf(levelNames(mode).column, levels, verbose), levels)
 }
 
-/** The same of one model of an ensemble, without what callers see: its own overhead is where the network would be; `index` is its place among the composing models. */
+/**
+ * The table for one model of an ensemble, without the callers' view: its own overhead replaces the network.
+ * `index` is its position among the composing models.
+ */
 export function composingCsvReport(
   { mode, levels }: Pick<PerfResult, 'mode' | 'levels'>,
   index: number,
@@ -85,7 +92,7 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
       name: `p${number} latency`,
       value: (result) => us(percentileUs(result, number)),
     })),
-    ...(verbose && own === undefined ? [averageColumn] : []), // as perf_analyzer, where it is what has to be stable
+    ...(verbose && own === undefined ? [averageColumn] : []), // as in perf_analyzer, if the average has to be stable
     ...(verbose ? verboseColumns : []),
   ]
 }

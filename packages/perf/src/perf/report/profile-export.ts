@@ -1,23 +1,24 @@
 import type { RequestLog } from '../load/recorder.ts'
 import type { LoadMode } from '../result.ts'
 
-/** Characters that are written at a time: each write costs more than what it writes. */
+/** Characters per write: a write costs more than its data. */
 const pieceLength = 1 << 18
 
-/** A level as it is exported: each of its requests. */
+/** A level in the export, with each of its requests. */
 export interface Experiment {
   readonly mode: LoadMode
   readonly level: number
   readonly requests: RequestLog
-  /** When windows began, and the last one ended, on the clock of the load. */
+  /** When windows began, and when the last one ended, on the load's clock. */
   readonly boundariesMs: readonly number[]
 }
 
 /**
- * Each request of each level as perf_analyzer exports them, piece by piece: there may be millions. Times are nanoseconds since the
- * epoch; `timestamp` is when a request was meant to be sent. What requests and answers hold is left out.
+ * Each request of each level in perf_analyzer's export format, in pieces, as there may be millions. Times are
+ * nanoseconds since the epoch; `timestamp` is the intended moment of sending. The data of requests and
+ * answers is left out.
  *
- * @param originMs of the clock of the load, since the epoch.
+ * @param originMs of the load's clock, since the epoch.
  */
 export function* profileText(
   experiments: readonly Experiment[],
@@ -25,7 +26,7 @@ export function* profileText(
   version: string,
   originMs: number,
 ): Generator<string> {
-  // More digits than a number has: as text.
+  // Written as text, as it has more digits than a double.
   const ns = (ms: number) => `${Math.round((originMs + ms) * 1000)}000`
   yield '{"experiments":['
   for (const [index, { mode, level, requests, boundariesMs }] of experiments.entries()) {

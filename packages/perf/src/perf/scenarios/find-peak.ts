@@ -2,25 +2,36 @@ import { isEnough, judgeRun, type PeakStep, percentileOf, type ScenarioResult } 
 import { recordRun, type RunRecord, type ScenarioSystem } from './run-scenario.ts'
 import { resolveScenario, type ScenarioSettings } from './scenario-settings.ts'
 
-/** How the peak of `server` is looked for. */
+/** How to search for the peak of `server`. */
 export interface PeakSearch {
-  /** The search ends when the two rates that it lies between have the same digits so far behind the point. Default: 1, as LoadGen's `server_find_peak_qps_decimals_of_precision`, for rates above 10 a second. */
+  /**
+   * The search ends when its lower and upper rate agree to so many decimals. Default: 1, as LoadGen's
+   * `server_find_peak_qps_decimals_of_precision`, for rates above 10 per second.
+   */
   readonly decimals?: number
-  /** It also ends when they differ by no more than this share, which LoadGen has no word for. Default: 0.01. */
+  /**
+   * The search also ends when they differ by at most this share. LoadGen has no such setting. Default: 0.01.
+   */
   readonly precision?: number
-  /** How often a rate has to miss the bound to count as too high: a pause of the machine is no limit of the model. Default: 2; LoadGen's is 1. */
+  /**
+   * How often a rate has to miss the bound to count as too high, as a pause of the machine is not the model's
+   * limit. Default: 2; LoadGen's is 1.
+   */
   readonly attempts?: number
-  /** Told of a rate before it is tried. */
+  /** Called before a rate is tried. */
   readonly onRate?: (targetQps: number) => void
-  /** Told of each run. */
+  /** Called after each run. */
   readonly onStep?: (step: PeakStep) => void
 }
 
-/** LoadGen's `server_find_peak_qps_boundary_step_size`: each rate that holds is followed by its double. */
+/** LoadGen's `server_find_peak_qps_boundary_step_size`: a rate that meets the bound is doubled. */
 const widening = 2
-/** The first rate is halved so often, before it is given up; at once where no answer at all was within the bound. */
+/**
+ * How often the first rate is halved before the search gives up. It gives up at once if no answer was within
+ * the bound.
+ */
 const mostHalvings = 10
-/** Where it is not said how many, digits end a search only if the last of them is no larger a share than that. */
+/** By default decimals end a search only if the last one is at most this share of the rate. */
 const coarsest = 0.01
 
 interface Tried {
@@ -30,11 +41,14 @@ interface Tried {
 }
 
 /**
- * The highest rate of arrivals at which `server` keeps its bound, as LoadGen's FindPeakPerformance looks for it
- * (`FindPeakPerformanceMode` in loadgen.cc): doubled until it does not hold, then halved between the two. What is better
- * here: a first rate that does not hold is halved instead of being an error, a run is given up as soon as its bound cannot
- * hold any more, and it is told which rate satisfied early stopping as well: at the peak itself, where just as many queries
- * are late as may be, it cannot be sure.
+ * Finds the highest rate of arrivals at which `server` meets its bound, as LoadGen's FindPeakPerformance does
+ * (`FindPeakPerformanceMode` in loadgen.cc): the rate is doubled until it fails, then bisected. Differences
+ * to LoadGen:
+ *
+ * - A first rate that fails is halved instead of being an error.
+ * - A run is stopped as soon as it cannot meet its bound any more.
+ * - The result also has the highest rate that satisfied early stopping. At the peak itself the number of late
+ *   queries is at its limit, so early stopping cannot be satisfied.
  *
  * @param settings of `server`, with the first rate as `targetQps`.
  */
@@ -75,7 +89,7 @@ export async function findPeak(
   }
   const isFound = (low: number, high: number) => {
     const step = 10 ** -(decimals ?? 1)
-    // Of few queries a second a digit is a large part.
+    // At few queries per second a decimal is a large share.
     const byDigits = decimals !== undefined || step <= coarsest * low
     return (
       (byDigits && Math.floor(low / step) + 1 >= Math.floor(high / step)) || high - low <= precision * low
@@ -107,19 +121,19 @@ export async function findPeak(
   })
 }
 
-/** Whether anything was within the bound: no lower rate makes an answer faster than it is with nothing else to do. */
+/** Whether any answer was within the bound. If none was, a lower rate does not help. */
 function isPossible({ record }: Tried): boolean {
   return record.failureCount > 0 || record.overCount < record.sampleLatenciesMs.length
 }
 
 /**
- * Tells when more queries are over the bound than may be. Those that wait for longer than the bound are over it, too: all
- * that wait but what can have come since.
+ * Detects that more queries exceed the bound than allowed. Queries that have waited longer than the bound
+ * count as well: all waiting ones except those that can have arrived since.
  */
 function hopelessness(settings: ScenarioSettings, queriesPerSecond: number): (record: RunRecord) => boolean {
   const { targetLatencyPercentile, targetLatencyMs } = settings
   const mean = (queriesPerSecond * settings.minDurationMs) / 1000
-  // As many as there can be: they are drawn, and drawing them twice would take as long as some runs.
+  // As many as possible: drawing them twice would take as long as some runs.
   const count = Math.ceil(Math.max(settings.minQueryCount, mean + 6 * Math.sqrt(mean) + 10))
   const tooMany = count - Math.floor(count * targetLatencyPercentile)
   const within = (queriesPerSecond * targetLatencyMs) / 1000
@@ -130,16 +144,16 @@ function hopelessness(settings: ScenarioSettings, queriesPerSecond: number): (re
 
 const warmUpQueries = 10
 const queries = 50
-/** Of either. */
+/** For each of the two. */
 const longestMs = 1000
 
-/** A rate for a search to begin with: half of what one query after the other comes to. */
+/** A first rate for a search: half of the rate of one query after the other. */
 export async function firstRate({ send, clock, signal }: ScenarioSystem): Promise<number> {
   const askFor = async (most: number) => {
     const startMs = clock.nowMs()
     let asked = 0
     do {
-      // What fails is told of by the search.
+      // The search reports failures.
       await send(0).catch(() => {})
       asked++
     } while (asked < most && clock.nowMs() - startMs < longestMs && signal?.aborted !== true)

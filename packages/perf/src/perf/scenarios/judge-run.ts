@@ -6,15 +6,15 @@ import {
   type ScenarioSettings,
 } from './scenario-settings.ts'
 
-/** What a run is judged by beside its record. */
+/** What a run is judged by, besides its record. */
 interface JudgedRun {
   readonly settings: ScenarioSettings
   readonly record: RunRecord
-  /** Samples that the one query of `offline` was to have; `null` elsewhere, and where it went on by time. */
+  /** Intended samples of the single query of `offline`; `null` for other scenarios, and if it ran by time. */
   readonly sampleCount: number | null
-  /** What a search has found that led to it; `null` without one. */
+  /** The result of the search that led to it; `null` without one. */
   readonly peak: ScenarioPeak | null
-  /** The user ended it. */
+  /** The user aborted it. */
   readonly aborted: boolean
 }
 
@@ -118,7 +118,7 @@ function metricOf(
 
 const shownPercentile = (share: number) => `${(100 * share).toFixed(1)}th`
 
-/** What the minimum duration is compared with. */
+/** The duration that is compared with the minimum. */
 function durationMs(
   { scenario }: ScenarioSettings,
   { finalScheduledMs, finalIssuedMs }: RunRecord,
@@ -133,7 +133,10 @@ function hasEnoughQueries({ settings, record, sampleCount }: JudgedRun): boolean
   return record.queriesIssued >= settings.minQueryCount
 }
 
-/** The first of consecutive samples begins the time that is divided by, and is not counted; `offline` has them all at once. */
+/**
+ * For consecutive samples the first one starts the time and is not counted; `offline` has all samples at
+ * once.
+ */
 function perSecond(count: number, seconds: number, scenario: ScenarioSettings['scenario']): number {
   return seconds > 0 ? Math.max(0, scenario === 'offline' ? count : count - 1) / seconds : 0
 }
@@ -162,72 +165,78 @@ function plainSettings({ seeds, ...settings }: ScenarioSettings): ScenarioResult
   }
 }
 
-/** What one run of a scenario of LoadGen, or the search for the peak of `server`, results in. Times are in microseconds unless the name says otherwise. */
+/**
+ * The result of one run of a LoadGen scenario, or of the search for the peak of `server`. Times are in
+ * microseconds unless the name says otherwise.
+ */
 export interface ScenarioResult {
   readonly scenario: ScenarioName
   readonly mode: 'PerformanceOnly' | 'FindPeakPerformance'
-  /** Whether it keeps every rule, by the settings that it was given. */
+  /** Whether it meets every rule, under its settings. */
   readonly valid: boolean
-  /** Why it is not valid; none where it is. */
+  /** Why it is not valid; empty if it is. */
   readonly reasons: readonly string[]
-  /** Where its settings ask for less than MLPerf's do, as `minDurationMs 5000 < 600000`. */
+  /** Settings that ask for less than MLPerf's, such as `minDurationMs 5000 < 600000`. */
   readonly belowMlperf: readonly string[]
   readonly metric: ScenarioMetric
   readonly constraints: ScenarioConstraints
   /** LoadGen's early stopping; `null` in `offline`, which has none. */
   readonly earlyStopping: EarlyStopping | null
   readonly queryCount: number
-  /** Samples that were answered. */
+  /** Samples answered. */
   readonly sampleCount: number
-  /** Samples above the bound of `server`; 0 elsewhere. */
+  /** Samples above the bound of `server`; 0 for other scenarios. */
   readonly overLatencyCount: number
-  /** Samples that were not answered, by the code of the error. */
+  /** Samples that were not answered, by error code. */
   readonly failures: Readonly<Record<string, number>>
-  /** Of samples; in `multi-stream`, of queries. */
+  /** Latency of samples; in `multi-stream`, of queries. */
   readonly latency: ScenarioLatency
-  /** How late queries of `server` were sent, which counts in their latency; `null` elsewhere. */
+  /** How late queries of `server` were sent, which is part of their latency; `null` for other scenarios. */
   readonly sendLag: ScenarioLatency | null
-  /** Samples a second as they were answered; of `server`, also as they were scheduled. */
+  /** Answered samples per second; for `server`, also scheduled ones. */
   readonly completedPerSecond: number
   readonly scheduledPerSecond: number | null
   /** From the start to the last answer. */
   readonly seconds: number
   readonly inputs: InputChoice
-  /** Of `server`; `null` where it was not looked for. */
+  /** For `server`; `null` without a search. */
   readonly peak: ScenarioPeak | null
-  /** Everything that a repetition needs; seeds as strings of digits. */
+  /** Everything that a repetition needs; seeds as decimal strings. */
   readonly settings: Readonly<Record<string, string | number | null>>
 }
 
-/** The one number that a scenario is about. */
+/** The metric of a scenario. */
 interface ScenarioMetric {
-  /** As LoadGen's summary has it: `90.0th percentile latency`, `Completed samples per second`, `Samples per second`. */
+  /**
+   * As in LoadGen's summary: `90.0th percentile latency`, `Completed samples per second`, `Samples per
+   * second`.
+   */
   readonly name: string
   readonly value: number
   readonly unit: 'us' | 'samples/s'
 }
 
-/** Which rules were kept. */
+/** Which rules were met. */
 interface ScenarioConstraints {
   /** The bound of `server`; `null` for scenarios without one. */
   readonly performance: boolean | null
   readonly minDuration: boolean
   readonly minQueries: boolean
   readonly earlyStopping: boolean
-  /** A rule of our own: LoadGen knows of no query that fails. */
+  /** A rule of our own: in LoadGen queries cannot fail. */
   readonly noFailures: boolean
 }
 
-/** What the statistics of early stopping say of a run. */
+/** The statistics of early stopping for a run. */
 interface EarlyStopping {
   readonly satisfied: boolean
-  /** As LoadGen's summary has it. */
+  /** As in LoadGen's summary. */
   readonly lines: readonly string[]
-  /** Percentiles estimated on the safe side; none in `server`. */
+  /** Conservative estimates of percentiles; none in `server`. */
   readonly estimates: readonly { readonly percentile: number; readonly us: number }[]
 }
 
-/** The figures of LoadGen, each at the index that LoadGen takes. */
+/** LoadGen's figures, each at the index that LoadGen uses. */
 export interface ScenarioLatency {
   readonly minUs: number
   readonly maxUs: number
@@ -240,49 +249,49 @@ export interface ScenarioLatency {
   readonly p999Us: number
 }
 
-/** The highest rate of arrivals that keeps the bound. */
+/** The highest rate of arrivals that meets the bound. */
 export interface ScenarioPeak {
-  /** LoadGen's: the bound held at this rate, and not a little above; `null` when it held at none. */
+  /** As in LoadGen: the bound held at this rate, and not a little above; `null` if it held at no rate. */
   readonly targetQps: number | null
-  /** The highest rate tried at which early stopping was sure of it, too; `null` when it was at none. */
+  /** The highest rate tried that also satisfied early stopping; `null` for none. */
   readonly sureQps: number | null
-  /** The rates that were tried, in their order. */
+  /** The rates tried, in order. */
   readonly steps: readonly PeakStep[]
 }
 
-/** One run on the way to the peak. */
+/** One run of the search. */
 export interface PeakStep {
   readonly targetQps: number
   /** Whether the bound held. */
   readonly met: boolean
-  /** Whether early stopping is sure that it did. */
+  /** Whether early stopping was satisfied. */
   readonly sure: boolean
-  /** The percentile that the bound is about; of what had been answered, in a run that was given up. */
+  /** The percentile for the bound; for a run stopped early, of the answers so far. */
   readonly percentileUs: number
   readonly completedPerSecond: number
   readonly queryCount: number
-  /** It was clear before its end that the bound would not hold. */
+  /** The run was stopped because the bound could not hold any more. */
   readonly endedEarly: boolean
 }
 
-/*
- * LoadGen's early stopping (early_stopping.cc): how many queries it takes to say, with a confidence of 99 %, that a
- * percentile of a system's latency is under a bound, when some of the queries were over it. What LoadGen computes by a
- * hypergeometric series is the lower tail of a binomial distribution; here it is summed as such, which takes as little
- * time for millions of queries as for hundreds.
+/**
+ * LoadGen's early stopping (early_stopping.cc): the number of queries needed to say, with a confidence of 99
+ * %, that a latency percentile is below a bound although some queries exceeded it. LoadGen computes it by a
+ * hypergeometric series. That is the lower tail of a binomial distribution, which is summed directly here: it
+ * takes as little time for millions of queries as for hundreds.
  */
 
 const confidence = 0.99
 
-/** The smallest share of a sum that still matters to it. */
+/** Smaller shares do not change a sum. */
 const negligible = 2 ** -50
 
-/** Whether so many queries over a bound, among all of a run, still tell that the bound holds for the percentile. */
+/** Whether the bound holds for the percentile with confidence, if so many of a run's queries exceeded it. */
 export function isEnough(queryCount: number, overCount: number, percentile: number): boolean {
   return lowerTail(queryCount, overCount, 1 - percentile) < 1 - confidence
 }
 
-/** How many queries under the bound it takes, when so many are over it. */
+/** How many queries within the bound are needed if so many exceed it. */
 export function minPassingQueries(overCount: number, percentile: number): number {
   let enough = 1
   while (!isEnough(enough + overCount, overCount, percentile)) enough *= 2
@@ -296,8 +305,8 @@ export function minPassingQueries(overCount: number, percentile: number): number
 }
 
 /**
- * What early stopping makes of the latencies of a run: an estimate of the percentile that is on the safe side, the
- * smallest latency such that those above it are few enough. `null` with fewer queries than any estimate takes.
+ * The early stopping estimate of a percentile: a conservative one, the smallest latency for which few enough
+ * are above it. `null` if there are too few queries.
  *
  * @param ascending latencies of all queries, in any unit.
  */
@@ -317,10 +326,10 @@ export function estimatePercentile(
   return { estimate: ascending[count - over]!, discarded: over - 1 }
 }
 
-/** The probability of at most `most` events among `count`, each of which comes with `probability`. */
+/** The probability of at most `most` events among `count`, each with `probability`. */
 function lowerTail(count: number, most: number, probability: number): number {
   if (most >= count) return 1
-  // At the mean or above it is about a half, or more; the sum below would be a long one.
+  // At or above the mean it is about a half or more, and the sum below would be long.
   if (most >= count * probability) return 1
   let sum = 1
   let term = 1
@@ -337,7 +346,7 @@ function lowerTail(count: number, most: number, probability: number): number {
 const logChoose = (count: number, chosen: number) =>
   logFactorial(count) - logFactorial(chosen) - logFactorial(count - chosen)
 
-/** Stirling's series, exact to the last places from 10 on; below it is counted out. */
+/** Stirling's series from 10 on, where it is exact to the last digits; the product below. */
 function logFactorial(n: number): number {
   if (n < 10) {
     let product = 1
@@ -351,10 +360,13 @@ function logFactorial(n: number): number {
   return (x - 0.5) * Math.log(x) - x + 0.5 * Math.log(2 * Math.PI) + tail
 }
 
-/** What multi-stream is inferred by from a run of single-stream. */
+/** The percentile from which a single-stream run predicts multi-stream. */
 const multiStreamPercentile = 0.99
 
-/** What early stopping says of a run (`PerformanceSummary::EarlyStopping` in results.cc); `null` in `offline`, which has none. */
+/**
+ * Early stopping of a run (`PerformanceSummary::EarlyStopping` in results.cc); `null` in `offline`, which has
+ * none.
+ */
 function earlyStoppingOf(
   settings: ScenarioSettings,
   ascendingUs: Float64Array,
@@ -420,7 +432,7 @@ function boundResult(percentile: number, queryCount: number, overCount: number):
   }
 }
 
-/** The duration below which a share of all lies, at LoadGen's index: the count times the share, rounded down. 0 for none. */
+/** The percentile at LoadGen's index: the count times the share, rounded down. 0 for no durations. */
 export function percentileOf(ascending: Float64Array, share: number): number {
   return ascending[Math.min(ascending.length - 1, Math.floor(ascending.length * share))] ?? 0
 }

@@ -1,18 +1,19 @@
 import type { ScenarioSettings } from './scenario-settings.ts'
 
-/*
- * C++ fixes the numbers of its generators, but not what distributions make of them. LoadGen's binaries for Linux have
- * GNU's (libstdc++: bits/uniform_int_dist.h, bits/random.tcc, bits/stl_algo.h), and these are the same numbers.
+/**
+ * C++ specifies the numbers of its generators, but not those of its distributions. LoadGen's Linux binaries
+ * use GNU's (libstdc++: bits/uniform_int_dist.h, bits/random.tcc, bits/stl_algo.h). This file gives the same
+ * numbers.
  */
 
 const twoTo32 = 2 ** 32
 
-/** `std::uniform_int_distribution`: a whole number from 0 up to, but not including, `range` (at most 2^32). */
+/** `std::uniform_int_distribution`: an integer from 0 to `range` - 1; `range` is at most 2^32. */
 export function drawBelow(random: MersenneTwister, range: number): number {
-  // What would make some numbers likelier than others is drawn again.
+  // Draws again what would make some numbers more likely than others.
   const threshold = (twoTo32 - range) % range
   for (;;) {
-    // The product of two numbers of 32 bits, in halves that a double holds exactly.
+    // The product of two 32-bit numbers, in halves that a double holds exactly.
     const drawn = random.next()
     const upper = (drawn >>> 16) * range
     const lower = (drawn & 0xffff) * range
@@ -21,11 +22,11 @@ export function drawBelow(random: MersenneTwister, range: number): number {
   }
 }
 
-/** `std::exponential_distribution`: the gap to the next of arrivals that come at random, `rate` in a unit of time. */
+/** `std::exponential_distribution`: the gap to the next random arrival, at `rate` per unit of time. */
 export function drawGap(random: MersenneTwister, rate: number): number {
   const low = random.next()
   const share = (low + random.next() * twoTo32) / (twoTo32 * twoTo32)
-  // Rounding may have made it 1, which has no logarithm's gap.
+  // Rounding may have made it 1, whose gap would be infinite.
   return -Math.log(1 - Math.min(share, 1 - Number.EPSILON / 2)) / rate
 }
 
@@ -43,7 +44,7 @@ export function shuffle(items: Uint32Array, random: MersenneTwister): void {
     for (; index < count; index++) swap(index, drawBelow(random, index + 1))
     return
   }
-  // Where one number is enough for two swaps, it serves for two.
+  // If one random number suffices for two swaps, it is used for both.
   if (count % 2 === 0) swap(index++, drawBelow(random, 2))
   while (index < count) {
     const [first, second] = [index + 1, index + 2]
@@ -57,7 +58,7 @@ const stateSize = 624
 const shiftSize = 397
 
 /**
- * The 32-bit Mersenne Twister, number for number `std::mt19937`, with which LoadGen draws samples and arrivals.
+ * The 32-bit Mersenne Twister, equal to `std::mt19937`, with which LoadGen draws samples and arrivals.
  *
  * @see https://en.cppreference.com/w/cpp/numeric/random/mersenne_twister_engine
  */
@@ -65,7 +66,7 @@ export class MersenneTwister {
   readonly #state = new Uint32Array(stateSize)
   #at = stateSize
 
-  /** @param seed of 64 bits, of which `std::mt19937` takes the low 32. */
+  /** @param seed of 64 bits; `std::mt19937` uses the low 32. */
   constructor(seed: bigint) {
     const state = this.#state
     state[0] = Number(BigInt.asUintN(32, seed))
@@ -75,7 +76,7 @@ export class MersenneTwister {
     }
   }
 
-  /** A whole number of 32 bits, all equally likely. */
+  /** A uniform 32-bit integer. */
   next(): number {
     if (this.#at === stateSize) this.#twist()
     let value = this.#state[this.#at++]!
@@ -96,9 +97,9 @@ export class MersenneTwister {
 }
 
 /**
- * When queries of `server` are due, in milliseconds since the start, as LoadGen has it: the first at once, the others after
- * gaps of an exponential distribution in whole nanoseconds, until the minimum of time and of queries is reached. The same
- * seed makes the same arrivals, stretched, at every rate.
+ * When queries of `server` are due, in milliseconds since the start, as in LoadGen: the first at once, the
+ * others after exponential gaps in whole nanoseconds, until the minimum of time and of queries is reached.
+ * For one seed the arrivals at different rates differ only by scale.
  */
 export function* serverSchedule(
   { minDurationMs, minQueryCount, seeds }: ScenarioSettings,
@@ -115,26 +116,26 @@ export function* serverSchedule(
   }
 }
 
-/** Which samples the queries of a run have, one query after the other. */
+/** The samples of a run's queries, in order. */
 export interface SampleOrder {
-  /** Samples of each query; those of `offline`, whose one query has them all, come one by one. */
+  /** Samples per query. The single query of `offline` gives its samples one by one. */
   readonly samplesPerQuery: number
-  /** How often there is something next; `Infinity` where samples may come again. */
+  /** How many times there is a next one; `Infinity` if samples may repeat. */
   readonly count: number
-  /** Fills in what is next. */
+  /** Fills in the next samples. */
   next(samples: Uint32Array): void
 }
 
 /**
- * The samples that LoadGen holds in memory during a run, in its order: as many as `performanceSampleCount` of all, chosen
- * by the first seed (`GenerateLoadableSets` in loadgen.cc).
+ * The samples that LoadGen keeps in memory during a run, in its order: `performanceSampleCount` of all,
+ * chosen by the first seed (`GenerateLoadableSets` in loadgen.cc).
  */
 export function loadedSamples({
   totalSampleCount,
   performanceSampleCount,
   seeds,
 }: ScenarioSettings): Uint32Array {
-  // Its caller gives it only so many indices as are loaded, whatever there are in all.
+  // Its caller passes only as many indices as are loaded, whatever the total.
   const samples = Uint32Array.from(
     { length: Math.min(performanceSampleCount, totalSampleCount) },
     (_, index) => index,
@@ -144,8 +145,8 @@ export function loadedSamples({
 }
 
 /**
- * The order in which LoadGen asks for samples (`GenerateQueries` in loadgen.cc), number for number: at random out of the
- * loaded ones; in multi-stream consecutive ones, from a start at random; in offline all of them in turn.
+ * The order in which LoadGen sends samples (`GenerateQueries` in loadgen.cc), number for number: random ones
+ * of those loaded; in multi-stream consecutive ones from a random start; in offline all of them in turn.
  */
 export function sampleOrder(settings: ScenarioSettings): SampleOrder {
   const { scenario, inputs, sameSampleIndex } = settings
@@ -156,7 +157,7 @@ export function sampleOrder(settings: ScenarioSettings): SampleOrder {
     { length: Math.ceil(loaded.length / samplesPerQuery) },
     (_, index) => index * samplesPerQuery,
   )
-  // LoadGen draws these whether it needs them or not, and what follows depends on it.
+  // LoadGen always draws these, and later numbers depend on it.
   shuffle(unique, random)
   drawEqualIssue(random, settings.minQueryCount, loadedWithPadding(settings, loaded.length))
   let asked = 0
@@ -177,12 +178,18 @@ export function sampleOrder(settings: ScenarioSettings): SampleOrder {
   }
 }
 
-/** In multi-stream the loaded samples are followed by the first ones again, so that every query has consecutive ones. */
+/**
+ * In multi-stream the first samples are appended to the loaded ones, so that every query has consecutive
+ * samples.
+ */
 function loadedWithPadding({ scenario, samplesPerQuery }: ScenarioSettings, count: number): number {
   return scenario === 'multi-stream' ? count + samplesPerQuery - 1 : count
 }
 
-/** Permutations of a mode that is not offered here (`sample_concatenate_permutation`), drawn for the numbers that they take. */
+/**
+ * Draws the permutations of a mode that is not offered here (`sample_concatenate_permutation`), because they
+ * consume random numbers.
+ */
 function drawEqualIssue(random: MersenneTwister, minQueryCount: number, setSize: number): void {
   const samples = new Uint32Array(setSize)
   for (let drawn = 0; drawn < minQueryCount; drawn += setSize) shuffle(samples, random)

@@ -5,20 +5,20 @@ import { judgeRun, type ScenarioResult } from './judge-run.ts'
 import { sampleOrder, type SampleOrder, serverSchedule } from './random-draws.ts'
 import type { ScenarioSettings } from './scenario-settings.ts'
 
-/** LoadGen draws up a little more for offline than it takes to last for long enough. */
+/** LoadGen prepares slightly more samples for offline than the minimum duration needs. */
 const offlineSlack = 1.1
 
-/** What a scenario is run with. */
+/** What a scenario needs to run. */
 export interface ScenarioSystem {
   readonly send: SendSample
   readonly clock: LoadClock
-  /** Wakes the sender of `server`. Default: by timers, and turns of the event loop. */
+  /** Wakes the sender of `server`. Default: timers and turns of the event loop. */
   readonly pacer?: Pacer
-  /** Ends the run; its result is of what was measured until then, and not valid. */
+  /** Aborts the run. The result covers what was measured so far, and is not valid. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Runs a scenario once; `server` at the rate given. */
+/** Runs a scenario once; `server` at the given rate. */
 export async function runScenario(
   settings: ScenarioSettings,
   system: ScenarioSystem,
@@ -27,7 +27,7 @@ export async function runScenario(
   return judgeRun({ settings, record, sampleCount, peak: null, aborted: system.signal?.aborted === true })
 }
 
-/** Runs a scenario once, and tells what was seen. */
+/** Runs a scenario once, and returns the record. */
 export async function recordRun(
   settings: ScenarioSettings,
   { send, clock, pacer = new TurnPacer(clock), signal }: ScenarioSystem,
@@ -54,7 +54,7 @@ export async function recordRun(
   return { record, sampleCount }
 }
 
-/** Samples of the query of `offline`; `null` where no rate is expected. */
+/** Samples of the query of `offline`; `null` without an expected rate. */
 function offlineSampleCount(
   { targetQps, minDurationMs, minQueryCount, inputs }: ScenarioSettings,
   uniqueCount: number,
@@ -65,10 +65,10 @@ function offlineSampleCount(
     : Math.max(minQueryCount, Math.trunc((offlineSlack * minDurationMs * targetQps) / 1000))
 }
 
-/** Asks for one sample, by its index; rejects when it is not answered. */
+/** Sends one sample, by its index; rejects if it is not answered. */
 export type SendSample = (sampleIndex: number) => Promise<unknown>
 
-/** One run of a scenario: what it is told, and what it notes. */
+/** One run of a scenario: its inputs and its record. */
 interface ScenarioRun {
   readonly settings: ScenarioSettings
   readonly order: SampleOrder
@@ -76,15 +76,18 @@ interface ScenarioRun {
   readonly clock: LoadClock
   /** Wakes the sender of `server`. */
   readonly pacer: Pacer
-  /** Nothing more is sent once it is aborted. */
+  /** Stops sending when aborted. */
   readonly signal: AbortSignal | undefined
   readonly record: RunRecord
   readonly startMs: number
-  /** Whether the run is of no more use, so that nothing more is sent: a search asks. */
+  /** Whether the run is useless, so that sending stops. Used by a search. */
   readonly isHopeless: ((record: RunRecord, nowMs: number) => boolean) | undefined
 }
 
-/** Sends one query, each of its samples as a request, and notes what becomes of it. Settles, without an error, when all have ended. */
+/**
+ * Sends one query, each of its samples as a request, and records the outcome. Settles without an error when
+ * all have ended.
+ */
 async function issueQuery(
   { send, clock, record, startMs }: ScenarioRun,
   samples: Uint32Array,
@@ -106,7 +109,10 @@ async function issueQuery(
   record.ended(query, scheduledMs, clock.nowMs() - startMs, failed)
 }
 
-/** Whether no further query is sent, as LoadGen decides it after each one (`IssueQueriesInternal` in issue_query_controller.cc). */
+/**
+ * Whether sending stops, as LoadGen decides after each query (`IssueQueriesInternal` in
+ * issue_query_controller.cc).
+ */
 function isOver({ settings, order, record, signal }: ScenarioRun): boolean {
   const { queriesIssued, finalIssuedMs } = record
   if (signal?.aborted === true || queriesIssued >= order.count) return true
@@ -114,10 +120,10 @@ function isOver({ settings, order, record, signal }: ScenarioRun): boolean {
   return settings.maxDurationMs !== 0 && finalIssuedMs > settings.maxDurationMs
 }
 
-/** Answers that are there at once (out of a cache, say) would keep the event loop, and with it everything else, from its turn. */
+/** Immediate answers, for example from a cache, would otherwise block the event loop. */
 const longestTurnMs = 5
 
-/** Lets the event loop have its turn where it has waited for long. */
+/** Lets the event loop run when it has waited for long. */
 class Turns {
   readonly #clock: LoadClock
   #lastMs: number
@@ -127,7 +133,10 @@ class Turns {
     this.#lastMs = clock.nowMs()
   }
 
-  /** @param now whether it has to be now: what is refused at once would else be asked for again at once. */
+  /**
+   * @param now whether to yield at once: a request that is refused at once would otherwise be repeated at
+   * once.
+   */
   async give(now: boolean): Promise<void> {
     if (!now && this.#clock.nowMs() - this.#lastMs < longestTurnMs) return
     await new Promise<void>((resolve) => this.#clock.nextTurn(resolve))
@@ -135,23 +144,23 @@ class Turns {
   }
 }
 
-/** What became of the queries of one run. Moments are milliseconds since its start. */
+/** The outcome of a run's queries. Times are milliseconds since its start. */
 export class RunRecord {
-  /** Of answered samples, from when their query was scheduled. */
+  /** Of answered samples, from the scheduled time of their query. */
   readonly sampleLatenciesMs = new DurationList()
-  /** Of queries of `multi-stream` that were answered whole, from their schedule to their last sample. */
+  /** Of completely answered queries of `multi-stream`, from their scheduled time to the last sample. */
   readonly queryLatenciesMs = new DurationList()
   /** How late queries of `server` were sent. */
   readonly sendLagMs = new DurationList()
-  /** Samples that were not answered, by the codes of their errors. */
+  /** Samples that were not answered, by error code. */
   readonly failures: Record<string, number> = {}
-  /** Samples that were answered after the bound. */
+  /** Samples answered after the bound. */
   overCount = 0
   /** Samples that were not answered. */
   failureCount = 0
   queriesIssued = 0
   samplesIssued = 0
-  /** Queries that have been answered, in whatever way. */
+  /** Queries that have ended, answered or not. */
   queriesEnded = 0
   finalScheduledMs = 0
   finalIssuedMs = 0
@@ -168,7 +177,7 @@ export class RunRecord {
     return this.queriesIssued - this.queriesEnded
   }
 
-  /** A query is sent; its number. */
+  /** A query is sent; returns its number. */
   issued(scheduledMs: number, issuedMs: number, samples: number): number {
     this.finalScheduledMs = scheduledMs
     this.finalIssuedMs = issuedMs
@@ -177,7 +186,7 @@ export class RunRecord {
     return this.queriesIssued++
   }
 
-  /** All samples of a query have been answered, or have failed. */
+  /** All samples of a query have been answered or have failed. */
   ended(query: number, scheduledMs: number, doneMs: number, failed: boolean): void {
     this.queriesEnded++
     if (!failed && this.#settings.scenario === 'multi-stream')
@@ -200,8 +209,9 @@ export class RunRecord {
 }
 
 /**
- * `single-stream` and `multi-stream`: each query follows the one before, until the minimum of queries and of time is reached.
- * LoadGen draws up its queries beforehand and can run out of them; here they are drawn up as they are sent.
+ * `single-stream` and `multi-stream`: each query follows the one before, until the minimum of queries and of
+ * time is reached. LoadGen prepares its queries in advance and can run out of them; here they are made when
+ * they are sent.
  */
 async function issueInTurn(run: ScenarioRun): Promise<void> {
   const { settings, order, clock, record, startMs } = run
@@ -218,11 +228,11 @@ async function issueInTurn(run: ScenarioRun): Promise<void> {
 }
 
 /**
- * `offline`: one query with all samples, each of them counted from the start. As a process cannot hold requests for millions
- * of samples at once, the next is asked for when one of `offlineWindow` has been answered: there is always more to do than
- * the engine has at hand. Settles when all have ended.
+ * `offline`: one query with all samples, whose latencies count from the start. A process cannot hold requests
+ * for millions of samples at once, so at most `offlineWindow` are in flight, which is always more than the
+ * engine can run at a time. Settles when all have ended.
  *
- * @param sampleCount of the query; `null` where it goes on until the minimum of time and samples is reached.
+ * @param sampleCount of the query; `null` to go on until the minimum of time and samples is reached.
  */
 async function issueAtOnce(run: ScenarioRun, sampleCount: number | null): Promise<void> {
   const { settings, order, send, clock, record, startMs, signal } = run
@@ -257,13 +267,15 @@ async function issueAtOnce(run: ScenarioRun, sampleCount: number | null): Promis
   record.ended(query, 0, clock.nowMs() - startMs, record.failureCount > 0)
 }
 
-/** Sent without a turn of the event loop between them, when several are due: more would keep answers from coming. */
+/** Most due queries sent in one turn of the event loop: more would delay answers. */
 const mostPerTurn = 16
 
-/** Queries waiting for their answers, beyond which a run ends: memory has an end, and such a run keeps no bound. */
+/** Most queries waiting for answers; then the run ends, as it uses much memory and cannot meet its bound. */
 const mostOutstanding = 200_000
 
-/** `server`: queries are sent when they are due, whatever became of those before; settles when all have ended. */
+/**
+ * `server`: sends queries when they are due, without waiting for earlier ones. Settles when all have ended.
+ */
 function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Promise<void> {
   const { settings, order, clock, pacer, record, startMs, isHopeless } = run
   const sample = new Uint32Array(1)
@@ -292,7 +304,7 @@ function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Pr
   })
 }
 
-/** Durations of a run, each of them: percentiles are exact, as LoadGen's are, at eight bytes a query. */
+/** All durations of a run, at eight bytes per query: percentiles are exact, as LoadGen's are. */
 class DurationList {
   #values = new Float64Array(1024)
   #length = 0
@@ -310,7 +322,7 @@ class DurationList {
     this.#values[this.#length++] = duration
   }
 
-  /** A copy, in ascending order. */
+  /** A copy in ascending order. */
   ascending(): Float64Array {
     return this.#values.slice(0, this.#length).sort()
   }

@@ -4,60 +4,70 @@ import { invalidArgument } from 'zerohop/internals'
 export const scenarioNames = ['single-stream', 'multi-stream', 'server', 'offline'] as const
 export type ScenarioName = (typeof scenarioNames)[number]
 
-/** Which samples a run has: any, one again and again, or each once. */
+/** The samples of a run: random ones, always the same, or each once. */
 const inputChoices = ['random', 'same', 'unique'] as const
 export type InputChoice = (typeof inputChoices)[number]
 
-/** What each generator of random numbers begins with, in 64 bits. */
+/** Seeds of the random generators, 64 bits each. */
 interface ScenarioSeeds {
   /** Which samples are loaded, and in what order. */
   readonly qsl: bigint
-  /** In what order queries have them. */
+  /** The order of samples in queries. */
   readonly sampleIndex: bigint
-  /** When queries of `server` come. */
+  /** When queries of `server` arrive. */
   readonly schedule: bigint
 }
 
-/** The seeds of every measurement, as LoadGen's mlperf.conf has them. */
+/** LoadGen's seeds for every measurement, from mlperf.conf. */
 const loadGenSeeds: ScenarioSeeds = {
   qsl: 2085463073848966840n,
   sampleIndex: 2747215439041700203n,
   schedule: 16159082839903944936n,
 }
 
-/** How a scenario is run; names, meanings and defaults are those of LoadGen (`test_settings.h`, and over it `mlperf.conf`). */
+/**
+ * How to run a scenario. Names, meanings and defaults are LoadGen's (`test_settings.h`, overridden by
+ * `mlperf.conf`).
+ */
 export interface ScenarioSettings {
   readonly scenario: ScenarioName
-  /** Queries are sent for at least so long. Default: ten minutes. */
+  /** Queries are sent for at least this long. Default: ten minutes. */
   readonly minDurationMs: number
-  /** No query is sent after so long; 0, the default, for no limit. */
+  /** No query is sent after this time; 0, the default, for no limit. */
   readonly maxDurationMs: number
-  /** Queries that are sent at least; of `offline`, which has one, its samples. Default: 100, of `multi-stream` 662, of `offline` all samples, 24 576 at most. */
+  /**
+   * Fewest queries; for `offline`, which has one query, fewest samples. Default: 100; `multi-stream` 662;
+   * `offline` all samples, at most 24 576.
+   */
   readonly minQueryCount: number
-  /** No more queries than that; 0, the default, for no limit. */
+  /** Most queries; 0, the default, for no limit. */
   readonly maxQueryCount: number
-  /** Of a query of `multi-stream`. Default: 8. */
+  /** Samples per query of `multi-stream`. Default: 8. */
   readonly samplesPerQuery: number
-  /** The share of latencies that the metric, or the bound of `server`, is about. Default: 0.99, of `single-stream` 0.9. */
+  /**
+   * The percentile of latency for the metric, or for the bound of `server`. Default: 0.99; `single-stream`
+   * 0.9.
+   */
   readonly targetLatencyPercentile: number
   /** The bound of `server`. Default: 10 ms. */
   readonly targetLatencyMs: number
   /**
-   * Queries a second of `server`; what `offline` is expected to do, of which the size of its query follows. `null`, the
-   * default: the peak of `server` is looked for, and `offline` goes on until its minimum duration is over.
+   * Queries per second of `server`; for `offline` the expected rate, which determines the size of its query.
+   * With `null`, the default, the peak of `server` is searched, and `offline` runs until its minimum
+   * duration.
    */
   readonly targetQps: number | null
-  /** A run of `server` ends when more queries than that wait for their answers; 0, the default, for no limit. */
+  /** A run of `server` ends when more queries than this wait for answers; 0, the default, for no limit. */
   readonly maxAsyncQueries: number
-  /** Samples of `offline` that wait for their answers at once: the engine has all of its query to choose from, but not all in memory. Default: 256. */
+  /** Samples of `offline` in flight at once, as not all of the query fits in memory. Default: 256. */
   readonly offlineWindow: number
-  /** Samples that there are. */
+  /** Number of samples. */
   readonly totalSampleCount: number
-  /** Samples that are in use. Default: all. */
+  /** Number of samples in use. Default: all. */
   readonly performanceSampleCount: number
   /** `performance_issue_same` and `performance_issue_unique`. Default: `random`. */
   readonly inputs: InputChoice
-  /** Which of the loaded samples `same` is about. Default: 0. */
+  /** Which of the loaded samples `same` repeats. Default: 0. */
   readonly sameSampleIndex: number
   readonly seeds: ScenarioSeeds
 }
@@ -65,7 +75,7 @@ export interface ScenarioSettings {
 const tenMinutesMs = 600_000
 const mostOfOffline = 24_576
 
-/** The settings of MLPerf for a scenario over so many samples. */
+/** MLPerf's settings for a scenario with so many samples. */
 function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number): ScenarioSettings {
   return {
     scenario,
@@ -92,7 +102,7 @@ function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number): Scen
   }
 }
 
-/** What of {@link ScenarioSettings} may be given; what is left out is as LoadGen has it. */
+/** The optional part of {@link ScenarioSettings}; defaults are LoadGen's. */
 export type ScenarioOptions = { readonly scenario: ScenarioName; readonly totalSampleCount: number } & {
   readonly [Name in keyof ScenarioSettings]?: ScenarioSettings[Name] | undefined
 }
@@ -100,7 +110,7 @@ export type ScenarioOptions = { readonly scenario: ScenarioName; readonly totalS
 /**
  * Settings with LoadGen's defaults, checked.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for what no run can have.
+ * @throws InferenceError `ERR_INVALID_ARG` for settings that no run can have.
  */
 export function resolveScenario(options: ScenarioOptions): ScenarioSettings {
   const { scenario, totalSampleCount } = options
@@ -182,9 +192,7 @@ export function resolveScenario(options: ScenarioOptions): ScenarioSettings {
   return Object.freeze(settings)
 }
 
-/**
- * Where a run is asked for less than MLPerf asks for: what is valid under such settings is so by them alone.
- */
+/** Settings that ask for less than MLPerf's: a run is then valid only by these settings. */
 export function belowMlperf(settings: ScenarioSettings): string[] {
   const rules = loadGenDefaults(settings.scenario, settings.totalSampleCount)
   const names = ['minDurationMs', 'minQueryCount'] as const

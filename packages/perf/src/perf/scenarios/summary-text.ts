@@ -3,7 +3,7 @@ import type { ScenarioName } from './scenario-settings.ts'
 
 const rule = '================================================'
 
-/** LoadGen's words for its scenarios. */
+/** LoadGen's names of its scenarios. */
 const scenarioWords: Readonly<Record<ScenarioName, string>> = {
   'single-stream': 'SingleStream',
   'multi-stream': 'MultiStream',
@@ -12,8 +12,9 @@ const scenarioWords: Readonly<Record<ScenarioName, string>> = {
 }
 
 /**
- * A result as LoadGen's `mlperf_log_summary.txt` has it (`PerformanceSummary::LogSummary` in results.cc), so that what reads
- * those reads this. What LoadGen has no line for (samples that failed, settings below MLPerf's) is below its last one.
+ * A result in the format of LoadGen's `mlperf_log_summary.txt` (`PerformanceSummary::LogSummary` in
+ * results.cc), for tools that read it. What LoadGen has no line for (failed samples, settings below MLPerf's)
+ * follows after its last line.
  *
  * @param name of the system under test.
  */
@@ -138,7 +139,10 @@ function remarks({ failures, belowMlperf, sendLag, peak }: ScenarioResult): stri
 
 const nanoseconds = (us: number) => Math.round(us * 1000)
 
-/** As C++ prints a number: six digits, with an exponent of two where it has more before the point. */
+/**
+ * Formats a number as C++ does: six digits, with an exponent of at least two digits if there are more before
+ * the point.
+ */
 function sixDigits(value: number): string {
   if (Math.abs(value) < 999_999.5) return `${Number(value.toPrecision(6))}`
   const [digits, exponent] = value.toExponential(5).split('e+')
