@@ -36,6 +36,7 @@ export function selfContainedPage({
   const styles = [library.style, pageStyle + style]
   // Whatever a model is called: nothing runs but these two, and nothing is asked of anybody else.
   const policy = `default-src 'none'; script-src ${scripts.map(hashOf).join(' ')}; style-src ${styles.map(hashOf).join(' ')};${asksItsServer ? " connect-src 'self';" : ''} base-uri 'none'; form-action 'none'`
+  // A browser hashes each script and style as it stands between its tags: no space may be added there.
   const { text } = html`<!doctype html>
     <html lang="en">
       <head>
@@ -44,21 +45,11 @@ export function selfContainedPage({
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${title}</title>
-        ${styles.map(
-          (each) =>
-            html`<style>
-              ${new Html(each)}
-            </style>`,
-        )}
+        ${styles.map((each) => new Html(`<style>${each}</style>`))}
       </head>
       <body>
         ${body}
-        ${scripts.map(
-          (script) =>
-            html`<script>
-              ${new Html(script)}
-            </script> `,
-        )}
+        ${scripts.map((script) => new Html(`<script>${script}</script>`))}
       </body>
     </html> `
   return { text, policy }

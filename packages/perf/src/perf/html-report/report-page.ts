@@ -107,12 +107,12 @@ function renderChart(title: string, chart: Chart, chosen: number): Html {
       </li>`,
   )
   return html`${
-      legend.length < 2 && unstable === null
-        ? null
-        : html`<ul class="legend ${chart.shape}" aria-label="Legend">
+    legend.length < 2 && unstable === null
+      ? null
+      : html`<ul class="legend ${chart.shape}" aria-label="Legend">
             ${entries}${unstable}
           </ul>`
-    }
+  }
     <p class="axis">${chart.y.label}${scale}</p>
     <div
       class="plot"
