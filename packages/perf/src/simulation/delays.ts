@@ -4,33 +4,33 @@ import { lengthOf, localMedians, RecordedMoments, type RecordedRun } from './rec
 import { SizeMedians } from './service-times.ts'
 
 /**
- * What surrounds runs, in milliseconds: how long threads take to notice something, and to do it. Each is asked for a request, by its
- * number: the first one of a batch, unless it says something else.
+ * Delays around runs, in milliseconds: how long threads take to notice something, and to do it. Each is asked
+ * for by a request's number: by default the first one of the batch.
  */
 export interface Delays {
-  /** From a request until a batch is formed of it, when an instance is idle: the event loop comes round first. */
+  /** From a request until its batch is formed, if an instance is idle: the event loop runs first. */
   turnMs(request: number): number
-  /** From the request that fills a batch until it is formed, at once; asked for that request. */
+  /** From the request that fills a batch until the batch is formed, at once; asked for by that request. */
   closingMs(request: number): number
-  /** From handing a batch to an idle instance until it starts. */
+  /** From dispatching a batch to an idle instance until it starts. */
   handOverMs(request: number): number
-  /** From the end of a run until the one starts that waits behind it. */
+  /** From the end of a run until the prefetched one starts. */
   betweenMs(request: number): number
-  /** By how much a timer is late. */
+  /** How late a timer is. */
   timerMs(request: number): number
   /** From gathering a batch until the application's thread runs it itself. */
   inlineMs(request: number): number
-  /** From the end of a run until the application's thread is told. */
+  /** From the end of a run until the application's thread is notified. */
   wakeMs(request: number): number
   /** Gathering a batch, on the application's thread. */
   gatherMs(rows: number, request: number): number
-  /** Handing its outputs out until the first answer is given, there as well. */
+  /** From scattering its outputs until the first answer, on the application's thread. */
   scatterMs(rows: number, request: number): number
   /** From one answer of a batch to the next. */
   answerMs(request: number): number
 }
 
-/** Always the same. */
+/** Constant delays. */
 export function constantDelays({
   turnMs,
   handOverMs,
@@ -56,7 +56,7 @@ export function constantDelays({
   }
 }
 
-/** As they were about the same requests of a recording: a thread that was held up for a while then is so now. */
+/** Delays as recorded near the same requests: a thread that was blocked then is blocked again. */
 export class RecordedDelays implements Delays {
   readonly #series: Readonly<Record<(typeof single)[number], Series>>
   readonly #gathers: SeriesByRows
@@ -115,7 +115,7 @@ export class RecordedDelays implements Delays {
   }
 }
 
-/** Those that do not depend on rows. */
+/** Delays that do not depend on rows. */
 const single = [
   'turnMs',
   'closingMs',
@@ -130,7 +130,7 @@ const single = [
 const firstRequest = ({ request }: RecordedRun): number => request
 const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1
 
-/** What was seen at some requests, beyond what is usual for so many rows. */
+/** Values seen at some requests, relative to the usual value for their rows. */
 class SeriesByRows {
   readonly #usual: SizeMedians
   readonly #beyond: Series
@@ -151,14 +151,14 @@ class SeriesByRows {
   }
 }
 
-/** What was seen at some requests. */
+/** Values seen at some requests. */
 class Series {
   readonly #ms: readonly number[]
-  /** What is usual about each. */
+  /** The usual value near each. */
   readonly #local: Float64Array
   readonly #moments: RecordedMoments
 
-  /** @param requestOf whose number a run is asked for with. */
+  /** @param requestOf the request number of a run. */
   constructor(
     runs: readonly RecordedRun[],
     seed: number,
@@ -179,31 +179,31 @@ class Series {
   }
 }
 
-/** What requests and batches cost besides their runs, in milliseconds; measured, as a rule. Each is 0 where it is not given. */
+/** Measured costs of requests and batches besides their runs, in milliseconds. Default for each: 0. */
 export interface Overheads {
-  /** Taking a request in, on the application's thread. */
+  /** Accepting a request, on the application's thread. */
   readonly requestMs?: number
-  /** Gathering a batch and handing it over, on the application's thread: for the batch, and for each of its rows. */
+  /** Gathering and dispatching a batch, on the application's thread: per batch, and per row. */
   readonly gatherMs?: number
   readonly gatherRowMs?: number
-  /** From a request until a batch is formed of it, when an instance is idle: the event loop comes round first. */
+  /** From a request until its batch is formed, if an instance is idle: the event loop runs first. */
   readonly turnMs?: number
-  /** From handing a batch to an idle instance until it starts. */
+  /** From dispatching a batch to an idle instance until it starts. */
   readonly handOverMs?: number
-  /** From the end of a run until the one starts that waits behind it. */
+  /** From the end of a run until the prefetched one starts. */
   readonly betweenMs?: number
-  /** By how much a timer is late that ends a delay, or a wait. */
+  /** How late a timer for a delay or a wait is. */
   readonly timerMs?: number
-  /** From the end of a run until the application's thread is told. */
+  /** From the end of a run until the application's thread is notified. */
   readonly wakeMs?: number
-  /** Giving the answers of a batch, on the application's thread: for the batch, and for each of its rows. */
+  /** Giving the answers of a batch, on the application's thread: per batch, and per row. */
   readonly scatterMs?: number
   readonly scatterRowMs?: number
   /** Which batches the application's thread runs itself, as in `EngineOptions.inline`. Default: none. */
   readonly inline?: Required<InlineOptions> | null
 }
 
-/** None. */
+/** No overheads. */
 export const noOverheads: Required<Overheads> = {
   requestMs: 0,
   turnMs: 0,

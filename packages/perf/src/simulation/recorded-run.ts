@@ -10,48 +10,51 @@ import type { SeldomSizes } from './service-times.ts'
 import { countUpTo, type SimulationResult } from './simulation-result.ts'
 import { bucketOf, firstGivenUs } from './traffic.ts'
 
-/** A run as it was recorded. */
+/** A recorded run. */
 export interface RecordedRun {
-  /** When it started, in milliseconds since the first request. */
+  /** Start, in milliseconds since the first request. */
   readonly atMs: number
-  /** Which request of the recording it was the first run of, counted from 0. */
+  /** The recorded request whose first run it was, counted from 0. */
   readonly request: number
   /** Requests of its batch; left out for 1. */
   readonly requests?: number
   readonly rows: number
-  /** How long it took. */
+  /** Duration. */
   readonly ms: number
   readonly bucketKey: string
-  /** From its first request until its batch was formed; `null` or left out where that had to wait for an instance. */
+  /**
+   * From its first request until its batch was formed; `null` or left out if that had to wait for an
+   * instance.
+   */
   readonly turnMs?: number | null
-  /** From the request that filled it until its batch was formed, at once; `null` or left out for others. */
+  /** From the request that filled it until its batch was formed, at once; otherwise `null` or left out. */
   readonly closingMs?: number | null
-  /** From handing it over until it started; `null` or left out where another ran before it. */
+  /** From dispatching it until it started; `null` or left out if another ran before it. */
   readonly handOverMs?: number | null
-  /** From the end of the run before it until it started; `null` or left out where it did not wait behind one. */
+  /** From the end of the run before until it started; `null` or left out if it was not prefetched. */
   readonly betweenMs?: number | null
-  /** By how much the timer was late by which its batch was closed; `null` or left out for others. */
+  /** How late the timer was that closed its batch; otherwise `null` or left out. */
   readonly timerMs?: number | null
-  /** From handing it over until it started, where the application's thread ran it itself. */
+  /** From dispatching it until it started, if the application's thread ran it. */
   readonly inlineMs?: number | null
-  /** From its end until the application's thread did something about it. */
+  /** From its end until the application's thread reacted. */
   readonly wakeMs?: number | null
-  /** Gathering its rows, and handing its outputs out until the first answer is given. */
+  /** Gathering its rows; and scattering its outputs until the first answer. */
   readonly gatherMs?: number
   readonly scatterMs?: number
-  /** From one answer to the next; `null` or left out where there was one. */
+  /** From one answer to the next; `null` or left out for a single answer. */
   readonly answerMs?: number | null
 }
 
-/** How many requests a recording has, as far as its runs tell. */
+/** Number of requests in a recording, as far as its runs show it. */
 export function lengthOf(runs: readonly RecordedRun[]): number {
   return runs.reduce((most, { request, requests = 1 }) => Math.max(most, request + requests), 1)
 }
 
-/** So many runs of requests that came one after the other say how fast the machine was then. */
+/** So many runs of consecutive requests show how fast the machine was at the time. */
 const neighbours = 15
 
-/** For each run the first of its neighbours; there are {@link neighbours} of them, or as many as there are. */
+/** For each run, the first of its neighbours: {@link neighbours} of them, or as many as there are. */
 function firstNeighbour(index: number, count: number): number {
   return Math.max(0, Math.min(index - (neighbours >> 1), count - neighbours))
 }
@@ -68,7 +71,7 @@ export function localMeans(values: ArrayLike<number>): Float64Array {
   })
 }
 
-/** For each of `values`, the value in the middle of its neighbours. */
+/** For each of `values`, the median of its neighbours. */
 export function localMedians(values: Float64Array): Float64Array {
   const { length: count } = values
   return values.map((_, index) => {
@@ -78,10 +81,10 @@ export function localMedians(values: Float64Array): Float64Array {
   })
 }
 
-/** How many ran at once during each run, itself included, on average. */
+/** The average number of concurrent runs during each run, including itself. */
 export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
   const sharedMs = Float64Array.from(runs, ({ ms }) => ms)
-  const open: number[] = [] // of those that may still run
+  const open: number[] = [] // ends of runs that may still be going on
   const byStart = [...runs.keys()].sort((a, b) => runs[a]!.atMs - runs[b]!.atMs)
   for (const index of byStart) {
     const { atMs, ms } = runs[index]!
@@ -100,7 +103,7 @@ export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
   return sharedMs.map((shared, index) => (runs[index]!.ms === 0 ? 1 : shared / runs[index]!.ms))
 }
 
-/** What was measured when a recording was made; latencies are `null` when nothing was answered. */
+/** Figures measured when a recording was made; latencies are `null` if nothing was answered. */
 export interface RecordedFigures {
   readonly requests: number
   readonly answered: number
@@ -111,11 +114,11 @@ export interface RecordedFigures {
   readonly maxMs: number | null
   readonly throughputPerSecond: number
   readonly rowsPerSecond: number
-  /** `null` where no runs were recorded. */
+  /** `null` if no runs were recorded. */
   readonly meanBatchRows: number | null
 }
 
-/** Sums up a recording, as a simulation is summed up. */
+/** Summarises a recording like a simulation. */
 export function recordedFigures(arrivals: readonly Arrival[]): RecordedFigures {
   const answered = arrivals.filter(({ latencyUs }) => latencyUs !== undefined)
   const sortedMs = Float64Array.from(answered, ({ latencyUs }) => latencyUs! / 1000).sort()
@@ -137,22 +140,25 @@ export function recordedFigures(arrivals: readonly Arrival[]): RecordedFigures {
   }
 }
 
-/** By what shares the prediction of a recording may be off that is still trusted. */
+/** Largest errors of a trusted prediction, as shares. */
 export const trustedWithin = { p99: 0.15, throughput: 0.05 }
 
-/** How well a recording is predicted by itself: in the configuration and at the speed that it was recorded with. */
+/** How well the simulation predicts a recording in the configuration and at the speed of the recording. */
 export interface PredictionCheck {
-  /** By what share of the recorded one the predicted p99 is more, or less where it is below 0. */
+  /** Error of the predicted p99, as a share of the recorded one; negative if it is too low. */
   readonly p99Off: number
   readonly throughputOff: number
-  /** Whether both are within {@link trustedWithin}, and the sizes of what was asked ran often enough to tell. */
+  /**
+   * Whether both errors are within {@link trustedWithin}, and the batch sizes ran often enough to know their
+   * times.
+   */
   readonly isTrusted: boolean
 }
 
 /**
- * Sets the prediction of a recording beside it; `null` where nothing was answered.
+ * Compares a prediction with its recording; `null` if nothing was answered.
  *
- * @param sizes of what is asked of the recording; `null` where that is told by other runs.
+ * @param sizes of the prediction, looked up in the recording; `null` if run times come from elsewhere.
  */
 export function checkPrediction(
   recorded: RecordedFigures,
@@ -177,32 +183,32 @@ export function isWithin({
   return Math.abs(p99Off) <= trustedWithin.p99 && Math.abs(throughputOff) <= trustedWithin.throughput
 }
 
-/** Of answers that took no time, as those of a cache do, there is no share but that of the same. */
+/** Answers in no time, as from a cache, allow no share: then only equality counts. */
 function shareOff(predicted: number, recorded: number): number {
   return predicted === recorded ? 0 : predicted / recorded - 1
 }
 
-/** A run, and the request that it was noted with. */
+/** A run, and the request that it is recorded with. */
 interface NotedRun {
   readonly run: ArrivalRun
   readonly arrival: Arrival
-  /** Its number. */
+  /** Number of the request. */
   readonly request: number
-  /** Which of its runs, where it was split. */
+  /** Which of its runs, if it was split. */
   readonly part: number
 }
 
-/** Times are written to a tenth of a microsecond, and several of them are added. */
+/** Recorded times are rounded to a tenth of a microsecond, and several are added. */
 const roundingUs = 0.3
 
-/** What the application's thread did for the runs of a recording, and when: it did one thing after the other. */
+/** What the application's thread did for the runs of a recording, and when. It does one thing at a time. */
 class RecordedThread {
   readonly #cameUs: readonly number[]
-  /** When answers were given, ascending. */
+  /** Times of answers, ascending. */
   readonly #answeredUs: readonly number[]
-  /** When it closed batches, gathered them, and ran them if it did so itself. */
+  /** Times in which it closed and gathered batches, and ran them if it did so itself. */
   readonly #taking: Spans
-  /** When it handed outputs out and gave answers. */
+  /** Times in which it scattered outputs and gave answers. */
   readonly #giving: Spans
 
   constructor(arrivals: readonly Arrival[], runs: readonly NotedRun[]) {
@@ -218,12 +224,15 @@ class RecordedThread {
     )
   }
 
-  /** Batches that were out at a moment, as far as it knew. */
+  /** Batches in flight at a moment, as far as the thread knew. */
   outAt(atUs: number): number {
     return this.#taking.begunBy(atUs) - this.#giving.begunBy(atUs)
   }
 
-  /** How long it took to do something about the end of a run, were it not busy: to take the next batch, or hand the outputs out. */
+  /**
+   * How long it took to react to the end of a run, by taking the next batch or scattering outputs, apart from
+   * other work.
+   */
   wakeUs(run: ArrivalRun): number {
     const toldUs = this.#toldUs(run)
     return Math.max(
@@ -232,14 +241,14 @@ class RecordedThread {
     )
   }
 
-  /** From there until the first answer was given, but for the batches that it took before. */
+  /** From there until the first answer, without the batches that it took in between. */
   scatterUs({ run, arrival }: NotedRun): number {
     const fromUs = this.#toldUs(run)
     const untilUs = firstGivenUs(arrival, run)
     return Math.max(0, untilUs - fromUs - this.#taking.withinUs(fromUs, untilUs))
   }
 
-  /** From one answer of a run to the next; `null` where there was one. */
+  /** From one answer of a run to the next; `null` for a single answer. */
   answerUs(noted: NotedRun): number | null {
     const { requests } = noted.run
     return requests === 1
@@ -247,7 +256,9 @@ class RecordedThread {
       : (this.#lastGivenUs(noted) - firstGivenUs(noted.arrival, noted.run)) / (requests - 1)
   }
 
-  /** From the request that filled a batch until it was closed; `null` for one that was not closed on a request. */
+  /**
+   * From the request that filled a batch until the batch was closed; `null` if a request did not close it.
+   */
   closingUs({ run, request }: NotedRun, instances: number): number | null {
     const { reason, takenAtUs, requests } = run
     const last = countUpTo(this.#cameUs, takenAtUs) - 1
@@ -270,7 +281,7 @@ class RecordedThread {
   }
 }
 
-/** What a thread did, one after the other. */
+/** Consecutive spans of a thread's work. */
 class Spans {
   readonly #fromUs: readonly number[]
   readonly #untilUs: readonly number[]
@@ -281,22 +292,22 @@ class Spans {
     this.#untilUs = sorted.map(([, untilUs]) => untilUs)
   }
 
-  /** How many had begun. */
+  /** Number of spans begun by then. */
   begunBy(atUs: number): number {
     return countUpTo(this.#fromUs, atUs)
   }
 
-  /** When the next one begins after a moment; `Infinity` for none. */
+  /** When the next span begins after a moment; `Infinity` for none. */
   nextUs(atUs: number): number {
     return this.#fromUs[this.begunBy(atUs)] ?? Infinity
   }
 
-  /** When the last one ended that had begun before a moment, that moment at the latest. */
+  /** When the last span ended that began before a moment; at most that moment. */
   lastEndUs(atUs: number): number {
     return Math.min(atUs, this.#untilUs[this.begunBy(atUs - roundingUs) - 1] ?? 0)
   }
 
-  /** What was done from one moment to another, in all. */
+  /** Total work between two moments. */
   withinUs(fromUs: number, untilUs: number): number {
     let us = 0
     for (
@@ -313,12 +324,12 @@ function endUs({ takenAtUs, gatherUs, handOverUs, runUs }: ArrivalRun): number {
   return takenAtUs + gatherUs + handOverUs + runUs
 }
 
-/** What was seen at some requests of a recording, each of which is to serve once: so that a stall which came once comes once. */
+/** Values seen at some requests of a recording. Each is used once, so that a single stall occurs once. */
 export class RecordedMoments {
   readonly #requests: readonly number[]
   readonly #taken: Uint8Array
   readonly #random: Random
-  /** Requests after which the recording is gone through again, and how often it was. */
+  /** Length in requests, after which the recording repeats, and the number of repetitions. */
   readonly #length: number
   #rounds = 0
 
@@ -333,7 +344,10 @@ export class RecordedMoments {
     this.#length = length
   }
 
-  /** The nearest about a request that was not taken; any of them, `again`, when all were: then a stall is none. */
+  /**
+   * The unused value nearest to a request. When all are used, a random one, with `again`; it then does not
+   * count as a stall.
+   */
   take(request: number): { readonly index: number; readonly again: boolean } {
     const rounds = Math.floor(request / this.#length)
     if (rounds > this.#rounds) this.#taken.fill(0)
@@ -356,7 +370,7 @@ export class RecordedMoments {
     return { index: nearest, again: false }
   }
 
-  /** The first at or after a request. */
+  /** The first index at or after a request. */
   #indexOf(request: number): number {
     let [low, high] = [0, this.#requests.length]
     while (low < high) {
@@ -368,7 +382,7 @@ export class RecordedMoments {
   }
 }
 
-/** The runs of a recording, in the order of their starts. */
+/** The runs of a recording, in order of their starts. */
 export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
   const noted = arrivals.flatMap((arrival, request) =>
     (arrival.runs ?? []).map((run, part): NotedRun => ({ arrival, request, run, part })),
@@ -412,12 +426,15 @@ export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
   })
 }
 
-/** The configuration that a recording begins with; `null` where it has none. */
+/** The configuration at the beginning of a recording; `null` if it has none. */
 export function configIn(arrivals: readonly Arrival[]): RecordedConfig | null {
   return arrivals.find(({ config }) => config !== undefined)?.config ?? null
 }
 
-/** Whether a batch was closed as soon as an instance and the event loop came to it, or before: it waited for nothing else. */
+/**
+ * Whether a batch was closed as soon as an instance and the event loop were free, or before: it waited for
+ * nothing else.
+ */
 function closedWhenSeen({ reason }: ArrivalRun, maxQueueDelayMs: number): boolean {
   return (
     reason === undefined ||
@@ -427,12 +444,12 @@ function closedWhenSeen({ reason }: ArrivalRun, maxQueueDelayMs: number): boolea
   )
 }
 
-/** Instances that ran something in a recording. */
+/** Number of instances that ran something in a recording. */
 export function instancesIn(arrivals: readonly Arrival[]): number {
   return new Set(arrivals.flatMap(({ runs = [] }) => runs.map(({ instance }) => instance))).size
 }
 
-/** Whether the application's thread runs some batches itself, as it did in a recording. */
+/** Whether the application's thread ran batches itself in a recording. */
 export function inlineIn(arrivals: readonly Arrival[]): Overheads['inline'] {
   return arrivals.some(({ runs = [] }) => runs.some(({ inline }) => inline === true)) ? defaultInline : null
 }

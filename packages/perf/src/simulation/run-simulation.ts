@@ -14,28 +14,28 @@ import { SimulationRecord, type SimulationResult, summarise } from './simulation
 import type { Coming, Traffic } from './traffic.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
-/** All that a simulation depends on. */
+/** All inputs of a simulation. */
 export interface SimulationInputs {
   readonly traffic: Traffic
   readonly models: number
   readonly settings: QueueSettings
   readonly levels: LevelOptions
-  /** Whether requests with more rows than a batch may have are run in parts. */
+  /** Whether requests with more rows than a batch may have are split. */
   readonly splitOversized: boolean
-  /** What requests cost, which is then what runs take their time by; left out for rows. */
+  /** Costs of requests, which then determine run times; left out if rows do. */
   readonly costs?: SimulatedCosts | undefined
   readonly durations: RunDurations
-  /** What a model calibrates itself with. */
+  /** The run times with which a model calibrates itself. */
   readonly calibration: RunDurations
   readonly slowdown: readonly number[]
   readonly overheads: Required<Overheads>
   readonly delays: Delays
-  /** Length of the intervals for which the result has separate figures; 0 for none. */
+  /** Length of intervals with separate figures in the result; 0 for none. */
   readonly timelineMs: number
   makeQueue(context: QueueContext): SimulatedQueue
 }
 
-/** Takes requests to their ends in virtual time. */
+/** Processes requests in virtual time. */
 class Simulation {
   readonly #inputs: SimulationInputs
   readonly #clock = new VirtualClock()
@@ -44,9 +44,9 @@ class Simulation {
   readonly #instances: SimulatedInstances
   readonly #levels: readonly PriorityLevels[]
   readonly #reached = new Set<SimulatedQueue>()
-  /** Requests that are split, by their index. */
+  /** The parts of split requests, by index. */
   readonly #parts = new Map<number, readonly SimulatedRequest[]>()
-  /** The clock as queues see it, whose timers are late. */
+  /** The clock of the queues. Its timers are late. */
   readonly #lateClock: Clock
   #came = 0
   #offerScheduled = false
@@ -132,7 +132,7 @@ class Simulation {
     return queue
   }
 
-  /** Whoever comes at the same moment is taken in before anything is started. */
+  /** Accepts all requests of one moment before anything is started. */
   #arrive(atMs: number): void {
     const { traffic, settings, overheads, splitOversized } = this.#inputs
     const group: Coming[] = []
@@ -191,9 +191,9 @@ class Simulation {
   }
 
   /**
-   * Whoever comes before the event loop has come round may join, unless a batch is full.
+   * Requests that arrive before the event loop runs may join, unless a batch is full.
    *
-   * @param sinceMs how long ago the first of them came.
+   * @param sinceMs how long ago the first of them arrived.
    */
   #offerSoon(sinceMs: number, first: number, last: number): void {
     const { delays } = this.#inputs
@@ -220,9 +220,9 @@ class Simulation {
 }
 
 /**
- * Takes requests to their ends in virtual time.
+ * Processes requests in virtual time.
  *
- * @throws {RangeError} when a request has more rows than a batch may have.
+ * @throws {RangeError} if a request has more rows than a batch may have.
  */
 export function runSimulation(inputs: SimulationInputs): SimulationResult {
   return new Simulation(inputs).run()

@@ -10,21 +10,27 @@ import {
 import type { SimulationResult } from './simulation-result.ts'
 import { factorAt, type Step } from './traffic.ts'
 
-/** What a run of so many rows takes, alone on the machine. */
+/** Duration of a run with so many rows, alone on the machine. */
 export interface ServiceTime {
   readonly rows: number
   /** On average. */
   readonly ms: number
-  /** Measured runs of this size: what single ones take is drawn as they differ. */
+  /** Measured runs of this size; single durations are drawn with their variation. */
   readonly samplesMs?: readonly number[]
-  /** Of which bucket, where requests of different shapes take different times; left out for all that have none of their own. */
+  /**
+   * The bucket, if requests of different shapes take different times; left out for the times of all other
+   * buckets.
+   */
   readonly bucketKey?: string
 }
 
 /** Ascending by rows. */
 export type ServiceTable = readonly ServiceTime[]
 
-/** What a run takes: on the lines between the sizes of the table, as the first below it, in proportion above the last. */
+/**
+ * Duration of a run: interpolated between the table's sizes, equal to the first below it, and proportional
+ * above the last.
+ */
 export function tableMs(table: ServiceTable, rows: number): number {
   const above = table.findIndex((point) => point.rows >= rows)
   if (above === 0) return table[0]!.ms
@@ -37,20 +43,20 @@ export function tableMs(table: ServiceTable, rows: number): number {
   return low.ms + ((high.ms - low.ms) * (rows - low.rows)) / (high.rows - low.rows)
 }
 
-/** Most rows a second that one instance can serve with batches of up to `maxBatchSize`. */
+/** Most rows per second that one instance can serve with batches of up to `maxBatchSize`. */
 export function capacityRowsPerSecond(table: ServiceTable, maxBatchSize: number): number {
   let best = 0
   for (let rows = 1; rows <= maxBatchSize; rows++) best = Math.max(best, rows / tableMs(table, rows))
   return best * 1000
 }
 
-/** What runs of one size take: their mean, and by which factors they differ from it. */
+/** Run times of one size: their mean, and the factors by which they vary. */
 interface SizeTimes {
   readonly ms: number
   readonly factors: Float64Array
 }
 
-/** Draws what single runs take. */
+/** Draws the durations of runs. */
 export interface RunDurations {
   /**
    * In milliseconds, alone on the machine.
@@ -59,11 +65,11 @@ export interface RunDurations {
    * @param request the number of its first request.
    */
   draw(bucketKey: string, rows: number, atMs: number, request: number): number
-  /** What one takes on average. */
+  /** The average duration. */
   expectedMs(bucketKey: string, rows: number): number
 }
 
-/** By a table. */
+/** Draws durations from a table. */
 export class ServiceTimes implements RunDurations {
   readonly #byBucket = new Map<string, (SizeTimes | undefined)[]>()
   readonly #table: ServiceTable
@@ -71,7 +77,10 @@ export class ServiceTimes implements RunDurations {
   readonly #steps: readonly Step[]
   readonly #random: Random
 
-  /** @param jitter standard deviation of the logarithm, for sizes without measured runs: 0.1 for runs that differ by about 10 %. Their mean stays. */
+  /**
+   * @param jitter standard deviation of the logarithm, for sizes without measured runs: 0.1 for runs that
+   * vary by about 10 %. The mean is not changed.
+   */
   constructor(table: ServiceTable, jitter: number, steps: readonly Step[], seed: number) {
     this.#table = table
     this.#jitter = jitter
@@ -119,10 +128,10 @@ function factorsOf(samplesMs: readonly number[]): Float64Array {
   return Float64Array.from(samplesMs, (ms) => ms / meanMs)
 }
 
-/** What fewer runs of a size took is no measure of it: one of them may have been held up. */
+/** With fewer runs of a size their times say nothing, as one of them may have been delayed. */
 export const fewestRuns = 3
 
-/** What runs of a size took, and how many there were. */
+/** Run times of a size, and their number. */
 interface Seen {
   readonly rows: number
   readonly ms: number
@@ -130,8 +139,9 @@ interface Seen {
 }
 
 /**
- * What runs usually take, by their rows: on the lines between the sizes that ran often enough to tell, and above them on the line
- * through all of these, in which each counts as often as it ran. Never less for more rows. Where one size tells, others are in proportion.
+ * Median run times by rows. Between sizes that ran often enough it interpolates; above them it follows a line
+ * fitted to all of these, weighted by their runs. Times never fall with more rows. If only one size ran often
+ * enough, others are proportional.
  */
 export class SizeMedians {
   readonly #seen: readonly Seen[]
@@ -145,7 +155,7 @@ export class SizeMedians {
       .sort((a, b) => a.rows - b.rows)
     const telling = all.filter(({ runs }) => runs >= fewestRuns)
     this.#seen = rising(telling.length > 0 ? telling : all)
-    // With one size that tells, the others say at least whether more rows take longer.
+    // If only one size ran often enough, the others at least show whether more rows take longer.
     this.#msPerRow = slopeOf(telling.length === 1 ? rising(all) : this.#seen, this.#seen.at(-1)!)
   }
 
@@ -164,7 +174,7 @@ export class SizeMedians {
   }
 }
 
-/** Neighbours of which the larger took less get what both took on average, by their runs. */
+/** Merges neighbours of which the larger took less: both get their average, weighted by their runs. */
 function rising(seen: readonly Seen[]): Seen[] {
   const levels: { ms: number; runs: number; sizes: number }[] = []
   for (const { ms, runs } of seen) {
@@ -184,7 +194,7 @@ function rising(seen: readonly Seen[]): Seen[] {
   return seen.map(({ rows, runs }, index) => ({ rows, runs, ms: times[index]! }))
 }
 
-/** Of the line with the least squares; it rises, and begins at no time or more for no rows. */
+/** The slope of the least squares line. It is not negative, and the line is not negative at no rows. */
 function slopeOf(seen: readonly Seen[], last: Seen): number {
   const inProportion = last.ms / last.rows
   const runs = seen.reduce((sum, size) => sum + size.runs, 0)
@@ -196,17 +206,20 @@ function slopeOf(seen: readonly Seen[], last: Seen): number {
   return Math.min(inProportion, Math.max(0, meanOf(({ rows, ms }) => (rows - meanRows) * ms) / spread))
 }
 
-/** Up to this share of its batches may be of sizes that hardly ran in a prediction that is still trusted. */
+/** A trusted prediction may have up to this share of its batches in sizes that hardly ran. */
 export const trustedSeldomShare = 0.1
 
-/** How many of the batches that are predicted are of sizes of which a recording tells little: what those take is reckoned from other sizes. */
+/**
+ * The share of predicted batches whose sizes hardly ran in a recording, so that their times are estimated
+ * from other sizes.
+ */
 export interface SeldomSizes {
   readonly batches: number
   /** Of sizes that never ran. */
   readonly neverRan: number
-  /** Of sizes that ran, but fewer than {@link fewestRuns} times. */
+  /** Of sizes that ran fewer than {@link fewestRuns} times. */
   readonly seldomRan: number
-  /** Whether both together are no more than {@link trustedSeldomShare} of the batches. */
+  /** Whether both together are at most {@link trustedSeldomShare} of the batches. */
   readonly isTrusted: boolean
 }
 
@@ -225,27 +238,27 @@ export function seldomSizes(
   return { batches: all, neverRan, seldomRan, isTrusted: neverRan + seldomRan <= all * trustedSeldomShare }
 }
 
-/** As often are sizes, times and slowing reckoned by each other; they settle within fewer. */
+/** Iterations of estimating sizes, times and slowdown from each other; they converge within fewer. */
 const refinements = 12
 
-/** No run takes no time: a recording tells a tenth of a microsecond. */
+/** A run takes at least the resolution of recordings, a tenth of a microsecond. */
 const leastMs = 0.0001
 
 /**
- * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
- * taken from those of the requests that came about then: a machine that is shared has its slow seconds, and their
- * queues, and stalls that come once, which runs drawn from all of the recording would not have.
+ * Run times of a recording: by size, by how fast the machine was at the time, and by the number of concurrent
+ * runs. A run's duration is taken from recorded runs near the same request. A shared machine has slow phases,
+ * with their queues, and single stalls; runs drawn from the whole recording would not reproduce these.
  */
 export class RecordedDurations implements RunDurations {
-  /** By what share each further run that goes on at the same time slows the others. */
+  /** By what share each further concurrent run slows the others. */
   slowing = 0
   readonly #runs: readonly RecordedRun[]
   readonly #atOnce: Float64Array
   readonly #moments: RecordedMoments
-  /** What each took, were it alone on the machine. */
+  /** Estimated durations alone on the machine. */
   #aloneMs: Float64Array
   #usual = new Map<string, SizeMedians>()
-  /** How many times as long as usual runs took about the time of each. */
+  /** How slow runs were near each, as a factor of the usual time. */
   #local: Float64Array
 
   /** @param runs at least one. */
@@ -264,7 +277,7 @@ export class RecordedDurations implements RunDurations {
     for (let round = 0; round < refinements; round++) this.#refine()
   }
 
-  /** What runs take when 1, 2, ... of them run at once, in times of what they take alone. */
+  /** Factors by which runs get slower when 1, 2, ... run at once. */
   slowdown(instances: number): number[] {
     return Array.from({ length: instances }, (_, others) => 1 + this.slowing * others)
   }
@@ -280,7 +293,7 @@ export class RecordedDurations implements RunDurations {
     const itsMs = this.expectedMs(itsKey, itsRows) * local
     const ms = this.expectedMs(bucketKey, rows) * local
     const moreMs = Math.min(this.#aloneMs[near]! - itsMs, again ? itsMs : Infinity)
-    // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
+    // A blocked thread is blocked for the same time whatever it runs; a fast one is faster in proportion.
     return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
   }
 
@@ -309,8 +322,9 @@ export class RecordedDurations implements RunDurations {
   }
 
   /**
-   * By what share a run took longer than its neighbours while more ran at once than beside them. Only neighbours are
-   * compared: when the machine is slow, runs take long and more of them go on at once, and neither is for the other.
+   * By what share a run took longer than its neighbours when more ran at once than beside them. Only
+   * neighbours are compared: when the machine is slow, runs take long and more of them overlap, without one
+   * causing the other.
    */
   #reckonSlowing(ratios: Float64Array): number {
     const usual = localMeans(this.#atOnce)
@@ -320,7 +334,8 @@ export class RecordedDurations implements RunDurations {
       both += more * (ratios[index]! / this.#local[index]!) * (1 + this.slowing * (atOnce - 1))
       own += more * more
     }
-    // Nothing runs faster for not being alone, and two never take more than one after the other.
+    // Concurrency never makes a run faster, and two concurrent runs never take longer than one after the
+    // other.
     return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
   }
 }

@@ -16,58 +16,67 @@ import { CostedTraffic, simulatedLimits, type SimulatedCosts } from './simulated
 import { runSimulation, type SimulationInputs } from './run-simulation.ts'
 import type { SimulationResult } from './simulation-result.ts'
 
-/** How requests come. */
+/** How requests arrive. */
 export type SimulatedArrivals =
   | OpenArrivals
-  /** So many callers, each of whom sends again `thinkMs` (default 0) after it was answered. */
+  /** So many callers. Each sends again `thinkMs` (default 0) after its answer. */
   | { readonly kind: 'closed'; readonly callers: number; readonly thinkMs?: number }
-  /** As they were recorded, in the order of `atUs`, so many times as fast (default 1). */
+  /** As recorded, in order of `atUs`, `speed` times as fast (default 1). */
   | { readonly kind: 'recorded'; readonly arrivals: readonly Arrival[]; readonly speed?: number }
 
-/** What is simulated: one model's requests, in a configuration, with the measured times of its runs. */
+/** What to simulate: one model's requests, in a configuration, with the measured times of its runs. */
 export interface SimulationOptions {
   readonly arrivals: SimulatedArrivals
-  /** Requests that come; a recording has as many as it has. Default: 10 000. */
+  /** Number of requests; a recording determines it. Default: 10 000. */
   readonly requests?: number
-  /** Rows of a request, where they are not recorded. Default: 1. */
+  /** Rows of requests that are not recorded. Default: 1. */
   readonly rows?: readonly RowShare[]
-  /** What requests cost, and how that limits batches; `serviceTimes` are then by what a batch costs, in the place of its rows. Default: nothing. */
+  /**
+   * Costs of requests, and how they limit batches. `serviceTimes` are then by the cost of a batch, instead of
+   * its rows. Default: no costs.
+   */
   readonly costs?: SimulatedCosts
   /**
-   * What runs take alone on the machine, ascending by rows; sizes between lie between. Or runs as they were recorded, at
-   * least one: of these it is found out as well how they slow each other.
+   * Run times alone on the machine, ascending by rows; other sizes are interpolated. Or recorded runs, at
+   * least one, from which their mutual slowdown is also determined.
    */
   readonly serviceTimes: readonly ServiceTime[] | { readonly recorded: readonly RecordedRun[] }
-  /** By how much runs of one size differ where no `samplesMs` say so: 0.1 for about 10 %. Default: 0. */
+  /** Variation of runs of one size without `samplesMs`: 0.1 for about 10 %. Default: 0. */
   readonly jitter?: number
-  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone; the last holds for more. Default: as recorded, or no difference. */
+  /**
+   * Factors by which runs get slower when 1, 2, ... instances run at once; the last one also holds for more.
+   * Default: as recorded, or no slowdown.
+   */
   readonly slowdown?: readonly number[]
-  /** What requests and batches cost besides their runs. Default: nothing. */
+  /** Costs of requests and batches besides their runs. Default: none. */
   readonly overheads?: Overheads
   readonly instances: number
   /** In rows. */
   readonly maxBatchSize: number
   /** Whether requests share batches. Default: true. */
   readonly joinRequests?: boolean
-  /** Whether requests with more rows than a batch may have are run in parts. Default: false. */
+  /** Whether requests with more rows than a batch may have are split. Default: false. */
   readonly splitOversized?: boolean
   /** Default: `[maxBatchSize]`. */
   readonly preferredBatchSizes?: readonly number[]
   /** Default: 0. */
   readonly maxQueueDelayMs?: number
-  /** As in a model's configuration: it chooses the batch size by it, and refuses what would be late. Default: none. */
+  /**
+   * As in a model's configuration: it determines the batch size, and late requests are refused. Default:
+   * none.
+   */
   readonly latencyTargetMs?: number
-  /** Priorities, timeouts and limits of the queue. Default: requests are equal, and wait as long as it takes. */
+  /** Priorities, timeouts and limits of the queue. Default: equal requests, without limits. */
   readonly levels?: LevelOptions
-  /** Other requests, and other runs drawn for them: the same one gives the same result. Default: 1. */
+  /** Seed of requests and run times; equal seeds give equal results. Default: 1. */
   readonly seed?: number
 }
 
 /**
- * Predicts what a configuration makes of a load: the library's own queue on a virtual clock. Takes about a second for a
- * million requests.
+ * Predicts how a configuration serves a load, with the library's own queue on a virtual clock. Takes about a
+ * second for a million requests.
  *
- * @throws {RangeError} when a request has more rows than a batch may have.
+ * @throws {RangeError} if a request has more rows than a batch may have.
  */
 export function simulate(options: SimulationOptions): SimulationResult {
   const {

@@ -2,39 +2,44 @@ import { defaultPaddingShare, type CostLimits, type Random } from 'zerohop/inter
 import type { SimulatedRequest } from './simulated-queue.ts'
 import type { Coming, Traffic } from './traffic.ts'
 
-/** What a row of a request costs, and what part of the requests has such rows: parts of whatever the shares add up to. */
+/**
+ * The cost of a request's row, and the share of requests with such rows, relative to the sum of all shares.
+ */
 export interface CostShare {
   readonly cost: number
   readonly share: number
 }
 
-/** What requests cost, and how batches are limited by it. */
+/** Costs of requests, and how they limit batches. */
 export interface SimulatedCosts {
   readonly mix: readonly CostShare[]
-  /** Whether rows are filled up to the dearest of their batch. Default: true. */
+  /** Whether rows are padded to the most expensive one of their batch. Default: true. */
   readonly isPadded?: boolean
   /** Default: no limit. */
   readonly maxBatchCost?: number
   /** Default: 0.1. */
   readonly maxPaddingShare?: number
-  /** `'arrival'`: batches are made in the order of arrival, as without `cost` in a configuration. Default: `'cost'`. */
+  /**
+   * `'arrival'`: batches are formed in order of arrival, as without `cost` in a configuration. Default:
+   * `'cost'`.
+   */
   readonly joinBy?: 'cost' | 'arrival'
 }
 
-/** What limits the batches; `undefined` where costs do not. */
+/** The limits of batches; `undefined` if costs set none. */
 export function simulatedLimits(costs: SimulatedCosts | undefined): CostLimits | undefined {
   if (costs === undefined || costs.joinBy === 'arrival') return undefined
   const { isPadded = true, maxBatchCost = Infinity, maxPaddingShare = defaultPaddingShare } = costs
   return { isPadded, maxBatchCost, maxPaddingShare }
 }
 
-/** What one row costs on average. */
+/** The average cost of a row. */
 export function meanCost({ mix }: SimulatedCosts): number {
   const total = mix.reduce((sum, { share }) => sum + share, 0)
   return mix.reduce((sum, { cost, share }) => sum + cost * share, 0) / total
 }
 
-/** What the requests of a batch cost by themselves, and what the batch does. */
+/** The sum of a batch's requests' own costs, and the cost of the batch. */
 export function costsOf(
   requests: readonly SimulatedRequest[],
   isPadded: boolean,
@@ -49,7 +54,7 @@ export function costsOf(
   return { ownCost, batchCost: isPadded ? dearest * rows : ownCost }
 }
 
-/** Requests of other traffic, each of which costs what is drawn for it. */
+/** Adds a random cost to each request of other traffic. */
 export class CostedTraffic implements Traffic {
   readonly #traffic: Traffic
   readonly #mix: readonly CostShare[]

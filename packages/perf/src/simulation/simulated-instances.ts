@@ -7,22 +7,25 @@ import { rowsOf, type SimulatedQueue, type SimulatedRequest } from './simulated-
 import type { SimulationRecord } from './simulation-result.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
-/** What {@link SimulatedInstances} work with. */
+/** What {@link SimulatedInstances} use. */
 interface InstancesContext {
   readonly clock: VirtualClock
   readonly thread: ApplicationThread
   readonly service: RunDurations
   readonly overheads: Required<Overheads>
   readonly delays: Delays
-  /** What runs take when 1, 2, ... of them run at once, in times of what they take alone; the last counts for more. */
+  /** Factors by which runs get slower when 1, 2, ... run at once; the last one also holds for more. */
   readonly slowdown: readonly number[]
   readonly record: SimulationRecord
-  /** What requests cost, which is then what runs take their time by; `undefined` for rows. */
+  /** Costs of requests, which then determine run times; `undefined` if rows do. */
   readonly costs: SimulatedCosts | undefined
   readonly traffic: Traffic
 }
 
-/** All instances, and who gets them: a queue is offered the idle ones first, then the one that is free soonest. */
+/**
+ * All instances, and how they are assigned: a queue is offered the idle ones first, then the one that will be
+ * free soonest.
+ */
 export class SimulatedInstances implements InstanceOwner {
   /** Time that instances spent on runs, in milliseconds. */
   busyMs = 0
@@ -30,7 +33,7 @@ export class SimulatedInstances implements InstanceOwner {
   readonly ahead: BatchesAhead
   readonly #all: readonly SimulatedInstance[]
   readonly #idle: SimulatedInstance[]
-  /** Queues at which no idle instance has looked since something came there or fell due. */
+  /** Queues with new or due requests that no idle instance has checked yet. */
   readonly #pending = new Set<SimulatedQueue>()
   readonly #context: InstancesContext
   readonly #inline: InlineBudget<SimulatedInstance> | null
@@ -50,12 +53,12 @@ export class SimulatedInstances implements InstanceOwner {
     return this.#idle.length > 0
   }
 
-  /** Whether one could be given a batch. */
+  /** Whether an instance could take a batch. */
   get hasRoom(): boolean {
     return this.#all.some(({ hasRoom }) => hasRoom)
   }
 
-  /** How long until the first one could start something more, in milliseconds. */
+  /** Milliseconds until the first instance could start another batch. */
   freeInMs(): number {
     if (this.#idle.length > 0) return 0
     let soonestMs = Infinity
@@ -63,17 +66,20 @@ export class SimulatedInstances implements InstanceOwner {
     return soonestMs
   }
 
-  /** Models whose requests wait for an instance, at least 1. */
+  /** Number of models with requests that wait for an instance, at least 1. */
   contenders(): number {
     return Math.max(1, this.#pending.size)
   }
 
-  /** Something came to `queue` or fell due there; it is offered to instances with {@link offer}. */
+  /** A request of `queue` has arrived or become due. {@link offer} then offers it to instances. */
   note(queue: SimulatedQueue): void {
     this.#pending.add(queue)
   }
 
-  /** Offers what is noted to the idle instances, and a full batch of `queue` to the one that is free soonest. */
+  /**
+   * Offers noted queues to the idle instances, and a full batch of `queue` to the one that will be free
+   * soonest.
+   */
   offer(queue: SimulatedQueue): void {
     while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     while (queue.hasFull) if (!this.#offerAhead()) return
@@ -100,7 +106,7 @@ export class SimulatedInstances implements InstanceOwner {
     this.#nowRunning(this.#running - 1)
     if (run.inlineMs !== null) {
       this.#inline!.spent(run.inlineMs, instance)
-      return this.#told(instance, run, tookMs) // before it comes to anything else
+      return this.#told(instance, run, tookMs) // before it does anything else
     }
     const told = () => thread.whenFree(() => this.#told(instance, run, tookMs))
     const wakeMs = delays.wakeMs(run.requests[0]!.index)
@@ -108,14 +114,16 @@ export class SimulatedInstances implements InstanceOwner {
     else told()
   }
 
-  /** The application's thread hears of the end of a run: it sees to the instance first, and then to the answers. */
+  /**
+   * The application's thread is notified of the end of a run. It serves the instance first, then the answers.
+   */
   #told(instance: SimulatedInstance, run: Run, tookMs: number): void {
     const { thread, delays, record, traffic } = this.#context
     this.queues[run.model]!.ran(run.requests, run.rows, tookMs)
     instance.told()
     if (instance.isIdle && !this.#idle.includes(instance)) {
       this.#idle.push(instance)
-      for (const model of this.ahead.models) this.note(this.queues[model]!) // it takes what waits behind another
+      for (const model of this.ahead.models) this.note(this.queues[model]!) // prefetched batches may be revoked
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     }
     if (!instance.isIdle && instance.hasRoom) this.#offerTo(instance, false)
@@ -165,10 +173,10 @@ export class SimulatedInstances implements InstanceOwner {
         this.#handOver(instance, queue, requests, idle)
         return true
       }
-      // It is this model's turn as soon as the instance is free; nobody may be handed ahead of it.
+      // When the instance is free it is this model's turn, so no other model may prefetch.
       if (!idle && queue.waiting > 0) return false
       turns.deactivate(model)
-      this.#pending.delete(queue) // what waits for a delay is noted again when that ends
+      this.#pending.delete(queue) // a request that waits for a delay is noted again when the delay ends
     }
     return false
   }
@@ -208,7 +216,7 @@ export class SimulatedInstances implements InstanceOwner {
     })
   }
 
-  /** By what a run takes its time. */
+  /** The size that determines a run's time. */
   #sizeOf(requests: readonly SimulatedRequest[], rows: number): number {
     const { costs } = this.#context
     return costs === undefined ? rows : Math.ceil(costsOf(requests, costs.isPadded ?? true).batchCost)
@@ -220,7 +228,7 @@ export class SimulatedInstances implements InstanceOwner {
     this.note(queue)
   }
 
-  /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
+  /** Duration of a batch that the application's thread runs itself; `null` for one that is dispatched. */
   #inlineMs(
     instance: SimulatedInstance,
     queue: SimulatedQueue,
@@ -237,7 +245,7 @@ export class SimulatedInstances implements InstanceOwner {
     return this.#spentMs(service.draw(bucketKey, size, atMs, index))
   }
 
-  /** The thread is busy for so long. */
+  /** The application's thread is busy for this time. */
   #spentMs(ms: number): number {
     this.#context.thread.spend(ms)
     return ms
@@ -246,47 +254,47 @@ export class SimulatedInstances implements InstanceOwner {
 
 /** A batch on an instance. */
 interface Run {
-  /** Later ones have greater numbers. */
+  /** Later runs have greater numbers. */
   readonly number: number
   readonly model: number
   readonly requests: readonly SimulatedRequest[]
   readonly rows: number
-  /** By what it takes its time: its rows, or what it costs. */
+  /** What determines its duration: its rows, or its cost. */
   readonly size: number
   readonly charge: TurnCharge
-  /** What it is expected to take; 0 when nobody knows. */
+  /** Expected duration; 0 if unknown. */
   readonly expectedMs: number
-  /** When it is gathered and handed over. */
+  /** When it has been gathered and dispatched. */
   readyAtMs: number
-  /** What it takes on the application's thread; `null` for one that was handed over. */
+  /** Duration on the application's thread; `null` if it was dispatched. */
   readonly inlineMs: number | null
-  /** Whether its queue reckons that it waits behind another. */
+  /** Whether its queue counts it as prefetched. */
   readonly ahead: boolean
   startMs: number
 }
 
-/** What a {@link SimulatedInstance} tells its owner. */
+/** What a {@link SimulatedInstance} calls on its owner. */
 interface InstanceOwner {
-  /** How long a run that starts now takes when nothing else runs, in milliseconds. */
+  /** Milliseconds that a run starting now takes if nothing else runs. */
   started(run: Run): number
-  /** How long it takes from the end of a run until one starts that waited behind it. */
+  /** From the end of a run until the prefetched one starts. */
   betweenMs(run: Run): number
   ended(instance: SimulatedInstance, run: Run): void
 }
 
-/** One batch at a time, and at most one that waits behind it. */
+/** Runs one batch at a time, with at most one prefetched batch. */
 class SimulatedInstance {
   readonly turns: FairTurns
   running: Run | null = null
   behind: Run | null = null
-  /** Runs that have ended, of which the application's thread was not told yet. */
+  /** Ended runs that the application's thread was not notified of yet. */
   #untold = 0
   readonly #clock: VirtualClock
   readonly #owner: InstanceOwner
   #timer: unknown = null
-  /** How many times as long as alone the run takes at present. */
+  /** Current slowdown factor of the run. */
   #factor = 1
-  #leftMs = 0 // of the run, were it alone
+  #leftMs = 0 // of the run, without slowdown
   #asOfMs = 0
 
   constructor(models: number, clock: VirtualClock, owner: InstanceOwner) {
@@ -295,12 +303,12 @@ class SimulatedInstance {
     this.#owner = owner
   }
 
-  /** Whether it has nothing, as far as the application's thread knows. */
+  /** Whether it has no batch, as far as the application's thread knows. */
   get isIdle(): boolean {
     return this.#out === 0
   }
 
-  /** Whether it may be given a batch: one that runs, and one behind it. */
+  /** Whether it can take a batch: one that runs, and one prefetched. */
   get hasRoom(): boolean {
     return this.#out < 2
   }
@@ -319,7 +327,7 @@ class SimulatedInstance {
     this.#untold--
   }
 
-  /** Takes what waits behind its run back. */
+  /** Revokes the prefetched batch. */
   takeBack(): Run | null {
     const { behind } = this
     this.behind = null
@@ -327,7 +335,7 @@ class SimulatedInstance {
     return behind
   }
 
-  /** How long until it could start something more, in milliseconds, as far as can be known. */
+  /** Milliseconds until it could start another batch, as far as known. */
   freeInMs(): number {
     const { running, behind } = this
     if (running === null) return this.isIdle ? 0 : leftOfRunMs(0)
@@ -335,7 +343,7 @@ class SimulatedInstance {
     return leftOfRunMs(leftMs) + (behind?.expectedMs ?? 0)
   }
 
-  /** From now on a run takes so many times as long as alone: also what is left of the one that runs. */
+  /** Sets the slowdown factor for runs from now on, including the rest of the current one. */
   slowBy(factor: number): void {
     if (factor === this.#factor) return
     const nowMs = this.#clock.nowMs()
@@ -377,7 +385,7 @@ class SimulatedInstance {
   }
 }
 
-/** The thread that takes requests in, gathers, scatters and answers: what it does for one keeps the others waiting. */
+/** The thread that accepts requests, gathers, scatters and answers. Each of these delays the others. */
 export class ApplicationThread {
   readonly #clock: Clock
   readonly #waiting = new Fifo<() => void>()
@@ -388,14 +396,14 @@ export class ApplicationThread {
     this.#clock = clock
   }
 
-  /** Does something as soon as what came before is done; at once when nothing is. */
+  /** Calls `action` when earlier work is done; at once if there is none. */
   whenFree(action: () => void): void {
     if (this.#waiting.size === 0 && !this.#alarmed && this.#freeAtMs <= this.#clock.nowMs()) return action()
     this.#waiting.push(action)
     this.#setAlarm()
   }
 
-  /** What is done now takes so long; returns when it will be done. */
+  /** Adds work of this duration; returns when it will be done. */
   spend(ms: number): number {
     return (this.#freeAtMs = Math.max(this.#freeAtMs, this.#clock.nowMs()) + ms)
   }
@@ -415,13 +423,15 @@ export class ApplicationThread {
   }
 }
 
-/** What a run was charged with. */
+/** What a run was charged. */
 type TurnCharge = Charge<number>
 
-/** As on the library's workers: where models share an instance, only runs as short as this are handed ahead. */
+/**
+ * As on the library's workers: where models share an instance, only runs shorter than this are prefetched.
+ */
 const handAheadBelowMs = 5
 
-/** Whose turn it is on one instance: the only file that knows how the pool divides a worker among its models. */
+/** Whose turn it is on one instance. Only this file knows how the pool divides a worker among its models. */
 class FairTurns {
   readonly #shares = new FairShare<number>()
 
@@ -429,32 +439,32 @@ class FairTurns {
     for (let model = 0; model < models; model++) this.#shares.join(model)
   }
 
-  /** Says that a model may have requests. */
+  /** The model may have requests. */
   activate(model: number): void {
     this.#shares.activate(model)
   }
 
-  /** Says that a model has none. */
+  /** The model has no requests. */
   deactivate(model: number): void {
     this.#shares.deactivate(model)
   }
 
-  /** The model whose turn it is, or `null` when none has requests. */
+  /** The model whose turn it is, or `null` if none has requests. */
   next(): number | null {
     return this.#shares.next()?.source ?? null
   }
 
-  /** Whether the model whose turn it is may hand a batch to the instance while it is busy. */
+  /** Whether the model whose turn it is may prefetch a batch to the busy instance. */
   get mayHandAhead(): boolean {
     return this.#shares.size === 1 || (this.#shares.next()?.lastMs ?? Infinity) <= handAheadBelowMs
   }
 
-  /** Charges a run about to start; `expectedMs` is 0 when nobody knows what it takes. */
+  /** Charges a run that is about to start; `expectedMs` is 0 if unknown. */
   charge(model: number, expectedMs: number): TurnCharge {
     return this.#shares.charge(model, expectedMs)
   }
 
-  /** Takes a charge back: its run did not start. */
+  /** Refunds a charge: its run did not start. */
   refund(charge: TurnCharge): void {
     this.#shares.refund(charge)
   }
@@ -464,23 +474,23 @@ class FairTurns {
   }
 }
 
-/** Batches that wait behind runs: what has them go back to their queues, as in the library. */
+/** Prefetched batches. They can be revoked and return to their queues, as in the library. */
 class BatchesAhead {
   readonly #instances: readonly SimulatedInstance[]
   readonly #putBack: (run: Run) => void
 
-  /** @param putBack lets the requests of a batch wait in their queue again. */
+  /** @param putBack returns the requests of a batch to their queue. */
   constructor(instances: readonly SimulatedInstance[], putBack: (run: Run) => void) {
     this.#instances = instances
     this.#putBack = putBack
   }
 
-  /** The models of which there are some. */
+  /** The models with prefetched batches. */
   get models(): number[] {
     return this.#instances.flatMap(({ behind }) => behind?.model ?? [])
   }
 
-  /** Takes the batch back of which a request is part; false when there is none. */
+  /** Revokes the batch of a request; false if it is not prefetched. */
   takeBackBatchOf(request: SimulatedRequest): boolean {
     const instance = this.#instances.find(({ behind }) => behind?.requests.includes(request))
     if (instance === undefined) return false
@@ -488,14 +498,14 @@ class BatchesAhead {
     return true
   }
 
-  /** Takes all of a model back, the last of them first: an instance is idle that could start them. */
+  /** Revokes all batches of a model, the last first: an idle instance could start them. */
   takeBack(model: number): void {
     const own = this.#instances.filter(({ behind }) => behind?.model === model)
     if (own.length > 1) own.sort((a, b) => b.behind!.number - a.behind!.number)
     for (const instance of own) this.#putBack(instance.takeBack()!)
   }
 
-  /** The same where a request has come that is to be served before one of them. */
+  /** Revokes batches that would run before a new request which is to be served first. */
   yieldTo(model: number, request: SimulatedRequest): void {
     if (
       this.#instances.some(

@@ -15,7 +15,7 @@ import {
 } from 'zerohop/internals'
 import type { Coming } from './traffic.ts'
 
-/** What a simulated model is configured with. */
+/** Configuration of a simulated model. */
 export interface QueueSettings {
   /** In rows. */
   readonly maxBatchSize: number
@@ -24,37 +24,43 @@ export interface QueueSettings {
   /** Empty for `[maxBatchSize]`. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
-  /** Left out where costs limit nothing. */
+  /** Left out if costs limit nothing. */
   readonly cost?: CostLimits | undefined
-  /** Instances; every model can run on each of them, one run at a time. */
+  /** Number of instances. Every model can run on each of them, one run at a time. */
   readonly instances: number
-  /** An answer is good within so many milliseconds of the request; a queue with a latency target refuses what it cannot answer by then. */
+  /**
+   * An answer within this time is good. A queue with a latency target refuses requests that it cannot answer
+   * in time.
+   */
   readonly targetMs: number
 }
 
-/** What a {@link SimulatedQueue} knows of the world. */
+/** What a {@link SimulatedQueue} knows of its surroundings. */
 export interface QueueContext {
   /** The model's number. */
   readonly model: number
   readonly settings: QueueSettings
   readonly clock: Clock
-  /** What the model calibrates itself with: a run of so many rows on an unloaded instance. */
+  /** The run time with which the model calibrates itself: so many rows on an unloaded instance. */
   calibrationMs(rows: number): number
   /** A waiting request left the queue without an answer. */
   drop(request: SimulatedRequest): void
-  /** Takes the batch back of which a request is part and that waits behind a run, by {@link SimulatedQueue.putBack}; false when there is none. */
+  /**
+   * Revokes the prefetched batch of a request, through {@link SimulatedQueue.putBack}; false if there is
+   * none.
+   */
   takeBack(request: SimulatedRequest): boolean
-  /** There may be something to take now. */
+  /** A batch may be ready now. */
   wake(): void
-  /** How long until an instance could start something, in milliseconds; 0 when one is idle. */
+  /** Milliseconds until an instance could start a batch; 0 if one is idle. */
   freeInMs(): number
-  /** Among how many models with waiting requests the instances are divided, this one included. */
+  /** Number of models with waiting requests that share the instances, including this one. */
   sharing(): number
-  /** Rows that are served before a request that comes now. */
+  /** Rows served before a new request. */
   rowsAhead(request: SimulatedRequest): number
 }
 
-/** The requests of one model and the policy by which they become batches. */
+/** The requests of one model, and the policy that forms batches of them. */
 export abstract class SimulatedQueue {
   readonly model: number
 
@@ -65,37 +71,37 @@ export abstract class SimulatedQueue {
   /** Requests that no instance has taken yet. */
   abstract readonly waiting: number
 
-  /** True when a batch is ready that may be handed to a busy instance. */
+  /** Whether a batch is ready that may be prefetched to a busy instance. */
   get hasFull(): boolean {
     return false
   }
 
-  /** Accepts a request; false when it is refused instead. */
+  /** Accepts a request; false if it is refused. */
   abstract arrive(request: SimulatedRequest): boolean
 
-  /** Accepts one that is part of a request of which {@link arrive} has accepted the first part. */
+  /** Accepts a further part of a request whose first part {@link arrive} has accepted. */
   join(request: SimulatedRequest): void {
     this.arrive(request)
   }
 
-  /** Its caller does not want it any more; false when it is not waiting. */
+  /** The caller cancels the request; false if it is not waiting. */
   withdraw(_request: SimulatedRequest): boolean {
     return false
   }
 
-  /** A batch starts that waited behind a run. */
+  /** A prefetched batch starts. */
   started(_requests: readonly SimulatedRequest[]): void {}
 
-  /** It has not, and waits in the queue again. */
+  /** It was revoked, and waits in the queue again. */
   putBack(_requests: readonly SimulatedRequest[]): void {}
 
-  /** All requests of this instant have arrived. */
+  /** All requests of this moment have arrived. */
   flush(): void {}
 
-  /** Closes the next batch for an instance that is idle, or would start it in so many milliseconds. */
+  /** Closes the next batch for an instance that is idle, or would start it in `startsInMs`. */
   abstract take(idle: boolean, startsInMs: number): SimulatedRequest[] | null
 
-  /** What a run is expected to take, in milliseconds; 0 when the policy does not look ahead. */
+  /** Expected milliseconds of a run; 0 if the policy does not look ahead. */
   expectedMs(_rows: number, _bucketKey: string): number {
     return 0
   }
@@ -105,8 +111,8 @@ export abstract class SimulatedQueue {
 }
 
 /**
- * The library's own queue with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
- * behind one that runs.
+ * The library's own queue with fixed sizes: a batch is closed when an instance is idle, and a full one may be
+ * prefetched.
  */
 export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedRequest> {
   protected readonly context: QueueContext
@@ -184,21 +190,21 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   }
 }
 
-/** What is calibrated: requests of the shape that the model fixes. */
+/** The bucket that is calibrated: requests of the shape that the model fixes. */
 const calibratedKey = ''
-/** As many as the library counts for each size when a model is loaded. */
+/** As many as the library measures per size when a model is loaded. */
 const calibrationRuns = 3
-/** Runs after which the library looks at its choice of batch size again. */
+/** Runs after which the library reviews its choice of batch size. */
 const reviewEveryRuns = 8
 
 /**
- * The library's own queue where answers are wanted by some time: it learns what runs take, refuses at once what it could
- * not answer by then, and with a target chooses the batch size by it.
+ * The library's own queue with deadlines: it learns run times, refuses at once what it could not answer in
+ * time, and with a target chooses the batch size by it.
  */
 export class TargetQueue extends EngineQueue {
   readonly #limits: BatchLimits
   readonly #runTimes: RunTimes
-  /** `null` where only requests say by when. */
+  /** `null` if only requests have deadlines. */
   readonly #target: LatencyTarget | null
   readonly #arrivals = new ArrivalRate()
   #runs = 0
@@ -257,7 +263,10 @@ export class TargetQueue extends EngineQueue {
   }
 }
 
-/** A few runs of each size, as before the first request or by those before a recording, up to one that exceeds the target by itself. */
+/**
+ * A few runs of each size, as before the first request or a recording, up to a size whose run alone exceeds
+ * the target.
+ */
 function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const runTimes = new RunTimes()
   const { maxBatchSize, targetMs } = settings
@@ -267,7 +276,7 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   }
 }
 
-/** No priorities, no timeouts but a request's own, and no limit on how many may wait. */
+/** No priorities, no timeouts except a request's own, and no limit of waiting requests. */
 export const oneLevel: LevelOptions = {
   priorityLevels: 0,
   defaultPriorityLevel: 0,
@@ -280,17 +289,17 @@ export const oneLevel: LevelOptions = {
   policies: new Map(),
 }
 
-/** A request: what the queue needs of one, and which it is. */
+/** A request: what the queue needs, and its identity. */
 export class SimulatedRequest extends WaitingRequest {
   readonly index: number
-  /** Within how long its answer is wanted, in milliseconds; `undefined` for what the model says. */
+  /** Deadline in milliseconds; `undefined` for the model's default. */
   readonly deadlineMs: number | undefined
-  /** After what time its encoded images are decoded; 0 for one that has none. */
+  /** Milliseconds until its encoded images are decoded; 0 without images. */
   readonly decodeMs: number
-  /** Of the whole request, where this is a part of it. */
+  /** Rows of the whole request, if this is a part. */
   readonly wholeRows: number
 
-  /** @param rows of it: all that come, or a part of them. */
+  /** @param rows all rows of the request, or those of a part. */
   constructor(
     index: number,
     { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, decodeMs = 0, cost }: Coming,
@@ -309,7 +318,7 @@ export class SimulatedRequest extends WaitingRequest {
   }
 }
 
-/** What comes, in parts of at most `mostRows` rows. */
+/** The request, in parts of at most `mostRows` rows. */
 export function partsOf(
   index: number,
   coming: Coming,

@@ -1,9 +1,9 @@
 import type { SimulatedRequest } from './simulated-queue.ts'
 
-/** What a simulation found. Latencies are `null` when nothing was answered. */
+/** The result of a simulation. Latencies are `null` if nothing was answered. */
 export interface SimulationResult {
   readonly targetMs: number
-  /** Every one of them was answered, refused when it came, or dropped from the queue. */
+  /** Each was answered, refused at arrival, or dropped from the queue. */
   readonly requests: number
   readonly answered: number
   readonly refused: number
@@ -16,35 +16,35 @@ export interface SimulationResult {
   readonly p95Ms: number | null
   readonly p99Ms: number | null
   readonly maxMs: number | null
-  /** Answers. */
+  /** Answers per second. */
   readonly throughputPerSecond: number
-  /** Rows of these. */
+  /** Rows answered per second. */
   readonly rowsPerSecond: number
-  /** Answers within the target. */
+  /** Answers within the target, per second. */
   readonly goodputPerSecond: number
-  /** Answers within the target, of all requests. */
+  /** Answers within the target, as a share of all requests. */
   readonly goodputShare: number
   readonly meanBatchRows: number
   /** Runs by rows. */
   readonly batches: Readonly<Record<number, number>>
-  /** What a batch costs on average and at most, and which part of it is padding; `null` where nothing is said of costs. */
+  /** Average and largest cost of a batch, and the share of padding in it; `null` without costs. */
   readonly costs: {
     readonly meanBatchCost: number
     readonly largestBatchCost: number
     readonly paddingShare: number
   } | null
-  /** Of the instances, while there was something to do. */
+  /** Of the instances, while there were requests. */
   readonly utilisation: number
-  /** Most requests that were waiting at once. */
+  /** Most requests waiting at once. */
   readonly maxQueued: number
   /** From the start to the last answer. */
   readonly simulatedSeconds: number
   readonly wallSeconds: number
-  /** Empty unless it was asked for. */
+  /** Empty unless requested. */
   readonly timeline: readonly Interval[]
 }
 
-/** Sums up what was recorded. */
+/** Summarises what was recorded. */
 export function summarise(
   targetMs: number,
   instances: number,
@@ -98,7 +98,7 @@ export function summarise(
   }
 }
 
-/** Figures of one interval of time: requests by when they came, runs by when they started. */
+/** Figures of one interval: requests by arrival, runs by start. */
 export interface Interval {
   readonly fromMs: number
   offered: number
@@ -111,7 +111,7 @@ export interface Interval {
   rows: number
 }
 
-/** Notes what becomes of every request. */
+/** Records the outcome of every request. */
 export class SimulationRecord {
   requests = 0
   answeredCount = 0
@@ -120,25 +120,25 @@ export class SimulationRecord {
   refusedCount = 0
   droppedCount = 0
   runs = 0
-  /** What the requests of all runs cost by themselves, what the runs did, and the dearest of them. */
+  /** Over all runs: the requests' own costs, the costs of the runs, and the largest cost of a run. */
   readonly costs = { own: 0, runs: 0, largest: 0 }
   maxQueued = 0
   lastAnswerMs = 0
   readonly timeline: Interval[] = []
-  /** Of the answered, in the order of their answers. */
+  /** Latencies in order of the answers. */
   readonly latenciesMs: Float64Array
   /** Runs by rows. */
   readonly runsByRows = new Map<number, number>()
   readonly #arrivalsMs: Float64Array
-  /** Of each request, how many of its parts have to be answered still. */
+  /** By request: how many of its parts are still to be answered. */
   readonly #open: Uint32Array
-  /** Those that were withdrawn: what of them runs comes to nothing. */
+  /** Cancelled requests. Their parts that still run are not counted. */
   readonly #withdrawn = new Set<number>()
   readonly #targetMs: number
   readonly #timelineMs: number
   #queued = 0
 
-  /** @param count requests that will come at most. */
+  /** @param count most requests that will arrive. */
   constructor(count: number, targetMs: number, timelineMs: number) {
     this.latenciesMs = new Float64Array(count)
     this.#arrivalsMs = new Float64Array(count)
@@ -169,13 +169,13 @@ export class SimulationRecord {
     if (interval !== null) interval.refused++
   }
 
-  /** A request, or a part of one, has left the queue without a run. Returns whether the request ends by that. */
+  /** A request, or a part of one, left the queue without a run. Returns whether that ends the request. */
   dropped(request: SimulatedRequest): boolean {
     this.#queued--
     return this.withdrawn(request)
   }
 
-  /** Nobody waits for a request any more. Returns whether anybody did. */
+  /** A request is cancelled. Returns whether it was still open. */
   withdrawn({ index }: SimulatedRequest): boolean {
     if (this.#open[index] === 0) return false
     this.#open[index] = 0
@@ -196,7 +196,7 @@ export class SimulationRecord {
     interval.rows += rows
   }
 
-  /** Notes what a run costs. */
+  /** Records the cost of a run. */
   costed({ ownCost, batchCost }: { readonly ownCost: number; readonly batchCost: number }): void {
     const { costs } = this
     costs.own += ownCost
@@ -204,7 +204,7 @@ export class SimulationRecord {
     costs.largest = Math.max(costs.largest, batchCost)
   }
 
-  /** Returns whether a request ends by that: it may have been withdrawn, or have other parts. */
+  /** Returns whether that ends the request: it may have been cancelled, or have other parts. */
   answered(request: Pick<SimulatedRequest, 'index' | 'wholeRows'>, atMs: number): boolean {
     const { index } = request
     if (this.#withdrawn.has(index)) return false
@@ -252,7 +252,7 @@ export class SimulationRecord {
   }
 }
 
-/** How many of ascending numbers are at most `limit`. */
+/** How many of the ascending numbers are at most `limit`. */
 export function countUpTo(ascending: readonly number[], limit: number): number {
   let [low, high] = [0, ascending.length]
   while (low < high) {

@@ -7,41 +7,50 @@ import {
   type Random,
 } from 'zerohop/internals'
 
-/** A request that comes. */
+/** An arriving request. */
 export interface Coming {
   /** The number of its model. */
   readonly model: number
   readonly rows: number
-  /** Of each row; left out where nothing is said of it. */
+  /** Cost of each row; left out without costs. */
   readonly cost?: number
-  /** Requests share a batch only where this is equal. */
+  /** Requests share a batch only if this is equal. */
   readonly bucketKey?: string
   readonly priority?: number | undefined
   readonly timeoutMs?: number | undefined
   readonly deadlineMs?: number | undefined
-  /** After what time its encoded images are decoded, until which it waits in the queue and keeps no other waiting. */
+  /**
+   * Milliseconds until its encoded images are decoded. Until then it waits in the queue without delaying
+   * others.
+   */
   readonly decodeMs?: number | undefined
-  /** When it came; left out for when it is taken. Of several that come together, all are there by then. */
+  /**
+   * Arrival time, if it is earlier than the time at which it is taken. Requests that arrive together are
+   * taken when all of them are there.
+   */
   readonly cameMs?: number
-  /** After what time its caller withdraws it, unless it has been answered. */
+  /** Milliseconds after which its caller cancels it, unless it has been answered. */
   readonly cancelMs?: number | undefined
-  /** Its answer is that of another, and takes so long. */
+  /** It shares another request's answer, after this time. */
   readonly sharedMs?: number | undefined
 }
 
-/** Where requests come from. */
+/** A source of requests. */
 export interface Traffic {
-  /** Requests that will come at most. */
+  /** Most requests that will arrive. */
   readonly count: number
-  /** When the next one comes that is known of; `Infinity` for none. */
+  /** When the next known request arrives; `Infinity` for none. */
   readonly nextMs: number
-  /** Takes it. */
+  /** Takes the next request. */
   take(): Coming
-  /** The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send another. */
+  /**
+   * The `index`-th request, counted from 0, has been answered, refused or dropped. A caller that waited for
+   * it may send another.
+   */
   ended(nowMs: number, index: number): void
 }
 
-/** Requests that come when they were drawn to, whatever becomes of those before. */
+/** Requests that arrive at random times, independent of earlier ones. */
 export class OpenTraffic implements Traffic {
   readonly count: number
   readonly #schedule: Schedule
@@ -65,16 +74,16 @@ export class OpenTraffic implements Traffic {
   ended(): void {}
 }
 
-/** Callers of whom each sends a request, waits for what becomes of it, and sends the next. */
+/** Callers that each send a request, wait for its outcome, and send the next. */
 export class ClosedTraffic implements Traffic {
   readonly count: number
   readonly #thinkMs: number
   readonly #drawRows: () => number
-  /** When callers send again: in order, as each thinks for the same time. */
+  /** When callers send again, in order, as each thinks for the same time. */
   readonly #sendsAtMs = new Fifo<number>()
   #left: number
 
-  /** @param thinkMs what a caller takes from an answer to its next request. */
+  /** @param thinkMs time of a caller from an answer to its next request. */
   constructor(callers: number, requests: number, thinkMs: number, mix: readonly RowShare[], random: Random) {
     this.count = this.#left = requests
     this.#thinkMs = thinkMs
@@ -97,7 +106,7 @@ export class ClosedTraffic implements Traffic {
   }
 }
 
-/** Requests that come when others were answered. */
+/** Requests that arrive after answers. */
 interface Released extends HeapItem {
   readonly endedMs: number
   atMs: number
@@ -105,23 +114,24 @@ interface Released extends HeapItem {
 }
 
 /**
- * Requests as they were recorded, at any speed; all of them for one model. Those that were recorded as made on an answer come when
- * that answer is given here: callers in a loop wait for slow answers, and go on sooner after fast ones.
+ * Recorded requests, at any speed, all for one model. Requests that were sent after an answer arrive when
+ * that answer is given in the simulation: callers in a loop wait for slow answers, and continue sooner after
+ * fast ones.
  */
 export class RecordedTraffic implements Traffic {
   readonly count: number
   readonly #arrivals: readonly Arrival[]
   readonly #speed: number
   readonly #followers: ReadonlyMap<number, readonly Follower[]>
-  /** Those that wait for no answer. */
+  /** Requests that do not wait for an answer. */
   readonly #open: readonly number[]
   readonly #released = new IndexedHeap<Released>((a, b) => a.atMs < b.atMs)
   #last: Released | null = null
-  /** Of each that came, which of the recorded it is. */
+  /** By arrival: the index of the recorded request. */
   readonly #came: number[] = []
   #next = 0
 
-  /** @param arrivals in the order of `atUs`. */
+  /** @param arrivals in order of `atUs`. */
   constructor(arrivals: readonly Arrival[], speed: number) {
     this.count = arrivals.length
     this.#arrivals = arrivals
@@ -174,7 +184,10 @@ export class RecordedTraffic implements Traffic {
     for (const follower of this.#followers.get(this.#came[index]!) ?? []) this.#release(follower, nowMs)
   }
 
-  /** Those that follow from answers of one moment come together: the library forms no batch before all of them are there. */
+  /**
+   * Requests that follow answers of one moment arrive together: the library forms no batch before all of them
+   * are there.
+   */
   #release({ arrival, afterMs }: Follower, endedMs: number): void {
     const atMs = endedMs + afterMs
     if (this.#last === null || this.#last.endedMs !== endedMs || this.#last.arrivals.size === 0) {
@@ -187,27 +200,30 @@ export class RecordedTraffic implements Traffic {
   }
 }
 
-/** Which requests may share a batch: those whose dims are equal but for the rows. */
+/** Requests with the same bucket may share a batch: their dims are equal except for the rows. */
 export function bucketOf({ dims, rows }: Pick<Arrival, 'dims' | 'rows'>): string {
   if (dims === undefined) return ''
   const ofRow = Object.entries(dims).map(([name, of]) => [name, of[0] === rows ? of.slice(1) : of] as const)
   return JSON.stringify(ofRow.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Requests that come whatever becomes of those before. Rates are requests a second of all models together; each model has an equal part of them. */
+/**
+ * Requests that arrive independently of earlier ones. Rates are requests per second of all models together,
+ * divided equally.
+ */
 export type OpenArrivals =
   | { readonly kind: 'poisson' | 'constant'; readonly ratePerSecond: number }
-  /** Poisson for `onMs`, nothing for `offMs`, and again; the models' turns are spread over the cycle. */
+  /** Poisson for `onMs`, nothing for `offMs`, repeated. The models' phases are spread over the cycle. */
   | { readonly kind: 'on-off'; readonly ratePerSecond: number; readonly onMs: number; readonly offMs: number }
-  /** Ascending; dealt out to the models in turns. Without `rows` they are drawn. */
+  /** Ascending; assigned to the models in turn. Without `rows` these are random. */
   | { readonly kind: 'trace'; readonly trace: readonly { readonly atMs: number; readonly rows?: number }[] }
 
-/** What requests are drawn by. */
+/** How to draw requests. */
 interface ScheduleOptions {
   readonly arrivals: OpenArrivals
-  /** Requests that come by `arrivals`; a trace has as many as it has. */
+  /** Number of requests by `arrivals`; a trace determines it. */
   readonly requests: number
-  /** Requests at time 0 on top of them, spread over the models. */
+  /** Additional requests at time 0, spread over the models. */
   readonly burst: number
   /** Changes of the rate. */
   readonly loadSteps: readonly Step[]
@@ -216,7 +232,7 @@ interface ScheduleOptions {
   readonly seed: number
 }
 
-/** Every request that will come, in order of time. */
+/** All requests that will arrive, in order of time. */
 interface Schedule {
   readonly count: number
   readonly timesMs: Float64Array
@@ -275,7 +291,7 @@ export function schedule(options: ScheduleOptions): Schedule {
   for (let model = 0; model < models; model++) sources.push(sourceOf(options, model))
   for (let index = burst; index < count; index++) {
     const source = sources.peek()!
-    if (source.nextMs === Infinity) return upTo(index, drawn) // the load has gone to 0 for good
+    if (source.nextMs === Infinity) return upTo(index, drawn) // the load stays at 0
     drawn.timesMs[index] = source.nextMs
     drawn.models[index] = source.model
     source.advance()
@@ -321,19 +337,22 @@ function stepTime(steps: readonly Step[], workMs: number): number {
   return steps.length === 0 ? workMs : timeOfWork(steps, workMs)
 }
 
-/** Times are written to a tenth of a microsecond, and two of them are added. */
+/** Recorded times are rounded to a tenth of a microsecond, and two are added. */
 const roundingUs = 0.5
-/** Answers of a run are given within that, one after the other. */
+/** Most time between the first and the last answer of a run. */
 const longestGivingUs = 10_000
 
-/** A request that was made on an answer. */
+/** A request that was sent after an answer. */
 interface Follower {
   readonly arrival: number
-  /** From the first answer of the same run until it came. */
+  /** From the first answer of that run until it arrived. */
   readonly afterMs: number
 }
 
-/** Of each request, which others were made on its answer; each follows one before it, and those that follow none that is there follow none. */
+/**
+ * For each request, those that were sent after its answer. Each follows an earlier request; a request whose
+ * predecessor is missing follows none.
+ */
 export function followersOf(arrivals: readonly Arrival[]): Map<number, Follower[]> {
   const followers = new Map<number, Follower[]>()
   const ends = arrivals.flatMap(({ atUs, latencyUs, cancelledUs }, index) => {
@@ -368,7 +387,10 @@ export function followersOf(arrivals: readonly Arrival[]): Map<number, Follower[
   return followers
 }
 
-/** When the first answer of a run was given: that of the request that it is noted with, unless that waited for other runs. */
+/**
+ * When the first answer of a run was given: that of the request that it is recorded with, unless that waited
+ * for other runs.
+ */
 export function firstGivenUs(
   { atUs, rows: ofRequest, latencyUs }: Arrival,
   { takenAtUs, rows, gatherUs, handOverUs, runUs, wakeUs, scatterUs }: ArrivalRun,
@@ -378,7 +400,7 @@ export function firstGivenUs(
   return answeredUs > doneUs && answeredUs < doneUs + longestGivingUs ? answeredUs : doneUs
 }
 
-/** First in, first out; taking one out is O(1) however many wait. */
+/** First in, first out. Removing an item is O(1) at any length. */
 export class Fifo<T> {
   #items: T[] = []
   #head = 0
@@ -387,7 +409,7 @@ export class Fifo<T> {
     return this.#items.length - this.#head
   }
 
-  /** The item that `index` others are before. */
+  /** The item at this position, counted from 0. */
   at(index: number): T | undefined {
     return this.#items[this.#head + index]
   }
@@ -407,7 +429,7 @@ export class Fifo<T> {
   }
 }
 
-/** Rows of a request, and what part of the requests has them: parts of whatever the shares add up to. */
+/** Rows of a request, and the share of requests with so many rows, relative to the sum of all shares. */
 export interface RowShare {
   readonly rows: number
   readonly share: number
@@ -427,13 +449,13 @@ function rowsDrawer(mix: readonly RowShare[], random: Random): () => number {
   }
 }
 
-/** From `fromMs` on something is `factor` times what it is by default. */
+/** From `fromMs` on, something is multiplied by `factor`. */
 export interface Step {
   readonly fromMs: number
   readonly factor: number
 }
 
-/** The factor that holds at a moment; 1 before the first step. Steps are in order of time. */
+/** The factor at a moment; 1 before the first step. Steps are in order of time. */
 export function factorAt(steps: readonly Step[], atMs: number): number {
   let factor = 1
   for (const step of steps) {
@@ -444,8 +466,8 @@ export function factorAt(steps: readonly Step[], atMs: number): number {
 }
 
 /**
- * When so much has happened as takes `workMs` at factor 1: the time up to which the factor adds up to it. A process
- * whose rate changes is an unchanging one on a clock that runs faster and slower.
+ * The time by which the factor, integrated over time, reaches `workMs`. A process with a changing rate equals
+ * one with a constant rate on a clock of changing speed.
  */
 export function timeOfWork(steps: readonly Step[], workMs: number): number {
   let doneMs = 0

@@ -2,7 +2,7 @@ import { IndexedHeap, type HeapItem, type Clock } from 'zerohop/internals'
 
 interface VirtualTimer extends HeapItem {
   readonly atMs: number
-  /** Timers of one instant fire in the order in which they were set. */
+  /** Timers of one moment fire in the order in which they were set. */
   readonly order: number
   readonly callback: () => void
 }
@@ -30,7 +30,7 @@ export class VirtualClock implements Clock {
     return timer
   }
 
-  /** Of a timer that has fired nothing is left to clear. */
+  /** Clearing a timer that has fired does nothing. */
   clearTimer(timer: unknown): void {
     const set = timer as VirtualTimer
     if (set.heapIndex === -1) return
@@ -46,7 +46,7 @@ export class VirtualClock implements Clock {
     timer.callback()
   }
 
-  /** Moves on, with no timer due by then. */
+  /** Advances to a time before which no timer is due. */
   advanceTo(nowMs: number): void {
     this.#nowMs = nowMs
   }

@@ -1,21 +1,21 @@
 import { timestampOf, type Trace, type TraceTensor } from './read-trace-file.ts'
 
-/** Where traces of Triton's come in; `null` for those of this library, which come in process. */
+/** The frontend that Triton's traces come in by; `null` for this library's, which are in-process. */
 type Frontend = 'HTTP' | 'GRPC' | null
 
-/** What the requests of one model took, in microseconds on average. */
+/** Average times of one model's requests, in microseconds. */
 export interface ModelSummary {
   readonly model: string
   readonly version: number
   readonly frontend: Frontend
-  /** Traces of requests that were answered. */
+  /** Traces of answered requests. */
   readonly traceCount: number
-  /** Of these, the ones that another's run has answered. */
+  /** Of these, the ones that another request's run answered. */
   readonly cachedCount: number
   readonly coalescedCount: number
-  /** Those that were not answered, by why; they are in no average. */
+  /** Unanswered requests, by reason. They are in no average. */
   readonly failures: Readonly<Record<string, number>>
-  /** Of the frontend; `null` without one. */
+  /** Times of the frontend; `null` without one. */
   readonly request: {
     readonly averageUs: number
     readonly receiveUs: number
@@ -23,9 +23,9 @@ export interface ModelSummary {
     readonly overheadUs: number
   } | null
   readonly handlerUs: number
-  /** `null` where no request was queued or run, as in ensembles of Triton. */
+  /** `null` if no request was queued or run, as in Triton's ensembles. */
   readonly parts: { readonly overheadUs: number; readonly queueUs: number; readonly computeUs: number } | null
-  /** `null` where that is not known. */
+  /** `null` if unknown. */
   readonly compute: { readonly inputUs: number; readonly inferUs: number; readonly outputUs: number } | null
 }
 
@@ -39,13 +39,16 @@ interface Sums {
   readonly spans: Map<string, number>
 }
 
-/** Sums up the traces of a file by model and version, as Triton's tool does: those of a frontend apart, and after their parent's. */
+/**
+ * Summarises the traces of a file by model and version, as Triton's tool does. Traces of a frontend are
+ * counted separately; child traces count with their parent's frontend.
+ */
 export class ModelSummaries {
   readonly #all = new Map<string, Sums>()
-  /** Of traces that came in by one, or whose parent did. */
+  /** Frontends by trace, for traces that came in by one, or whose parent did. */
   readonly #frontends = new Map<number, Frontend>()
 
-  /** @param trace comes after its parent, where that came in by a frontend. */
+  /** @param trace must come after its parent, if that came in by a frontend. */
   add(trace: Trace): void {
     const own =
       timestampOf(trace, 'HTTP_RECV_START') !== undefined
@@ -78,14 +81,14 @@ export class ModelSummaries {
   }
 }
 
-/** The same, of traces that are at hand. */
+/** Summarises traces in memory. */
 export function summarize(traces: readonly Trace[]): ModelSummary[] {
   const summaries = new ModelSummaries()
   for (const trace of traces.toSorted((a, b) => a.id - b.id)) summaries.add(trace)
   return summaries.all
 }
 
-/** Of a request, what it took by part, in nanoseconds. */
+/** The parts of a request's time, in nanoseconds. */
 function spansOf(trace: Trace): Map<string, number> {
   const spans = new Map<string, number>()
   const add = (name: string, from: string, to: string) => {
@@ -114,7 +117,10 @@ function spansOf(trace: Trace): Map<string, number> {
   return spans
 }
 
-/** As the statistics count it: what the batches took that have answered the request; without what lies between the run and its outputs. */
+/**
+ * As in the statistics: the times of the batches that answered the request, without the time between the run
+ * and its outputs.
+ */
 function computeOf({ batches, shared }: Trace): Map<string, number> | null {
   const ran = batches.flatMap((batch) => (batch.moments === null ? [] : [batch]))
   const answering = ran.some(({ part }) => part !== undefined) ? ran : ran.slice(-1)
@@ -213,7 +219,7 @@ export function summaryText({
   return `${lines.join('\n')}\n`
 }
 
-/** One trace, with what passed between its timestamps. */
+/** One trace, with the times between its timestamps. */
 export function traceText({ model, version, id, parentId, error, timestamps }: Trace): string {
   const lines = [`${model} (${version}):`, `\tid: ${id}`]
   if (parentId !== undefined) lines.push(`\tparent id: ${parentId}`)
@@ -227,14 +233,17 @@ export function traceText({ model, version, id, parentId, error, timestamps }: T
   return `${lines.join('\n')}\n`
 }
 
-/** What is shown of a tensor of more elements, at each end of each dimension: as NumPy does. */
+/** Elements shown at each end of each dimension of a larger tensor, as in NumPy. */
 const edge = 3
 const mostShown = 1000
 const width = 50
-/** More levels than there are, of pipelines in pipelines and of dims. */
+/** Most levels of nested pipelines and dims. */
 const deepest = 100
 
-/** The tensors of the first request that has any, or of the first with others inside, and of those: in the layout of Triton's tool; `''` where there are none. */
+/**
+ * The tensors of the first request that has any, or of the first with nested requests, and of those: in the
+ * layout of Triton's tool; `''` if there are none.
+ */
 export function dataFlowText(traces: readonly Trace[]): string {
   const children = new Map<number, Trace[]>()
   for (const trace of traces)
@@ -250,7 +259,7 @@ export function dataFlowText(traces: readonly Trace[]): string {
   return `Data Flow:\n${flow(first, children, depth, 0, new Set()).join('\n')}\n`
 }
 
-/** How many levels there are below a trace. */
+/** Number of levels below a trace. */
 function depthOf(
   { id }: Trace,
   children: ReadonlyMap<number, readonly Trace[]>,
@@ -315,7 +324,7 @@ function indices(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, index) => from + index)
 }
 
-/** Strings are in quotes, where this library has written them. */
+/** Strings are quoted in this library's files. */
 function stringsOf(data: string): string[] {
   try {
     return (JSON.parse(`[${data}]`) as unknown[]).map((item) => JSON.stringify(item))

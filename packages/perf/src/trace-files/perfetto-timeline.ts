@@ -9,14 +9,14 @@ import {
   type TimelineRequest,
 } from './timeline.ts'
 
-/** All packets are of one sequence: of one writer, whose timestamps are of `CLOCK_MONOTONIC`. */
+/** All packets belong to one sequence of one writer, with timestamps of `CLOCK_MONOTONIC`. */
 const sequence = { trusted_packet_sequence_id: 1 }
 const monotonicClock = 3
 const packetsAtOnce = 10_000
 
 type Event = Omit<TrackEvent, 'track_uuid'> & { readonly atNs: number }
 
-/** The tracks of a timeline, and what happens on them. */
+/** The tracks of a timeline and their events. */
 class Tracks {
   readonly descriptors: TrackDescriptor[] = []
   readonly events: { readonly atNs: number; readonly event: TrackEvent }[] = []
@@ -28,7 +28,9 @@ class Tracks {
     return uuid
   }
 
-  /** Tracks of one name, as many as there are lanes, below another; stretches on them, each told by what it is. */
+  /**
+   * Adds tracks of one name below another, one per lane, with stretches on them. `told` describes a stretch.
+   */
   addLanes<T extends Stretch>(
     parent: number,
     name: string,
@@ -43,17 +45,17 @@ class Tracks {
     }
   }
 
-  /** Events of a track come in its order. */
+  /** Events of a track must be added in order. */
   happens(track: number, { atNs, ...event }: Event): void {
     this.events.push({ atNs, event: { ...event, track_uuid: track } })
   }
 }
 
 /**
- * Traces as a timeline for Perfetto's viewer: a track for each worker with its batches, the requests of each model, from each of
- * which an arrow leads to its batch, and how many of them wait.
+ * Traces as a timeline for Perfetto's viewer: a track for each worker with its batches; the requests of each
+ * model, with an arrow from each to its batch; and the number of waiting requests.
  *
- * @returns parts of a file, one behind the other.
+ * @returns consecutive parts of a file.
  */
 export function* perfettoTimeline(traces: readonly Trace[]): Generator<Uint8Array> {
   const { batches, requests } = timelineOf(traces)
@@ -107,7 +109,7 @@ function addBatches(
   }
 }
 
-/** @param goOn requests that come to another batch after it. @param end those that do not. */
+/** @param goOn requests that continue to another batch. @param end the other requests. */
 function eventsOfBatch(
   { model, batch, startNs, endNs, requests: members }: TimelineBatch,
   goOn: readonly number[],
@@ -139,7 +141,7 @@ function eventsOfRequest(request: TimelineRequest): Event[] {
     ],
   } // prettier-ignore
   const inner = parts.flatMap(({ name, startNs: fromNs, endNs: toNs }) => {
-    const from = Math.min(endNs, Math.max(startNs, fromNs)) // it may have been moved to the end of the one before
+    const from = Math.min(endNs, Math.max(startNs, fromNs)) // it may have been moved to the end of the part before
     return [{ type: eventTypes.sliceBegin, atNs: from, name }, { type: eventTypes.sliceEnd, atNs: Math.min(endNs, Math.max(from, toNs)) }] // prettier-ignore
   })
   return [begin, ...inner, { type: eventTypes.sliceEnd, atNs: endNs }]
@@ -175,7 +177,10 @@ function grouped<T>(items: readonly T[], nameOf: (item: T) => string): Map<strin
   return groups
 }
 
-/** What is written of Perfetto's traces, with the names and numbers of its own schema (protos/perfetto/trace). */
+/**
+ * The part of Perfetto's trace format that is written, with the names and numbers of its own schema
+ * (protos/perfetto/trace).
+ */
 const schema = `
   syntax = "proto2";
 
@@ -239,11 +244,11 @@ const schema = `
 
 const type = protobuf.parse(schema, { keepCase: true }).root.lookupType('Trace')
 
-/** What a packet is about. */
+/** The content of a packet. */
 export interface TracePacket {
   readonly timestamp?: number
   readonly trusted_packet_sequence_id: number
-  /** 1: what was said before of names and the like holds no more. */
+  /** 1: earlier definitions, such as names, are void. */
   readonly sequence_flags?: number
   readonly timestamp_clock_id?: number
   readonly track_event?: TrackEvent
@@ -279,12 +284,12 @@ interface TrackEvent {
   }[]
 }
 
-/** A part of a trace; parts one behind the other are one. */
+/** A part of a trace. Concatenated parts are one trace. */
 function encodePackets(packet: readonly TracePacket[]): Uint8Array {
   return type.encode(type.fromObject({ packet })).finish()
 }
 
-/** Reads a trace as plain objects, whose integers of 64 bits are numbers. */
+/** Reads a trace as plain objects, with 64-bit integers as numbers. */
 export function decodeTrace(bytes: Uint8Array): { readonly packet: readonly TracePacket[] } {
   return type.toObject(type.decode(bytes), { longs: Number }) as { packet: TracePacket[] }
 }

@@ -2,11 +2,13 @@ import { getHeapStatistics } from 'node:v8'
 import * as v from 'valibot'
 import { InferenceError, NotReadable, withRegularFile } from 'zerohop/internals'
 
-/** One trace, put together from its records. What only files of this library have is left out of others. */
+/**
+ * One trace, assembled from its records. Fields that only this library's files have are missing in others.
+ */
 export interface Trace {
   readonly id: number
   readonly model: string
-  /** -1 for the newest, in Triton's. */
+  /** -1 for the newest, in Triton's files. */
   readonly version: number
   readonly requestId?: string
   readonly parentId?: number
@@ -15,11 +17,11 @@ export interface Trace {
   readonly timeoutMs?: number
   readonly deadlineMs?: number
   readonly sequenceId?: number | string
-  /** Dims of inputs that the model leaves open beyond the rows, by name. */
+  /** Dims of inputs that the model leaves open, apart from the rows, by name. */
   readonly dims?: Readonly<Record<string, readonly number[]>>
   /** Why it was not answered: a code of `InferenceError`, or `'cancelled'`. */
   readonly error?: string
-  /** Whether it was answered by the run of another. */
+  /** Whether another request's run answered it. */
   readonly shared?: 'cached' | 'coalesced'
   /** The runs that it took part in. */
   readonly batches: readonly TraceBatch[]
@@ -33,13 +35,13 @@ interface Timestamp {
   readonly ns: number
 }
 
-/** A tensor, as the file has it. */
+/** A tensor, as in the file. */
 export interface TraceTensor {
   readonly activity: string
   readonly name: string
-  /** Elements with commas between; strings each as in JSON. */
+  /** Elements separated by commas; strings in JSON. */
   readonly data: string
-  /** Dims with commas between. */
+  /** Dims separated by commas. */
   readonly shape: string
   readonly dtype: string
 }
@@ -53,19 +55,19 @@ export interface TraceBatch {
   readonly reason: string
   readonly rows: number
   readonly requests: number
-  /** Of the request's first row. */
+  /** Position of the request's first row. */
   readonly position: number
-  /** Of a request that was split: which part of it this is. */
+  /** Which part of a split request it is. */
   readonly part?: number
   /** Whether the application's thread ran it. */
   readonly inline: boolean
   readonly rerun: boolean
   readonly error?: string
-  /** `null` for one that failed. */
+  /** `null` if it failed. */
   readonly moments: BatchTimes | null
 }
 
-/** When a batch came how far, in nanoseconds. */
+/** The times of a batch's stages, in nanoseconds. */
 export interface BatchTimes {
   readonly takenNs: number
   readonly gatheredNs: number
@@ -76,31 +78,35 @@ export interface BatchTimes {
   readonly outputEndNs: number
 }
 
-/** When a trace came to a point; `undefined` where it has not, or the file does not say. */
+/** The timestamp of a stage; `undefined` if the trace did not reach it, or the file does not have it. */
 export function timestampOf({ timestamps }: Trace, name: string): number | undefined {
   return timestamps.find((timestamp) => timestamp.name === name)?.ns
 }
 
 const chunkBytes = 2 ** 20
-/** So many traces are open at a time: records of one lie between those of others where requests are traced as they go, as Triton does. */
+/**
+ * Most traces open at a time. Records of different traces are interleaved if requests are traced as they go,
+ * as Triton does.
+ */
 const mostOpen = 10_000
-/** Which share of the memory that JavaScript may have the traces of a file may take, where they are kept. */
+/** Share of JavaScript's memory limit that kept traces may take. */
 const mostShare = 0.5
 
-/** What a file of traces holds. */
+/** The content of a trace file. */
 interface TraceFile {
   readonly path: string
-  /** Ascending by their ids. */
+  /** Ascending by id. */
   readonly traces: readonly Trace[]
-  /** Whether it ends within a record: that record is left out. */
+  /** Whether it ends within a record, which is left out. */
   readonly cut: boolean
 }
 
 /**
- * Reads a file of traces, of this library or of Triton; one that was cut off up to its last whole record.
+ * Reads a trace file of this library or of Triton. A truncated file is read up to its last complete record.
  *
- * @param share which part of the memory that JavaScript may have they may take.
- * @throws InferenceError `ERR_INVALID_ARG` for what is no such file, or has too many; the error of Node.js for one that cannot be opened.
+ * @param share of JavaScript's memory limit that the traces may take.
+ * @throws InferenceError `ERR_INVALID_ARG` if it is no such file, or has too many traces; the error of
+ * Node.js if it cannot be opened.
  */
 export async function readTraceFile(path: string, share = mostShare): Promise<TraceFile> {
   const traces: Trace[] = []
@@ -112,14 +118,15 @@ export async function readTraceFile(path: string, share = mostShare): Promise<Tr
 }
 
 /**
- * The same, of a file of any length: has one trace after the other taken, in the order in which they begin in it, and keeps none.
+ * Reads a file of any length: calls `take` for each trace, in the order in which they begin in the file, and
+ * keeps none.
  *
  * @returns whether it ends within a record.
  */
 export async function eachTrace(path: string, take: (trace: Trace) => void): Promise<Pick<TraceFile, 'cut'>> {
   const open = new Map<number, PartialTrace>()
   const objects = new JsonObjects()
-  /** @param isLast whether what it lacks may have been cut off. */
+  /** @param isLast whether missing parts may have been cut off. */
   const whole = (trace: PartialTrace, isLast: boolean) => {
     if (trace.model !== null) take(trace as Trace)
     else if (!isLast) throw new NoObjects(`no record of trace ${trace.id} has a model_name`)
@@ -143,7 +150,7 @@ export async function eachTrace(path: string, take: (trace: Trace) => void): Pro
   return { cut: objects.isCut }
 }
 
-/** As far as the file is when it is opened: it may be written meanwhile. */
+/** Reads as far as the file is when it is opened, as it may grow meanwhile. */
 async function readRecords(path: string, objects: JsonObjects, take: (text: string) => void): Promise<void> {
   await withRegularFile(path, async (file, byteLength) => {
     const chunk = Buffer.allocUnsafeSlow(Math.min(chunkBytes, byteLength + 1))
@@ -179,7 +186,7 @@ function notTraces(path: string, reason: string, cause?: unknown): InferenceErro
 
 const number = v.pipe(v.number(), v.finite())
 const id = v.pipe(v.number(), v.safeInteger())
-/** As far as numbers of JSON go without loss, which is a hundred days, and some more. */
+/** A range that JSON numbers represent, exactly up to a hundred days. */
 const ns = v.pipe(v.number(), v.minValue(0), v.maxValue(2 ** 62))
 const text = v.string()
 const dims = v.array(v.pipe(v.number(), v.integer(), v.minValue(0)))
@@ -191,7 +198,7 @@ const batch = v.object({
   output_start_ns: v.optional(ns), output_end_ns: v.optional(ns),
 }) // prettier-ignore
 
-/** Of the fields of ours only those that are read; Triton's files have none of them. */
+/** Of this library's fields only those that are used. Triton's files have none of them. */
 const record = v.object({
   id,
   model_name: v.optional(text),
@@ -214,7 +221,7 @@ const record = v.object({
 
 type Batch = v.InferOutput<typeof batch>
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
-/** A trace some records of which have been read. */
+/** A trace of which some records have been read. */
 export type PartialTrace = Mutable<Omit<Trace, 'timestamps' | 'tensors' | 'model' | 'version'>> & {
   model: string | null
   version: number
@@ -226,16 +233,16 @@ export type PartialTrace = Mutable<Omit<Trace, 'timestamps' | 'tensors' | 'model
 class NoRecord extends Error {}
 
 /**
- * Adds a record to the trace that it is of.
+ * Adds a record to its trace.
  *
- * @returns the trace that had its id before, of another process: a first record begins another one; `null` for none.
+ * @returns the earlier trace with that id, from another process, if this is a first record; otherwise `null`.
  * @throws NoRecord
  */
 export function addRecord(traces: Map<number, PartialTrace>, given: string): PartialTrace | null {
   const { id, timestamps, activity, tensor, ...rest } = parsed(given)
   const known = traces.get(id)
   const isAnother = known !== undefined && known.model !== null && rest.model_name !== undefined
-  if (isAnother) traces.delete(id) // the other comes behind those that are open
+  if (isAnother) traces.delete(id) // moves the new trace behind the open ones
   let trace = isAnother ? undefined : known
   if (trace === undefined)
     traces.set(id, (trace = { id, model: null, version: -1, batches: [], timestamps: [], tensors: [] }))
@@ -269,7 +276,7 @@ function parsed(given: string): v.InferOutput<typeof record> {
 
 type Described = Omit<v.InferOutput<typeof record>, 'id' | 'timestamps' | 'activity' | 'tensor'>
 
-/** What the first record says. */
+/** The content of the first record. */
 function described({
   model_name,
   model_version,
@@ -323,7 +330,7 @@ function batchOf(given: Batch): TraceBatch {
   return { ...same, ...(part !== undefined && { part }), ...(error !== undefined && { error }), moments }
 }
 
-/** Longer than the record of the largest tensor that is traced. */
+/** Longer than the record of the largest traced tensor. */
 const mostBytes = 64 * 2 ** 20
 
 const [quote, backslash, open, close] = [...'"\\{}'].map((character) => character.charCodeAt(0)) as [
@@ -332,18 +339,18 @@ const [quote, backslash, open, close] = [...'"\\{}'].map((character) => characte
   number,
   number,
 ]
-/** What may be between the objects of an array: blanks, commas, and the array's own brackets. */
+/** Characters between the objects of an array: blanks, commas, and the array's own brackets. */
 const between = new Set([...' \t\r\n,[]'].map((character) => character.charCodeAt(0)))
 const blanks = new Set([...' \t\r\n'].map((character) => character.charCodeAt(0)))
 
 const mark = Buffer.from('\uFEFF')
 
-/** Why a file is no array of objects in JSON. */
+/** Why a file is no JSON array of objects. */
 class NoObjects extends Error {}
 
 /**
- * Finds the objects of an array in JSON as its bytes come, also of one that has no end: one that was cut off with the process that
- * wrote it.
+ * Finds the objects of a JSON array while its bytes arrive. The array may lack its end, if the process that
+ * wrote it was stopped.
  */
 class JsonObjects {
   #rest: Buffer[] = []
@@ -352,7 +359,7 @@ class JsonObjects {
   #inText = false
   #escaped = false
   #begun = false
-  /** How many there were so far. */
+  /** Number of objects so far. */
   count = 0
 
   /** Whether the bytes so far end within an object. */
@@ -360,7 +367,7 @@ class JsonObjects {
     return this.#depth > 0
   }
 
-  /** Whether there was anything but blanks. */
+  /** Whether there were only blanks. */
   get isEmpty(): boolean {
     return !this.#begun
   }
@@ -391,7 +398,7 @@ class JsonObjects {
     if (this.#depth > 0) this.#keep(bytes.subarray(from))
   }
 
-  /** Of a byte order mark. */
+  /** Length of a byte order mark. */
   #markLength(bytes: Buffer): number {
     return !this.#begun && this.count === 0 && bytes.subarray(0, mark.length).equals(mark) ? mark.length : 0
   }
@@ -414,7 +421,7 @@ class JsonObjects {
     this.#restBytes += bytes.length
     if (this.#restBytes > mostBytes)
       throw new NoObjects(`record ${this.count + 1} has more than ${mostBytes} bytes`)
-    this.#rest.push(Buffer.from(bytes)) // what they came in is used again
+    this.#rest.push(Buffer.from(bytes)) // a copy, as the buffer is reused
   }
 
   #checkBetween(byte: number): void {

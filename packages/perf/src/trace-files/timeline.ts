@@ -1,22 +1,22 @@
 import { type BatchTimes, timestampOf, type Trace, type TraceBatch } from './read-trace-file.ts'
 
-/** A batch on the thread that ran it, with the requests that took part. */
+/** A batch on the thread that ran it, with its requests. */
 export interface TimelineBatch extends Stretch {
   readonly model: string
   readonly batch: TraceBatch & { readonly moments: BatchTimes }
   /** Where it ran: a worker, or the application's thread. */
   readonly thread: string
-  /** The requests, by their numbers in the timeline. */
+  /** The numbers of its requests in the timeline. */
   readonly requests: number[]
 }
 
-/** A request, with the parts of its way one behind the other. */
+/** A request, with its consecutive parts. */
 export interface TimelineRequest extends Stretch {
   readonly trace: Trace
   /** Its number in the timeline. */
   readonly number: number
   readonly parts: readonly (Stretch & { readonly name: string })[]
-  /** How many batches of the timeline it took part in. */
+  /** Number of its batches in the timeline. */
   readonly batches: number
 }
 
@@ -53,7 +53,7 @@ export function timelineOf(traces: readonly Trace[]): Timeline {
   return { batches: [...batches.values()], requests }
 }
 
-/** @returns whether the request was not part of it already. */
+/** @returns whether the request is new in it. */
 function addTo(
   batches: Map<string, TimelineBatch>,
   { model, version }: Trace,
@@ -77,7 +77,7 @@ function addTo(
   return true
 }
 
-/** What lies between its timestamps, as far as there are any; within the request, and in order. */
+/** The parts between its timestamps, as far as it has them; within the request, and in order. */
 function partsOf(trace: Trace, startNs: number, endNs: number): TimelineRequest['parts'] {
   const parts: { name: string; startNs: number; endNs: number }[] = []
   let fromNs = startNs
@@ -91,7 +91,7 @@ function partsOf(trace: Trace, startNs: number, endNs: number): TimelineRequest[
   return parts
 }
 
-/** How many requests of each model wait, by when that changes. */
+/** The number of waiting requests of each model, over time. */
 export function queueLengths(
   requests: readonly TimelineRequest[],
 ): Map<string, { atNs: number; length: number }[]> {
@@ -120,18 +120,18 @@ function summed(
   return lengths
 }
 
-/** Something that takes a stretch of time. */
+/** Something with a beginning and an end. */
 export interface Stretch {
   readonly startNs: number
   readonly endNs: number
 }
 
-/** Two threads' clocks may be so far apart. */
+/** Allowed difference of two threads' clocks. */
 const skewNs = 20_000
 
 /**
- * Distributes stretches of time over as few lanes as they need, so that in each one comes after the other. One that begins a moment
- * before the last has ended begins with its end.
+ * Distributes stretches over as few lanes as possible, so that they do not overlap within a lane. A stretch
+ * that begins slightly before the last one's end is moved to that end.
  */
 export function inLanes<T extends Stretch>(stretches: readonly T[]): (T & { readonly lane: number })[] {
   const ends: number[] = []

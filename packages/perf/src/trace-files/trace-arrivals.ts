@@ -1,7 +1,9 @@
 import type { Arrival } from 'zerohop/internals'
 import { timestampOf, type Trace } from './read-trace-file.ts'
 
-/** The requests of callers as a recording, in the order in which they came. What ran inside of others is left out. */
+/**
+ * The requests of callers as a recording, in order of arrival. Requests within other requests are left out.
+ */
 export function arrivalsOf(traces: readonly Trace[]): Arrival[] {
   const begun = traces.flatMap((trace) => {
     const startNs = timestampOf(trace, 'REQUEST_START')

@@ -6,7 +6,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Text that is HTML already; made by {@link html} alone, so that nothing else gets into a page unescaped. */
+/** Text that is HTML already. Only {@link html} makes it, so that nothing gets into a page unescaped. */
 export class Html {
   readonly text: string
 
@@ -17,7 +17,10 @@ export class Html {
 
 type Part = Html | string | number | null | readonly Part[]
 
-/** HTML with what is put into it escaped, but for HTML; lists are joined, `null` is nothing. */
+/**
+ * A template tag for HTML. Inserted text is escaped, inserted HTML is not; lists are joined, `null` is
+ * nothing.
+ */
 export function html(literals: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(
     literals.reduce((before, literal, index) => `${before}${escaped(parts[index - 1] ?? null)}${literal}`),
@@ -33,7 +36,7 @@ function escaped(part: Part): string {
     .replace(/[&<>"']/g, (character) => entities[character]!)
 }
 
-/** Data for a script of the page, which cannot end its element or begin a comment. */
+/** Data for a script in the page. It cannot end the script element or begin a comment. */
 export function jsonText(data: unknown): Html {
   return new Html(
     JSON.stringify(data)

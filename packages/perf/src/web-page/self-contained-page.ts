@@ -5,25 +5,25 @@ import { ownFile, requireFromPackage } from '../own-files.ts'
 import type { Colour } from './charts/chart.ts'
 import { Html, html } from './html.ts'
 
-/** What a page is made of. */
+/** The parts of a page. */
 interface PageParts {
   readonly title: string
   readonly body: Html
-  /** The module that runs in it, by its path in `src/`, without `.ts`. */
+  /** Path of the page's module in `src/`, without `.ts`. */
   readonly entry: string
   /** More style, after that of all pages. */
   readonly style?: string
-  /** It may ask where it came from; else it asks nobody for anything. */
+  /** Whether it may send requests to its own server. Otherwise it sends none. */
   readonly asksItsServer?: boolean
 }
 
-/** A page, and the policy that is in it, too, for those who send it. */
+/** A page and its content security policy. The page contains the policy as well. */
 export interface SelfContainedPage {
   readonly text: string
   readonly policy: string
 }
 
-/** One HTML document that holds all it needs: script, style and what is drawn with. */
+/** A self-contained HTML document with script, style and the plotting library. */
 export function selfContainedPage({
   title,
   body,
@@ -34,7 +34,7 @@ export function selfContainedPage({
   const library = plottingLibrary()
   const scripts = [library.script, pageScript(entry)]
   const styles = [library.style, pageStyle + style]
-  // Whatever a model is called: nothing runs but these two, and nothing is asked of anybody else.
+  // Whatever the names of models contain: only these two scripts run, and no other server is contacted.
   const policy = `default-src 'none'; script-src ${scripts.map(hashOf).join(' ')}; style-src ${styles.map(hashOf).join(' ')};${asksItsServer ? " connect-src 'self';" : ''} base-uri 'none'; form-action 'none'`
   // A browser hashes each script and style as it stands between its tags: no space may be added there.
   const { text } = html`<!doctype html>
@@ -59,7 +59,7 @@ function hashOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }
 
-/** What a page needs to draw, to be put into it with its license: a page asks nobody for anything. */
+/** The plotting library, inlined with its license, as a page loads nothing. */
 function plottingLibrary(): { script: string; style: string } {
   const read = (file: string) => readFileSync(requireFromPackage.resolve(`uplot/${file}`), 'utf8')
   return {
@@ -69,7 +69,8 @@ function plottingLibrary(): { script: string; style: string } {
 }
 
 /**
- * A compiled module of a page, and those that it imports, as one script: each a function that gives its exports, those it imports before it.
+ * Bundles a compiled module of a page and its imports into one script: each module is a function that returns
+ * its exports, in order of dependency.
  *
  * @param entry its path in `src/`, without `.ts`.
  */
@@ -103,8 +104,8 @@ function besides(module: string, imported: string): string {
 }
 
 /**
- * Light and dark. Percentiles go from a blue of the many to an orange of the few; the others are the colours of Okabe and
- * Ito, which those tell apart, too, who do not see red or green.
+ * Light and dark values. Percentiles go from blue (low) to orange (high). The others are the colours of Okabe
+ * and Ito, which are distinguishable with colour blindness.
  */
 const colours: Readonly<
   Record<
@@ -151,7 +152,7 @@ const swatches = Object.keys(colours)
   .map((name) => `[data-colour=${name}]{--own:var(--${name})}`)
   .join('')
 
-/** How the page looks: on a wide screen, on a phone, in the dark and on paper. */
+/** The style of the page on wide screens, on phones, in dark mode and on paper. */
 const pageStyle = `
 :root{color-scheme:light;${properties(0)}}
 @media screen and (prefers-color-scheme:dark){:root:not([data-printed]){color-scheme:dark;${properties(1)}}}

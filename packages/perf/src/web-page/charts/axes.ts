@@ -4,7 +4,7 @@ import { roundTimeOf, tickOf } from './figures.ts'
 import { axisFont, colourOf, widthOf } from './page-elements.ts'
 import { linearTicks, logarithmicTicks, type Ticks } from './ticks.ts'
 
-/** In pixels of the page. */
+/** In CSS pixels. */
 const tickGap = 8
 
 const labelHeight = 22
@@ -13,7 +13,7 @@ const nameHeight = 30
 
 const valueTicks = 5
 
-/** What all axes look like. */
+/** The style of all axes. */
 function plainAxis(): uPlot.Axis {
   return {
     font: axisFont,
@@ -25,7 +25,7 @@ function plainAxis(): uPlot.Axis {
   }
 }
 
-/** What is measured: upwards, with its values at the left. */
+/** The vertical axis with the measured values, at the left. */
 export function valueAxis(
   { unit, isLogarithmic }: ValueAxis,
   values: readonly (number | null)[],
@@ -44,7 +44,7 @@ export function valueAxis(
   return { axis, scale: scaleOf(ticks, isLogarithmic) }
 }
 
-/** What it is measured over, if that is a quantity. */
+/** The horizontal axis, if it is a quantity. */
 export function quantityAxis(
   { label, unit }: Axis,
   values: readonly (number | null)[],
@@ -85,7 +85,7 @@ export function nameAxis(label: string, names: readonly string[]): { axis: uPlot
   return { axis, scale: { time: false, range: [-0.5, Math.max(0.5, names.length - 0.5)] } }
 }
 
-/** Has uPlot find a step of its own, which it would not for what is very large, and draws nothing without. */
+/** Gives uPlot a step. For very large values it finds none of its own, and then draws nothing. */
 function givenTicks({ min, max }: Ticks): uPlot.Axis {
   return { incrs: [max - min], space: 1 }
 }
@@ -94,10 +94,10 @@ function scaleOf({ min, max }: Ticks, isLogarithmic: boolean): uPlot.Scale {
   return { time: false, distr: isLogarithmic ? 3 : 1, range: [min, max] }
 }
 
-/** Parts that the shown time is divided into. */
+/** Intervals that the shown time is divided into. */
 const timeTicks = 4
 
-/** Upwards, with round numbers for whatever is shown at the time. */
+/** A vertical axis with round numbers for the values shown at the time. */
 export function movingValueAxis(
   unit: Unit,
   values: () => readonly (number | null)[],
@@ -109,7 +109,7 @@ export function movingValueAxis(
   }
   const axis: uPlot.Axis = {
     ...plainAxis(),
-    incrs: () => [ticks.max - ticks.min], // else uPlot looks for one of its own, and draws nothing without
+    incrs: () => [ticks.max - ticks.min], // otherwise uPlot may find no step, and draw nothing
     space: 1,
     size: (_, names) => Math.ceil(Math.max(0, ...(names ?? []).map(widthOf))) + tickGap + 4,
     splits: () => [...ticks.at],
@@ -119,7 +119,7 @@ export function movingValueAxis(
   return { axis, scale: { time: false, range } }
 }
 
-/** The last `seconds` up to the end of what is shown, in seconds since the epoch. */
+/** The last `seconds` of what is shown, in seconds since the epoch. */
 export function lastSecondsAxis(
   seconds: number,
   end: () => number,

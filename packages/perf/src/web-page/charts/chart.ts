@@ -1,12 +1,12 @@
 import { figureOf } from './figures.ts'
 
-/** What a chart shows: made when the report is, drawn by the page, which has nothing else. */
+/** The data of a chart: written into the report, and drawn by the page, which has no other data. */
 export type Chart = CurveChart | LevelChart
 
-/** What a number is of, so how it is written. */
+/** The quantity of a number, which determines its format. */
 export type Unit = 'microseconds' | 'count' | 'share' | 'bytes'
 
-/** One of its colours, each by a custom property of the page's style, which has a light and a dark value. */
+/** A colour, by a custom property of the page's style that has a light and a dark value. */
 export type Colour =
   | 'p50'
   | 'p90'
@@ -37,27 +37,27 @@ export interface ValueAxis extends Axis {
   readonly isLogarithmic: boolean
 }
 
-/** Values beside the points of its axis; `null` where there is none. */
+/** Values at the points of an axis; `null` where there is none. */
 export interface Series {
   readonly name: string
   readonly colour: Colour
   readonly values: readonly (number | null)[]
-  /** Told from a series of the same colour by its dashes. */
+  /** Dashes distinguish it from a series of the same colour. */
   readonly isDashed?: boolean
-  /** Which of its points did not become stable, where these are not the same for all series. */
+  /** Indices of points that were not stable, if they differ by series. */
   readonly unstable?: readonly number[]
 }
 
 /** Series over the same points. */
 export interface Points {
-  /** In the order in which they were measured. */
+  /** In order of measurement. */
   readonly names: readonly string[]
   readonly series: readonly Series[]
-  /** Which of the points did not become stable. */
+  /** Indices of points that were not stable. */
   readonly unstable: readonly number[]
 }
 
-/** One measured quantity over another, in the order in which they were measured. */
+/** One measured quantity over another, in order of measurement. */
 export interface CurveChart {
   readonly id: string
   readonly shape: 'curve'
@@ -70,25 +70,25 @@ export interface Curve extends Points {
   readonly xs: readonly (number | null)[]
 }
 
-/** Something at one place after the other, in the order in which they are given. */
+/** Values at consecutive places, in the given order. */
 export interface LevelChart {
   readonly id: string
-  /** Bars stand on each other. */
+  /** Bars are stacked. */
   readonly shape: 'lines' | 'bars'
   readonly x: { readonly label: string }
   readonly y: ValueAxis
-  /** One is shown at a time, chosen on the page. */
+  /** One view is shown at a time, chosen on the page. */
   readonly views: readonly View[]
 }
 
 export interface View extends Points {
-  /** Of the one choice out of many. */
+  /** Name of the choice. */
   readonly name: string
-  /** Places between points that have a name, counted from the first point. */
+  /** Named places between points, counted from the first point. */
   readonly marks?: readonly { readonly at: number; readonly name: string }[]
 }
 
-/** What a view shows as text: of each point its name, then its figures. */
+/** A view as text: the name and the figures of each point. */
 export function rowsOf({ y }: LevelChart, { names, series }: View): string[][] {
   return names.map((name, index) => [
     name,

@@ -4,20 +4,23 @@ import type { Curve, CurveChart, Series, View } from './chart.ts'
 import { figureOf } from './figures.ts'
 import { axisFont, colourOf, type Told, tooltip, widthOf } from './page-elements.ts'
 
-/** A point of all series of one curve, where there is one. */
+/** A point of all series of one curve. */
 interface Place {
   readonly x: number
   readonly curve: number
-  /** In the order in which its curve was measured. */
+  /** Position in the order of its curve's measurement. */
   readonly index: number
 }
 
-/** With more, dots would hide their line. */
+/** With more dots, they would hide their line. */
 const mostDots = 100
-/** Above the uppermost point, for its name. */
+/** Room above the highest point, for its name. */
 const headroom = 1.08
 
-/** How a curve over a quantity is drawn: from left to right for uPlot, joined in the order in which it was measured. */
+/**
+ * How to draw a curve over a quantity: from left to right for uPlot, with points joined in the order of
+ * measurement.
+ */
 export function curvePlot({ curves, x, y }: CurveChart): {
   options: Omit<uPlot.Options, 'width' | 'height'>
   data: uPlot.AlignedData
@@ -91,7 +94,7 @@ export function curvePlot({ curves, x, y }: CurveChart): {
   }
 }
 
-/** A series of one curve beside the places of all. */
+/** A series of one curve, aligned with the places of all curves. */
 function alongPlaces(
   series: Series,
   curve: number,
@@ -122,7 +125,10 @@ function joined(order: readonly number[]): uPlot.Series.PathBuilder {
   }
 }
 
-/** Names the places above their uppermost value and at its left, where a curve that rises has not been, as far as there is room. */
+/**
+ * Writes names of places above and to the left of their highest value, where a rising curve leaves room, as
+ * far as they fit.
+ */
 function drawNames(plot: uPlot, curves: readonly Curve[], places: readonly Place[]): void {
   const { ctx, data, bbox } = plot
   const scale = devicePixelRatio
@@ -153,10 +159,10 @@ function drawNames(plot: uPlot, curves: readonly Curve[], places: readonly Place
   ctx.restore()
 }
 
-/** In pixels of the page. */
+/** In CSS pixels. */
 const radius = 4
 
-/** Draws the points of a series; hollow where a level did not become stable. */
+/** Draws the points of a series; hollow for levels that were not stable. */
 export function drawDots(
   plot: uPlot,
   series: number,
@@ -165,7 +171,7 @@ export function drawDots(
 ): void {
   const { ctx, data } = plot
   ctx.save()
-  ctx.setLineDash([]) // the series' own would be left from its line
+  ctx.setLineDash([]) // the dashes of its line would still be set
   ctx.lineWidth = 2 * devicePixelRatio
   ctx.strokeStyle = colourOf(colour)
   for (const index of values.keys()) {
@@ -186,10 +192,10 @@ export function drawDots(
   ctx.restore()
 }
 
-/** In pixels of the page. */
+/** In CSS pixels. */
 const lineHeight = 15
 
-/** Draws upright lines at places of the horizontal axis, with names that do not cover each other. */
+/** Draws vertical lines at places of the horizontal axis, with names that do not overlap. */
 export function drawMarks(plot: uPlot, marks: NonNullable<View['marks']>): void {
   const { ctx, bbox } = plot
   const scale = devicePixelRatio
@@ -199,7 +205,7 @@ export function drawMarks(plot: uPlot, marks: NonNullable<View['marks']>): void 
   ctx.textAlign = 'left'
   ctx.textBaseline = 'top'
   ctx.lineWidth = scale
-  const ends: number[] = [] // of the names in each line of text
+  const ends: number[] = [] // where the names in each line of text end
   for (const { at, name } of marks) {
     const x = plot.valToPos(at, 'x', true)
     const width = (widthOf(name) + 8) * scale

@@ -17,14 +17,14 @@ const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 const short = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 })
 
-/** A number as it is read, with its unit. */
+/** A number for display, with its unit. */
 export function figureOf(value: number | null, unit: Unit): string {
   if (unit === 'microseconds') return timeOf(value)
   if (unit === 'bytes') return bytesOf(value)
   return unit === 'share' ? shareOf(value) : countOf(value)
 }
 
-/** The same where there is little room, of a round number. */
+/** A short form for axes, for round numbers. */
 export function tickOf(value: number, unit: Unit): string {
   if (unit === 'microseconds') return roundTimeOf(value)
   if (unit === 'share') return shareOf(value)
@@ -32,16 +32,16 @@ export function tickOf(value: number, unit: Unit): string {
   return Math.abs(value) >= 1e15 ? value.toExponential(0) : compact.format(value)
 }
 
-/** A duration that somebody chose: without zeros that say nothing. */
+/** A duration that a user chose, without trailing zeros. */
 export function roundTimeOf(us: number): string {
   return timeOf(us).replace(/\.0+(?=\D)|(\.\d*?)0+(?=\D)/, '$1')
 }
 
-/** A duration in the unit that suits it, with three digits that count. */
+/** A duration in a suitable unit, with three significant digits. */
 export function timeOf(us: number | null): string {
   if (us === null || !Number.isFinite(us)) return unreal(us)
   if (us === 0) return '0 µs'
-  const rounded = Number(us.toPrecision(3)) // first, so that it is not 1000 of a unit
+  const rounded = Number(us.toPrecision(3)) // before choosing the unit, so that it is not 1000 of it
   const size = Math.abs(rounded)
   if (size < 1) return `${digits(rounded * 1e3)} ns`
   const [unit, in1] = microsecondsIn.find(
@@ -50,7 +50,7 @@ export function timeOf(us: number | null): string {
   return `${digits(rounded / in1)} ${unit}`
 }
 
-/** How many, or how many a second: whole where it is large. */
+/** A count, or a rate per second; large ones as whole numbers. */
 export function countOf(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return unreal(value)
   const size = Math.abs(value)
@@ -58,14 +58,14 @@ export function countOf(value: number | null): string {
   return Number.isInteger(value) || size >= 100 ? whole.format(value) : short.format(value)
 }
 
-/** A size in the unit that suits it, by factors of 1000, with three digits that count. */
+/** A size in a suitable unit, by factors of 1000, with three significant digits. */
 export function bytesOf(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return unreal(value)
   const [unit, in1] = bytesIn.find(([, from]) => Math.abs(value) >= from) ?? ['B', 1]
   return `${in1 === 1 ? countOf(value) : digits(value / in1)} ${unit}`
 }
 
-/** A part of 1 in per cent; what is not all is not shown as all. */
+/** A fraction in per cent. Less than all is never shown as 100 %. */
 export function shareOf(share: number | null): string {
   if (share === null || !Number.isFinite(share)) return unreal(share)
   if (share > 0.9995 && share < 1) return '> 99.9 %'

@@ -6,12 +6,12 @@ import { figureOf } from './figures.ts'
 import { colourOf, type Told, tooltip } from './page-elements.ts'
 
 const barShare = 0.72
-/** In pixels of the page. */
+/** In CSS pixels. */
 const widestBar = 56
-/** With more, dots would hide their line. */
+/** With more dots, they would hide their line. */
 const mostDots = 60
 
-/** How a chart over levels, or any other places side by side, is drawn. */
+/** How to draw a chart over levels, or other places side by side. */
 export function levelPlot(
   chart: LevelChart,
   view: View,
@@ -62,7 +62,7 @@ export function levelPlot(
         width: isBars ? 0 : 2,
         dash: isDashed ? [6, 4] : undefined,
         points: { show: false },
-        spanGaps: true, // of results beside each other, one may not have a level of another
+        spanGaps: true, // in a comparison, results may lack each other's levels
         paths: isBars ? barsBetween(tops[index - 1] ?? null, tops[index]!) : undefined,
       })),
     ],

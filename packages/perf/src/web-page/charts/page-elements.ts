@@ -1,14 +1,14 @@
 import type uPlot from 'uplot'
 import type { Colour } from './chart.ts'
 
-/** Text is never read as HTML: names of models are anybody's. */
+/** Text is never parsed as HTML, as names of models may contain anything. */
 export function element(tag: string, text = ''): HTMLElement {
   const made = document.createElement(tag)
   made.textContent = text
   return made
 }
 
-/** A row of a table, whose first cell names it. */
+/** A table row. The first cell is its heading. */
 export function rowElement(cells: readonly (string | Node)[]): HTMLElement {
   const row = element('tr')
   row.append(
@@ -22,10 +22,10 @@ export function rowElement(cells: readonly (string | Node)[]): HTMLElement {
   return row
 }
 
-/** Widths below this are those of phones. */
+/** Smaller widths are phones. */
 const phoneWidthPixels = 480
 
-/** A colour of the page as it is now: light, dark, or printed. */
+/** A colour of the page in its current state: light, dark, or printed. */
 export function colourOf(name: Colour | 'text' | 'muted' | 'grid' | 'surface' | 'warning'): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 }
@@ -40,18 +40,18 @@ export function sizeOf(place: Element): { width: number; height: number } {
 
 const ruler = document.createElement('canvas').getContext('2d')!
 
-/** How wide a text is on an axis, in pixels of the page. */
+/** Width of a text on an axis, in CSS pixels. */
 export function widthOf(text: string): number {
   ruler.font = axisFont
   return ruler.measureText(text).width
 }
 
-/** Calls back whenever colours may have changed: with the scheme, and before and after it is printed. */
+/** Calls back when colours may have changed: with the colour scheme, and before and after printing. */
 export function onColourChange(redraw: () => void): void {
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw)
   const root = document.documentElement
   addEventListener('beforeprint', () => {
-    root.dataset['printed'] = '' // colours are light on paper, and the canvas has to know before the media has changed
+    root.dataset['printed'] = '' // paper needs light colours, and the canvas must be redrawn before the media type changes
     redraw()
   })
   addEventListener('afterprint', () => {
@@ -60,7 +60,7 @@ export function onColourChange(redraw: () => void): void {
   })
 }
 
-/** What is told of the point under the cursor. */
+/** The tooltip of the point under the cursor. */
 export interface Told {
   readonly title: string
   readonly lines: readonly {
@@ -71,10 +71,10 @@ export interface Told {
   }[]
 }
 
-/** In pixels of the page. */
+/** In CSS pixels. */
 const gap = 14
 
-/** The figures at the cursor, beside it. Hidden from screen readers: they have the table. */
+/** Shows the figures at the cursor, beside it. Hidden from screen readers, which have the table. */
 export function tooltip(told: (index: number) => Told | null): uPlot.Plugin {
   const box = document.createElement('div')
   box.className = 'tooltip'
@@ -89,7 +89,7 @@ export function tooltip(told: (index: number) => Told | null): uPlot.Plugin {
         box.hidden = what === null
         if (what === null) return
         box.replaceChildren(element('strong', what.title), ...what.lines.map(line))
-        // Beside the cursor, where there is room; never beyond the plot, which would widen the page.
+        // Beside the cursor, on the side with room; never beyond the plot, as that would widen the page.
         const room = plot.over.clientWidth - box.offsetWidth
         const wanted = left + gap <= room ? left + gap : left - gap - box.offsetWidth
         box.style.transform = `translate(${Math.round(Math.max(0, Math.min(room, wanted)))}px, 4px)`

@@ -1,4 +1,4 @@
-/** The part of an axis that is shown, and where it is marked. */
+/** The shown part of an axis, and its marks. */
 export interface Ticks {
   readonly min: number
   readonly max: number
@@ -21,7 +21,10 @@ export function linearTicks(values: readonly (number | null)[], count: number): 
   return { min: 0, max: at.at(-1)!, at }
 }
 
-/** From a round number at or below the smallest value above 0 to one at or above the largest; marked by factors of 2 to 2.5, of 10 or more. */
+/**
+ * From a round number at or below the smallest positive value to one at or above the largest; marked by
+ * factors of 2 to 2.5, of 10 or more.
+ */
 export function logarithmicTicks(values: readonly (number | null)[]): Ticks {
   const shown = values.filter((value) => value !== null && value > 0) as number[]
   const smallest = shown.reduce((a, b) => Math.min(a, b), Infinity)
