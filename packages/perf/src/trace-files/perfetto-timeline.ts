@@ -29,7 +29,8 @@ class Tracks {
   }
 
   /**
-   * Adds tracks of one name below another, one per lane, with stretches on them. `told` describes a stretch.
+   * Adds tracks of one name below another, one per lane, with stretches on them. `eventsOf` returns a
+   * stretch's events.
    */
   addLanes<T extends Stretch>(
     parent: number,

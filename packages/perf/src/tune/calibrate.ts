@@ -5,44 +5,48 @@ import { nextPoint, type PointToCome, pointToRepeat } from './next-point.ts'
 import type { Measurement } from './outcome.ts'
 import type { TimeBudget } from './tune-settings.ts'
 
-/** What calibrating works with. */
+/** Inputs of calibration. */
 interface CalibrationTask {
   readonly layouts: readonly Layout[]
   readonly batchSizes: readonly number[]
   readonly rowsPerRequest: number
   readonly processes: ModelProcesses
   readonly configOf: (configuration: Configuration) => ModelConfig
-  /** Most memory of the process. Where it is bound nobody's is measured in a process that has had larger batches, and keeps what they took. */
+  /**
+   * Most memory of the process. With this limit, no size is measured in a process that has had larger
+   * batches, as it keeps their memory.
+   */
   readonly memoryBytes: number | undefined
-  /** For all of it; until something was measured there is nothing to save time for. */
+  /** For the whole calibration. Time is only saved once something has been measured. */
   readonly budget: TimeBudget
   readonly wholeBudget: TimeBudget
   readonly signal: AbortSignal
-  /** What is known already; what is measured is added. */
+  /** Known points; measured ones are added. */
   readonly points: CalibrationPoint[]
   onPoint(point: CalibrationPoint): void
 }
 
 const leastWarmupMs = 60
 const leastWindowMs = 200
-/** Runs that a window has time for, of each instance, and runs that it takes to come to an end. */
+/** Runs per instance that fit into a window, and runs until a measurement ends. */
 const runsInWindow = 3
 const runsToEnd = 3
-/** Of the time that is left for all, what one batch size may take. */
+/** Largest share of the remaining total time for one batch size. */
 const mostOfTheTime = 0.3
-/** One that has not come to an end after so many times what was expected hangs. */
+/** A measurement that takes this many times its expected duration hangs. */
 const patience = 10
 const leastPatienceMs = 10_000
 
 /**
- * Measures what full batches take, by layouts and batch sizes; see {@link nextPoint} and {@link pointToRepeat}. One process for each layout, whose models of different
- * batch sizes share a session.
+ * Measures the times of full batches, by layout and batch size; see {@link nextPoint} and
+ * {@link pointToRepeat}. It uses one process per layout; models with different batch sizes share a session
+ * there.
  */
 export async function calibrate(task: CalibrationTask): Promise<void> {
   const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest, memoryBytes } =
     task
   const kept = points.filter((point) => point.isOwnMemory || withinMemory(point, memoryBytes) === point)
-  points.splice(0, Infinity, ...kept) // what others were too large for is measured alone
+  points.splice(0, Infinity, ...kept) // sizes that failed beside others are measured alone
   const mayMeasure = (point: PointToCome) => {
     const { costMs } = timesOf(point, points, processes, processOf(point, task))
     return costMs <= (points.length === 0 ? wholeBudget.leftMs : budget.leftMs * mostOfTheTime)
@@ -65,7 +69,7 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
       windowMs,
       limitMs: Math.min(wholeBudget.leftMs, Math.max(leastPatienceMs, patience * costMs)),
     })
-    // What had no time left, or was ended by the user, has not failed.
+    // A measurement that ran out of time, or was aborted, has not failed.
     if (signal.aborted || (found.type === 'failed' && wholeBudget.leftMs === 0)) return
     const isMeasured = found.type === 'measured' && found.runMs > 0 && found.failure === null
     const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
@@ -85,7 +89,10 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
   }
 }
 
-/** Of two measurements of one point the better counts: what the machine does beside makes none faster. One that failed has failed. */
+/**
+ * Of two measurements of one point the better counts, as other load on the machine makes none faster. A
+ * failed one stays failed.
+ */
 function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPoint {
   const { instances, threads, maxBatchSize, runMs } = found
   const index = points.findIndex(
@@ -101,7 +108,10 @@ function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPo
   return (points[index] = { ...better, times: known.times + 1 })
 }
 
-/** What takes too much memory is as good as failed: the best that does not is looked for, and nothing larger. */
+/**
+ * A point with too much memory counts as failed: the search looks for the best one within the limit, and for
+ * none larger.
+ */
 function withinMemory(point: CalibrationPoint, memoryBytes = Infinity): CalibrationPoint {
   return (point.measurement?.memoryBytes ?? 0) > memoryBytes ? { ...point, measurement: null } : point
 }
@@ -135,7 +145,10 @@ function timesOf(
   return { warmupMs, windowMs, costMs: startMs + warmupMs + windowMs + runsToEnd * runMs }
 }
 
-/** In proportion to the rows of the size that is nearest, in its layout, or else in any; nothing is known of the first one. */
+/**
+ * Proportional to the rows of the nearest size, in its layout if possible; nothing is known for the first
+ * one.
+ */
 function expectedRunMs(
   { instances, threads, maxBatchSize }: PointToCome,
   points: readonly CalibrationPoint[],
@@ -150,21 +163,21 @@ function expectedRunMs(
     : (nearest.runMs! * Math.max(1, maxBatchSize)) / Math.max(1, nearest.maxBatchSize)
 }
 
-/** What full batches of one size took in one layout, at as many callers as keep all of its instances busy. */
+/** Times of full batches of one size in one layout, with as many callers as keep all instances busy. */
 export interface CalibrationPoint extends Layout {
   readonly maxBatchSize: number
-  /** What a batch took of an instance's time, with all that is around its run; `null` where it failed. */
+  /** Time of an instance per batch, including everything around the run; `null` if it failed. */
   readonly runMs: number | null
   readonly measurement: Measurement | null
   /** Why it failed. */
   readonly failure: string | null
-  /** Whether the memory is its own: its process had no larger batches before. */
+  /** Whether its process had no larger batches before, so that the memory is its own. */
   readonly isOwnMemory: boolean
-  /** How often it was measured; the better one counts. */
+  /** How often it was measured; the best one counts. */
   readonly times: number
 }
 
-/** What was measured, by layouts. */
+/** Measured points, by layout. */
 export class Calibration {
   readonly points: readonly CalibrationPoint[]
 
@@ -172,7 +185,7 @@ export class Calibration {
     this.points = points
   }
 
-  /** Those of a layout that were measured, ascending by batch size. */
+  /** Measured points of a layout, ascending by batch size. */
   of({ instances, threads }: Layout): MeasuredPoint[] {
     const own = this.points.filter((point) => point.instances === instances && point.threads === threads)
     return own
@@ -180,7 +193,7 @@ export class Calibration {
       .sort((a, b) => a.maxBatchSize - b.maxBatchSize)
   }
 
-  /** Layouts in which something was measured. */
+  /** Layouts with measured points. */
   get layouts(): Layout[] {
     const keys = new Set(
       this.points
@@ -193,7 +206,9 @@ export class Calibration {
     })
   }
 
-  /** Of a batch, or of the nearest size by its rows; `null` for a layout of which nothing is known. */
+  /**
+   * Run time of a batch size, or of the nearest size in proportion to its rows; `null` for an unknown layout.
+   */
   runMs(layout: Layout, maxBatchSize: number): number | null {
     const points = this.of(layout)
     const above = points.find((point) => point.maxBatchSize >= maxBatchSize)
@@ -209,7 +224,7 @@ interface MeasuredPoint extends CalibrationPoint {
   readonly measurement: Measurement
 }
 
-/** What a calibration has not found out, in words: layouts that there was no time for, and batches that were not served. */
+/** What a calibration did not find out, in words: layouts without time, and batches that failed. */
 export function gapsOf(layouts: readonly Layout[], points: readonly CalibrationPoint[]): string[] {
   const named = ({ instances, threads }: Layout) => `${instances} x ${threads} threads`
   const isOf = (layout: Layout) => (point: CalibrationPoint) =>

@@ -10,19 +10,22 @@ import type { MeasuringGround, MeasuringSettings } from './measuring-process.ts'
 import type { DefaultFacts } from './state-file.ts'
 import type { TuneSettings } from './tune-settings.ts'
 
-/** What the tuner varies of a model's options; the others stay as they are. */
+/** The model options that the tuner varies; others stay unchanged. */
 export interface Configuration {
   readonly instances: number
-  /** Intra-op threads of each session. */
+  /** Intra-op threads per session. */
   readonly threads: number
-  /** Most rows in one run; 0 for a model whose requests are not joined. */
+  /** Most rows per run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
   readonly maxQueueDelayMs: number
-  /** Most that a batch may cost; left out for no limit. */
+  /** Highest cost of a batch; left out for no limit. */
   readonly maxBatchCost?: number
 }
 
-/** How requests are sent: so many callers that each wait for their answer, or so many requests a second whatever becomes of them. */
+/**
+ * How requests are sent: by callers that each wait for their answers, or at a rate per second without
+ * waiting.
+ */
 export type Load =
   | { readonly concurrency: number; readonly rate?: undefined }
   | { readonly rate: number; readonly concurrency?: undefined }
@@ -49,7 +52,7 @@ export function configurationKey({
   return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}${maxBatchCost === undefined ? '' : ` c${maxBatchCost}`}`
 }
 
-/** The options that `engine.load()` takes for a configuration, on top of what was given. */
+/** Options of `engine.load()` for a configuration, on top of the given options. */
 export function optionsFor(
   { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration,
   given: ModelOptions,
@@ -75,7 +78,10 @@ export function optionsFor(
   }
 }
 
-/** The same for a measurement, of a configuration or of what the model has by default: answers are kept for no one, as the same is asked again and again. */
+/**
+ * Options for measuring a configuration or the model's defaults. The response cache is off, as the same
+ * requests repeat.
+ */
 export function measuredOptions(
   configuration: Configuration | null,
   options: ModelOptions,
@@ -86,31 +92,31 @@ export function measuredOptions(
   return kind === 'auto' ? given : { ...given, instanceGroup: [{ kind }] }
 }
 
-/** How many instances a model has, and the threads of each. */
+/** The number of instances of a model, and threads per instance. */
 export interface Layout {
   readonly instances: number
   readonly threads: number
 }
 
-/** The values that are searched; what is left out is chosen by the machine and by what runs take. */
+/** The values to search; for missing ones the tuner chooses by the machine and run times. */
 export interface SearchSpace {
   readonly instances?: readonly number[] | undefined
   readonly threads?: readonly number[] | undefined
-  /** Most rows in one run. */
+  /** Most rows per run. */
   readonly batchSizes?: readonly number[] | undefined
   readonly delaysMs?: readonly number[] | undefined
-  /** Most that a batch may cost, 0 for no limit; of a model that says what requests cost. */
+  /** Highest costs of a batch, 0 for no limit; for a model with a cost configured. */
   readonly batchCosts?: readonly number[] | undefined
 }
 
-/** Largest batch that is tried unless the user names others. */
+/** Largest batch size tried by default. */
 const largestBatch = 128
-/** Delays, as parts of what a run of the largest batch takes. */
+/** Delays to try, as fractions of the run time of the largest batch. */
 const delayShares = [0.25, 1]
 
 /**
- * Layouts that keep at most the machine's cores busy, those that keep all of them first. Where instances or threads are named
- * all of these are taken, whatever they come to.
+ * Layouts that use at most the machine's cores, those that use all first. If instances or threads are given,
+ * all of their values are used, whatever the product.
  */
 export function layoutsOf({ instances, threads }: SearchSpace, cores: number): Layout[] {
   const counts = [...new Set([...powersOf2(cores), cores])]
@@ -138,7 +144,7 @@ export function batchSizesOf(
   return [...new Set(enough.length > 0 ? enough : [rowsPerRequest])].sort((a, b) => a - b)
 }
 
-/** Delays to try for batches whose run takes so long, 0 first. Nothing waits for a batch of one request. */
+/** Delays to try for batches with this run time, 0 first. Batches of one request do not wait. */
 export function delaysOf(
   { delaysMs }: SearchSpace,
   {
@@ -153,7 +159,7 @@ export function delaysOf(
   )
 }
 
-/** Callers that always leave a full batch waiting while another runs, on each instance. */
+/** Callers needed so that on each instance a full batch always waits while another runs. */
 export function saturating({ instances, maxBatchSize }: Configuration, rowsPerRequest: number): number {
   return 2 * instances * Math.max(1, Math.floor(maxBatchSize / rowsPerRequest))
 }
@@ -172,16 +178,17 @@ export function roundNumber(value: number): number {
   return Number((nearest * power).toPrecision(1))
 }
 
-/** What a model comes to, and how long it took until it was loaded. */
+/** A model's defaults, and the time to load it. */
 interface FoundDefaults {
   readonly facts: DefaultFacts
   readonly startMs: number
 }
 
 /**
- * Loads a model as it is without the tuner, to see what that comes to; `null` where there was no time for it, or nobody wants it any more.
+ * Loads a model without tuned options, to find its defaults; `null` if time ran out or the tuning was
+ * aborted.
  *
- * @throws InferenceError as `engine.load()`.
+ * @throws InferenceError as `engine.load()` does.
  */
 export async function findDefaults(
   ground: MeasuringGround,
@@ -230,12 +237,12 @@ function defaultConfiguration(
   }
 }
 
-/** Where nobody names a budget: of tokens, from a few sentences to what large accelerators take at once. */
+/** Default budgets in tokens: from a few sentences to what large accelerators process at once. */
 const usualBudgets = [1024, 4096, 16_384]
 
 /**
- * Budgets of a batch to try where a cost is configured, 0 for none: those that are named, or around the one that is configured.
- * Nothing to try where no cost is.
+ * Batch budgets to try if a cost is configured, 0 for none: the given ones, or some around the configured
+ * one. Empty without a cost.
  */
 export function budgetsOf(
   named: readonly number[] | undefined,
@@ -250,8 +257,8 @@ export function budgetsOf(
 }
 
 /**
- * The same prospects with each of the budgets, side by side. What a budget makes of them only a measurement with the real lengths
- * tells, so all are expected to be alike.
+ * The same prospects with each budget, interleaved. Only a measurement with real lengths shows a budget's
+ * effect, so all are expected to perform alike.
  */
 export function withBudgets<Prospect extends { readonly candidate: Candidate }>(
   prospects: readonly Prospect[],
@@ -272,7 +279,7 @@ function ofBudget(configuration: Configuration, budget: number): Configuration {
   return budget === 0 ? configuration : { ...configuration, maxBatchCost: budget }
 }
 
-/** The file that `engine.load()` takes, as JSON: the model's path, and its options with those that were found. */
+/** The JSON file for `engine.load()`: the model's path, and its options including the tuned ones. */
 export function configJson(
   configuration: Configuration,
   { path, options }: Pick<TuneSettings, 'path' | 'options'>,
@@ -284,9 +291,10 @@ export function configJson(
 const kinds: Readonly<Record<string, string>> = { auto: 'KIND_AUTO', cpu: 'KIND_CPU', cuda: 'KIND_GPU' }
 
 /**
- * What a repository's `config.pbtxt` has to say of a configuration; inputs and outputs are those of the model's file.
+ * The lines of a repository's `config.pbtxt` for a configuration. Inputs and outputs come from the model's
+ * file.
  *
- * @returns `null` for a kind of instances that Triton has none of.
+ * @returns `null` for a kind of instances that Triton does not have.
  */
 export function configText(
   name: string,

@@ -14,28 +14,32 @@ import { rank, scatterOf, type Standing } from './ranking.ts'
 import type { RecordedContest } from './state-file.ts'
 import type { Goal } from './tune-settings.ts'
 
-/** With fewer rounds one that met something else is no reason to be out: it is by their best that candidates go on. */
+/**
+ * With fewer rounds a disturbed round does not eliminate a candidate: candidates then continue by their best
+ * round.
+ */
 const enoughForMedian = 5
-/** What single measurements are taken to differ by while it is not known by how much they do. */
+/** Assumed scatter of single measurements until it is known. */
 const unknownScatter = 0.2
-/** Standard errors by which one has to be behind to be out. */
+/** A candidate is eliminated if it is behind by this many standard errors. */
 const errorsBehind = 3
-/** Nobody is out for being less behind. */
+/** A candidate behind by less is never eliminated. */
 const leastBehind = 0.02
-/** Rounds end when what is left differs by no more than what a median may be off by. */
+/** Rounds end when the rest differ by no more than the error of a median. */
 const resolution = 0.008
 const enoughRounds = 7
 const mostRounds = 30
-/** In a single round the reference may have met something else. */
+/** A single round may have been disturbed for the reference only. */
 export const roundsToBeatReference = 2
-/** So many stay, however little time there is. */
+/** At least this many stay, however little time is left. */
 const fewest = 2
-/** Of the measurements that there is time for, those for each that stays. */
+/** How many measurements to reserve for each candidate that stays, within the remaining time. */
 const roundsToCome = 5
 
 /**
- * Successive halving: candidates are measured in rounds, there and back, and after each round those that are clearly behind are out, and
- * as many more as there is no time for. What the machine does beside meets all that are left alike, and it is medians that count.
+ * Successive halving. Candidates are measured in rounds, forwards and backwards in turn. After each round
+ * those clearly behind are eliminated, and more if there is not enough time. Other load on the machine
+ * affects all remaining candidates alike, and medians count.
  */
 export class Contest {
   readonly #goal: Goal
@@ -46,8 +50,9 @@ export class Contest {
   #round = 0
 
   /**
-   * @param candidates their keys, in the order in which they are measured.
-   * @param reference the one that others have to beat by more than chance; it is out only where it failed, keeps no bound or is clearly behind.
+   * @param candidates their keys, in the order of measurement.
+   * @param reference the candidate that others must beat by more than chance. It is eliminated only if it
+   * failed, misses a bound or is clearly behind.
    */
   constructor(candidates: readonly string[], goal: Goal, reference: string | null = null) {
     this.#candidates = candidates
@@ -57,7 +62,7 @@ export class Contest {
     for (const key of candidates) this.#showings.set(key, [])
   }
 
-  /** Who is measured next; `null` when nothing more is to be found out. */
+  /** The next candidate to measure; `null` if further measurements would not change the result. */
   next(): string | null {
     if (this.isDecided) return null
     const order = this.#round % 2 === 0 ? this.#left : this.#left.toReversed()
@@ -65,23 +70,23 @@ export class Contest {
   }
 
   /**
-   * Takes in what one showed, `null` for one that failed.
+   * Adds a candidate's measurement, `null` if it failed.
    *
    * @param affordable how many more measurements there is time for.
    */
   record(key: string, showing: Measurement | null, affordable = Infinity): void {
     const showings = this.#showings.get(key)
-    if (showings?.length !== this.#round || !this.#left.includes(key)) return // of another contest
+    if (showings?.length !== this.#round || !this.#left.includes(key)) return // from another contest
     showings.push(showing)
     if (this.#left.every((each) => this.#showings.get(each)!.length > this.#round)) this.#endRound(affordable)
   }
 
-  /** Rounds that are over. */
+  /** Finished rounds. */
   get round(): number {
     return this.#round
   }
 
-  /** Who is still in it. */
+  /** Remaining candidates. */
   get left(): readonly string[] {
     return this.#left
   }
@@ -92,7 +97,10 @@ export class Contest {
     return this.#left.length === 1 || this.#error() < resolution
   }
 
-  /** All candidates by where they stand, first those that are left; the reference before all that are not ahead of it by more than chance. */
+  /**
+   * All candidates by rank, the remaining ones first. The reference comes before all that do not beat it by
+   * more than chance.
+   */
   standings(): Standing[] {
     const all = rank(this.#candidates, this.#showings, this.#goal)
     const isLeft = ({ key }: Standing) => this.#left.includes(key)
@@ -108,10 +116,10 @@ export class Contest {
     return [...left, ...all.filter((standing) => !isLeft(standing))]
   }
 
-  /** What two medians differ by, by chance, as a share of them. */
+  /** Difference of two medians by chance, as a share of them. */
   #error(): number {
     const scatter = scatterOf(this.#left, this.#showings, this.#goal) ?? unknownScatter
-    // A median is off by a quarter more than a mean.
+    // The error of a median is a quarter larger than that of a mean.
     return 1.25 * scatter * Math.sqrt(2 / this.#round)
   }
 
@@ -140,20 +148,20 @@ export class Contest {
   }
 }
 
-/** What the first contest is made of. */
+/** Inputs of the first contest. */
 interface FirstContestTask {
   /** The best first. */
   readonly prospects: readonly Prospect[]
   readonly goal: Goal
   readonly plan: MeasuringPlan
-  /** What the model has by default. */
+  /** The model's default. */
   readonly reference: Configuration
-  /** The load, where it was given. */
+  /** The load, if it was given. */
   readonly load: Load | null
   readonly rowsPerRequest: number
 }
 
-/** The default, which is measured first, and the best prospects, as far as there is time for them. */
+/** The default, which is measured first, and the best prospects that there is time for. */
 export function firstContest({
   prospects,
   goal,
@@ -165,7 +173,7 @@ export function firstContest({
   const its = configurationKey(reference)
   const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
   const [best] = prospects
-  // Under a bound on latency what keeps all busy is more than what keeps the bound.
+  // With a bound on latency, the number of callers that keeps all instances busy exceeds the bound.
   const otherwise =
     goal.p99Ms !== undefined && best !== undefined
       ? best.candidate.load
@@ -180,23 +188,24 @@ export function firstContest({
   }
 }
 
-/** A candidate with where it came in, and the medians of what it showed. */
+/** A candidate with its rank, and the medians of its measurements. */
 interface Placed {
   readonly candidate: Candidate
   readonly standing: Standing
   readonly measured: Measurement | null
 }
 
-/** Configurations that go on with another load. */
+/** Most configurations that continue with another load. */
 const mostOfThem = 4
-/** A bound on latency is used up to this. */
+/** From this fraction on, a latency bound counts as used up. */
 const usedUp = 0.85
-/** What is aimed at. */
+/** The fraction of the bound to aim at. */
 const aimedAt = 0.93
 
 /**
- * Where the load is free and latency is bound: with which loads it goes on, after what was expected turned out otherwise. With fewer callers
- * where nobody kept the bound, with more where it is not used up; nobody when there is nothing to gain.
+ * Candidates for another load, if the load is free, latency is bounded, and the measurements differ from the
+ * expectation: with fewer callers if no candidate met the bound, with more if it is not used up. Empty if
+ * there is nothing to gain.
  */
 function furtherCandidates(
   places: readonly Placed[],
@@ -233,7 +242,7 @@ function furtherCandidates(
     : [best.candidate, ...fresh.filter((candidate) => keyOf(candidate) !== keyOf(best.candidate))]
 }
 
-/** The contest that follows others, where there is one; the default is measured first in it, as in those before. */
+/** The contest after earlier ones, if any. As in those, the default is measured first. */
 export function furtherContests(
   contests: readonly RecordedContest[],
   places: readonly Placed[],
@@ -252,7 +261,7 @@ export function furtherContests(
   ]
 }
 
-/** With how many callers the bound is about used up, or kept; `null` when they stay as they are. */
+/** The number of callers at which the bound is met and about used up; `null` if it need not change. */
 function wantedCallers(callers: number, p99Ms: number, boundMs: number, isKept: boolean): number | null {
   const fitting = Math.floor((callers * aimedAt * boundMs) / p99Ms)
   if (!isKept) return Math.min(callers - 1, fitting)
@@ -260,16 +269,19 @@ function wantedCallers(callers: number, p99Ms: number, boundMs: number, isKept: 
   return Math.min(2 * callers, Math.max(callers + 1, fitting))
 }
 
-/** A candidate with why it failed. */
+/** A candidate, and why it failed. */
 export interface Place extends Placed {
   readonly failure: string | null
   readonly worstP99Ms: number | null
 }
 
-/** With fewer rounds a contest says less than those before it, and a candidate less than others. */
+/** A contest with fewer rounds counts less than earlier contests, and its candidates less than others. */
 const enoughRoundsForPlaces = 3
 
-/** Where all candidates stand after a contest: before those of earlier ones, once it has gone through some rounds. */
+/**
+ * Ranks of all candidates after a contest. They come before those of earlier contests once it has had enough
+ * rounds.
+ */
 export function placesOf(
   contest: Contest,
   recorded: RecordedContest,
@@ -315,14 +327,17 @@ export function rowsOf(places: readonly Placed[], reference: Configuration | nul
         : place.measured.rowsPerSecond / its.measured.rowsPerSecond,
     failure: place.failure,
   }))
-  // A bound that was kept once may have been kept by chance.
+  // A bound that was met once may have been met by chance.
   const isBound = Object.values(goal).some((bound) => bound !== undefined)
   const classOf = ({ isKept, rounds: count }: TunedRow) =>
     isKept ? (count >= enoughRoundsForPlaces || !isBound ? 0 : 1) : 2
   return rows.toSorted((a, b) => classOf(a) - classOf(b))
 }
 
-/** Medians of several measurements of one candidate, of memory the most; rows a second as it is compared by them, whatever each round was like. */
+/**
+ * Medians of a candidate's measurements; for memory the maximum; for rows per second the value used for
+ * comparison, which is adjusted for the quality of each round.
+ */
 function summaryOf(measurements: readonly Measurement[], goal: Goal, { score }: Standing): Measurement {
   const middle = (read: (measurement: Measurement) => number) => median(measurements.map(read))
   return {

@@ -9,7 +9,7 @@ import type { MeasuredWord, MeasureTask, RequestSettings } from './measuring-pro
 
 const seed = 1
 
-/** Tells when the next request is about to be made: in a closed loop, that one was answered. */
+/** Notifies when the next request is made, which in a closed loop means that one was answered. */
 class WatchedSource implements SampleSource {
   readonly size: number | null
   onNext: (() => void) | null = null
@@ -27,8 +27,9 @@ class WatchedSource implements SampleSource {
 }
 
 /**
- * Puts a model under load, and measures it for one window. In a closed loop that reaches from one moment at which answers have come to
- * another, so that whole batches of a slow model are counted over the time that they took; a window that ends anywhere would cut one.
+ * Puts a model under load, and measures it for one window. In a closed loop the window begins and ends when
+ * answers arrive, so that whole batches of a slow model are counted over the time that they took. A window
+ * with arbitrary ends would cut a batch.
  */
 export async function measureLoad(
   model: Model,
@@ -51,10 +52,10 @@ export async function measureLoad(
   requests.start(sender(model, requests.isOpen ? ending.signal : null), recorder)
   const before = await cut(warmupMs)
   const { window, runs } = await cut(windowMs)
-  const memoryBytes = process.resourceUsage().maxRSS * 1024 // the most that it had, in loading too
+  const memoryBytes = process.resourceUsage().maxRSS * 1024 // the maximum, which includes loading
   const { instanceCount } = model.stats()
   const stopped = requests.stop()
-  ending.abort() // what waits at a rate that the model cannot keep up with
+  ending.abort() // requests that wait because the rate is too high
   await stopped
   const { seconds, requestCount, inferenceCount, latency, failureCount, failures } = window
   const runCount = runs - before.runs
@@ -79,7 +80,7 @@ export async function measureLoad(
   }
 }
 
-/** Resolves when the next answers have come: those of one batch come together. */
+/** Resolves when the next answers have arrived; those of one batch arrive together. */
 function answersOf(source: WatchedSource): Promise<void> {
   return new Promise((resolve) => {
     source.onNext = () => {
@@ -89,7 +90,7 @@ function answersOf(source: WatchedSource): Promise<void> {
   })
 }
 
-/** By their codes, and what the next request of their kind is told. */
+/** The error codes, and the message of one further request of the same kind. */
 async function reasonOf(
   failures: Readonly<Record<string, number>>,
   model: Model,
@@ -104,11 +105,11 @@ async function reasonOf(
   return `${counts.join(', ')} failed${message === null ? '' : `: ${message}`}`
 }
 
-/** Different requests, of which each comes again when all have been sent. */
+/** Number of different requests; then they repeat. */
 const differentRequests = 16
 
 /**
- * What a model is asked while it is measured.
+ * The requests to send while a model is measured.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for data or shapes that do not fit the model, or are missing.
  */

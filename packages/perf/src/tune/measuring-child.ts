@@ -1,4 +1,4 @@
-// A program: loads models and measures them, as its parent asks.
+// A program that loads and measures models for its parent process.
 import { InferenceEngine, InferenceError, type Model } from 'zerohop'
 import type { SampleSource } from '../perf/input/sample-source.ts'
 import { measureLoad, requestSource } from './measure-load.ts'
@@ -16,8 +16,8 @@ interface Loaded {
 }
 
 const { requests, engine: options } = JSON.parse(process.argv[2]!) as MeasuringSettings
-process.once('disconnect', () => process.kill(process.pid, 'SIGKILL')) // nobody waits any more
-process.on('SIGINT', () => {}) // comes to a whole group: what becomes of this one is for its parent to say
+process.once('disconnect', () => process.kill(process.pid, 'SIGKILL')) // the parent has gone
+process.on('SIGINT', () => {}) // Ctrl-C reaches the whole process group, but the parent decides when this process ends
 
 const engine = new InferenceEngine(options)
 const loaded = new Map<string, Loaded>()

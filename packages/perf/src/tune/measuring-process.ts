@@ -6,35 +6,38 @@ import type { Candidate, Load } from './configuration.ts'
 import type { Measurement } from './outcome.ts'
 import type { MeasuringTimes } from './tuning.ts'
 
-/** What requests are made of. */
+/** What requests consist of. */
 export interface RequestSettings {
-  /** Rows of a request. */
+  /** Rows per request. */
   readonly rows: number
   /** Dims of inputs that the model leaves open, without the batch dimension. */
   readonly shapes: readonly (readonly [input: string, dims: readonly number[]])[]
-  /** `random`, `zero`, or folders and files of JSON. */
+  /** `random`, `zero`, or folders and JSON files. */
   readonly inputData: readonly string[]
 }
 
-/** What a process that measures is started with. */
+/** Start parameters of a measuring process. */
 export interface MeasuringSettings {
   readonly requests: RequestSettings
   readonly engine: EngineOptions
 }
 
-/** A model is loaded, beside those that are. */
+/** Loads a model in addition to those already loaded. */
 export interface LoadTask {
   readonly type: 'load'
   readonly name: string
   readonly config: ModelConfig
 }
 
-/** One that was loaded is measured. */
+/** Measures a loaded model. */
 export interface MeasureTask {
   readonly type: 'measure'
   readonly name: string
   readonly load: Load
-  /** How long requests are sent before what is counted, and how long it is counted, in milliseconds; longer for a run that is under way. */
+  /**
+   * Milliseconds of load before the measurement, and of the measurement itself, which is extended for a run
+   * in flight.
+   */
   readonly warmupMs: number
   readonly windowMs: number
 }
@@ -44,17 +47,17 @@ interface UnloadTask {
   readonly name: string
 }
 
-/** What a process that measures is asked; it answers each task before it is asked the next. */
+/** A task for a measuring process. It answers each task before it gets the next. */
 export type MeasuringTask = LoadTask | MeasureTask | UnloadTask
 
-/** What is known of a model that was loaded. */
+/** Facts about a loaded model. */
 export interface LoadedWord {
   readonly type: 'loaded'
   readonly instances: number
   readonly maxBatchSize: number
   /** Why requests share runs, or do not. */
   readonly joining: string
-  /** Whether it runs on the CPU alone. */
+  /** Whether it runs on the CPU only. */
   readonly isOnCpu: boolean
   readonly loadMs: number
 }
@@ -62,9 +65,9 @@ export interface LoadedWord {
 export interface MeasuredWord {
   readonly type: 'measured'
   readonly measurement: Measurement
-  /** Why requests failed; `null` where all were answered. */
+  /** Why requests failed; `null` if all were answered. */
   readonly failure: string | null
-  /** What a run took of one instance's time, with all that is around it, in milliseconds; 0 without a run. */
+  /** Milliseconds of one instance's time per run, including everything around it; 0 without a run. */
   readonly runMs: number
   readonly tookMs: number
 }
@@ -81,19 +84,19 @@ export interface UnloadedWord {
 
 export type MeasuringWord = LoadedWord | MeasuredWord | UnloadedWord | FailedWord
 
-/** What is asked to load and measure models; one task at a time. */
+/** Loads and measures models, one task at a time. */
 export interface Measuring {
-  /** Whether it cannot be asked any more. */
+  /** Whether it has ended, and takes no more tasks. */
   readonly hasEnded: boolean
-  /** Asks it something; one that has not answered within the limit is ended, and has failed. */
+  /** Gives it a task. If it does not answer within the limit it is ended, and the task fails. */
   ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
   ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
   ask(task: UnloadTask, limitMs: number): Promise<UnloadedWord | FailedWord>
-  /** Ends it at once; what it was asked fails. Resolves when nothing of it is left. */
+  /** Ends it at once, and its task fails. Resolves when it has gone. */
   end(): Promise<void>
 }
 
-/** Where models are measured; tests have one that does not take its time. */
+/** Where models are measured; tests inject a fast fake. */
 export interface MeasuringGround {
   readonly clock: Clock
   start(settings: MeasuringSettings): Measuring
@@ -105,7 +108,10 @@ export const processGround: MeasuringGround = {
   start: (settings) => new MeasuringProcess(settings),
 }
 
-/** A process that loads and measures models, one task after the other: what a configuration does to it, it does to no other. */
+/**
+ * A process that loads and measures models, one task after the other, so that configurations cannot affect
+ * each other.
+ */
 class MeasuringProcess implements Measuring {
   #program: OwnProgram<MeasuringWord> | null = null
   #settle: ((word: MeasuringWord) => void) | null = null
@@ -132,14 +138,14 @@ class MeasuringProcess implements Measuring {
     return this.#ended !== null
   }
 
-  /** Asks it something; one that has not answered within the limit is ended. */
+  /** Gives it a task. If it does not answer within the limit it is ended. */
   ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
   ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
   ask(task: UnloadTask, limitMs: number): Promise<UnloadedWord | FailedWord>
   ask(task: MeasuringTask, limitMs: number): Promise<MeasuringWord> {
     if (this.#ended !== null) return Promise.resolve(this.#ended)
     return new Promise((resolve) => {
-      // Not a fraction of a millisecond before the time is over.
+      // Not a fraction of a millisecond early.
       const timer = setTimeout(
         () => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'),
         Math.min(longestTimerMs, Math.ceil(limitMs)),
@@ -165,21 +171,21 @@ class MeasuringProcess implements Measuring {
   }
 }
 
-/** Rounds that there is to be time for, as far as all candidates went through them. */
+/** Rounds to plan time for, as far as all candidates take part in them. */
 const rounds = 6
 const leastWarmupMs = 80
 const leastWindowMs = 250
-/** Runs that a window has time for, of each instance. */
+/** Runs per instance that fit into a window. */
 const runsInWindow = 4
 const mostWindowMs = 2000
 const mostStretch = 8
 
-/** How long each candidate is measured at a time: long enough for some runs, and longer where there is time for it. */
+/** How long each measurement of a candidate takes: long enough for some runs, and longer if there is time. */
 export class MeasuringPlan {
   readonly #calibration: Calibration
   readonly #startMs: number
   readonly #stretch: number
-  /** What a round of all candidates may take. */
+  /** Time for one round of all candidates. */
   readonly affordableMs: number
 
   constructor(calibration: Calibration, candidates: readonly Candidate[], budgetMs: number, startMs: number) {
@@ -196,7 +202,7 @@ export class MeasuringPlan {
     return { warmupMs, windowMs: stretched, costMs: warmupMs + stretched + tailMs }
   }
 
-  /** Of one measurement that is as short as can be, with its part of the start of its process. */
+  /** Cost of one shortest measurement, including its share of starting the process. */
   roundCostMs(candidate: Candidate): number {
     const { warmupMs, windowMs, tailMs } = this.#least(candidate)
     return warmupMs + windowMs + tailMs + this.#startMs / rounds
@@ -204,7 +210,7 @@ export class MeasuringPlan {
 
   #least({ configuration }: Candidate): { warmupMs: number; windowMs: number; tailMs: number } {
     const runMs = this.#calibration.runMs(configuration, configuration.maxBatchSize) ?? 0
-    // A window ends with the answers after it, and the callers wait for those that they asked for then.
+    // A window ends with the next answers, and then the remaining requests of the callers are awaited.
     return {
       warmupMs: Math.max(leastWarmupMs, runMs),
       windowMs: Math.max(leastWindowMs, runsInWindow * runMs),
@@ -213,17 +219,17 @@ export class MeasuringPlan {
   }
 }
 
-/** What is measured, and where. */
+/** What to measure, and where. */
 interface MeasuringJob {
-  /** Of the process. */
+  /** Key of the process. */
   readonly process: string
-  /** Of the model in it. */
+  /** Key of the model in it. */
   readonly model: string
   readonly config: ModelConfig
   readonly load: Load
   readonly warmupMs: number
   readonly windowMs: number
-  /** How long it may take, with the start of a process. */
+  /** Time limit, including the start of a process. */
   readonly limitMs: number
 }
 
@@ -233,21 +239,27 @@ interface Living {
   memoryBytes: number
 }
 
-/** Of the memory that is free at the start, a container's limit considered, what processes may keep that wait for their next turn. */
+/**
+ * Share of the memory that is free at the start (within a container's limit) for idle processes that wait for
+ * their next turn.
+ */
 const memoryShare = 0.5
 const mostLiving = 16
-/** JavaScript is compiled, and threads and memory are taken, while the first requests are answered. */
+/** While the first requests are answered, JavaScript is compiled, and threads and memory are allocated. */
 export const firstWarmupMs = 500
 
-/** Processes with a model each, kept for their next turn while there is memory for them: what was warmed stays warm. */
+/**
+ * Processes with one model each, kept for their next turn while there is enough memory, so that they stay
+ * warm.
+ */
 export class ModelProcesses {
   readonly #ground: MeasuringGround
   readonly #settings: MeasuringSettings
-  /** Those used longest ago first. */
+  /** Ordered by last use, the oldest first. */
   readonly #living = new Map<string, Living>()
   readonly #mostBytes = Math.min(process.availableMemory(), availableMemory().usableBytes) * memoryShare
   #ending = false
-  /** What one takes from its start until its model is loaded, as the last one did. */
+  /** Time from the start of a process until its model is loaded, as last measured. */
   startMs: number
 
   constructor(ground: MeasuringGround, settings: MeasuringSettings, startMs: number) {
@@ -260,7 +272,9 @@ export class ModelProcesses {
     return this.#living.has(process)
   }
 
-  /** Measures a model; a process in which that fails is ended. Another model takes the place of the one that its process has. */
+  /**
+   * Measures a model. A process in which that fails is ended. Another model replaces the one in its process.
+   */
   async measure(job: MeasuringJob): Promise<MeasuredWord | FailedWord> {
     const { clock } = this.#ground
     const startMs = clock.nowMs()
@@ -285,19 +299,22 @@ export class ModelProcesses {
     return found
   }
 
-  /** Ends those that will not be asked again. */
+  /** Ends the processes that are not needed any more. */
   async keepOnly(processes: readonly string[]): Promise<void> {
     const others = [...this.#living.keys()].filter((key) => !processes.includes(key))
     await Promise.all(others.map((key) => this.#end(key)))
   }
 
-  /** Ends all, and those that are begun from now on. */
+  /** Ends all processes, and those that are started later. */
   async end(): Promise<void> {
     this.#ending = true
     await this.keepOnly([])
   }
 
-  /** The new one first: models of one file and the same threads share a session, which would be opened again. */
+  /**
+   * Loads the new model before unloading the old one: models of one file with the same threads share a
+   * session, which would otherwise be opened again.
+   */
   async #load(
     living: Living,
     { model, config }: MeasuringJob,
@@ -327,5 +344,5 @@ export class ModelProcesses {
   }
 }
 
-/** No timer is longer. */
+/** The longest possible timer. */
 export const longestTimerMs = 2 ** 31 - 1

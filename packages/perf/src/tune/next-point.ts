@@ -1,24 +1,30 @@
 import type { CalibrationPoint } from './calibrate.ts'
 import type { Layout } from './configuration.ts'
 
-/** A batch size in a layout, to be calibrated. */
+/** A batch size in a layout to calibrate. */
 export interface PointToCome extends Layout {
   readonly maxBatchSize: number
 }
 
-/** Of the batch sizes, in their order, every third is looked at first. */
+/** First every third batch size is measured. */
 const coarseStep = 3
-/** A layout that is so far behind the best is not looked into further: first of all, and once the coarse look is over. */
+/**
+ * Layouts below this fraction of the best are not examined further: first before, then after the coarse pass.
+ */
 const hopeless = 0.4
 const behind = 0.75
-/** What larger batches have to gain, for those three sizes up to be looked at. */
+/** Larger batches must gain this factor, over three sizes, to be measured. */
 const gain = 1.03
-/** With more rows a run takes longer, and mostly less for each: what gave so much less than with fewer rows is doubtful. */
+/**
+ * With more rows a run takes longer, but usually less per row. A throughput below this fraction of that with
+ * fewer rows is doubtful.
+ */
 const doubtful = 0.85
 
 /**
- * What is calibrated next: every layout at few batch sizes, then those beside the best one of each layout that is not far behind, and the one
- * above the largest that gave nearly as much: a single measurement may have met anything. `null` when all of these are measured.
+ * The next point to calibrate: first every layout at few batch sizes; then the sizes next to the best one of
+ * each layout that is not far behind; then the size above the largest that was nearly as good, as a single
+ * measurement may have been disturbed. `null` when all of these are measured.
  *
  * @param mayMeasure whether there is time for a point.
  */
@@ -58,12 +64,15 @@ export function nextPoint(
   return null
 }
 
-/** What may be as good as the best, had it met something else that took half of the machine. */
+/**
+ * A point above this fraction of the best may be as good as the best, if other load took half of the machine.
+ */
 const perhapsDisturbed = 0.45
 
 /**
- * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, what gave much less than
- * with fewer rows, and what gave less than with both fewer and more. `null` for nothing.
+ * The point to measure once more, as a single measurement may have been disturbed: the best of a layout that
+ * is behind; a point much worse than with fewer rows; or one worse than with both fewer and more rows. `null`
+ * for none.
  */
 export function pointToRepeat(
   points: readonly CalibrationPoint[],
@@ -93,10 +102,13 @@ export function pointToRepeat(
   return once.sort((a, b) => rateOf(b) - rateOf(a)).find(mayMeasure) ?? null
 }
 
-/** What is known of a layout. */
+/** The measurements of one layout. */
 class LayoutLook {
   readonly layout: Layout
-  /** Rows a second by the index of the batch size; `null` for one that failed, a hole for one that was not measured. */
+  /**
+   * Rows per second by index of the batch size; `null` for a failed one, a hole for one that was not
+   * measured.
+   */
   readonly #rates: (number | null | undefined)[]
 
   constructor(layout: Layout, points: readonly CalibrationPoint[], batchSizes: readonly number[]) {
@@ -118,7 +130,7 @@ class LayoutLook {
     return this.#rates.findIndex((rate) => rate != null && rate === this.best)
   }
 
-  /** Of the sizes that gave about as much as the best one, the largest. */
+  /** The largest size that is about as good as the best one. */
   get lastNearBestIndex(): number {
     return this.#rates.findLastIndex((rate) => rate != null && rate >= this.best * doubtful)
   }
@@ -131,12 +143,12 @@ class LayoutLook {
     return this.#rates[index] !== undefined
   }
 
-  /** What fails with few rows does so with more. */
+  /** A size fails if a smaller one has failed. */
   hasFailedBelow(index: number): boolean {
     return this.#rates.some((rate, at) => rate === null && at <= index)
   }
 
-  /** Whether a larger size of the coarse look has something to gain, as far as the two before it tell. */
+  /** Whether a larger size of the coarse pass may gain something, by the two sizes before it. */
   isWorthMore(index: number): boolean {
     const [before, last] = [this.#rates[index - 2 * coarseStep], this.#rates[index - coarseStep]]
     return before == null || last == null || last >= before * gain

@@ -3,70 +3,79 @@ import type { Candidate, Configuration } from './configuration.ts'
 import { type Place, roundsToBeatReference, rowsOf } from './contest.ts'
 import type { Goal } from './tune-settings.ts'
 
-/** One configuration, and what was measured of it. */
+/** One configuration and its measurements. */
 export interface TunedRow {
   readonly candidate: Candidate
   readonly isDefault: boolean
-  /** Medians over its rounds, and of memory the most. `null` when it failed, or there was no time for it. */
+  /** Medians over its rounds; for memory the maximum. `null` if it failed or there was no time. */
   readonly measured: Measurement | null
   readonly rounds: number
-  /** In how many of these it did not keep what has to be kept. */
+  /** Number of rounds in which it missed a bound. */
   readonly roundsOver: number
-  /** The largest p99 of a round; `null` where nothing was measured. */
+  /** The largest p99 of a round; `null` without measurements. */
   readonly worstP99Ms: number | null
-  /** Whether it keeps what has to be kept: in all but less than a quarter of its rounds. */
+  /** Whether it meets the bounds: in all but less than a quarter of its rounds. */
   readonly isKept: boolean
-  /** How good it is, in times of the default; `null` where that was not measured. */
+  /** Its value relative to the default; `null` if that was not measured. */
   readonly toDefault: number | null
   /** Why it failed. */
   readonly failure: string | null
 }
 
-/** What tuning found. */
+/** The result of tuning. */
 export interface TuneResult {
-  /** The best that keeps what has to be kept; `null` for none. */
+  /** The best configuration that meets the bounds; `null` for none. */
   readonly best: TunedRow | null
-  /** Whether it was compared: `false` where the best is the default, and there was no time to compare others with it. */
+  /**
+   * Whether it was compared with others: `false` if the best is the default and there was no time for
+   * comparisons.
+   */
   readonly isConfirmed: boolean
-  /** What each round is judged by: the bounds that were asked for, less what is left for the next process to differ by. */
+  /** The bounds for each round: the requested ones minus a margin for the variation between processes. */
   readonly judgedBy: Goal
-  /** Why there is none. */
+  /** Why there is no best configuration. */
   readonly reason: string | null
   /** The best first, by the last rounds in which each was measured. */
   readonly rows: readonly TunedRow[]
   /** Where instances run. */
   readonly kind: InstanceKind
-  /** What the tuner had to leave out, and why requests share runs or do not. */
+  /** What the tuner left out, and why requests share runs or do not. */
   readonly notes: readonly string[]
-  /** `decided`: further rounds would change nothing; `budget`: there was no time for another measurement; `interrupted`: by the user. */
+  /**
+   * Why it ended.
+   *
+   * - `decided`: further rounds would not change the result.
+   * - `budget`: there was no time for another measurement.
+   * - `interrupted`: by the user.
+   */
   readonly end: 'decided' | 'budget' | 'interrupted'
-  /** All that it took. */
+  /** Total duration. */
   readonly seconds: number
 }
 
-/** What there is to be judged at the end. */
+/** The input of the final judgement. */
 interface Found {
-  /** Of contests, in each of which the default was measured first. */
+  /** From contests, in each of which the default was measured first. */
   readonly places: readonly Place[]
-  /** The default, as it was measured before all else. */
+  /** The default, measured before everything else. */
   readonly alone: readonly Place[]
-  /** What the model has by default; `null` where it was not loaded. */
+  /** The model's default; `null` if it was not loaded. */
   readonly reference: Configuration | null
   readonly goal: Goal
-  /** With how many seconds it would have been worth while. */
+  /** The smallest useful budget, in seconds. */
   readonly leastSeconds: number
-  /** Whether further rounds would change nothing. */
+  /** Whether further rounds would not change the result. */
   readonly isDecided: boolean
 }
 
-/** What comes of it. */
+/** The part of the result that follows from the measurements. */
 type Outcome = Pick<TuneResult, 'best' | 'rows' | 'reason' | 'isConfirmed'>
 
-/** What is to be known of a default that others were not compared with. */
+/** The note for a default that was not compared with others. */
 export const unconfirmedNote =
   'there was no time to compare other configurations with the default, which is the result: a longer budget may find a better one'
 
-/** The best of those that were measured beside the default; the default where there was no time for others. */
+/** The best configuration measured together with the default; the default if there was no time for others. */
 export function outcomeOf(found: Found): Outcome {
   const { places, alone, reference, goal, isDecided } = found
   const isContested = places.some(({ measured, failure }) => measured !== null || failure !== null)
@@ -95,13 +104,16 @@ function reasonOf(rows: readonly TunedRow[], { reference, leastSeconds, isDecide
   return `there was no time to ${reference === null ? 'load the model' : 'measure anything'}: ${longer}`
 }
 
-/** What a candidate showed while it was measured once. */
+/** One measurement of a candidate. */
 export interface Measurement {
-  /** Rows answered a second. */
+  /** Rows answered per second. */
   readonly rowsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Most memory that the process had, in loading too: the model's weights, arenas and staging memory, Node.js and its libraries. */
+  /**
+   * Peak memory of the process, including loading: the model's weights, arenas and staging memory, Node.js
+   * and its libraries.
+   */
   readonly memoryBytes: number
   readonly meanBatchRows: number
   /** Requests that were not answered. */

@@ -12,37 +12,38 @@ import {
 import type { Measurement } from './outcome.ts'
 import { excessOf, type Goal, type TimeBudget, valueOf } from './tune-settings.ts'
 
-/** A candidate, and what it is expected to show. */
+/** A candidate and its expected measurement. */
 export interface Prospect {
   readonly candidate: Candidate
   readonly expected: Measurement
 }
 
-/** What prospects are made of. */
+/** Inputs of pruning. */
 interface PruneTask {
   readonly calibration: Calibration
   readonly space: SearchSpace
   readonly goal: Goal
   readonly rowsPerRequest: number
-  /** The load, where it was given. */
+  /** The load, if it was given. */
   readonly load: Load | null
-  /** For the simulations; those that there is no time for are left out. */
+  /** Time for simulations. Candidates beyond it are left out. */
   readonly budget: TimeBudget
 }
 
-/** A delay has to be worth so much to be measured beside none. */
+/** A delay must gain this share to be measured in addition to no delay. */
 const worthADelay = 0.01
-/** Of a bound on latency that is to be kept in the end, what is expected is to keep so much: it is not that exact. */
+/** Fractions of a latency bound that the prediction must meet, as it is not exact. */
 const latencyShares = [0.9, 0.6]
 
 /**
- * All configurations that were calibrated, with the delays that are worth something, by what the simulator expects of them under the load:
- * the best first. Where the load is free and latency is bound, each has the loads at which it is expected to keep the bound.
+ * All calibrated configurations, with the useful delays, in the order that the simulator predicts under the
+ * load, the best first. If the load is free and latency is bounded, each has the loads at which it should
+ * meet the bound.
  */
 export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
   const { calibration, space, goal, rowsPerRequest, budget } = task
   const found: Prospect[] = []
-  // Promising ones first: where time is short the others are left out.
+  // Promising ones first, as the rest is left out if time is short.
   const points = calibration.layouts
     .flatMap((layout) => calibration.of(layout))
     .sort((a, b) => b.measurement.rowsPerSecond - a.measurement.rowsPerSecond)
@@ -55,7 +56,7 @@ export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
       if (maxQueueDelayMs === 0) without = best
       if (maxQueueDelayMs === 0 || space.delaysMs !== undefined || best > without * (1 + worthADelay))
         found.push(...prospects)
-      await new Promise((resolve) => setImmediate(resolve)) // others have something to do meanwhile
+      await new Promise((resolve) => setImmediate(resolve)) // lets other work run
     }
   }
   return withBudgets(byPromise(found, goal), space.batchCosts)
@@ -85,7 +86,10 @@ function underLoads(
   return [...concurrencies].flatMap((concurrency) => under({ concurrency }))
 }
 
-/** The most callers of whom something holds, as far as it holds for few and not for many; at least 1. */
+/**
+ * The highest number of callers for which a condition holds, assuming that it holds for few and not for many;
+ * at least 1.
+ */
 function mostCallers(most: number, holds: (concurrency: number) => boolean): number {
   let [least, above] = [1, most + 1]
   while (above - least > Math.max(1, least / 16)) {
@@ -96,7 +100,7 @@ function mostCallers(most: number, holds: (concurrency: number) => boolean): num
   return least
 }
 
-/** The value of what keeps the bounds; what does not has less the more it is over them. */
+/** The value of a candidate that meets the bounds; otherwise it is reduced by the excess. */
 function promiseOf(goal: Goal, expected: Measurement): number {
   const excess = excessOf(goal, expected)
   return valueOf(goal, expected) / Math.max(1, excess) ** 4
@@ -106,13 +110,16 @@ function byPromise(prospects: readonly Prospect[], goal: Goal): Prospect[] {
   return prospects.toSorted((a, b) => promiseOf(goal, b.expected) - promiseOf(goal, a.expected))
 }
 
-/** Who is expected to come this close to the best is in the contest, and of a layout one before the others: the simulator may be wrong about a layout. */
+/**
+ * Candidates expected within this fraction of the best take part in the contest, and at least one per layout,
+ * as the simulator may be wrong about a layout.
+ */
 const closeEnough = 0.7
 const fewestFinalists = 4
 
 /**
- * Who is measured: the best of each layout and the best prospects, as far as they can be afforded. Time that others would take makes the
- * measurements of these longer.
+ * The candidates to measure: the best of each layout and the best prospects, within the available time. Fewer
+ * candidates get longer measurements.
  *
  * @param cost of one measurement.
  */
@@ -146,18 +153,21 @@ export function finalistsOf(
 
 const mostFinalists = 24
 
-/** Batches of each instance that a simulation goes through; fewer have no percentile to speak of. */
+/** Batches per instance in a simulation; with fewer a percentile means little. */
 const batches = 40
 const leastRequests = 400
 const mostRequests = 20_000
-/** Two runs make the latency of a request that waited for one: what their sum differs by, to what each does. */
+/**
+ * The latency of a waiting request consists of two runs, so the deviation of their sum is this factor of that
+ * of each.
+ */
 const runsOfALatency = Math.SQRT2
-/** Standard deviations between the middle and the 99th of 100. */
+/** Standard deviations between the median and the 99th percentile. */
 const deviationsToP99 = 2.33
 
 /**
- * What a candidate is expected to show, by the times that batches took in its layout, and in one of a single instance with as many threads;
- * `null` where nothing is known of them.
+ * The predicted measurement of a candidate, from the batch times in its layout, and in one with a single
+ * instance and as many threads; `null` if they are unknown.
  */
 function predict(
   calibration: Calibration,
@@ -169,7 +179,7 @@ function predict(
   const exact = crowded.find((point) => point.maxBatchSize === maxBatchSize)
   if (exact === undefined) return null
   if (maxQueueDelayMs === 0 && load.concurrency === saturating(configuration, rowsPerRequest))
-    return exact.measurement // as it was calibrated
+    return exact.measurement // calibrated directly
   const alone = calibration.of({ ...configuration, instances: 1 })
   const single = alone.find((point) => point.maxBatchSize === maxBatchSize)
   const table = single === undefined ? crowded : alone
@@ -204,14 +214,14 @@ function predict(
   }
 }
 
-/** What batches take when 1, 2 ... all instances run, in times of what they take alone. */
+/** Factors by which batches get slower when 1, 2, ... instances run at once. */
 function slowdownOf(aloneMs: number, crowdedMs: number, instances: number): number[] {
   if (instances === 1) return []
   const factor = Math.max(1, crowdedMs / aloneMs)
   return Array.from({ length: instances }, (_, others) => 1 + ((factor - 1) * others) / (instances - 1))
 }
 
-/** By how much runs differ, by what the latencies of full batches did. */
+/** The variation of runs, from the latencies of full batches. */
 function jitterOf({ p50Ms, p99Ms }: Measurement): number {
   if (!(p50Ms > 0)) return 0
   return Math.min(0.5, (Math.log(p99Ms / p50Ms) / deviationsToP99) * runsOfALatency)

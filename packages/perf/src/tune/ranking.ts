@@ -2,31 +2,34 @@ import { median } from 'zerohop/internals'
 import { excessOf, type Goal, valueOf } from './tune-settings.ts'
 import type { Measurement } from './outcome.ts'
 
-/** What the standard deviation is to the median of all deviations, where they are normally distributed. */
+/** Ratio of the standard deviation to the median absolute deviation of a normal distribution. */
 const madOfNormal = 1.4826
 
-/** What candidates showed, round by round, each in its place; `null` for one that failed, or was not measured. */
+/** Measurements by candidate and round; `null` for one that failed or was not measured. */
 type Showings = ReadonlyMap<string, readonly (Measurement | null)[]>
 
-/** Where a candidate stands among others. */
+/** The rank of a candidate. */
 export interface Standing {
   readonly key: string
-  /** Whether it keeps what has to be kept: in all but less than a quarter of its rounds. */
+  /** Whether it meets the bounds: in all but less than a quarter of its rounds. */
   readonly isKept: boolean
-  /** See {@link excessOf}: what three of four rounds keep to, and the least of them. */
+  /**
+   * See {@link excessOf}: the value that three of four rounds stay within, and the smallest of all rounds.
+   */
   readonly excess: number
   readonly leastExcess: number
-  /** In how many of its rounds it does not keep what has to be kept. */
+  /** Number of rounds in which it misses a bound. */
   readonly roundsOver: number
-  /** Its value, as in rounds that were as good as most: the median, and the best of its rounds. */
+  /** Its value, adjusted to rounds of usual quality: the median, and the best of its rounds. */
   readonly score: number
   readonly best: number
   readonly rounds: number
 }
 
 /**
- * Who is ahead: first those that keep what has to be kept, by their median score; then the others, by how much is missing.
- * Scores are by what the others showed in the same round, so that it costs nobody that the machine was slower in one.
+ * Ranks candidates: those that meet the bounds by their median score, then the others by how much they exceed
+ * them. Scores are relative to those of other candidates in the same round, so that a slower round harms
+ * none.
  */
 export function rank(keys: readonly string[], showings: Showings, goal: Goal): Standing[] {
   const norms = normsOf(keys, showings, goal, betterOnes)
@@ -54,8 +57,9 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
 }
 
 /**
- * By how much measurements of one candidate differ from their median, as a share of it: most of them, not those that met something else. `null` with fewer than two each.
- * Of few candidates the better ones are the best one, which never differs from them, and the middle may be off with one of them: the larger scatter is believed.
+ * The scatter of measurements around their candidate's median, as a share of it, without outliers. `null`
+ * with fewer than two measurements each. With few candidates a single one dominates the median and the better
+ * half, so the larger of two estimates is used.
  */
 export function scatterOf(keys: readonly string[], showings: Showings, goal: Goal): number | null {
   const by = (telling: typeof betterOnes) =>
@@ -70,17 +74,18 @@ function scatterBy(
   showings: Showings,
   goal: Goal,
 ): number | null {
-  // A norm is made of what is compared with it: of few it is drawn to each.
+  // The norm includes the candidate that is compared with it, so with few candidates it is biased towards
+  // each.
   const ofNorm = Math.sqrt(keys.length / Math.max(1, keys.length - 1))
   const differences = keys.flatMap((key) => {
     const scores = (showings.get(key) ?? []).flatMap((measurement, round) =>
       measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
     )
     if (scores.length < 2) return []
-    // And of few scores the median.
+    // The same holds for the median of few scores.
     const correction = ofNorm * Math.sqrt(scores.length / (scores.length - 1))
     const middle = median(scores)
-    if (middle === 0) return [] // nothing was answered
+    if (middle === 0) return [] // no answers
     return scores.map((score) => Math.abs(score / middle - 1) * correction)
   })
   return differences.length === 0 ? null : madOfNormal * median(differences)
@@ -92,10 +97,12 @@ function compare(a: Standing, b: Standing): number {
   return a.excess - b.excess
 }
 
-/** What else the machine does makes one slower and none faster. */
+/** Other load on the machine makes measurements slower, never faster. */
 const betterOnes = (shares: readonly number[]): number => quantile(shares, 0.75)
 
-/** How good each round was: what its candidates showed, of what each of them mostly shows, by those of them that tell. */
+/**
+ * The quality of each round: its candidates' measurements relative to their usual ones, as an upper quantile.
+ */
 function normsOf(
   keys: readonly string[],
   showings: Showings,
@@ -117,7 +124,7 @@ function normsOf(
   })
 }
 
-/** The value up to which a share of them lies; NaN of none. */
+/** The quantile of the values; NaN without values. */
 function quantile(values: readonly number[], share: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN
 }

@@ -19,7 +19,7 @@ import type { Candidate, Configuration } from './configuration.ts'
 import type { Measurement } from './outcome.ts'
 import type { TuneSettings } from './tune-settings.ts'
 
-/** What a model is loaded with when nothing is said of what the tuner varies. */
+/** How a model is loaded without the options that the tuner varies. */
 export interface DefaultFacts {
   readonly configuration: Configuration
   readonly isOnCpu: boolean
@@ -27,7 +27,7 @@ export interface DefaultFacts {
   readonly joining: string
 }
 
-/** What a candidate showed, or why it failed, and how many more measurements there was time for then. */
+/** A candidate's measurement, or why it failed, and how many more measurements there was time for then. */
 interface RecordedShowing {
   readonly key: string
   readonly measurement: Measurement | null
@@ -35,38 +35,42 @@ interface RecordedShowing {
   readonly affordable: number
 }
 
-/** One contest: who takes part, the default first, and what they showed so far, in its order. */
+/** One contest: its candidates, the default first, and their measurements so far, in order. */
 export interface RecordedContest {
   readonly candidates: readonly Candidate[]
   readonly showings: RecordedShowing[]
 }
 
-/** All that was measured. */
+/** Everything that was measured. */
 export interface TuneState {
-  /** Of what figures depend on: the model, the machine, versions, and what requests are made of. */
+  /** What the figures depend on: the model, the machine, versions, and the requests. */
   readonly fingerprint: Readonly<Record<string, string>>
   defaults: DefaultFacts | null
   readonly calibration: CalibrationPoint[]
-  /** Of which search spaces everything was calibrated that there was time for, and in which budget, in milliseconds. */
+  /**
+   * Completed calibrations: by search space, the budget in milliseconds in which everything was calibrated
+   * that there was time for.
+   */
   readonly calibratedInMs: Record<string, number>
-  /** By what was asked for. The first of each has the default alone. */
+  /** By goal. The first contest of each has only the default. */
   readonly contests: Record<string, RecordedContest[]>
 }
 
 const format = 3
-/** All of them begin so. */
+/** The beginning of every state file. */
 const beginning = '{"format":'
 
-/** A state with nothing in it. */
+/** An empty state. */
 export function newState(fingerprint: TuneState['fingerprint']): TuneState {
   return { fingerprint, defaults: null, calibration: [], calibratedInMs: {}, contests: {} }
 }
 
 /**
- * What an earlier call has measured.
+ * Reads the measurements of an earlier call.
  *
- * @returns with `state: null`, why there is nothing to go on from; `reason: null` where there never was.
- * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file, which would be overwritten.
+ * @returns with `state: null`, why there are none to continue from; `reason: null` if there was no earlier
+ * call.
+ * @throws InferenceError `ERR_INVALID_ARG` for any other file, which would be overwritten.
  */
 function readState(
   path: string,
@@ -78,7 +82,7 @@ function readState(
   } catch {
     return { state: null, reason: null }
   }
-  // One that was cut off is still ours.
+  // A truncated state file still belongs to the tuner.
   if (!text.startsWith(beginning.slice(0, text.length)))
     throw invalidArgument('state', 'a file of zerohop tune, or none', path, {
       hint: 'Name another one; this is left as it is',
@@ -98,7 +102,7 @@ function readState(
   }
 }
 
-/** Writes what was measured: whoever reads it, or ends this process, finds the old state or the new one. */
+/** Writes the state atomically: readers, and a crash, see either the old or the new state. */
 function writeState(path: string, state: TuneState): void {
   const unfinished = `${path}.unfinished`
   try {
@@ -110,7 +114,7 @@ function writeState(path: string, state: TuneState): void {
   }
 }
 
-/** What one call knows, in its file for the next one. */
+/** The state of one call, kept in a file for the next. */
 export class KeptState {
   readonly state: TuneState
   readonly #path: string
@@ -124,10 +128,11 @@ export class KeptState {
   }
 
   /**
-   * What an earlier call has left, or nothing.
+   * Opens the state of an earlier call, or an empty one.
    *
-   * @param fresh whether that is forgotten.
-   * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file; what writing throws, while nothing is lost by it.
+   * @param fresh whether to discard the earlier state.
+   * @throws InferenceError `ERR_INVALID_ARG` for any other file; errors of writing, before any measurement is
+   * lost by it.
    */
   static open(
     path: string,
@@ -145,7 +150,7 @@ export class KeptState {
     return kept
   }
 
-  /** Of no use to the next call is a file in which nothing was measured. */
+  /** A file without measurements is of no use to the next call. */
   removeIfEmpty(): void {
     const { calibration, contests } = this.state
     const showings = Object.values(contests).flatMap((each) => each.flatMap((contest) => contest.showings))
@@ -153,7 +158,9 @@ export class KeptState {
       rmSync(this.#path, { force: true })
   }
 
-  /** A disk that is full later costs the next call what this one knows, and not this one its result. */
+  /**
+   * If the disk is full later, the next call loses these measurements, but this call still has its result.
+   */
   save(): void {
     try {
       writeState(this.#path, this.state)
@@ -167,9 +174,9 @@ export class KeptState {
 let ownBuild: string | undefined
 
 /**
- * What figures depend on, in words that tell which of it is another one.
+ * What the figures depend on, with names that show what has changed.
  *
- * @throws what reading the files throws, and the reason of the signal.
+ * @throws errors of reading the files, and the reason of the signal.
  */
 export async function fingerprintOf(
   { path, options, kind, measuring: { requests, engine } }: TuneSettings,
@@ -200,7 +207,7 @@ export async function fingerprintOf(
   }
 }
 
-/** Of a model's file and those of its weights. */
+/** Hash of a model's file and its external weights. */
 async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   const external = new ExternalFiles()
   const hash = createHash('sha256').update(await hashOfFile(path, signal, (piece) => external.look(piece)))
@@ -211,7 +218,7 @@ async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   return hash.digest('hex')
 }
 
-/** Of files, and of those in folders. */
+/** Hashes of files, including those in folders. */
 async function dataHashes(inputData: readonly string[], signal: AbortSignal): Promise<string[]> {
   const hashes: string[] = []
   for (const path of inputData) {
@@ -224,7 +231,7 @@ async function dataHashes(inputData: readonly string[], signal: AbortSignal): Pr
   return hashes
 }
 
-/** Of the compiled files of a package and its addons: a checkout has many builds of one version. */
+/** Hash of a package's compiled files and addons: a checkout has many builds of one version. */
 export function buildHash(folder: string): string {
   const hash = createHash('sha256')
   for (const part of ['dist', 'build', 'prebuilds', 'native/build'].map((name) => join(folder, name))) {
@@ -234,7 +241,7 @@ export function buildHash(folder: string): string {
       )
       for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(part, file)))
     } catch {
-      // nothing was built there
+      // not built
     }
   }
   return hash.digest('hex').slice(0, 12)

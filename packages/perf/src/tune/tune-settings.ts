@@ -4,60 +4,66 @@ import type { SearchSpace } from './configuration.ts'
 import { firstWarmupMs, longestTimerMs, type MeasuringSettings } from './measuring-process.ts'
 import type { Measurement } from './outcome.ts'
 
-/** What is tuned, and for what. */
+/** What to tune, and for which goal. */
 export interface TuneSettings {
-  /** The model's file. */
+  /** Path of the model file. */
   readonly path: string
-  /** What else the model is loaded with; of it the tuner changes what it searches. */
+  /** Other options of the model. The tuner replaces those that it searches. */
   readonly options: ModelOptions
   readonly kind: InstanceKind
   readonly measuring: MeasuringSettings
   readonly space: SearchSpace
-  /** Callers that each wait for their answer. Default: as many as keep two full batches per instance. */
+  /** Callers that each wait for their answers. Default: as many as keep two full batches per instance. */
   readonly concurrency?: number | undefined
-  /** Requests a second, instead. */
+  /** Requests per second, instead of callers. */
   readonly rate?: number | undefined
-  /** Bound of the 99th of 100 latencies. */
+  /** Bound of the 99th percentile of latency. */
   readonly p99Ms?: number | undefined
-  /** Bound of the memory of the process. */
+  /** Bound of the process's memory. */
   readonly memoryBytes?: number | undefined
-  /** Longest time of all together, in milliseconds ... */
+  /** Longest total time, in milliseconds. */
   readonly budgetMs: number
-  /** ... since then, by the clock of what it is measured with. Default: now. */
+  /** Since when the budget counts, on the clock used for measuring. Default: now. */
   readonly startedAtMs?: number | undefined
-  /** Where what was measured is kept, for the next call. */
+  /** Path of the file that keeps measurements for the next call. */
   readonly statePath: string
-  /** Whether what is kept there is forgotten. */
+  /** Whether to discard the measurements in it. */
   readonly fresh: boolean
 }
 
-/** Told of what goes on; each is called at once. */
+/** Callbacks for progress, called synchronously. */
 export interface TuneListener {
-  /** What is done now, in words. */
+  /** The current phase, in words. */
   onPhase?(phase: string): void
   /** Something worth knowing. */
   onNote?(note: string): void
-  /** A measurement is over. */
+  /** A measurement has ended. */
   onMeasured?(what: string): void
 }
 
-/** Where the load is free it is so low that the bound on latency is kept by so much, as the next process is never quite like the last. */
+/**
+ * If the load is free, it is chosen so low that latency stays below this fraction of the bound, as processes
+ * vary.
+ */
 const latencyMargin = 0.95
 
-/** The same of memory: a heap grows for longer than is measured. */
+/** The same for memory: the heap may grow for longer than the measurement. */
 const memoryMargin = 0.97
 
-/** What the best configuration is best at, and what it must keep. */
+/** What the configuration is optimised for, and its bounds. */
 export interface Goal {
   /** 99 of 100 requests are answered within so many milliseconds. */
   readonly p99Ms?: number | undefined
   /** Most memory of the process. */
   readonly memoryBytes?: number | undefined
-  /** Rows a second that are asked for: those who keep up are compared by their p99, and not by how much more they could do. */
+  /**
+   * The requested rows per second. Candidates that keep up are compared by their p99, not by their spare
+   * capacity.
+   */
   readonly rowsPerSecond?: number | undefined
 }
 
-/** What is asked for, with what bounds are kept by. */
+/** The goal of the settings, with margins on the bounds. */
 export function goalOf({ p99Ms, memoryBytes, rate, concurrency, measuring }: TuneSettings): Goal {
   const isLoadFree = rate === undefined && concurrency === undefined
   return {
@@ -67,10 +73,13 @@ export function goalOf({ p99Ms, memoryBytes, rate, concurrency, measuring }: Tun
   }
 }
 
-/** Of a rate that is asked for, what has to be answered in a window that cuts some requests at its ends. */
+/**
+ * Fraction of a requested rate that must be answered in a window, as the window cuts some requests at its
+ * ends.
+ */
 const keptUp = 0.97
 
-/** By how much a measurement is worse than what has to be kept: up to 1 it is kept. */
+/** By how much a measurement exceeds the bounds: up to 1 they are met. */
 export function excessOf({ p99Ms, memoryBytes, rowsPerSecond }: Goal, measured: Measurement): number {
   if (measured.failures > 0) return Infinity
   return Math.max(
@@ -80,60 +89,60 @@ export function excessOf({ p99Ms, memoryBytes, rowsPerSecond }: Goal, measured: 
   )
 }
 
-/** How good a measurement is, beside others: twice as good has twice the value. */
+/** The value of a measurement for comparison: twice as good has twice the value. */
 export function valueOf({ rowsPerSecond }: Goal, measured: Measurement): number {
   return rowsPerSecond === undefined ? measured.rowsPerSecond : 1 / Math.max(measured.p99Ms, 1e-3)
 }
 
-/** The default, one batch size, and two candidates beside each other: with less nothing is found out. */
+/** The default, one batch size, and two candidates side by side: fewer measurements give no result. */
 const fewestMeasurements = 4
 
-/** Of models whose runs are short. */
+/** For models with short runs. */
 const usualWindowMs = 300
 
-/** A budget that did not do is not enough, whatever was reckoned. */
+/** A budget that was not enough must at least grow by this factor, whatever the estimate. */
 const leastGrowth = 2
 
 /**
- * With how many seconds a call that had no time to measure anything is worth while.
+ * The smallest useful budget in seconds, for a call that had no time to measure anything.
  *
- * @param beganMs what went by until there was something to measure.
- * @param startMs what a process takes from its start until its model is loaded.
+ * @param beganMs time until there was something to measure.
+ * @param startMs time from the start of a process until its model is loaded.
  */
 export function leastBudgetSeconds(beganMs: number, startMs: number, budgetMs: number): number {
   const neededMs = beganMs + fewestMeasurements * (startMs + firstWarmupMs + usualWindowMs)
   return Math.ceil(Math.max(neededMs, leastGrowth * budgetMs) / 1000)
 }
 
-/** The time that everything together may take. */
+/** The time budget of a whole call. */
 export class TimeBudget {
   readonly #clock: Clock
   readonly #fromMs: number
   readonly totalMs: number
 
-  /** @param fromMs since when it runs, by that clock. */
+  /** @param fromMs its start, on that clock. */
   constructor(clock: Clock, totalMs: number, fromMs = clock.nowMs()) {
     this.#clock = clock
     this.#fromMs = fromMs
     this.totalMs = totalMs
   }
 
-  /** What has gone by, also beyond the end. */
+  /** Time spent, also beyond the end. */
   get spentMs(): number {
     return this.#clock.nowMs() - this.#fromMs
   }
 
-  /** Not below 0. */
+  /** At least 0. */
   get leftMs(): number {
     return Math.max(0, this.totalMs - this.spentMs)
   }
 
-  /** Aborts when it is over, by the clock of the system. */
+  /** Aborts when the budget is over, by the system's clock. */
   overSignal(): AbortSignal {
     return AbortSignal.timeout(Math.min(longestTimerMs, Math.ceil(this.leftMs)))
   }
 
-  /** Part of what is left, as a budget of its own. */
+  /** A share of what is left, as a budget of its own. */
   part(share: number): TimeBudget {
     return new TimeBudget(this.#clock, this.leftMs * share)
   }

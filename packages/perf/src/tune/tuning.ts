@@ -40,15 +40,18 @@ import {
   type TuneSettings,
 } from './tune-settings.ts'
 
-/** Of what is left, calibrating and simulating may take so much. */
+/** Share of the remaining time for calibration and simulation. */
 const calibrationShare = 0.4
 const simulationShare = 0.15
-/** A call that has so much of the time of another has no more to find out. */
+/** A call with this fraction of an earlier call's time has nothing more to find out. */
 const nearlyAsLong = 0.9
-/** The default alone, the first one, and those that follow it with other loads. */
+/** Most contests: the default alone, the first one, and those that follow with other loads. */
 const mostContests = 7
 
-/** Finds the best configuration of a model: measures the default, calibrates, prunes with the simulator, and confirms the best by measurement. */
+/**
+ * Finds the best configuration of a model: measures the default, calibrates, prunes with the simulator, and
+ * confirms the best by measurement.
+ */
 export async function tune(
   settings: TuneSettings,
   listener: TuneListener,
@@ -67,7 +70,7 @@ class Tuning {
   readonly #goal: Goal
   readonly #notes: string[] = []
   #kept: KeptState | null = null
-  /** What a process takes from its start until its model is loaded. */
+  /** Time from the start of a process until its model is loaded. */
   #startMs = 1000
 
   constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
@@ -122,7 +125,7 @@ class Tuning {
     }
   }
 
-  /** What is known already; nothing where there is no time to find out what it is for. */
+  /** Opens earlier measurements, unless there is no time to compute what they depend on. */
   async #open(): Promise<void> {
     const { statePath, fresh } = this.#settings
     const over = this.#budget.overSignal()
@@ -152,7 +155,7 @@ class Tuning {
     return found.facts
   }
 
-  /** The default alone, before all else: it is the result where there is no time for more. */
+  /** Measures the default alone, before everything else. It is the result if there is no time for more. */
   async #measureDefault({ configuration }: DefaultFacts): Promise<readonly Place[]> {
     const candidate: Candidate = {
       configuration,
@@ -179,7 +182,8 @@ class Tuning {
     const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
     const { calibration, calibratedInMs, contests } = this.#state
     const key = JSON.stringify([given, this.#goal.memoryBytes])
-    // What there was no time for in as much time is not begun again: the next call goes on from where the last was.
+    // A calibration that did not fit into this much time is not begun again: the next call continues from
+    // where the last one stopped.
     if ((calibratedInMs[key] ?? 0) >= this.#settings.budgetMs * nearlyAsLong) return
     const knownPoints = calibration.length
     this.#listener.onPhase?.('calibrating')
@@ -225,7 +229,7 @@ class Tuning {
           places = placesOf(contest, recorded, this.#goal, earlier)
           return contest.round
         }
-        // Other loads, where there may be any, have their part.
+        // Leaves time for other loads, if there may be any.
         const round = await go(
           this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget,
         )
@@ -267,7 +271,7 @@ class Tuning {
     })
   }
 
-  /** Processes that are ended when all is done, or as soon as the user wants no more. */
+  /** Processes that are ended when all is done, or when the user aborts. */
   async #withProcesses<T>(use: (processes: ModelProcesses) => Promise<T>): Promise<T> {
     const processes = new ModelProcesses(this.#ground, this.#settings.measuring, this.#startMs)
     const stop = () => void processes.end()
@@ -281,7 +285,7 @@ class Tuning {
     }
   }
 
-  /** Those that were begun for the same goal, or the default alone and a first one. */
+  /** Earlier contests for the same goal, or the default alone and a new first one. */
   async #contests(reference: Configuration): Promise<RecordedContest[]> {
     const known = this.#state.contests[this.#goalKey()]!
     if (known.length > 1) return known
@@ -308,7 +312,7 @@ class Tuning {
     return this.#settings.measuring.requests.rows
   }
 
-  /** The load, where it was given. */
+  /** The load, if it was given. */
   get #load(): Load | null {
     const { rate, concurrency } = this.#settings
     return rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
@@ -318,7 +322,7 @@ class Tuning {
     return this.#load === null
   }
 
-  /** What was found for the CPU is for no other machine's GPU. */
+  /** Results for the CPU do not apply to another machine's GPU. */
   get #kind(): InstanceKind {
     const { kind } = this.#settings
     return kind === 'auto' && this.#state.defaults?.isOnCpu === true ? 'cpu' : kind
@@ -352,11 +356,11 @@ class Tuning {
 export interface MeasuringTimes {
   readonly warmupMs: number
   readonly windowMs: number
-  /** From the beginning to the end, in a process that is living. */
+  /** Total time of a measurement in a running process. */
   readonly costMs: number
 }
 
-/** What confirming works with. */
+/** Inputs of confirmation. */
 interface ConfirmTask {
   readonly contest: RecordedContest
   readonly goal: Goal
@@ -364,7 +368,7 @@ interface ConfirmTask {
   readonly configOf: (configuration: Configuration) => ModelConfig
   readonly budget: TimeBudget
   readonly signal: AbortSignal
-  /** It ends after so many rounds, whatever is left to be found out. Default: no limit. */
+  /** Most rounds, even if the result is still open. Default: no limit. */
   readonly mostRounds?: number | undefined
   timesOf(candidate: Candidate): MeasuringTimes
   onShowing(candidate: Candidate): void
@@ -374,8 +378,8 @@ const leastPatienceMs = 10_000
 const patience = 10
 
 /**
- * Measures candidates in rounds until it is known who is ahead, or there is no time for another measurement. What was recorded of an
- * earlier call counts.
+ * Measures candidates in rounds until the ranking is clear, or there is no time for another measurement.
+ * Recorded measurements of an earlier call count.
  */
 async function confirm(task: ConfirmTask): Promise<Contest> {
   const { contest: recorded, goal, processes, budget, signal, mostRounds = Infinity } = task
@@ -395,7 +399,7 @@ async function confirm(task: ConfirmTask): Promise<Contest> {
     const wholeMs = costMs + (processes.isLiving(process) ? 0 : processes.startMs + firstWarmupMs)
     if (wholeMs > budget.leftMs) break
     const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
-    // A process of its own, whose memory is that of this configuration alone.
+    // A separate process, so that its memory is that of this configuration only.
     const config = { ...task.configOf(candidate.configuration), checkRows: false }
     const word = await processes.measure({
       process,
@@ -406,7 +410,7 @@ async function confirm(task: ConfirmTask): Promise<Contest> {
       windowMs,
       limitMs,
     })
-    // What had no time left, or was ended by the user, has not failed.
+    // A measurement that ran out of time, or was aborted, has not failed.
     if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
     const measurement = word.type === 'measured' ? word.measurement : null
     const failure = word.type === 'failed' ? word.message : word.failure
