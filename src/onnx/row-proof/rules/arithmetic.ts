@@ -30,11 +30,12 @@ import {
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
- * Operators that work on each element by itself, with those of other inputs in the same place. They are also what shapes are computed
- * with, so that elements that are known are followed. Source: onnx.ai/onnx/operators/onnx__NAME.html, Multidirectional Broadcasting.
+ * Operators that work element by element, on inputs that are broadcast together. Shapes are also computed
+ * with them, so known elements are followed. Source: onnx.ai/onnx/operators/onnx__NAME.html, Multidirectional
+ * Broadcasting.
  */
 
-/** Computes an element of the result from those of the inputs; `null` where it is not followed. */
+/** Computes an element of the result from those of the inputs; `null` if it is not followed. */
 type Calculate = (of: readonly Dim[], type: number, op: Operation) => Dim | null
 
 /** The rule of an operator that works element by element. */
@@ -54,7 +55,7 @@ export function elementWise(
   }
 }
 
-/** The result with its elements; `null` where they are not known, or too many. */
+/** The result with its elements; `null` if they are unknown, or too many. */
 function calculated(op: Operation, type: number | null, calculate: Calculate): Tensor | null {
   const inputs = op.inputs
     .map((_, index) => (op.has(index) ? op.raw(index) : null))
@@ -96,7 +97,10 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
 const mayWrap = () =>
   notFollowed('whether numbers that depend on the number of rows stay within their type is not known')
 
-/** A tensor with known elements, and what follows from them. Infinities, and bits that are neither 0 nor 1, are not counted with. */
+/**
+ * A tensor with known elements, and what follows from them. If an element is infinite, or neither 0 nor 1 in
+ * a boolean tensor, the elements count as unknown.
+ */
 export function withElements(type: number, shape: readonly Dim[], elements: readonly Dim[]): Tensor {
   takeSteps(elements.length)
   const areNumbers = elements.every((element) => typeof element === 'number')
@@ -115,10 +119,10 @@ export function withElements(type: number, shape: readonly Dim[], elements: read
   })
 }
 
-/** Of one whose place is computed. */
+/** Steps for each element whose place is computed. */
 export const stepsOfElement = 16
 
-/** Of each element of a shape, which one of a tensor stands there. */
+/** For each element of a shape, the index of the element that is broadcast to it. */
 export function broadcastPlaces(from: readonly number[], to: readonly number[]): number[] {
   const count = to.reduce((product, dim) => product * dim, 1)
   const offset = to.length - from.length
@@ -137,17 +141,20 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
 }
 
 const { bool, int32, int64, float32, float64 } = elementType
-/** Types that shapes are computed in: sums and products of lengths stay what they are. */
+/** Types that shapes are computed in: sums and products of lengths are exact in them. */
 const isExact = (type: number) =>
   type === int64 || type === int32 || type === float32 || type === float64 || type === bool
-/** Numbers that are counted on to be exact here, and to wrap nowhere. */
+/** Whether a number is exact in a type, and does not overflow. */
 export const isWithin = (dim: Dim, type: number) => {
   if (typeof dim === 'number') return Math.abs(dim) < (type === int32 ? 2 ** 31 : 2 ** 53)
   const most = type === int32 ? 2 ** 31 : 2 ** 63
   return dim.range.least >= -most && dim.range.most < most
 }
 
-/** Whether a float holds it whatever its symbols are: a whole multiple of a power of 2 that has no more bits than a float. */
+/**
+ * Whether a float represents the value exactly for all values of its symbols: it is a multiple of a power of
+ * 2 with no more bits than a float has.
+ */
 function isExactAsFloat(dim: Dim, type: number): boolean {
   if (typeof dim === 'number') return true
   if (!dim.terms.every(({ factors }) => factors.every((factor) => factor.isWhole))) return false
@@ -161,7 +168,7 @@ function isExactAsFloat(dim: Dim, type: number): boolean {
   )
 }
 
-/** A place whose numbers wrap nowhere. */
+/** A place whose numbers do not overflow. */
 function placeWithin(place: Place, type: number): Place {
   if ((type === int64 || type === int32) && isWithin(add(multiply(rowDim, place.stride), place.bound), type))
     return place
@@ -170,7 +177,7 @@ function placeWithin(place: Place, type: number): Place {
 
 const isFloat = (type: number) => !isInteger(type) && type !== bool
 
-/** Division as ONNX has it: of whole numbers towards 0. */
+/** ONNX's division; for integers it rounds towards 0. */
 function quotient(a: Dim, b: Dim, type: number): Dim | null {
   if (typeof a === 'number' && typeof b === 'number')
     return isFloat(type) ? a / b : b === 0 ? null : Math.trunc(a / b)
@@ -208,7 +215,10 @@ function equal(a: Dim, b: Dim): Dim {
   return least > 0 || most < 0 ? 0 : opaque('equal', [a, b], eitherWay, true)
 }
 
-/** @param least by how much the first has to be above the second: 1 says that it is above it, 0 that it may be the same. */
+/**
+ * @param least smallest difference of the two numbers that counts as above: 1 for greater, 0 for greater or
+ * equal.
+ */
 function above(a: Dim, b: Dim, least: 0 | 1): Dim {
   if (typeof a === 'number' && typeof b === 'number') return Number(least === 1 ? a > b : a >= b)
   const range = rangeOf(subtract(a, b))
@@ -226,13 +236,16 @@ function whole(a: Dim, of: (value: number) => number, name: string): Dim {
 
 const negated = (a: Dim) => subtract(1, a)
 
-/** What each way of computing it gives alike. */
+/** A power on which all ways of computing it agree. */
 function wholePower(a: number, b: number): number | null {
   const power = a ** b
   return Number.isInteger(a) && Number.isInteger(b) && b >= 0 && Math.abs(power) < 2 ** 24 ? power : null
 }
 
-/** A row's own place stays one when what is added is its own, or the same for all, and bounded. */
+/**
+ * The sum of a row's place and a number stays a place if the number belongs to the row, or is the same for
+ * all, and is bounded.
+ */
 const Add: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const plain = elementWise(null, ([x, y]) => add(x!, y!))
@@ -267,7 +280,7 @@ const Mul: Rule = (op) => {
   })
 }
 
-/** The rest of a place, divided by how far rows are apart, is what a row has in its own part. */
+/** A place modulo the distance of rows is an index within the row's own part. */
 const Mod: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
@@ -325,7 +338,7 @@ function eitherOf(condition: Dim, x: Dim, y: Dim): Dim {
   })
 }
 
-/** Below which all are; `null` where that is not known. */
+/** The bound of all elements of both; `null` if unknown. */
 export function boundOfBoth(a: Tensor, b: Tensor): Dim | null {
   return a.bound === null || b.bound === null ? null : maximum(a.bound, b.bound)
 }
@@ -360,7 +373,10 @@ const Cast: Rule = (op) => {
   })
 }
 
-/** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */
+/**
+ * An element cast to another type; `null` if its value may change. Values that depend on the number of rows
+ * are kept only as integers.
+ */
 function castElement(element: Dim, type: number): Dim | null {
   if (type === bool)
     return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
@@ -371,7 +387,7 @@ function castElement(element: Dim, type: number): Dim | null {
   return typeof element === 'number' && type === float32 ? Math.fround(element) : element
 }
 
-/** @param of for its first input, with limits that may be left out. */
+/** Limits the elements of the first input. The limits may be omitted. */
 const Clip: Rule = (op) => {
   const [low, high] =
     op.version < 11
@@ -404,7 +420,10 @@ const Clip: Rule = (op) => {
   return isBounded ? { ...plain, bound: high + 1 } : plain
 }
 
-/** Several inputs, which had to have one shape before version 8: what is the same for all rows fitted a single row alone. */
+/**
+ * Several inputs. Before version 8 they had to have one shape, so a tensor that is the same for all rows only
+ * fitted a single row.
+ */
 function variadic(calculate: Calculate | null): Rule {
   const fitting = elementWise(null, calculate)
   return (op) => {
@@ -418,7 +437,7 @@ function variadic(calculate: Calculate | null): Rule {
   }
 }
 
-/** With a number for each entry of the last dimension added. */
+/** Adds a number to each entry of the last dimension. */
 const biased: Rule = (op) => {
   const of = op.data(0)
   if (op.has(1)) apart(of, [of.shape.length - 1], 'adds a bias')

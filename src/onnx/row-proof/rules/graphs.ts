@@ -23,7 +23,7 @@ import { joined, without, withAxes } from './movement.ts'
 
 const { int64, bool } = elementType
 
-/** The branch that is taken, where the graph shows that; else what both have in common. */
+/** The branch that is taken, if the graph shows which; otherwise what both have in common. */
 const If: Rule = (op) => {
   const condition = op.raw(0)
   const run = (name: string) => op.runGraph(op.graph(name), [])
@@ -48,10 +48,10 @@ function inCommon(op: Operation, a: Value, b: Value, index: number): Value {
   return value.kind === 'fault' && value.node === null ? op.fault(value.verdict, value.reason) : value
 }
 
-/** Turns of a loop after which what goes through it has to stay as it is. */
+/** Turns of a loop after which its state must not change any more. */
 const mostTurns = 6
 
-/** Runs a body until what goes from turn to turn does not change any more. */
+/** Follows a body until the values that pass from turn to turn do not change any more. */
 function settle(
   op: Operation,
   first: readonly Value[],
@@ -67,7 +67,7 @@ function settle(
   return notFollowed('what goes from turn to turn does not settle')
 }
 
-/** Whether what a value has in common with another is all of it: what is kept is the same object. */
+/** Whether a value has everything in common with another: the kept value is then the same object. */
 function isKept(a: Value, kept: Value): boolean {
   if (a.kind !== 'tensor' || kept.kind !== 'tensor')
     return a === kept || (a.kind === 'fault' && kept.kind === 'fault' && a.reason === kept.reason)
@@ -79,7 +79,7 @@ function isKept(a: Value, kept: Value): boolean {
   )
 }
 
-/** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
+/** A shared scalar of unknown value in later turns: the counter, and elements that change. */
 function sharedScalar(op: Operation, name: string, type: number): Tensor {
   return tensor(type, [], { elements: [lengthOf(`${name} of ${op.label}`)] })
 }
@@ -127,7 +127,7 @@ function checkCondition(value: Tensor | Fault): Tensor {
   return countsRows(value) ? meets('whether it goes on depends on the number of rows') : value
 }
 
-/** What each turn gives, one behind the other along a new dimension. */
+/** The outputs of all turns, stacked along a new dimension. */
 function stacked(value: Value, count: Dim, axis: number): Value {
   if (value.kind !== 'tensor') return value
   const at = axisIn(axis, value.shape.length + 1)
@@ -139,7 +139,10 @@ function stacked(value: Value, count: Dim, axis: number): Value {
   )
 }
 
-/** Goes along an axis of some inputs: along that of the rows where nothing goes from one turn to the next. */
+/**
+ * Goes along an axis of some inputs. This may be the axis of the rows if nothing passes from one turn to the
+ * next.
+ */
 const Scan: Rule = (op) => {
   if (op.version < 9) return notFollowed('its first version is not followed')
   const count = op.int('num_scan_inputs', 1)
@@ -210,7 +213,7 @@ function listOf(items: readonly Tensor[]): List {
   return { kind: 'list', items, byRow: false }
 }
 
-/** A place in a sequence, from its end where it is below 0. */
+/** An index in a sequence; negative ones count from its end. */
 function placeIn(op: Operation, index: number, length: number, otherwise: number): number {
   const place = op.number(index, 'a place in a sequence', otherwise)
   return place < 0 ? place + length : place
@@ -240,7 +243,7 @@ const SplitToSequence: Rule = (op) => {
   )
 }
 
-/** Lengths of the parts, of which the last may be shorter. */
+/** Lengths of the parts. The last one may be shorter. */
 function equalParts(dim: Dim, length: number): number[] {
   if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
   if (dim / length > mostElements) return notFollowed('it makes too many parts')
@@ -255,7 +258,7 @@ const ConcatFromSequence: Rule = (op) => {
   return joined(isNew ? items.map((item) => withAxes(item, [axis])) : items, axis)
 }
 
-/** A value that may be there or not: one that is. */
+/** The value of an optional that has one. */
 const OptionalGetElement: Rule = (op) => op.value(0) ?? notFollowed('it is given nothing')
 
 export const graphs: Rules = {

@@ -16,13 +16,16 @@ import { withElements } from './arithmetic.ts'
 import { reduced } from './reductions.ts'
 
 /**
- * Operators that take or put elements by indices, and those that give indices. An index into the dimension of the rows has to be one of
- * the row's own. Source: onnx.ai/onnx/operators/onnx__NAME.html.
+ * Operators that read or write elements by index, and those that return indices. An index into the dimension
+ * of the rows must point to the row's own part. Source: onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
 const { int64 } = elementType
 
-/** Throws where an index that counts from the first row on is not known to stay within its own. Where the rows come several times, it points into the first time. */
+/**
+ * Throws if an index, counted from the first row, may leave its own row. If the rows are repeated, it points
+ * into the first repetition.
+ */
 function checkOwn(place: Place | null, rows: Rows, what: string): void {
   if (place === null) meets(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
   else if (!pointsInto(place, rows.inner))
@@ -93,7 +96,7 @@ const GatherElements: Rule = (op) => {
   return result(index.rows)
 }
 
-/** Of each number of an index, along the dimension that it picks from, whether that is a row's place. */
+/** The place of a component of an index, for the dimension that it selects from. */
 function placeOf(index: Tensor, column: number): Place | null {
   const width = index.shape.at(-1)!
   return index.columns === null
@@ -111,7 +114,7 @@ function widthOf(index: Tensor): number {
   return typeof width === 'number' ? width : notFollowed('how many numbers an index has is not known')
 }
 
-/** Throws where a number of an index other than that of the rows is a place of rows. */
+/** Throws if a component of an index other than that of the rows is a place of rows. */
 function checkColumns(index: Tensor, width: number, rowsAt: number): void {
   for (let column = 0; column < width; column++)
     if (column !== rowsAt && placeOf(index, column) !== null)
@@ -143,7 +146,7 @@ const GatherND: Rule = (op) => {
   return moved(of, shape, { ...of.rows, axis: index.shape.length - 1 + at - width })
 }
 
-/** Also `Scatter`, its first name. */
+/** Also `Scatter`, its earlier name. */
 const ScatterElements: Rule = (op) => {
   const of = op.data(0)
   const [index, updates] = [op.indices(1), op.data(2)]
@@ -181,7 +184,7 @@ const ScatterND: Rule = (op) => {
   return like(of)
 }
 
-/** A key and a value cache, into which each row's update is put from an index of its own on. */
+/** A key and value cache. Each row's update is written at the row's own index. */
 const TensorScatter: Rule = (op) => {
   const [past, update, indices] = [op.data(0), op.data(1), op.optional(2)]
   const rows = together([{ of: past, axis: 0, what: 'the cache' }, { of: update, axis: 0, what: 'the update' }, { of: indices, axis: 0, what: 'the index' }]) // prettier-ignore
@@ -190,7 +193,7 @@ const TensorScatter: Rule = (op) => {
   return like(past)
 }
 
-/** Values and where they were, along an axis. */
+/** Values and their indices along an axis. */
 const TopK: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, -1)
@@ -259,7 +262,7 @@ const ReverseSequence: Rule = (op) => {
   return like(of)
 }
 
-/** A dimension with a place for each class, put in at an axis. */
+/** Inserts a dimension at an axis, with one entry per class. */
 const OneHot: Rule = (op) => {
   const of = op.data(0)
   const given = op.indices(1)
@@ -274,14 +277,14 @@ const OneHot: Rule = (op) => {
   })
 }
 
-/** Which boxes of all images are left: one list, whose entries are not one to a row. */
+/** The boxes that remain, of all images: a single list, whose entries do not correspond to rows. */
 const NonMaxSuppression: Rule = (op) => {
   for (const each of op.all())
     if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
   return tensor(int64, [lengthOf(`boxes of ${op.label}`), 3])
 }
 
-/** Regions of images, `[regions, 4]`, of which each names its image. */
+/** Regions of images, `[regions, 4]`. Each region names its image. */
 const RoiAlign: Rule = (op) => {
   const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
   if (of.rows === null) {
@@ -301,7 +304,7 @@ const RoiAlign: Rule = (op) => {
   )
 }
 
-/** Places of the largest elements in a tensor that was made smaller: they count from the first row on. */
+/** Writes elements at the indices of `MaxPool` into a larger tensor. Indices count from the first row. */
 const MaxUnpool: Rule = (op) => {
   const [of, index] = [op.data(0), op.indices(1)]
   const kernel = op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing')

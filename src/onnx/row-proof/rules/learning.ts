@@ -6,12 +6,13 @@ import { elementWise } from './arithmetic.ts'
 import { reshaped } from './movement.ts'
 
 /**
- * Classical learning and texts, `[N, features]`. Source: onnx.ai/onnx/operators/onnx_aionnxml_NAME.html, onnx.ai/onnx/operators/onnx__NAME.html.
+ * Classical machine learning and texts, `[N, features]`. Source:
+ * onnx.ai/onnx/operators/onnx_aionnxml_NAME.html, onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
 const { float32, int64, string, bool } = elementType
 
-/** An input of samples with features; one without a dimension of samples is a single sample. */
+/** An input of samples with features. Without a dimension of samples it is a single sample. */
 function samples(op: Operation): Tensor {
   const of = op.data(0)
   if (of.shape.length !== 2)
@@ -24,7 +25,7 @@ function samples(op: Operation): Tensor {
 
 const countOf = (of: Tensor): Dim => (of.shape.length === 2 ? of.shape[0]! : 1)
 
-/** @param listed the attribute that has an entry for each number that a sample gives. */
+/** @param listed the attribute with one entry per number in a sample's output. */
 const regressor =
   (listed: string): Rule =>
   (op) => {
@@ -33,7 +34,7 @@ const regressor =
     return tensor(float32, [countOf(of), targets], { rows: of.rows })
   }
 
-/** A label, and scores, mostly one by class. */
+/** A label and scores, mostly one per class. */
 const classifier: Rule = (op) => {
   const of = samples(op)
   if (op.string('post_transform', 'NONE') === 'PROBIT')
@@ -45,7 +46,7 @@ const classifier: Rule = (op) => {
   ]
 }
 
-/** By feature, which are the last dimension. */
+/** Operates on each feature; features are the last dimension. */
 const perFeature: Rule = (op) => {
   const of = samples(op)
   return tensor(float32, of.shape, { rows: of.rows })
@@ -75,7 +76,10 @@ const OneHotEncoder: Rule = (op) => {
   return tensor(float32, [...of.shape, count], { rows: of.rows })
 }
 
-/** Entries along the last dimension. An index of rows, whatever its shape, gives them one behind the other there. */
+/**
+ * Selects entries along the last dimension. An index with rows, whatever its shape, gives them one after the
+ * other there.
+ */
 const ArrayFeatureExtractor: Rule = (op) => {
   const [of, index] = [op.data(0), reshaped(op.data(1), [-1])]
   if (of.rows !== null && index.rows !== null) return meets('each row picks entries of all others')
@@ -97,7 +101,7 @@ const ZipMap: Rule = (op) => {
     : meets('its maps are not one for each row')
 }
 
-/** Words, or characters, of which it may take some out. */
+/** Words or characters, some of which may be removed. */
 const StringNormalizer: Rule = (op) => {
   const of = op.data(0)
   const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
@@ -123,7 +127,7 @@ const StringSplit: Rule = (op) => {
   return [parts, like(of, int64)]
 }
 
-/** The rows of forests of trees, which are samples. */
+/** Tree ensembles; rows are samples. */
 const TreeEnsemble: Rule = (op) => {
   const of = samples(op)
   return tensor(of.type, [countOf(of), op.int('n_targets', 1)], { rows: of.rows })

@@ -27,15 +27,18 @@ import { elementType, tensor, type Rows, type Tensor } from '../followed-values.
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
- * Products, convolutions, pools and what samples images. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:
- * ContribOperators.md.
+ * Products, convolutions, pooling, and sampling of images. Source: onnx.ai/onnx/operators/onnx__NAME.html,
+ * com.microsoft: ContribOperators.md.
  */
 
 const range = (from: number, to: number) =>
   Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 const { float32, int32, int64 } = elementType
 
-/** The product of two tensors as `numpy.matmul` has it: rows of the first, or columns of the second, or batches of both stay apart. */
+/**
+ * The product of two tensors, as in `numpy.matmul`. Rows stay separate if they are rows of the first matrix,
+ * columns of the second, or batches of both.
+ */
 function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
   const [isVectorA, isVectorB] = [a.shape.length === 1, b.shape.length === 1]
   apart(a, [a.shape.length - 1], 'sums up')
@@ -75,12 +78,12 @@ function swapped(of: Tensor, isSwapped: boolean): Tensor {
   return tensor(of.type, shape, { rows: of.rows && { ...of.rows, axis: axis! } })
 }
 
-/** The matrices of a product, one or both of which may be given with rows and columns swapped. */
+/** The matrices of a product. Either may be transposed. */
 function matricesOf(op: Operation, a = 0, b = 1): readonly [Tensor, Tensor] {
   return [swapped(op.data(a), op.int('transA', 0) !== 0), swapped(op.data(b), op.int('transB', 0) !== 0)]
 }
 
-/** `transBatchA` swaps the first and the last but one dimension, which is not followed. */
+/** `transBatchA` swaps the first dimension and the last but one; it is not followed. */
 const MatMul: Rule = (op) => {
   if (op.int('transBatchA', 0) !== 0 || op.int('transBatchB', 0) !== 0) return notFollowed('it swaps batches')
   return matMul(...matricesOf(op))
@@ -95,7 +98,10 @@ function withAdded(product: Tensor, added: Tensor | null): Tensor {
   return tensor(product.type, shape, { rows })
 }
 
-/** Inputs of a product of quantised numbers: matrices, and scales and zero points of each; what has a number for each column is one of them. */
+/**
+ * Inputs of a quantised product: the matrices, and their scales and zero points. Those with one number per
+ * column are among them.
+ */
 interface Quantised {
   readonly a: number
   readonly b: number
@@ -105,7 +111,10 @@ interface Quantised {
   readonly type: (op: Operation) => number
 }
 
-/** A product of quantised numbers. Scales and zero points are one for all, by row of the first matrix, or by column of the second. */
+/**
+ * A quantised product. Scales and zero points are single numbers, or per row of the first matrix, or per
+ * column of the second.
+ */
 export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised): Rule {
   return (op) => {
     const [left, right] = matricesOf(op, a, b)
@@ -127,13 +136,16 @@ export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised)
   }
 }
 
-/** Weights in blocks of a few bits, `[N, blocks, bytes]`; attributes say how large they are. */
+/** Weights in blocks of a few bits, `[N, blocks, bytes]`. Attributes give their sizes. */
 const MatMulNBits: Rule = (op) => {
   const of = op.data(0)
   return matMul(of, tensor(of.type, [op.int('K', 1), op.int('N', 1)]))
 }
 
-/** Letters stand for axes; one that the result has not is summed up. Source: onnx__Einsum.html, numpy.einsum. */
+/**
+ * Letters stand for axes; letters that are missing in the result are summed over. Source: onnx__Einsum.html,
+ * numpy.einsum.
+ */
 const Einsum: Rule = (op) => {
   const tensors = op.all()
   const equation = op.string('equation', '').replaceAll(' ', '')
@@ -188,7 +200,10 @@ const Einsum: Rule = (op) => {
   return tensor(tensors[0]!.type, shape, { rows })
 }
 
-/** How long the dimensions of an image are behind a window that slides over it. @param needsRoom whether it fails where the window is longer than the image. */
+/**
+ * The dimensions of an image after a sliding window. @param needsRoom whether it fails if the window is
+ * longer than the image.
+ */
 function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2, needsRoom = true): Dim[] {
   const spatial = kernel.length
   const list = (name: string, otherwise: number) => op.ints(name) ?? range(0, spatial).map(() => otherwise)
@@ -213,7 +228,9 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2, n
   })
 }
 
-/** Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight the input that has these. */
+/**
+ * Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight index of the input with the weights.
+ */
 function convolution(weight: number, type: (of: Tensor, op: Operation) => number): Rule {
   return (op) => {
     const of = op.data(0)
@@ -286,7 +303,7 @@ const DeformConv: Rule = (op) => {
   })
 }
 
-/** Each channel of each image by itself. */
+/** Operates on each channel of each image. */
 export const pool =
   (isGlobal: boolean): Rule =>
   (op) => {
@@ -331,7 +348,7 @@ const GridSample: Rule = (op) => {
   return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...grid.shape.slice(1, -1)], { rows: of.rows })
 }
 
-/** Windows along a dimension, each of which becomes the last one. */
+/** Windows along a dimension. Each becomes an entry of a new last dimension. */
 const UnfoldTensor: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, -1, 'dim')
@@ -359,7 +376,7 @@ const Col2Im: Rule = (op) => {
   return tensor(of.type, [of.shape[0]!, channels, ...image], { rows: of.rows })
 }
 
-/** Fourier transforms along one axis; the last holds real and imaginary parts. */
+/** Fourier transforms along one axis. The last dimension has real and imaginary parts. */
 const DFT: Rule = (op) => {
   const of = op.data(0)
   const rank = of.shape.length
@@ -390,7 +407,7 @@ const STFT: Rule = (op) => {
   return tensor(of.type, [of.shape[0]!, ...dims, 2], { rows: of.rows })
 }
 
-/** Filters and windows, which are made of numbers. */
+/** Filters and windows computed from numbers. */
 const generated =
   (rank: number): Rule =>
   (op) =>
@@ -399,7 +416,7 @@ const generated =
       range(0, rank).map((axis) => lengthOf(`${op.label} ${axis}`)),
     )
 
-/** Distances of each row of the first to each of the second. */
+/** Distances between each row of the first tensor and each row of the second. */
 const CDist: Rule = (op) => {
   const [a, b] = [op.data(0), op.data(1)]
   apart(a, [1], 'sums up')

@@ -42,18 +42,19 @@ import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
 
 /**
- * Operators that only move elements, repeat them, or leave some out; and shapes, by which most of that is done.
- * Source: onnx.ai/onnx/operators/onnx__NAME.html.
+ * Operators that only move, repeat or drop elements, and operators on shapes, which these use. Source:
+ * onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
 const areNumbers = (dims: readonly Dim[]): dims is readonly number[] =>
   dims.every((dim) => typeof dim === 'number')
 
 /**
- * A tensor in another shape. Its elements keep their order, so that rows lie where one dimension takes up all that is before them in
- * the old shape: `[N, 12, 64]` is `[N * 12, 64]` as well as `[N, 768]`, but `[4, N * 192]` has parts of several rows in each entry.
+ * A tensor in another shape. Elements keep their order. So rows stay whole if a new dimension covers
+ * everything up to them in the old shape: `[N, 12, 64]` is `[N * 12, 64]` as well as `[N, 768]`, but each
+ * entry of `[4, N * 192]` has parts of several rows.
  *
- * @param dims -1 stands for what is left.
+ * @param dims -1 stands for the remaining length.
  */
 export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   checkDims(dims.length)
@@ -142,14 +143,14 @@ const Squeeze: Rule = (op) => {
   return without(of, axes)
 }
 
-/** Whether a dimension would be taken away by a squeeze without axes. */
+/** Whether a squeeze without axes would remove a dimension. */
 function isOne(dim: Dim): boolean {
   if (typeof dim === 'number' || isAtLeast(dim, 2)) return dim === 1
   if (ofRows(dim)) return meets('it takes away the dimension of the rows where there is one of them')
   return notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
 }
 
-/** A tensor without dimensions of length 1. */
+/** A tensor with dimensions of length 1 removed. */
 export function without(of: Tensor, axes: readonly number[]): Tensor {
   const left = [...of.shape.keys()].filter((axis) => !axes.includes(axis))
   return moved(
@@ -171,7 +172,7 @@ const Unsqueeze: Rule = (op) => {
   return withAxes(of, axes)
 }
 
-/** A tensor with dimensions of length 1 at these places of the result. */
+/** A tensor with dimensions of length 1 inserted at these positions of the result. */
 export function withAxes(of: Tensor, axes: readonly number[]): Tensor {
   checkDims(of.shape.length + axes.length)
   const shape: Dim[] = []
@@ -198,7 +199,10 @@ export function transposed(of: Tensor, perm: readonly number[]): Tensor {
   return moved(of, shape, of.rows && { ...of.rows, axis: perm.indexOf(of.rows.axis) }, elements)
 }
 
-/** The elements of a part of a small tensor, or of one in another order: of each place of the result, from which place it is. */
+/**
+ * The elements of a part of a small tensor, or of a reordered one. For each position of the result it takes
+ * the source position.
+ */
 function picked(
   of: Tensor,
   shape: readonly Dim[],
@@ -222,7 +226,7 @@ const Concat: Rule = (op) => {
   return joined(parts, op.axis(parts[0]!.shape.length, 1))
 }
 
-/** Tensors one behind the other along an axis. */
+/** Tensors concatenated along an axis. */
 export function joined(parts: readonly Tensor[], axis: number): Tensor {
   const first = parts[0]!
   if (parts.length === 1) return first
@@ -281,7 +285,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
   })
 }
 
-/** Places by entry of the last dimension, along which indices with several numbers are put together. */
+/** Places by entry of the last dimension, along which the components of indices are concatenated. */
 function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | null {
   if (parts.every(({ place, columns }) => place === null && columns === null)) return null
   const ofPart = ({ place, columns, shape }: Tensor): readonly (Place | null)[] => {
@@ -318,7 +322,7 @@ const Split: Rule = (op) => {
   })
 }
 
-/** Some of the entries along an axis that does not count rows. @param start `null` where that is not known. */
+/** Some of the entries along an axis without rows. @param start `null` if unknown. */
 function partOf(of: Tensor, axis: number, length: Dim, start: number | null, step = 1): Tensor {
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
   const elements =
@@ -365,7 +369,7 @@ const Slice: Rule = (op) => {
   return result
 }
 
-/** @param start `null`, and so the others, where it is not known. */
+/** @param start `null`, and so are the others, if unknown. */
 function sliced(
   of: Tensor,
   axis: number,
@@ -409,7 +413,7 @@ function sliced(
   return partOf(of, axis, length, typeof from === 'number' ? from : null, step)
 }
 
-/** Repeats a tensor until it has a shape, as far as it has to be. */
+/** Broadcasts a tensor to a shape. */
 export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   checkDims(target.length)
   const rank = Math.max(of.shape.length, target.length)
@@ -600,7 +604,7 @@ const Range: Rule = (op) => {
   )
 }
 
-/** Row numbers come from the places of what is nowhere 0. */
+/** The indices of nonzero elements are places of rows if no element is 0. */
 const NonZero: Rule = (op) => {
   const of = op.data(0)
   const { rows, shape } = of
@@ -626,7 +630,7 @@ const NonZero: Rule = (op) => {
   })
 }
 
-/** Blocks of depth and space change places in each image, whose dimensions are `[N, C, H, W]`. */
+/** Rearranges blocks of depth and space in each image, whose dimensions are `[N, C, H, W]`. */
 function blocks(isDepth: boolean): Rule {
   return (op) => {
     const of = op.data(0)
@@ -641,7 +645,10 @@ function blocks(isDepth: boolean): Rule {
   }
 }
 
-/** Scales each dimension; that of the rows by 1 only, and where nothing is interpolated along it: what is multiplied by 0 there may be infinite. */
+/**
+ * Scales each dimension. That of the rows must have scale 1 and no interpolation: what is multiplied by 0
+ * there may be infinite.
+ */
 const Resize: Rule = (op) => {
   const of = op.data(0)
   const { rows } = of
@@ -699,7 +706,7 @@ const CenterCropPad: Rule = (op) => {
   return tensor(of.type, shape, { rows: of.rows })
 }
 
-/** By row and column of a matrix: the last two dimensions may be those of one row alone. */
+/** Depends on the position in a matrix, so the last two dimensions must belong to one row. */
 const triangle: Rule = (op) => {
   const of = op.data(0)
   apart(of, [of.shape.length - 1, of.shape.length - 2], 'keeps a triangle')
@@ -737,7 +744,7 @@ const Constant: Rule = (op) => {
   return notFollowed('it has no value that can be read')
 }
 
-/** Made of a shape alone, and so the same for all rows. */
+/** Computed from a shape only, and so the same for all rows. */
 const EyeLike: Rule = (op) => {
   const of = op.raw(0)
   return tensor(op.int('dtype', of.type), of.shape)

@@ -6,13 +6,17 @@ import { pool, quantisedMatMul } from './linear.ts'
 import { joined } from './movement.ts'
 
 /**
- * Quantisation: numbers with a scale. Rows stay apart where the scale is given; one that is made of the whole tensor makes them meet.
- * Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
+ * Quantisation: numbers with a scale. Rows stay separate if the scale is given; a scale computed from the
+ * whole tensor mixes them. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:
+ * ContribOperators.md.
  */
 
 const { uint8, float32 } = elementType
 
-/** Scales are one for all, one for each entry along an axis, or one for each block along it, which may be of a row. */
+/**
+ * A scale is a single number, or one per entry along an axis, or one per block along it. Blocks may belong to
+ * rows.
+ */
 function scaled(type: (op: Operation, scale: Tensor | null, zeroPoint: Tensor | null) => number): Rule {
   return (op) => {
     const [of, scale, zeroPoint] = [op.data(0), op.optional(1), op.optional(2)]
@@ -41,13 +45,16 @@ const DynamicQuantizeLinear: Rule = (op) => [
   tensor(uint8, []),
 ]
 
-/** What multiplies by a scale that it makes of its whole first input. */
+/** Multiplies with a scale that is computed from its whole first input. */
 const DynamicQuantizeMatMul: Rule = (op) => {
   op.shared(0, 'the scale that it makes')
   return quantisedMatMul({ a: 0, b: 1, ofA: [], ofB: [2, 3, 4], type: () => float32 })(op)
 }
 
-/** An element-wise operator of numbers with scales: `data` are the inputs that are numbers, all others are scales. */
+/**
+ * An element-wise operator on quantised numbers: `data` are the indices of numeric inputs, all others are
+ * scales.
+ */
 function withScales(...data: readonly number[]): Rule {
   return (op) => {
     const parts = data.map((index) => op.data(index))
@@ -56,7 +63,10 @@ function withScales(...data: readonly number[]): Rule {
   }
 }
 
-/** The scale and zero point of the result; then, of each of what is joined, itself, its scale and its zero point. */
+/**
+ * The inputs are the scale and zero point of the result and then, for each part, the part, its scale and its
+ * zero point.
+ */
 const QLinearConcat: Rule = (op) => {
   const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) =>
     op.data(2 + 3 * index),
@@ -71,7 +81,7 @@ const QLinearSoftmax: Rule = (op) => {
   return like(of)
 }
 
-/** `A`, its scale and zero point, `B` and its own, what is added, and the scale and zero point of the result. */
+/** `A`, its scale and zero point, `B` and its own, the addend, and the scale and zero point of the result. */
 const QGemm = quantisedMatMul({
   a: 0,
   b: 3,
@@ -81,7 +91,7 @@ const QGemm = quantisedMatMul({
   type: (op) => (op.has(8) ? op.shared(8, 'a zero point').type : float32),
 })
 
-/** Picks from a table of blocks with scales, which all rows share. */
+/** Selects from a table of blocks with scales, which all rows share. */
 const GatherBlockQuantized: Rule = (op) => {
   const [{ shape }, index, scales] = [op.shared(0, 'the table'), op.data(1), op.shared(2, 'a scale')]
   const axis = op.axis(shape.length, 0, 'gather_axis')

@@ -4,11 +4,14 @@ import { elementType, tensor, type Rows, type Tensor } from '../followed-values.
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
- * Recurrent layers and attention: what goes through a sequence, which is to be another dimension than that of the rows.
- * Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
+ * Recurrent layers and attention: they combine the steps of a sequence, whose dimension must not be that of
+ * the rows. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
  */
 
-/** States by input, beside the sequence: the initial ones of a layer are `[directions, N, hidden]`, or `[N, directions, hidden]`. */
+/**
+ * State inputs besides the sequence. Initial states of a layer are `[directions, N, hidden]` or `[N,
+ * directions, hidden]`.
+ */
 function recurrent(states: readonly number[]): Rule {
   return (op) => {
     const isBatchFirst = op.int('layout', 0) === 1
@@ -34,13 +37,13 @@ function recurrent(states: readonly number[]): Rule {
 
 interface Part {
   readonly index: number
-  /** Where its rows are; -1 for one that all share. */
+  /** The axis of its rows; -1 for an input that all rows share. */
   readonly axis: number
-  /** Whether it may be one for all rows. */
+  /** Whether a single one may serve all rows. */
   readonly fits?: boolean
 }
 
-/** The rows of inputs that belong together, none of which may be one for all. */
+/** The common rows of inputs. None of them may be the same for all rows. */
 function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
   const rows = together(
     parts.map(({ index, axis }) => ({ of: op.optional(index), axis, what: `input ${index}` })),
@@ -57,7 +60,7 @@ function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
 const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
 const sharedParts = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: -1 }))
 
-/** Keys and values for later steps: the sizes of their heads are not followed. */
+/** Keys and values for later steps. The sizes of their heads are not followed. */
 function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: number): Tensor[] {
   return Array.from({ length: Math.max(0, op.outputCount - 1) }, (_, output) => {
     const sizes = [0, 1, 2].map((size) => lengthOf(`${op.label} ${output}.${size}`))
@@ -67,7 +70,7 @@ function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: 
   })
 }
 
-/** A mask fits the scores `[N, heads, queries, keys]` from the right. */
+/** A mask is broadcast to the scores `[N, heads, queries, keys]` from the right. */
 function mask(op: Operation, index: number): Part {
   return { index, axis: op.has(index) && op.raw(index).shape.length === 4 ? 0 : -1, fits: true }
 }
@@ -94,7 +97,10 @@ const Attention: Rule = (op) => {
 const thirdOf = (size: Dim): Dim =>
   typeof size === 'number' ? size / 3 : notFollowed('the size of its heads is not known')
 
-/** @param at of inputs: the mask, the past, a bias of scores (-1 for none), and all that rows share. */
+/**
+ * @param at indices of inputs: the mask, the past, a bias of scores (-1 for none), and those that all rows
+ * share.
+ */
 function fusedAttention(at: {
   readonly mask: number
   readonly past: number
@@ -144,7 +150,10 @@ const MultiHeadAttention: Rule = (op) => {
   ]
 }
 
-/** Angles by position: positions are one for each entry of each row, or of one dimension for all; a cache of three dimensions is by row. */
+/**
+ * Rotation angles by position. Positions are given per entry of each row, or in one dimension for all rows; a
+ * cache of three dimensions is per row.
+ */
 function rotary(positions: number, caches: readonly number[]): Rule {
   return (op) => {
     const byRank = (index: number, rank: number): Part => ({
@@ -159,7 +168,10 @@ function rotary(positions: number, caches: readonly number[]): Rule {
   }
 }
 
-/** `input_ids, segment_ids, word, position and segment embeddings, gamma, beta, mask, position_ids`: norms the sum of embeddings. */
+/**
+ * `input_ids, segment_ids, word, position and segment embeddings, gamma, beta, mask, position_ids`:
+ * normalises the sum of embeddings.
+ */
 const EmbedLayerNormalization: Rule = (op) => {
   const rows = rowsOf(op, [
     ...batchFirst(0, 1, 7),
@@ -171,7 +183,10 @@ const EmbedLayerNormalization: Rule = (op) => {
   return [output, tensor(elementType.int32, [of.shape[0]!], { rows }), output]
 }
 
-/** The same of quantised embeddings, whose scales and zero points all rows share: `..., gamma, beta, mask`, and those. */
+/**
+ * Like {@link EmbedLayerNormalization} with quantised embeddings, whose scales and zero points all rows
+ * share: `..., gamma, beta, mask`, and those.
+ */
 const QEmbedLayerNormalization: Rule = (op) => {
   const rows = rowsOf(op, batchFirst(0, 1, 7))
   const of = op.raw(0)
@@ -181,13 +196,13 @@ const QEmbedLayerNormalization: Rule = (op) => {
   ]
 }
 
-/** It makes one scale of each step of all rows. */
+/** It computes one scale for each step over all rows. */
 const DynamicQuantizeLSTM: Rule = (op) =>
   op.data(0).rows === null
     ? notFollowed('its shapes are not followed')
     : meets('it makes one scale of its whole input')
 
-/** Scores of a next token, of which those that would repeat what is there are taken away. */
+/** Scores of the next token, without those that would repeat an n-gram. */
 const NGramRepeatBlock: Rule = (op) => {
   rowsOf(op, batchFirst(0, 1))
   return like(op.raw(1))

@@ -15,14 +15,15 @@ import { meets, notFollowed } from '../not-proved.ts'
 import { isWithin, withElements } from './arithmetic.ts'
 
 /**
- * Operators in which entries along some axes meet: reductions, normalisations, running sums. Rows stay apart where these are other axes
- * than theirs. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
+ * Operators that combine entries along some axes: reductions, normalisations, running sums. Rows stay
+ * separate if those axes are not theirs. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:
+ * ContribOperators.md.
  */
 
 const range = (from: number, to: number) =>
   Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 
-/** A tensor without some axes, or with 1 in their places. */
+/** A tensor without some axes, or with length 1 there. */
 export function reduced(of: Tensor, given: readonly number[], keeps: boolean, type = of.type): Tensor {
   const axes = [...new Set(given)] // one may be named twice, as -1 and as what that is
   apart(of, axes, 'puts entries together')
@@ -37,7 +38,10 @@ export function reduced(of: Tensor, given: readonly number[], keeps: boolean, ty
   })
 }
 
-/** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape; `null` where it is not followed. */
+/**
+ * @param sinceInput the version from which on axes are an input. @param fold computes an element of a shape;
+ * `null` if it is not followed.
+ */
 function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) | null = null): Rule {
   return (op) => {
     const raw = op.raw(0)
@@ -61,17 +65,17 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
   }
 }
 
-/** As the element-wise operator of that name does it with two. */
+/** Folds numbers as the element-wise operator of that name does with two. */
 const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) =>
   all.every((each) => typeof each === 'number') ? with_(all as number[]) : null
-/** `null` where a part of it is rounded. */
+/** `null` if a part of it would be rounded. */
 const sum = (all: readonly Dim[]) =>
   all.reduce<Dim | null>(
     (total, each) => (total === null || !isWithin(total, elementType.int64) ? null : add(total, each)),
     0,
   )
 
-/** Axes from one on, as softmax had them at first; or one alone. */
+/** All axes from one on, as in early versions of softmax, or a single one. */
 function alongAxis(sinceSingle: number): Rule {
   return (op) => {
     const of = op.data(0)
@@ -83,7 +87,7 @@ function alongAxis(sinceSingle: number): Rule {
   }
 }
 
-/** Norms over the last axes; what is made of mean and deviation has 1 in their places. */
+/** Normalises over the last axes. Mean and deviation have length 1 there. */
 function layerNormalization(inputs: number): Rule {
   return (op) => {
     const of = op.data(0)
@@ -102,7 +106,10 @@ function layerNormalization(inputs: number): Rule {
   }
 }
 
-/** Norms the sum of an input, which has rows, and of another, which may be the same for all in three dimensions; the fourth output is the sum. */
+/**
+ * Normalises the sum of an input with rows and another, which may be the same for all rows if it has three
+ * dimensions. The fourth output is the sum.
+ */
 const skipLayerNormalization: Rule = (op) => {
   const [of, skip] = [op.data(0), op.data(1)]
   const isRepeated =
@@ -127,7 +134,7 @@ const BatchNormalization: Rule = (op) => {
   return like(of)
 }
 
-/** Norms over each image, or groups of its channels. */
+/** Normalises each image, or groups of its channels. */
 const perImage: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'norms entries')
@@ -166,7 +173,7 @@ const Dropout: Rule = (op) => {
   return [like(of), like(of, elementType.bool)]
 }
 
-/** A loss by row, or one for all. */
+/** A loss per row, or one for all rows. */
 const loss: Rule = (op) => {
   const [of, target] = [op.data(0), op.data(1)]
   if (op.has(2)) op.shared(2, 'weights')
