@@ -9,7 +9,7 @@ const folder = mkdtempSync(join(tmpdir(), 'zerohop-bundle-'))
 try {
   mkdirSync(join(folder, 'node_modules'))
   for (const name of ['onnxruntime-node', 'onnxruntime-common', 'piscina']) cpSync(join(packages, name), join(folder, 'node_modules', name), { recursive: true })
-  for (const file of ['dist/worker-thread', 'prebuilds']) cpSync(join(packages, 'zerohop', file), join(folder, file.replace('dist/', '')), { recursive: true })
+  for (const file of ['dist/run/worker-thread', 'prebuilds']) cpSync(join(packages, 'zerohop', file), join(folder, file.replace('dist/', '')), { recursive: true })
   for (const file of ['bundle.js', 'bundle.cjs']) {
     cpSync(join('out', file), join(folder, file))
     execFileSync(process.execPath, [join(folder, file)], { cwd: folder, stdio: 'inherit' })

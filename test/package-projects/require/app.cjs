@@ -1,4 +1,4 @@
 const { exports: entries } = require('zerohop/package.json')
 
-for (const entry of Object.keys(entries)) require(entry.replace('.', 'zerohop'))
+for (const entry of Object.keys(entries).filter((name) => !name.endsWith('.onnx'))) require(entry.replace('.', 'zerohop'))
 require('../digits.js').askDigits()
