@@ -236,12 +236,12 @@ const inPlaceFromBytes = 4096
 /** Most bytes of one block, if more than one row fits. */
 const largestBlock = 64 * 2 ** 20
 /**
- * Most bytes of a model's free blocks. Rows of waiting requests lie in blocks, too. Separate arrays would
- * outlive V8's young generation: with 64 photographs V8 collected its whole heap 15 times a second, at a
- * sixth of the throughput.
+ * Most bytes of a model's blocks, unless runs need more at the same time. Rows of waiting requests lie in
+ * blocks, too. Separate arrays would outlive V8's young generation: with 64 photographs V8 collected its
+ * whole heap 15 times a second, which cost a sixth of the throughput.
  */
 const blocksBytes = 256 * 2 ** 20
-/** Most blocks. Each take and return of a block scans all that its pool has lent. */
+/** Most blocks. Each take and return of a buffer scans all that its pool has lent. */
 const blocksAtMost = 512
 /**
  * Blocks besides those in runs and those that wait for one: one is being filled, another is still being
