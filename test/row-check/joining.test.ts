@@ -20,7 +20,9 @@ it.each([[{}], [{ maxBatchSize: 8 }]])(
     joining.found({ rows: 'independent', largestDifference: 0, reason: 'tried', runs: 1 })
     expect(joining.metadata.joining).toMatchObject({
       rows: 'dependent',
-      reason: expect.stringMatching(/^output 'y' does not have one entry per row; .*docs\/detectors.md/),
+      reason: expect.stringMatching(
+        /^output 'y' does not have one entry per row; .*docs\/guide\/detectors.md/,
+      ),
     })
     vi.restoreAllMocks()
   },
