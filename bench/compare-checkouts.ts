@@ -42,5 +42,5 @@ console.log(
 console.log(`after to before, round by round: ${ratios.map((ratio) => round(ratio, 3)).join(' ')}`)
 console.log(`median ${round(median(ratios), 3)}`)
 const leastCpuUs = (results: readonly ClosedLoopResult[]) =>
-  round(Math.min(...results.map(({ cpuUsPerRow }) => cpuUsPerRow ?? NaN)), 3) // of old checkouts nobody knows
+  round(Math.min(...results.map(({ cpuUsPerRow }) => cpuUsPerRow ?? NaN)), 3) // old checkouts do not report it
 console.log(`CPU for a row: before ${leastCpuUs(found.before)} us, after ${leastCpuUs(found.after)} us`)

@@ -41,7 +41,7 @@ const { only, models = workloadNames, json, markdown } = options
 const plan = planOf(options)
 if (process.platform !== 'linux')
   command.error(
-    `It measures on Linux only, by what the kernel tells of processes, not on ${process.platform}.`,
+    `It measures on Linux only, where /proc has the figures of each process, not on ${process.platform}.`,
   )
 const state = orError(() => {
   for (const file of [json, markdown]) if (file !== undefined) checkWritable(file)

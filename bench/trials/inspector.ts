@@ -11,7 +11,7 @@ const intervalMs = { asItComes: 1000, often: 100 } as const
 /** What it costs an engine that somebody looks at its page. */
 export const inspectorTrial: Trial = {
   describe:
-    'what an open inspector page costs: CPU time of what it is told, of 1 and of 20 models, and of a request to the MLP meanwhile',
+    'what an open inspector page costs: CPU time of an update with 1 and with 20 models, and of a request to the MLP meanwhile',
   seconds: 5,
   async run({ seconds, rounds }) {
     const model = benchModel('mlp')
@@ -40,7 +40,7 @@ export const inspectorTrial: Trial = {
       const ms = median(open.map(({ cpuMs }, index) => (cpuMs - closed[index]!.cpuMs) / frames))
       const statsMs = median(closed.map(({ statsCpuMs }) => statsCpuMs))
       return {
-        what: `what a page of ${models} models is told, and engine.stats(): ms`,
+        what: `an update of a page with ${models} models, and engine.stats(): ms`,
         open: round(ms, 3),
         closed: round(statsMs, 3),
         ratio: round(ms / statsMs),

@@ -12,7 +12,7 @@ const requestsPerSecond = 2000
 const cancels = 10_000
 const cancelRounds = 3
 
-/** A run takes longer than requests wait, and few of them wait: they fill batches of 2, which are handed ahead, and none of 64. */
+/** A run takes longer than requests wait, and few of them wait: they fill batches of 2, which are prefetched, and none of 64. */
 const behindLongRun = { requestsPerSecond: 40, shortestMs: 20, longestMs: 150 }
 const longRun = matmulChain(20_000)
 const batchSizes = { full: 2, partial: 64 }
@@ -87,7 +87,7 @@ export const timeouts: Trial = {
         ),
         atMost(
           round(partial + 1),
-          'p99 of the lateness in full batches handed ahead, in ms: as in partial ones',
+          'p99 of the lateness in full prefetched batches, in ms: at most that of partial ones',
           full,
         ),
         atLeast(

@@ -39,7 +39,7 @@ export interface ModelStatistics {
      * answer (`preserveOrdering`), finding an answer in the response cache.
      */
     readonly overhead: StatisticDuration
-    /** Waiting: for the decoder where images were encoded, and until the run began, handed ahead behind another or not; the last run of a request that was run again. */
+    /** Waiting, from arrival to the start of the run: for the image decoder, in the queue, and prefetched behind another batch. Counts the last run of a request that ran again. */
     readonly queue: StatisticDuration
     /** Gathering rows into staging memory. */
     readonly computeInput: StatisticDuration
@@ -47,7 +47,7 @@ export interface ModelStatistics {
     readonly computeInfer: StatisticDuration
     /** Copying outputs to their requests. */
     readonly computeOutput: StatisticDuration
-    /** Answers found in the response cache: finding and copying them. They are among `success` and `queue`, in no other sum. */
+    /** Answers found in the response cache: finding and copying them. They count in `success`, and in `queue` with no waiting; their time is in `overhead`. */
     readonly cacheHit: StatisticDuration
     /** Requests looked up in vain that led a run: looking, and keeping the answer. */
     readonly cacheMiss: StatisticDuration

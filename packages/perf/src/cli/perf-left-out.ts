@@ -86,7 +86,7 @@ export const leftOutColumns: readonly { readonly columns: readonly string[]; rea
   },
   {
     columns: ['Avg GPU Utilization', 'Avg GPU Power Usage', 'Max GPU Memory Usage', 'Total GPU Memory'],
-    reason: 'ONNX Runtime does not tell of GPUs',
+    reason: 'ONNX Runtime reports no GPU metrics',
   },
 ]
 
