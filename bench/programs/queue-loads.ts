@@ -2,7 +2,7 @@ import { RequestQueue } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { PriorityLevels } from '../../src/request/priority-levels.ts'
 import { systemClock } from '../../src/base/clock.ts'
-import { FairShare } from '../../src/run/fair-share.ts'
+import { FairShare } from '../../src/run/thread-time.ts'
 import { mulberry32 } from '../../test/models/random.ts'
 
 /** Requests of a full batch. */
@@ -50,7 +50,7 @@ class Queue {
     }
     this.#queue = new RequestQueue(limits, systemClock, {
       dropped: () => {},
-      takeBack: () => false,
+      revoke: () => false,
       wake: () => {},
     })
   }

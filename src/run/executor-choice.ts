@@ -11,7 +11,7 @@ import { NativeMemory } from './executors/native/native-memory.ts'
 import { installedVersion, openNativeOrt } from './executors/native/native-ort.ts'
 import type { ThreadExecutor, WorkerReady } from './executors/protocol.ts'
 import type { StagingMemory } from '../native/staging-pool.ts'
-import { InlineBudget } from './inline-budget.ts'
+import { InlineBudget } from './thread-time.ts'
 
 /** What users have to say of executors. */
 export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline' | 'workers'>

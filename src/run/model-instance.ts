@@ -82,8 +82,8 @@ export class ModelInstance implements Instance {
     return this.#scheduler.nextIsAlone
   }
 
-  get aheadElsewhere(): boolean {
-    return this.#scheduler.instances.anyAhead
+  get prefetchedElsewhere(): boolean {
+    return this.#scheduler.instances.anyPrefetched
   }
 
   offer(): void {
@@ -110,14 +110,14 @@ export class ModelInstance implements Instance {
   }
 
   /** The prefetched batch; `null` for none. */
-  get batchAhead(): Batch | null {
+  get prefetchedBatch(): Batch | null {
     return this.#ahead === null ? null : this.#ahead.batch
   }
 
   /** Revokes the prefetched batch; false when there is none, or it has started. */
-  takeBackAhead(): boolean {
+  revokePrefetched(): boolean {
     const slot = this.#ahead
-    if (slot === null || this.worker.takeBack(slot.id)) return slot !== null
+    if (slot === null || this.worker.revoke(slot.id)) return slot !== null
     this.started(slot.id) // the worker has claimed it
     return false
   }
@@ -145,8 +145,8 @@ export class ModelInstance implements Instance {
   }
 
   /** Has the run of a batch stopped, if it is here. See {@link Worker.stopRun}. */
-  stopRun(batch: Batch, orLeave: boolean): void {
-    for (const slot of this.#slots.values()) if (slot.batch === batch) this.worker.stopRun(slot.id, orLeave)
+  stopRun(batch: Batch, orDetach: boolean): void {
+    for (const slot of this.#slots.values()) if (slot.batch === batch) this.worker.stopRun(slot.id, orDetach)
   }
 
   started(slotId: number): void {
@@ -156,8 +156,8 @@ export class ModelInstance implements Instance {
     this.#scheduler.started(slot.batch!)
   }
 
-  takenBack(slotId: number, threadEnded: boolean): void {
-    this.#scheduler.takenBack(this.#release(slotId), threadEnded)
+  revoked(slotId: number, threadEnded: boolean): void {
+    this.#scheduler.revoked(this.#release(slotId), threadEnded)
   }
 
   finished(
@@ -305,7 +305,7 @@ export class ModelInstance implements Instance {
 
   /** What waits may not have been taken for want of a slot, and what waits behind another instance is taken from there. */
   #askForMore(): void {
-    if (this.#scheduler.hasWaiting || this.aheadElsewhere) this.offer()
+    if (this.#scheduler.hasWaiting || this.prefetchedElsewhere) this.offer()
   }
 
   #giveBack(slot: StagingSlot): void {

@@ -7,8 +7,7 @@ import {
   type ExecutorEvents,
   type RunTimestamps,
 } from './executors/executor.ts'
-import { WorkerTime } from './fair-share.ts'
-import type { InlineBudget } from './inline-budget.ts'
+import { WorkerTime, type InlineBudget } from './thread-time.ts'
 import type { ModelInstance, PreparedBatch } from './model-instance.ts'
 import type { WorkerSession } from './worker-session.ts'
 
@@ -108,7 +107,7 @@ export class Worker {
 
   /** Batches dispatched and not yet back. */
   get outstanding(): number {
-    return this.time.handedOver.length
+    return this.time.dispatched.length
   }
 
   /** Sessions that live here, those included that are being opened. */
@@ -128,7 +127,7 @@ export class Worker {
 
   /** Whether it would start a batch at once. */
   get idle(): boolean {
-    return this.#serving && this.time.handedOver.length < this.#concurrency && !this.#tasks.running
+    return this.#serving && this.time.dispatched.length < this.#concurrency && !this.#tasks.running
   }
 
   /** The estimated time until the worker is done with what it was given, in milliseconds. */
@@ -189,9 +188,9 @@ export class Worker {
   }
 
   /** Revokes a batch that has not started, which its instance is notified of; false when it has. */
-  takeBack(slotId: number): boolean {
-    if (this.#runner === null || !this.#runner.takeBack(slotId)) return false
-    this.time.takenBack(slotId)?.source.takenBack(slotId, false)
+  revoke(slotId: number): boolean {
+    if (this.#runner === null || !this.#runner.revoke(slotId)) return false
+    this.time.revoked(slotId)?.source.revoked(slotId, false)
     return true
   }
 
@@ -199,21 +198,21 @@ export class Worker {
    * Has a run stopped: of the batch in a slot, or a session's task. When it was told to stop and does not, its thread is detached
    * after a while.
    *
-   * @param orLeave whether that is done as well where it cannot be told.
+   * @param orDetach whether that is done as well where it cannot be told.
    */
-  stopRun(of: number | WorkerSession, orLeave: boolean): void {
-    if (typeof of !== 'number') this.#stopTask(of, orLeave)
-    else if (this.#runner?.cancel(of, orLeave) || orLeave) this.#stops.told(of)
+  stopRun(of: number | WorkerSession, orDetach: boolean): void {
+    if (typeof of !== 'number') this.#stopTask(of, orDetach)
+    else if (this.#runner?.cancel(of, orDetach) || orDetach) this.#stops.told(of)
   }
 
-  #stopTask(owner: WorkerSession, orLeave: boolean): void {
-    if (this.#tasks.runningFor === owner && (this.#runner!.cancelWork(owner.id) || orLeave))
+  #stopTask(owner: WorkerSession, orDetach: boolean): void {
+    if (this.#tasks.runningFor === owner && (this.#runner!.cancelWork(owner.id) || orDetach))
       this.#stops.told(owner)
   }
 
   #hasEnded(what: Stoppable): boolean {
     this.#runner?.drainCompletions()
-    return this.#tasks.runningFor !== what && !this.time.handedOver.some(({ slotId }) => slotId === what)
+    return this.#tasks.runningFor !== what && !this.time.dispatched.some(({ slotId }) => slotId === what)
   }
 
   /** Looks for finished batches. */
@@ -246,12 +245,12 @@ export class Worker {
 
   /** Dispatches one batch, or finds that an instance has none; false when there is nothing more to be done now. */
   #dispatchOne(): boolean {
-    const { handedOver } = this.time
+    const { dispatched } = this.time
     const executor = this.#runner
     if (executor === null || !this.#serving || this.#tasks.running) return false
-    const idle = handedOver.length < this.#concurrency
-    const isEmpty = handedOver.length === 0
-    if (!isEmpty && (this.#tasks.waiting || handedOver.length > this.#concurrency || handedOver[0]!.alone))
+    const idle = dispatched.length < this.#concurrency
+    const isEmpty = dispatched.length === 0
+    if (!isEmpty && (this.#tasks.waiting || dispatched.length > this.#concurrency || dispatched[0]!.alone))
       return false
     if (isEmpty && this.#tasks.waiting && (this.#tasks.isTurn || this.time.next() === null)) {
       this.#tasks.start(executor, (owner) => this.#taskDone(owner))
@@ -277,7 +276,7 @@ export class Worker {
 
   #nothingOf(source: ModelInstance, idle: boolean): void {
     this.time.shares.deactivate(source)
-    if (!idle && source.aheadElsewhere) this.#forIdle.add(source)
+    if (!idle && source.prefetchedElsewhere) this.#forIdle.add(source)
   }
 
   #wakeForIdle(): void {
@@ -291,7 +290,7 @@ export class Worker {
     { slotId, layoutIndex, mailed, runMs, alone, elsewhere }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
-    const idle = this.time.handedOver.length === 0
+    const idle = this.time.dispatched.length === 0
     this.time.given(source, slotId, runMs, alone)
     const here =
       idle &&
@@ -317,10 +316,10 @@ export class Worker {
 
   /** Revokes what waits behind another instance's run: one that has waited for nothing yet comes first. */
   #yieldTo(source: ModelInstance): void {
-    const { handedOver } = this.time
-    const ahead = handedOver[1]
-    if (ahead === undefined || ahead.source === source || ahead.source !== handedOver[0]!.source) return
-    if (ahead.charge.estimateMs >= yieldsFromMs) this.takeBack(ahead.slotId)
+    const { dispatched } = this.time
+    const ahead = dispatched[1]
+    if (ahead === undefined || ahead.source === source || ahead.source !== dispatched[0]!.source) return
+    if (ahead.charge.estimateMs >= yieldsFromMs) this.revoke(ahead.slotId)
   }
 
   /** A batch is done; its instance is notified. False when it was none that was dispatched. */
@@ -349,9 +348,9 @@ export class Worker {
 
   /** Those behind which nothing is that runs. */
   #tellStarted(): void {
-    const { handedOver } = this.time
-    const running = Math.min(handedOver.length, this.#concurrency)
-    for (let at = 0; at < running; at++) handedOver[at]!.source.started(handedOver[at]!.slotId)
+    const { dispatched } = this.time
+    const running = Math.min(dispatched.length, this.#concurrency)
+    for (let at = 0; at < running; at++) dispatched[at]!.source.started(dispatched[at]!.slotId)
   }
 
   // ── its threads ──
@@ -426,9 +425,9 @@ export class Worker {
     const ranMs = this.time.runningMs
     // The last first: each is put before what waits.
     for (const handed of this.time.clear().reverse()) {
-      if (executor.takeBack(handed.slotId)) {
+      if (executor.revoke(handed.slotId)) {
         this.time.shares.refund(handed.charge)
-        handed.source.takenBack(handed.slotId, true)
+        handed.source.revoked(handed.slotId, true)
       } else started.push(handed)
     }
     this.#tasks.lost(executor)

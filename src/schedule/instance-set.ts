@@ -25,15 +25,15 @@ export interface Instance {
   /** Whether it would start a batch at once. */
   readonly idle: boolean
   /** The prefetched batch; `null` for none. */
-  readonly batchAhead: Batch | null
+  readonly prefetchedBatch: Batch | null
   /** Batches that it was given and are not back. */
   readonly batches: readonly Batch[]
   /** Has its worker ask for batches. */
   offer(): void
   /** Revokes the prefetched batch; false when there is none, or it has started. */
-  takeBackAhead(): boolean
-  /** Stops the run of a batch, if it is here; with `orLeave` a thread that does not stop is detached. */
-  stopRun(batch: Batch, orLeave: boolean): void
+  revokePrefetched(): boolean
+  /** Stops the run of a batch, if it is here; with `orDetach` a thread that does not stop is detached. */
+  stopRun(batch: Batch, orDetach: boolean): void
   forgetLayouts(): void
   forgetMemory(memory: SlotMemory): void
 }
@@ -81,7 +81,8 @@ export class InstanceSet implements Iterable<Instance> {
   /** When the oldest request came of those in prefetched batches; `Infinity` for none. */
   get oldestAheadMs(): number {
     return this.#instances.reduce(
-      (oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity),
+      (oldest, { prefetchedBatch }) =>
+        Math.min(oldest, prefetchedBatch?.requests[0]!.enqueuedAtMs ?? Infinity),
       Infinity,
     )
   }
@@ -106,15 +107,17 @@ export class InstanceSet implements Iterable<Instance> {
   }
 
   /** Whether a batch is prefetched that another instance could start at once were it idle. */
-  get anyAhead(): boolean {
-    return this.#instances.length > 1 && this.#instances.some(({ batchAhead }) => batchAhead !== null)
+  get anyPrefetched(): boolean {
+    return (
+      this.#instances.length > 1 && this.#instances.some(({ prefetchedBatch }) => prefetchedBatch !== null)
+    )
   }
 
   /** Whether a request is to be served before a prefetched batch. */
   isOvertakenBy(request: InferRequest): boolean {
-    for (const { batchAhead } of this.#instances) {
-      if (batchAhead === null) continue
-      const first = batchAhead.requests[0]!
+    for (const { prefetchedBatch } of this.#instances) {
+      if (prefetchedBatch === null) continue
+      const first = prefetchedBatch.requests[0]!
       if (request.level.level < first.level.level) return true
       if (request.bucketKey !== first.bucketKey && expiresAtMs(request) < expiresAtMs(first)) return true
     }
@@ -122,9 +125,11 @@ export class InstanceSet implements Iterable<Instance> {
   }
 
   /** Revokes the batch of which a request is a part; false when that has started. */
-  takeBackBatchOf(request: InferRequest): boolean {
-    const instance = this.#instances.find(({ batchAhead }) => batchAhead?.requests.includes(request))
-    return instance?.takeBackAhead() ?? false
+  revokeBatchOf(request: InferRequest): boolean {
+    const instance = this.#instances.find(({ prefetchedBatch }) =>
+      prefetchedBatch?.requests.includes(request),
+    )
+    return instance?.revokePrefetched() ?? false
   }
 
   get statistics(): InstanceStatistics[] {
@@ -151,9 +156,9 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#all.flatMap(({ batches }) => batches)
   }
 
-  /** Stops the run of a batch; with `orLeave` a thread that does not stop is detached. */
-  stopRun(batch: Batch, orLeave: boolean): void {
-    for (const instance of this.#all) instance.stopRun(batch, orLeave)
+  /** Stops the run of a batch; with `orDetach` a thread that does not stop is detached. */
+  stopRun(batch: Batch, orDetach: boolean): void {
+    for (const instance of this.#all) instance.stopRun(batch, orDetach)
   }
 
   /** Has all instances let go of memory that is given back. */
@@ -166,11 +171,11 @@ export class InstanceSet implements Iterable<Instance> {
   }
 
   /** Revokes all prefetched batches that have not started, the last formed first; true when there was any. */
-  takeBackAhead(): boolean {
-    const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)
-    if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.formed - a.batchAhead!.formed)
+  revokePrefetched(): boolean {
+    const withAhead = this.#instances.filter(({ prefetchedBatch }) => prefetchedBatch !== null)
+    if (withAhead.length > 1) withAhead.sort((a, b) => b.prefetchedBatch!.formed - a.prefetchedBatch!.formed)
     let any = false
-    for (const instance of withAhead) if (instance.takeBackAhead()) any = true
+    for (const instance of withAhead) if (instance.revokePrefetched()) any = true
     return any
   }
 }

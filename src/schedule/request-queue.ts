@@ -13,7 +13,7 @@ export interface QueueOwner<E extends WaitingRequest> {
   /** `entry` left the queue for good without a batch; settle it. */
   dropped(entry: E, why: QueueExit): void
   /** Revokes the prefetched batch of which `entry` is a part, by `putBack`; false when it has started. */
-  takeBack(entry: E): boolean
+  revoke(entry: E): boolean
   /** A queue delay ran out: offer the queue an idle instance again. */
   wake(): void
 }
@@ -183,7 +183,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Takes a waiting request out; false when it is not waiting any more. */
   cancel(entry: E, why: QueueExit): boolean {
-    if (entry.ahead && !this.#owner.takeBack(entry)) return false
+    if (entry.ahead && !this.#owner.revoke(entry)) return false
     if (entry.held) {
       this.#holdNoMore(entry)
       this.#waitsNoMore(entry)
@@ -346,7 +346,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Lets a request whose timeout ran out wait on, behind the others of its level. */
   #delay(entry: E): void {
-    if (!entry.held && ((entry.ahead && !this.#owner.takeBack(entry)) || entry.line === null)) return
+    if (!entry.held && ((entry.ahead && !this.#owner.revoke(entry)) || entry.line === null)) return
     const bucket = entry.held ? null : this.#unlink(entry)
     entry.timeoutAtMs = null
     entry.delayed = true

@@ -192,7 +192,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** A request waits to be sent; `full` when its bucket holds a full batch now. */
   #accepted(request: InferRequest, full: boolean): void {
     this.#update()
-    if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
+    if (this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
     // A full batch starts at once; otherwise calls of the same turn may still join.
     if (full) this.instances.offer()
     else this.#offerSoon()
@@ -279,7 +279,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** Rejects what waits; what runs goes on. */
   rejectWaiting(): void {
-    this.instances.takeBackAhead()
+    this.instances.revokePrefetched()
     const [why, error] = this.#rejectWaiting
     for (const request of this.#retries.clear()) this.#answers.reject(request, why, error(request))
     this.#queue.clear('closed')
@@ -288,7 +288,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** Rejects all that was accepted, and stops what runs. */
   destroy(): void {
-    this.instances.takeBackAhead()
+    this.instances.revokePrefetched()
     this.#stops.all()
     this.rejectWaiting()
   }
@@ -394,7 +394,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   #form(idle: boolean, startsInMs: number): Batch | null {
     // An idle instance takes what was prefetched for a busy one.
-    if (idle && this.instances.size > 1) this.instances.takeBackAhead()
+    if (idle && this.instances.size > 1) this.instances.revokePrefetched()
     for (
       let formed = this.#queue.take(idle, startsInMs);
       formed !== null;
@@ -447,7 +447,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /** A batch comes back that has not started: it was revoked, or its thread has ended. */
-  takenBack(batch: Batch, threadEnded: boolean): void {
+  revoked(batch: Batch, threadEnded: boolean): void {
     if (threadEnded) this.#offerSoon() // to others
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was prefetched is still counted by the queue, and is taken out of it now.
@@ -574,8 +574,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#update()
   }
 
-  takeBack(request: InferRequest): boolean {
-    if (!this.instances.takeBackBatchOf(request)) return false
+  revoke(request: InferRequest): boolean {
+    if (!this.instances.revokeBatchOf(request)) return false
     this.#offerSoon()
     return true
   }

@@ -38,7 +38,7 @@ export class ClosedLoop {
     this.division = divides ? new LoadDivision(limits) : null
     this.callers = callers
     this.runMs = runMs
-    const owner = { dropped: () => {}, takeBack: () => false, wake: () => this.#offer() }
+    const owner = { dropped: () => {}, revoke: () => false, wake: () => this.#offer() }
     this.#queue = new RequestQueue<WaitingRequest>(
       { ...limits, holdUntilQueued: 0 },
       this.clock,

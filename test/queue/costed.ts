@@ -51,7 +51,7 @@ export function setupCosts(
       if (request.fate !== null) throw new Error(`#${request.id} was settled twice`)
       request.fate = why
     },
-    takeBack: () => false,
+    revoke: () => false,
     wake: () => {},
   })
   let made = 0

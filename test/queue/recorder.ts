@@ -58,7 +58,7 @@ export function setup(
     clock,
     {
       dropped: ({ name }, why) => exits.push([name, why, clock.nowMs() - 1000]),
-      takeBack: () => false,
+      revoke: () => false,
       wake: () => wakes.push(clock.nowMs() - 1000),
     },
     runTimes,

@@ -94,7 +94,7 @@ export class Simulation implements QueueOwner<LedgerRequest> {
     this.#ledger.dropped(request, why, this.#clock.nowMs())
   }
 
-  takeBack(): boolean {
+  revoke(): boolean {
     return false
   }
 

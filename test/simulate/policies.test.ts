@@ -71,7 +71,7 @@ describe('the batcher of zerohop', () => {
   })
 
   it('hands one full batch ahead and no partial one', () => {
-    // Handed ahead at 8 ms, the full batch does not get the ninth request, which leads the next one.
+    // Prefetched at 8 ms, the full batch does not get the ninth request, which leads the next one.
     expect(batchesOf('zerohop', [0, ...steady(9, 1).map((ms) => ms + 1)]).batches).toEqual({ 1: 2, 8: 1 })
   })
 

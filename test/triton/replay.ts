@@ -67,7 +67,7 @@ export class Replay implements QueueOwner<NamedEntry> {
     this.#reject(arrival, why === 'cancelled' ? 'aborted' : 'ERR_TIMEOUT')
   }
 
-  takeBack(entry: NamedEntry): boolean {
+  revoke(entry: NamedEntry): boolean {
     const at = this.#ahead.findIndex((batch) => batch.includes(entry))
     if (at === -1) return false
     this.#queue.putBack(this.#ahead.splice(at, 1)[0]!)

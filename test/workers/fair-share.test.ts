@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FairShare, WorkerTime } from '../../src/run/fair-share.ts'
+import { FairShare, WorkerTime } from '../../src/run/thread-time.ts'
 import type { ModelInstance } from '../../src/run/model-instance.ts'
 import { FakeClock } from '../fake-clock.ts'
 
@@ -135,7 +135,7 @@ it('a batch that was taken back costs its source nothing', () => {
   time.shares.activate(source)
   const { finishMs } = time.next()!
   time.given(source, 1, 20, false)
-  expect(time.takenBack(1)).toMatchObject({ slotId: 1 })
+  expect(time.revoked(1)).toMatchObject({ slotId: 1 })
   expect(time.next()).toMatchObject({ finishMs })
   expect(time.freeInMs).toBe(30)
   expect(time.done(1, 20)).toBeNull()

@@ -87,7 +87,7 @@ export class FakeExecutor implements Executor {
     this.cells.push({ slotId, layoutIndex, claimed: false })
   }
 
-  takeBack(slotId: number): boolean {
+  revoke(slotId: number): boolean {
     const at = this.cells.findIndex((cell) => cell.slotId === slotId && !cell.claimed)
     if (at === -1) return false
     this.cells.splice(at, 1)

@@ -129,7 +129,7 @@ export class History {
     else if (step.do === 'finish') this.#finish(step.worker, step.fails)
     else if (step.do === 'die') this.#thread(step.worker).die('it died', step.knownFirst)
     else if (step.do === 'refuse') this.#refused[step.worker]![step.what]++
-    else if (step.do === 'take back') this.#models[step.model]!.scheduler.instances.takeBackAhead()
+    else if (step.do === 'take back') this.#models[step.model]!.scheduler.instances.revokePrefetched()
     else if (step.do === 'scale') this.#scale(this.#models[step.model]!, step.count)
     else if (step.do === 'end left') this.#house.places[step.worker]!.threads.onLeft.shift()?.()
     else await this.#unload(this.#models[step.model]!, step.destroys)

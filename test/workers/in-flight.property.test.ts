@@ -37,7 +37,7 @@ const refuse: fc.Arbitrary<Step> = fc.record({
   worker: both,
   what: fc.constantFrom('start' as const, 'open' as const),
 })
-const takeBack: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
+const revoke: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
 const detach: fc.Arbitrary<Step> = fc.record({ do: fc.constant('detach' as const), request: fc.nat(40) })
 const unload: fc.Arbitrary<Step> = fc.record({
   do: fc.constant('unload' as const),
@@ -72,7 +72,7 @@ const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
       claim,
       { weight: 2, arbitrary: abort },
       advance,
-      takeBack,
+      revoke,
     ),
   ],
   [
@@ -96,7 +96,7 @@ const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
       die,
       { weight: 2, arbitrary: detach },
       advance,
-      takeBack,
+      revoke,
       unload,
     ),
   ],

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { ModelInstance } from '../../src/run/model-instance.ts'
-import { InlineBudget } from '../../src/run/inline-budget.ts'
+import { InlineBudget } from '../../src/run/thread-time.ts'
 
 const at = (nowMs: number) => ({ now: nowMs })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Executor, ExecutorEvents } from '../../src/run/executors/executor.ts'
-import { InlineBudget } from '../../src/run/inline-budget.ts'
+import { InlineBudget } from '../../src/run/thread-time.ts'
 import type { ModelInstance, PreparedBatch } from '../../src/run/model-instance.ts'
 import { Worker, type ThreadSource } from '../../src/run/worker.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -22,7 +22,7 @@ function bench({ start = async () => {}, executor = {}, inline }: Bench) {
       return {
         executor: {
           submit: vi.fn(),
-          takeBack: () => true,
+          revoke: () => true,
           drainCompletions: vi.fn(),
           abandon: vi.fn(),
           ...executor,
@@ -83,13 +83,13 @@ describe('a worker', () => {
   })
 
   it('whose thread dies charges nothing for what that had not started', async () => {
-    const { worker, events } = bench({ executor: { takeBack: (slotId) => slotId === 1 } })
+    const { worker, events } = bench({ executor: { revoke: (slotId) => slotId === 1 } })
     const batches = [30, 20].map((runMs, slotId) => batch({ slotId, runMs }))
     const told: unknown[] = []
     const source = instance({
       hasWaiting: true,
       nextBatch: () => batches.shift() ?? null,
-      takenBack: (slotId, threadEnded) => void told.push(['taken back', slotId, threadEnded]),
+      revoked: (slotId, threadEnded) => void told.push(['taken back', slotId, threadEnded]),
       lost: (slotId, reason) => void told.push(['lost', slotId, reason]),
     })
     const { time } = worker

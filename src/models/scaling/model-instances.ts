@@ -382,7 +382,7 @@ export class InstanceLife {
     const instance = this.#instance!
     this.session.leave()
     scheduler.instances.retire(instance)
-    if (instance.takeBackAhead()) scheduler.wake()
+    if (instance.revokePrefetched()) scheduler.wake()
     await instance.drained()
     await this.close()
     scheduler.instances.remove(instance)

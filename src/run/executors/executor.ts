@@ -136,7 +136,7 @@ export interface Executor {
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
   runHere?(slotId: number, layoutIndex: number): boolean
   /** Takes a batch back; false when the thread has started it. */
-  takeBack(slotId: number): boolean
+  revoke(slotId: number): boolean
   /**
    * Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped.
    *

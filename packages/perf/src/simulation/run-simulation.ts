@@ -115,8 +115,8 @@ class Simulation {
         this.#ended(request.index)
         for (const part of this.#parts.get(request.index) ?? []) if (part !== request) queue.withdraw(part)
       },
-      takeBack: (request) => {
-        if (!instances.ahead.takeBackBatchOf(request)) return false
+      revoke: (request) => {
+        if (!instances.ahead.revokeBatchOf(request)) return false
         this.#reached.add(queue)
         this.#clock.setTimer(() => this.#offerSoon(0, request.index, request.index), 0) // not before it has left the queue
         return true

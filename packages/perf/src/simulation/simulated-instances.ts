@@ -166,7 +166,7 @@ export class SimulatedInstances implements InstanceOwner {
     for (let model = turns.next(); model !== null; model = turns.next()) {
       if (!idle && !turns.mayHandAhead) return false
       const queue = this.queues[model]!
-      if (idle && this.#all.length > 1) this.ahead.takeBack(model)
+      if (idle && this.#all.length > 1) this.ahead.revoke(model)
       const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
       if (queue.waiting === 0) this.#pending.delete(queue)
       if (requests !== null) {
@@ -328,7 +328,7 @@ class SimulatedInstance {
   }
 
   /** Revokes the prefetched batch. */
-  takeBack(): Run | null {
+  revoke(): Run | null {
     const { behind } = this
     this.behind = null
     if (behind !== null) this.turns.refund(behind.charge)
@@ -491,18 +491,18 @@ class BatchesAhead {
   }
 
   /** Revokes the batch of a request; false if it is not prefetched. */
-  takeBackBatchOf(request: SimulatedRequest): boolean {
+  revokeBatchOf(request: SimulatedRequest): boolean {
     const instance = this.#instances.find(({ behind }) => behind?.requests.includes(request))
     if (instance === undefined) return false
-    this.#putBack(instance.takeBack()!)
+    this.#putBack(instance.revoke()!)
     return true
   }
 
   /** Revokes all batches of a model, the last first: an idle instance could start them. */
-  takeBack(model: number): void {
+  revoke(model: number): void {
     const own = this.#instances.filter(({ behind }) => behind?.model === model)
     if (own.length > 1) own.sort((a, b) => b.behind!.number - a.behind!.number)
-    for (const instance of own) this.#putBack(instance.takeBack()!)
+    for (const instance of own) this.#putBack(instance.revoke()!)
   }
 
   /** Revokes batches that would run before a new request which is to be served first. */
@@ -512,7 +512,7 @@ class BatchesAhead {
         ({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request),
       )
     )
-      this.takeBack(model)
+      this.revoke(model)
   }
 }
 

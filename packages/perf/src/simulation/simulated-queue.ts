@@ -49,7 +49,7 @@ export interface QueueContext {
    * Revokes the prefetched batch of a request, through {@link SimulatedQueue.putBack}; false if there is
    * none.
    */
-  takeBack(request: SimulatedRequest): boolean
+  revoke(request: SimulatedRequest): boolean
   /** A batch may be ready now. */
   wake(): void
   /** Milliseconds until an instance could start a batch; 0 if one is idle. */
@@ -181,8 +181,8 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
     this.context.drop(request)
   }
 
-  takeBack(request: SimulatedRequest): boolean {
-    return this.context.takeBack(request)
+  revoke(request: SimulatedRequest): boolean {
+    return this.context.revoke(request)
   }
 
   wake(): void {

@@ -133,8 +133,8 @@ export class BindingExecutor implements ThreadExecutor {
     this.submitted(slotId, this.control.submit(slotId, layoutIndex))
   }
 
-  takeBack(slotId: number): boolean {
-    return this.control.takeBack(slotId)
+  revoke(slotId: number): boolean {
+    return this.control.revoke(slotId)
   }
 
   /** What onnxruntime-node runs comes to its end. */

@@ -75,7 +75,7 @@ export class ControlBlock {
   }
 
   /** Takes the batch of a slot back; false when the worker has claimed it. */
-  takeBack(slotId: number): boolean {
+  revoke(slotId: number): boolean {
     for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (this.#words[at + cellWord.slotId] !== slotId) continue
       if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.empty) === cellState.ready)

@@ -24,7 +24,7 @@ import type {
 /** How long batches may be run at a stretch before the event loop gets a turn, in milliseconds. */
 const stretchMs = 0.5
 
-interface Handed {
+interface DispatchedBatch {
   readonly slotId: number
   readonly layoutIndex: number
 }
@@ -42,7 +42,7 @@ export class ApplicationExecutor implements Executor {
   readonly concurrency: number
   readonly #events: ExecutorEvents
   readonly #slots = new Map<number, FunctionSlot>()
-  #waiting: Handed[] = []
+  #waiting: DispatchedBatch[] = []
   /** Of batches that do not run yet, by slot. */
   readonly #askers = new Map<number, object>()
   /** What runs, by slot. */
@@ -111,7 +111,7 @@ export class ApplicationExecutor implements Executor {
     this.#schedule()
   }
 
-  takeBack(slotId: number): boolean {
+  revoke(slotId: number): boolean {
     const before = this.#waiting.length
     this.#waiting = this.#waiting.filter((handed) => handed.slotId !== slotId)
     return this.#waiting.length < before
@@ -123,7 +123,7 @@ export class ApplicationExecutor implements Executor {
     if (run === undefined) return false
     run.context?.unwanted()
     if (!mustEnd) return false
-    if (run.context !== null) run.context.isLeft = true
+    if (run.context !== null) run.context.isDetached = true
     this.#slots.delete(slotId)
     const times = { ...timesAt(performance.now()), ...(run.ended !== null && { stillRuns: run.ended }) }
     queueMicrotask(() =>
@@ -167,7 +167,7 @@ export class ApplicationExecutor implements Executor {
     if (this.#waiting.length > 0 && this.#running.size < this.concurrency) this.#schedule()
   }
 
-  #run({ slotId, layoutIndex }: Handed): void {
+  #run({ slotId, layoutIndex }: DispatchedBatch): void {
     const asker = this.#askers.get(slotId)
     const run: Run = { context: null, ended: null, scope: asker && { asker, isOver: false } }
     this.#running.set(slotId, run)

@@ -82,8 +82,8 @@ export class FunctionExecutor extends BindingExecutor {
   }
 
   /** Others that ran on a thread that was ended over one run have done nothing wrong: they are as if they had not started. */
-  override takeBack(slotId: number): boolean {
-    return super.takeBack(slotId) || (this.#gone && this.#ended && !this.#stopped.has(slotId))
+  override revoke(slotId: number): boolean {
+    return super.revoke(slotId) || (this.#gone && this.#ended && !this.#stopped.has(slotId))
   }
 
   override exit(): Promise<void> {

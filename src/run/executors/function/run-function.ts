@@ -154,7 +154,7 @@ function call(
     times.inferStartMs = watch.nowMs()
     const finish = (given: unknown): BatchOutcome => {
       times.inferEndMs = watch.nowMs()
-      if (context.isLeft) throw new Error('what it gave came too late')
+      if (context.isDetached) throw new Error('what it gave came too late')
       const { rows, failed: isFailed } = context
       if (context.failures?.length === rows) return { error: null, sent: null, failures: context.failures }
       const sent = writeOutputs(open.outputs, layout, slot.bytes, given, {
@@ -221,7 +221,7 @@ export class RunContext implements FunctionContext {
   readonly state: unknown
   readonly rows: number
   /** Whether it was detached: another batch may lie where it would write its outputs. */
-  isLeft = false
+  isDetached = false
   readonly #failures = new Map<number, string>()
   #controller: AbortController | null = null
   #unwanted = false

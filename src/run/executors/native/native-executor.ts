@@ -239,7 +239,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return true
   }
 
-  takeBack(slotId: number): boolean {
+  revoke(slotId: number): boolean {
     return this.#loop.takeBack(slotId)
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
-import type { ModelInstance } from './model-instance.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
+import type { InlineOptions } from '../options/engine-options.ts'
+import type { ModelInstance } from './model-instance.ts'
 
 /** The least estimate of what a run still takes, in milliseconds: a busy worker is not an idle one. */
 const leastLeftMs = 1
@@ -16,7 +17,7 @@ export function leftOfRunMs(leftMs: number): number {
 }
 
 /** A batch that was handed to a worker. */
-interface HandedOver {
+interface DispatchedBatch {
   readonly slotId: number
   readonly source: ModelInstance
   readonly charge: Charge<ModelInstance>
@@ -28,7 +29,7 @@ interface HandedOver {
 export class WorkerTime {
   readonly shares = new FairShare<ModelInstance>()
   readonly #clock: Clock
-  readonly #handedOver: HandedOver[] = [] // the first of them runs
+  readonly #dispatched: DispatchedBatch[] = [] // the first of them runs
   #runBeganAtMs = 0
   #runEndsAtMs = 0
   #behindMs = 0 // of what waits behind the run
@@ -40,20 +41,20 @@ export class WorkerTime {
   }
 
   /** What was handed over and is not back, in its order. */
-  get handedOver(): readonly HandedOver[] {
-    return this.#handedOver
+  get dispatched(): readonly DispatchedBatch[] {
+    return this.#dispatched
   }
 
   /** The estimated time until the worker is done with what it was given, in milliseconds. */
   get freeInMs(): number {
-    return this.#handedOver.length === 0
+    return this.#dispatched.length === 0
       ? 0
       : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
   }
 
   /** For how long the first of what it has runs, in milliseconds; 0 for nothing. */
   get runningMs(): number {
-    return this.#handedOver.length === 0 ? 0 : this.#clock.nowMs() - this.#runBeganAtMs
+    return this.#dispatched.length === 0 ? 0 : this.#clock.nowMs() - this.#runBeganAtMs
   }
 
   /** The part of the last seconds in which it ran something, what runs included. */
@@ -69,24 +70,24 @@ export class WorkerTime {
    */
   given(source: ModelInstance, slotId: number, runMs: number, alone: boolean): void {
     const charge = this.shares.charge(source, runMs)
-    if (this.#handedOver.length === 0) this.#starts(charge)
+    if (this.#dispatched.length === 0) this.#starts(charge)
     else this.#behindMs += charge.estimateMs
-    this.#handedOver.push({ slotId, source, charge, alone })
+    this.#dispatched.push({ slotId, source, charge, alone })
   }
 
   /** Notes that a batch is done; returns it, or `null` when it is none of those handed over. */
-  done(slotId: number, tookMs: number): HandedOver | null {
+  done(slotId: number, tookMs: number): DispatchedBatch | null {
     const done = this.#remove(slotId)
     if (done === null) return null
     this.shares.settle(done.charge, tookMs)
     this.#worked(tookMs)
     // What is still out, one batch at most, starts now, however good the estimate of the last one was.
-    if (this.#handedOver.length > 0) this.#starts(this.#handedOver[0]!.charge)
+    if (this.#dispatched.length > 0) this.#starts(this.#dispatched[0]!.charge)
     return done
   }
 
   /** Notes that a batch was revoked: it did not start and is not on the worker any more. */
-  takenBack(slotId: number): HandedOver | null {
+  revoked(slotId: number): DispatchedBatch | null {
     const back = this.#remove(slotId)
     if (back === null) return null
     this.shares.refund(back.charge)
@@ -95,10 +96,10 @@ export class WorkerTime {
   }
 
   /** Takes the account of a thread that is gone: nothing is on it any more. */
-  clear(): HandedOver[] {
+  clear(): DispatchedBatch[] {
     this.#worked(this.runningMs)
     this.#behindMs = 0
-    return this.#handedOver.splice(0)
+    return this.#dispatched.splice(0)
   }
 
   /** Whose turn it is. */
@@ -106,9 +107,9 @@ export class WorkerTime {
     return this.shares.next()
   }
 
-  #remove(slotId: number): HandedOver | null {
-    const index = this.#handedOver.findIndex((handed) => handed.slotId === slotId)
-    return index === -1 ? null : this.#handedOver.splice(index, 1)[0]!
+  #remove(slotId: number): DispatchedBatch | null {
+    const index = this.#dispatched.findIndex((handed) => handed.slotId === slotId)
+    return index === -1 ? null : this.#dispatched.splice(index, 1)[0]!
   }
 
   #starts({ estimateMs }: Charge<ModelInstance>): void {
@@ -239,5 +240,117 @@ export class FairShare<T> {
   #finish(share: Share<T>, finishMs: number): void {
     share.finishMs = finishMs
     if (share.active) this.#active.update(share)
+  }
+}
+
+/** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
+const stretchMs = 0.5
+
+/**
+ * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here
+ * for a hundred times as long as it took. A second one settles it: none for a minute, or a thousand times as long. One that
+ * only took longer, as the system gave the thread's core to others meanwhile, says nothing: on a busy machine that is every day.
+ */
+const surprisingMs = 10
+const firstHeldTimes = 100
+const leastHeldMs = 60_000
+const heldTimes = 1000
+/** Of the longest run, what is run here while others wait: the thread could prepare those meanwhile. */
+const shareWithOthers = 0.5
+/** How old the reading may be from which CPU time is counted; a reading takes a call of the system. */
+const readingMs = 5
+
+/**
+ * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
+ * that fills with time, by the share of it that is allowed, and that runs are charged to.
+ */
+export class InlineBudget<Source extends object = object> {
+  readonly #clock: Clock
+  readonly #maxMs: number
+  readonly #loopShare: number
+  readonly #cpuMs: () => number
+  #creditMs = stretchMs
+  #atMs: number
+  readonly #onNextTurn: (then: () => void) => void
+  /** What was run here since the event loop had its turn. */
+  #stretchMs = 0
+  #awaitsTurn = false
+  #readAtMs = 0
+  #readCpuMs = 0
+  /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
+  readonly #heldUntilMs = new WeakMap<Source, number>()
+
+  /**
+   * @param cpuMs what this thread has computed so far; left out where it does nothing else.
+   * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
+   */
+  constructor(
+    clock: Clock,
+    { maxUs, loopShare }: Required<InlineOptions>,
+    cpuMs = () => clock.nowMs(),
+    onNextTurn = (then: () => void) => then(),
+  ) {
+    this.#clock = clock
+    this.#maxMs = maxUs / 1000
+    this.#loopShare = loopShare
+    this.#cpuMs = cpuMs
+    this.#onNextTurn = onNextTurn
+    this.#atMs = clock.nowMs()
+    this.#read(this.#atMs)
+  }
+
+  /**
+   * @param runMs the estimate of the run; 0 when unknown.
+   * @param moreWaits whether this thread has others to see to meanwhile, were the run handed over.
+   */
+  allows(runMs: number, source: Source, moreWaits = false): boolean {
+    if (runMs === 0 || runMs > (moreWaits ? this.#maxMs * shareWithOthers : this.#maxMs)) return false
+    const nowMs = this.#clock.nowMs()
+    if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
+    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
+    this.#atMs = nowMs
+    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
+    if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
+    return true
+  }
+
+  /** Charges a run that was allowed. */
+  spent(tookMs: number, source: Source): void {
+    this.#creditMs -= tookMs
+    this.#stretches(tookMs)
+    if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
+    const heldMs = this.#heldUntilMs.has(source)
+      ? Math.max(leastHeldMs, heldTimes * tookMs)
+      : firstHeldTimes * tookMs
+    this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
+  }
+
+  /**
+   * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
+   * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
+   */
+  #stretches(tookMs: number): void {
+    this.#stretchMs += tookMs
+    if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
+    this.#awaitsTurn = true
+    this.#onNextTurn(this.#turned)
+  }
+
+  readonly #turned = (): void => {
+    this.#awaitsTurn = false
+    this.#stretchMs = 0
+  }
+
+  /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */
+  #computedMs(tookMs: number): number {
+    const [beganAtMs, beganCpuMs] = [this.#readAtMs, this.#readCpuMs]
+    const nowMs = this.#clock.nowMs()
+    this.#read(nowMs)
+    return this.#readCpuMs - beganCpuMs - (nowMs - tookMs - beganAtMs)
+  }
+
+  #read(nowMs: number): void {
+    this.#readAtMs = nowMs
+    this.#readCpuMs = this.#cpuMs()
   }
 }
