@@ -52,6 +52,7 @@ import { invalidArgument } from './errors.ts'
 import type { ResolvedTraceSettings, TraceSettings } from './options/trace-options.ts'
 import type { TraceStatistics } from './observe/trace-writer.ts'
 import type { Traces } from './observe/traces.ts'
+import { warn } from './base/warnings.ts'
 
 /**
  * Loads ONNX models once and serves them to every caller in the process. An engine is cheap to create: threads and
@@ -453,7 +454,7 @@ const collected = new FinalizationRegistry<EngineResources>((resources) => {
     const message =
       'An InferenceEngine was dropped without being closed. Its threads and memory are given back now; until the garbage ' +
       'collector found it they were held for nothing. Call engine.close(), or declare it with `await using`.'
-    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_ENGINE_DROPPED' })
+    warn('ZEROHOP_ENGINE_DROPPED', message)
   }
   // Accepted requests are finished first. A failure has no caller to report to.
   resources.close(false).catch(() => {})

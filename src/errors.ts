@@ -1,48 +1,128 @@
 import { types } from 'node:util'
 
 /**
- * The stable codes of {@link InferenceError}. Branch on these, never on messages.
- *
- * | code | meaning |
- * |---|---|
- * | `ERR_INVALID_ARG` | an argument is wrong: name, type, rank, dims, rows over the limit |
- * | `ERR_MODEL_CONFIG` | a configuration contradicts itself or the model |
- * | `ERR_MODEL_NOT_FOUND` | no model of that name, no such version of it, or no model file at that path |
- * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; one row is too large for any memory; a function's module or its `setup` cannot run; too many files are open to check the file; a required execution provider is unusable; or no worker thread could start |
- * | `ERR_MODEL_IN_USE` | the model cannot be unloaded while a pipeline uses it as a step |
- * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
- * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
- * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran; the stack shows the async functions that await the call |
- * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
- * | `ERR_CLOSED` | the model or the engine is closing or closed |
- * | `ERR_INSTANCE_CRASHED` | the worker died during the request's run |
- * | `ERR_SEQUENCE_ENDED` | the sequence has not begun, or has ended: with its last request, after too long without a request, or with its model or worker |
- * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` has its message), or its outputs cannot be served |
- * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (for an image), the addon (asked for by name) |
- * | `ERR_PLATFORM` | an engine cannot run in this process: a runtime other than Node.js, a Node.js that is too old, or musl |
- * | `ERR_DISCONNECTED` | the serving process cannot be reached, or ended while it had the request |
- * | `ERR_LEASE_ENDED` | the rows of a lease were used after its end: they were run or released, or held for too long |
- * | `ERR_IMAGE_DECODE` | not a readable image file, not a decodable image, or one over a limit; `argument` names the option |
+ * The stable codes of {@link InferenceError}, each with its class, when it is thrown, and what to do. Classes: `request`
+ * (one call is wrong), `load` (the model or the machine is not as it has to be), `overload`, `life` (something has ended
+ * or has not begun), `run`.
  */
-export type InferenceErrorCode =
-  | 'ERR_INVALID_ARG'
-  | 'ERR_MODEL_CONFIG'
-  | 'ERR_MODEL_NOT_FOUND'
-  | 'ERR_MODEL_LOAD'
-  | 'ERR_MODEL_IN_USE'
-  | 'ERR_MODEL_NOT_READY'
-  | 'ERR_QUEUE_FULL'
-  | 'ERR_TIMEOUT'
-  | 'ERR_DEADLINE'
-  | 'ERR_CLOSED'
-  | 'ERR_INSTANCE_CRASHED'
-  | 'ERR_SEQUENCE_ENDED'
-  | 'ERR_EXECUTION'
-  | 'ERR_NATIVE_LOAD'
-  | 'ERR_PLATFORM'
-  | 'ERR_DISCONNECTED'
-  | 'ERR_IMAGE_DECODE'
-  | 'ERR_LEASE_ENDED'
+export interface ErrorCodes {
+  /**
+   * An argument is wrong: a name, type, rank, dims or rows of an input, or an option; or it could not be read (`cause`).
+   *
+   * Correct the argument that the message names.
+   */
+  ERR_INVALID_ARG: 'request'
+  /**
+   * A configuration contradicts itself or the model.
+   *
+   * Correct the option that the message names.
+   */
+  ERR_MODEL_CONFIG: 'load'
+  /**
+   * There is no such model file, no model of that name, or no such version.
+   *
+   * Check the path or the name, or load the model first.
+   */
+  ERR_MODEL_NOT_FOUND: 'load'
+  /**
+   * The model cannot be served; [the causes](#causes-of-err_model_load) are listed below.
+   *
+   * Read the message and `cause`. `npx zerohop inspect FILE` opens the file without an engine.
+   */
+  ERR_MODEL_LOAD: 'load'
+  /**
+   * The model cannot be unloaded, because it is a step of a pipeline.
+   *
+   * Unload the pipeline first.
+   */
+  ERR_MODEL_IN_USE: 'life'
+  /**
+   * The model is still loading, or has failed.
+   *
+   * Await `load()`. If it failed, its rejection and the `model` event of type `failed` have the reason.
+   */
+  ERR_MODEL_NOT_READY: 'life'
+  /**
+   * The queue is at `maxQueueSize`.
+   *
+   * Answer 503 or 429, and try again after `retryAfterMs`.
+   */
+  ERR_QUEUE_FULL: 'overload'
+  /**
+   * `timeoutMs` ran out before the run began, or `maxRunMs` during the run. The stack shows the async functions that
+   * await the call.
+   *
+   * Shed load or add instances; for `maxRunMs`, look at the request.
+   */
+  ERR_TIMEOUT: 'overload'
+  /**
+   * The answer cannot come within `deadlineMs`. `estimatedMs` is the estimated time it would take.
+   *
+   * Answer 503 or 504, or allow more time.
+   */
+  ERR_DEADLINE: 'overload'
+  /**
+   * The engine or the model is closing or closed.
+   *
+   * Send the request elsewhere: this process is shutting down, or the model was unloaded.
+   */
+  ERR_CLOSED: 'life'
+  /**
+   * The worker died during the request's run. The engine replaces the worker.
+   *
+   * Try again if the model has no side effects, or load it with `rerunAfterCrash`.
+   */
+  ERR_INSTANCE_CRASHED: 'run'
+  /**
+   * The request's sequence has not begun, or has ended: by its last request, because it was idle for too long, or with
+   * its model or a worker.
+   *
+   * Begin a new sequence.
+   */
+  ERR_SEQUENCE_ENDED: 'life'
+  /**
+   * ONNX Runtime or a function failed the run (its message is in `cause`), or an output of the run is not as declared.
+   *
+   * Look at the request's data and at the model: other requests of the batch are not affected.
+   */
+  ERR_EXECUTION: 'run'
+  /**
+   * onnxruntime-node, sharp (needed by an image) or the addon (requested by name) cannot be loaded, or the requested
+   * `staging.kind` is not available.
+   *
+   * Do what the message says: install or rebuild the part that is missing.
+   */
+  ERR_NATIVE_LOAD: 'load'
+  /**
+   * This process cannot have an engine: Bun, Deno, Electron, Node.js before 20.19, or musl. `new InferenceEngine()`
+   * throws it; every import works.
+   *
+   * Do what the message says.
+   */
+  ERR_PLATFORM: 'load'
+  /**
+   * The serving process cannot be reached or started, or it ended while the request was in flight.
+   *
+   * Try again: the next call connects anew. Whether a request in flight ran is not known.
+   */
+  ERR_DISCONNECTED: 'life'
+  /**
+   * An image file is missing or cannot be read, the image cannot be decoded, or it exceeds a limit, which `argument`
+   * names.
+   *
+   * Refuse the image, or raise the limit.
+   */
+  ERR_IMAGE_DECODE: 'request'
+  /**
+   * Leased rows were used after they were run or released, were held for too long, or their model was closed.
+   *
+   * Take a new lease.
+   */
+  ERR_LEASE_ENDED: 'life'
+}
+
+/** The code of an {@link InferenceError}. Branch on these, never on messages. */
+export type InferenceErrorCode = keyof ErrorCodes
 
 /** Fields of an {@link InferenceError} besides its code and message. All are optional. */
 export interface InferenceErrorDetails {

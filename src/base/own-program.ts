@@ -3,6 +3,7 @@ import { basename, isAbsolute } from 'node:path'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { ownFile } from './own-package.ts'
+import { setting, type Settings } from './settings.ts'
 
 const lastWordsKept = 500
 /**
@@ -36,8 +37,7 @@ export interface ProgramOptions {
   readonly hasInput?: boolean
 }
 
-/** Environment variable with the programs that a process and its ancestors were started to run. */
-const begunPrograms = 'ZEROHOP_PROGRAMS'
+const begunPrograms = 'ZEROHOP_PROGRAMS' satisfies keyof Settings
 
 const running = new Set<OwnProgram<never>>()
 
@@ -138,7 +138,7 @@ export class OwnProgram<Word> {
  * single executable), which would start itself forever.
  */
 function notBegunBy(path: string): string {
-  const begun = process.env[begunPrograms]?.split(' ') ?? []
+  const begun = setting(begunPrograms)?.split(' ') ?? []
   if (begun.includes(path))
     throw new Error(
       `${process.execPath} is no Node.js for other programs: it was started to run ${path}, and runs the application`,

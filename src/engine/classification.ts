@@ -2,6 +2,7 @@ import { fromFloat16Bits } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { elementCount, isTensorLike } from '../tensor/tensor.ts'
+import { warn } from '../base/warnings.ts'
 
 /** A class with its score. */
 export interface Classification {
@@ -132,7 +133,7 @@ export function warnOfLabels(
         ? 'those after them are classified without a label'
         : 'the last ones are never given'
     const message = `Output '${name}' of model '${model}' has ${classes} classes, and ${own.length} labels: ${effect}. Give one label for each class, in their order.`
-    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_LABELS' })
+    warn('ZEROHOP_LABELS', message)
   }
 }
 

@@ -43,6 +43,7 @@ import { ScaleWatch } from '../models/scaling/scale-watch.ts'
 import { Scaling } from '../models/scaling/scaling.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
 import type { Worker } from '../run/worker.ts'
+import { warn } from '../base/warnings.ts'
 
 /** The life of one model in an engine: opens its sessions, watches its state, releases everything. */
 export class LoadedModel implements Loadable {
@@ -319,7 +320,7 @@ export class LoadedModel implements Loadable {
   #warnOfScaling(error: Error): void {
     if (this.state !== 'ready') return
     const message = `Model '${this.name}' could not be scaled to its load: ${this.#typed(error).message}`
-    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_SCALED' })
+    warn('ZEROHOP_NOT_SCALED', message)
   }
 
   async scale(options: ScaleOptions): Promise<void> {

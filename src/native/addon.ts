@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { packageFolder } from '../base/own-package.ts'
 import { isMusl, otherRuntime, readHeader } from '../base/platform.ts'
 import type { NativeBinding } from './native-binding.ts'
+import { setting } from '../base/settings.ts'
 
 /** The addon, or in words why there is none, which paths were tried and what to do. */
 type BindingResult =
@@ -20,7 +21,7 @@ let loaded: BindingResult | undefined
  * node-gyp build. The answer is kept for the life of the isolate.
  */
 export function loadBinding(): BindingResult {
-  loaded ??= findBinding(process.env.ZEROHOP_NATIVE)
+  loaded ??= findBinding(setting('ZEROHOP_NATIVE'))
   return loaded
 }
 

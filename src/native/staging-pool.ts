@@ -1,3 +1,5 @@
+import { warn } from '../base/warnings.ts'
+
 /**
  * How a batch's bytes reach ONNX Runtime. With the native executor `pinned` (page-locked by the CUDA driver) or `native` (the
  * addon's aligned memory); through onnxruntime-node `shared` (a SharedArrayBuffer), or `copied` (a SharedArrayBuffer that the
@@ -180,9 +182,6 @@ export class StagingPool {
     this.#lastFallback = reason
     if (this.#warned) return
     this.#warned = true
-    process.emitWarning(`Slower staging memory: ${reason}`, {
-      type: 'ZerohopWarning',
-      code: 'ZEROHOP_STAGING_FALLBACK',
-    })
+    warn('ZEROHOP_STAGING_FALLBACK', `Slower staging memory: ${reason}`)
   }
 }

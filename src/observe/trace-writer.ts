@@ -1,5 +1,6 @@
 import type { TraceEvent } from './engine-events.ts'
 import { JsonArrayFile } from './json-array-file.ts'
+import { warn } from '../base/warnings.ts'
 
 /** So much is written at once as soon as it is there; less waits for more to come, but not for the first. */
 const fullBytes = 65_536
@@ -237,9 +238,9 @@ export class TraceAccount {
     this.failure = { file, reason }
     if (!isFirst) return
     this.#tell({ type: 'failed', file, reason })
-    process.emitWarning(
+    warn(
+      'ZEROHOP_TRACE_FAILED',
       `Traces cannot be written to ${file}: ${reason}. They are lost until they can; requests go on.`,
-      { type: 'ZerohopWarning', code: 'ZEROHOP_TRACE_FAILED' },
     )
   }
 

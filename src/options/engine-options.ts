@@ -12,6 +12,7 @@ import {
   type TraceOptions,
 } from './trace-options.ts'
 import { filePath } from '../base/files.ts'
+import { setting } from '../base/settings.ts'
 
 /** The number type that a provider computes in, independent of the model's types. */
 export type ComputePrecision = 'float32' | 'float16' | 'bfloat16'
@@ -161,7 +162,7 @@ export const cacheSchema = v.optional(
  */
 export function resolveCache(
   given: false | CacheOptions | undefined,
-  environment = process.env.ZEROHOP_CACHE,
+  environment = setting('ZEROHOP_CACHE'),
 ): ResolvedCache | null {
   if (given === false || (given === undefined && environment === 'off')) return null
   const usual = environment === undefined || environment === '' || environment === 'off' ? null : environment
@@ -172,7 +173,7 @@ export function resolveCache(
 /** As {@link resolveCache}, for `EngineOptions.verify` and `ZEROHOP_VERIFY`. */
 export function resolveVerify(
   given: VerifyChoice | undefined,
-  environment = process.env.ZEROHOP_VERIFY,
+  environment = setting('ZEROHOP_VERIFY'),
 ): VerifyChoice {
   return given ?? (environment === 'none' ? 'none' : 'child')
 }

@@ -1,4 +1,5 @@
 import { PriorityLevel, PriorityLevels } from './priority-levels.ts'
+import { warn, type WarningCode } from '../base/warnings.ts'
 
 type Kind = 'priority' | 'timeout' | 'longer timeout'
 
@@ -65,7 +66,7 @@ export class IgnoredOptions {
 
   #warn(
     kind: Kind,
-    code: string,
+    code: WarningCode,
     option: string,
     expected: string,
     received: number,
@@ -74,6 +75,6 @@ export class IgnoredOptions {
     if (this.#warned.has(kind)) return
     this.#warned.add(kind)
     const what = `options.${option} of a request to model '${this.#model}' does not count: expected ${expected}, received ${received}`
-    process.emitWarning(`${what}${consequence}, or leave the option out.`, { type: 'ZerohopWarning', code })
+    warn(code, `${what}${consequence}, or leave the option out.`)
   }
 }

@@ -21,6 +21,7 @@ import { switchOffTelemetry, telemetryState, type TelemetryState } from './telem
 import { startAll, type Worker } from './worker.ts'
 import { invalidArgument } from '../errors.ts'
 import { isSince } from '../base/platform.ts'
+import { warn } from '../base/warnings.ts'
 
 /** What an engine has found and uses. */
 export interface Capabilities {
@@ -300,5 +301,5 @@ export function warnOfConvolutionLeak(version: string, arch: string = process.ar
   if (warned || arch !== 'arm64' || isSince(version, mended)) return
   warned = true
   const message = `ONNX Runtime ${version} leaks memory in convolutions on arm64: take onnxruntime-node 1.27 or newer for models that have any.`
-  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_ARM64_LEAK' })
+  warn('ZEROHOP_ARM64_LEAK', message)
 }

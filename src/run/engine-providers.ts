@@ -14,6 +14,7 @@ import { BuiltInProviders, type BuiltIn } from './built-in-providers.ts'
 import { EnginePlugins, deviceNames } from './provider-plugins.ts'
 import type { Executors } from './executor-choice.ts'
 import type { NativeProviderDevice } from '../native/native-binding.ts'
+import { warn } from '../base/warnings.ts'
 
 type Entry = InferenceSession.ExecutionProviderConfig
 
@@ -232,7 +233,7 @@ export class EngineProviders {
     this.#warned.add(name)
     const what = this.plugins.has(name) ? 'provider plugin' : 'execution provider'
     const message = `${what} '${name}' cannot be used: ${reason}. Its models run without it`
-    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_PROVIDER_FALLBACK' })
+    warn('ZEROHOP_PROVIDER_FALLBACK', message)
   }
 }
 

@@ -12,6 +12,8 @@ import { installedVersion, openNativeOrt } from './executors/native/native-ort.t
 import type { ThreadExecutor, WorkerReady } from './executors/protocol.ts'
 import type { StagingMemory } from '../native/staging-pool.ts'
 import { InlineBudget } from './thread-time.ts'
+import { warn } from '../base/warnings.ts'
+import { setting } from '../base/settings.ts'
 
 /** What users have to say of executors. */
 export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline' | 'workers'>
@@ -47,13 +49,13 @@ export function chooseExecutors(
   clock: Clock,
 ): Executors {
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'", staging)
-  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding')
+  if (asked === 'auto' && setting('ZEROHOP_EXECUTOR') === 'binding')
     return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, { staging, inline, workers }, clock)
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
-    const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
+    const meant = setting('ZEROHOP_NATIVE') === 'off' || (staging.kind ?? 'auto') !== 'auto'
     const runsAtAll = installedVersion() !== null // or a load says what to install
     if (!meant && runsAtAll) warnOfFallback(native)
     return bindingExecutors(native, staging)
@@ -70,7 +72,7 @@ function warnOfFallback(reason: string): void {
   const message =
     `The native executor cannot be had, and models run through onnxruntime-node's binding: slower, with runs that cannot be stopped, and without ` +
     `sequence types (seq(...)), maps, optional values and elements of fewer bits than JavaScript's arrays have. executor: 'binding' says that this is meant. Reason: ${reason}`
-  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_EXECUTOR_FALLBACK' })
+  warn('ZEROHOP_EXECUTOR_FALLBACK', message)
 }
 
 /** The native executors, or why there are none. */

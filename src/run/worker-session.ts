@@ -13,6 +13,7 @@ import type { ModelInstance } from './model-instance.ts'
 import type { Worker } from './worker.ts'
 import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
+import { warn } from '../base/warnings.ts'
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
 interface SessionEvents {
@@ -525,5 +526,5 @@ function warnOnce(why: string): void {
   if (warned.has(why)) return
   warned.add(why)
   const message = `memory.shrink and memory.limitBytes ${why}; nothing is given back before the model is unloaded.`
-  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_MEMORY_IGNORED' })
+  warn('ZEROHOP_MEMORY_IGNORED', message)
 }

@@ -15,6 +15,7 @@ import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import { mostRows } from '../onnx/row-proof/dims.ts'
 import { severalEntries } from '../onnx/row-proof/not-proved.ts'
 import type { RowProof } from '../onnx/row-proof/prove-rows.ts'
+import { warn, type WarningCode } from '../base/warnings.ts'
 
 /**
  * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
@@ -363,10 +364,10 @@ export class Joining {
   }
 
   /** Each once. */
-  #warn(code: string, message: string): void {
+  #warn(code: WarningCode, message: string): void {
     if (this.#warned.has(code)) return
     this.#warned.add(code)
-    process.emitWarning(message, { type: 'ZerohopWarning', code })
+    warn(code, message)
   }
 }
 

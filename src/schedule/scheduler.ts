@@ -24,6 +24,7 @@ import type { UndividedOutput } from '../request/output-rows.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { SplitRequest } from './split-request.ts'
+import { warn } from '../base/warnings.ts'
 
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
@@ -528,7 +529,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (this.#hasWarned) return
     this.#hasWarned = true
     const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
-    process.emitWarning(text, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_DIVIDED' })
+    warn('ZEROHOP_NOT_DIVIDED', text)
   }
 
   failed(batch: Batch, message: string): void {

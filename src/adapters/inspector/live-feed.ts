@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/message-of.ts'
 import { followConnection } from '../http/connection-end.ts'
 import type { Frame } from './frame.ts'
+import { warn } from '../../base/warnings.ts'
 
 /** The source of frames. */
 interface Frames {
@@ -64,10 +65,7 @@ export class LiveFeed {
       this.#last = `data: ${JSON.stringify(this.#frames.next())}\n\n`
     } catch (error) {
       // A failing inspector must not harm the application, which cannot do anything about it here.
-      process.emitWarning(`The inspector cannot look at its engine: ${messageOf(error)}`, {
-        type: 'ZerohopWarning',
-        code: 'ZEROHOP_INSPECTOR',
-      })
+      warn('ZEROHOP_INSPECTOR', `The inspector cannot look at its engine: ${messageOf(error)}`)
       return this.close()
     }
     for (const stream of this.#streams) stream.send(this.#last)

@@ -4,6 +4,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import { filePath } from '../../base/files.ts'
 import { type InferenceErrorCode, invalidArgument } from '../../errors.ts'
 import type { ModelOptions, SessionOptions } from '../../options/model-config.ts'
+import { warn } from '../../base/warnings.ts'
 
 /** Session options that are passed to the model unchanged. */
 const handedOn = new Set([
@@ -242,5 +243,5 @@ const told = new Set<string>()
 export function warnIgnored(what: string, why: string): void {
   if (told.has(what)) return
   told.add(what)
-  process.emitWarning(`${what} is ignored: ${why}`, { type: 'ZerohopWarning', code: 'ZEROHOP_ORT_IGNORED' })
+  warn('ZEROHOP_ORT_IGNORED', `${what} is ignored: ${why}`)
 }

@@ -11,6 +11,7 @@ import { readOptions, readPlain } from '../../options/plain-options.ts'
 import { checkEngine, defaultEngine, openSession, type SessionClass } from '../ort/create-ort.ts'
 import { modelSettings } from '../ort/ort-session-options.ts'
 import { findTextPadding, type TextTokens } from './text-padding.ts'
+import { warn } from '../../base/warnings.ts'
 
 /** Options of the model behind one session. */
 export interface AcceleratedModelOptions extends ModelOptions {
@@ -176,7 +177,7 @@ function keepsState(name: string, session: LoadedSession): boolean {
   const state = session.inputNames.find((input) => input.startsWith('past_'))
   if (state === undefined) return false
   const message = `Session '${name}' of a pipeline is not accelerated: it takes ${state.split('.')[0]}, which would be copied for each token. It runs as before.`
-  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_ACCELERATED' })
+  warn('ZEROHOP_NOT_ACCELERATED', message)
   return true
 }
 

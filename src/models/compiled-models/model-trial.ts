@@ -7,6 +7,7 @@ import { pipeline, Readable } from 'node:stream'
 import { serialize } from 'node:v8'
 import { OwnProgram, type ProgramEnd } from '../../base/own-program.ts'
 import type { CompiledFile } from './entry.ts'
+import { warn } from '../../base/warnings.ts'
 
 /** The engine options that a trial needs. */
 export type TrialOptions = Pick<ResolvedEngineOptions, 'verifyTimeoutMs' | 'providers' | 'workers'>
@@ -158,7 +159,7 @@ function warnOfNoProcess(reason: string): void {
   if (warned) return
   warned = true
   const message = `Models cannot be tried in a process of their own before they are loaded, and nothing is compiled. verify: 'none' says that this is meant. Reason: ${reason}`
-  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_VERIFY_FALLBACK' })
+  warn('ZEROHOP_VERIFY_FALLBACK', message)
 }
 
 /** The outcome of a trial. */

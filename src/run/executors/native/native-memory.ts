@@ -6,6 +6,7 @@ import {
   type StagingBuffer,
   type StagingMemory,
 } from '../../../native/staging-pool.ts'
+import { warn } from '../../../base/warnings.ts'
 
 /** The addon's memory, whose one pool all engines of the process share; page-locked for instances on CUDA devices. */
 export class NativeMemory implements StagingMemory {
@@ -84,7 +85,7 @@ export class NativeMemory implements StagingMemory {
     const inForce = this.limitBytes
     if (inForce === limitBytes) return
     const message = `staging.limitBytes is ${limitBytes} here, but another engine of this process asks for ${inForce}; the largest counts`
-    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_STAGING_LIMIT' })
+    warn('ZEROHOP_STAGING_LIMIT', message)
   }
 
   #buffer(
