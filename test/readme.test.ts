@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -95,6 +95,30 @@ describe('README and what it links to', () => {
     const index = textOf('docs/README.md')
     const pages = documents.map(({ document }) => document).filter((document) => /^docs\/.+\//.test(document))
     expect(pages.filter((page) => !index.includes(`](${page.slice('docs/'.length)})`))).toEqual([])
+  })
+
+  it('names only files and folders that exist, in docs/internals and CONTRIBUTING.md', () => {
+    const { stdout } = spawnSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+      cwd: root,
+      encoding: 'utf8',
+    })
+    const paths = stdout.split('\n').map((path) => `/${path}`)
+    const named = documents
+      .filter(({ document }) => /^(docs\/internals\/|CONTRIBUTING)/.test(document))
+      .flatMap(({ document, text }) =>
+        [...text.matchAll(/`([\w.@-]+\/[\w./@-]*|[\w.-]+\.(?:ts|mjs|md|cc|h|json|gyp))`/g)].map(
+          ([, name]) => ({
+            document,
+            name: name!.replace(/^\.\//, ''),
+          }),
+        ),
+      )
+    expect(named.length).toBeGreaterThan(50)
+    // Made by a command, of another package, or no path at all.
+    const others = /^(docs\/api|build\/|dist\/|@|bench\/results\/|shared\/|package\.json$|zerohop\/|napi\.h$)/
+    expect(
+      named.filter(({ name }) => !others.test(name) && !paths.some((path) => path.includes(`/${name}`))),
+    ).toEqual([])
   })
 
   it('has code blocks of known languages only', () => {

@@ -1,5 +1,6 @@
-// Writes docs/api, a page of reference for each entry point of the package, out of what dist/ declares: npm run docs.
-// It fails where a public name has no words of its own.
+// npm run docs: writes docs/api, a page for each entry point of the package, from the declarations in dist/, and builds the
+// docs site from docs/ into build/docs-site. It fails if a public name has no doc comment, or if a link leads nowhere.
+// npm run docs:dev serves the site instead, and shows each change of a document at once.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -16,6 +17,7 @@ if (!existsSync(`${here}node_modules/typedoc`)) {
   if (status !== 0) process.exit(1)
 }
 const { Application, TSConfigReader } = await import('typedoc')
+const { build, createServer } = await import('vitepress')
 
 const { name, exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
 const entries = Object.entries(exports).flatMap(([entry, conditions]) =>
@@ -42,6 +44,9 @@ const application = await Application.bootstrapWithPlugins(
     excludeInternal: true,
     excludeExternals: true,
     excludePrivate: true,
+    useCodeBlocks: true,
+    parametersFormat: 'table',
+    interfacePropertiesFormat: 'table',
     hidePageHeader: true,
     hideBreadcrumbs: true,
     // Properties of records may be told by their names and the record's own words.
@@ -69,3 +74,9 @@ for (const module of project.children) module.name = names.get(module.name)
 application.validate(project)
 if (application.logger.hasErrors() || application.logger.hasWarnings()) process.exit(1)
 await application.generateOutputs(project)
+
+if (process.argv.includes('--dev')) {
+  const server = await createServer(here)
+  await server.listen()
+  server.printUrls()
+} else await build(here)
