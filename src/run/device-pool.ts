@@ -1,11 +1,11 @@
 import type { WorkerOptions } from '../options/engine-options.ts'
 import type { Clock } from '../base/clock.ts'
-import type { CompletionSource } from './executors/binding/completion-loop.ts'
 import type { Executors } from './executor-choice.ts'
 import type { InlineBudget } from './thread-time.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { startError, ThreadPool, type StartedThread } from './thread-pool.ts'
-import { Worker, type ThreadSource, type WorkerThread } from './worker.ts'
+import { Worker } from './worker.ts'
+import type { ThreadSource, WorkerThread } from './worker-threads.ts'
 import type { ThreadExecutor, WorkerReady } from './executors/protocol.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
 
@@ -18,7 +18,7 @@ interface DevicePoolOptions {
   readonly maxWorkers: number
   readonly workers: WorkerOptions
   /** How its threads run something. */
-  readonly executors: Pick<Executors, 'inline' | 'make' | 'submitted'>
+  readonly executors: Pick<Executors, 'inline' | 'make'>
   readonly clock: Clock
   /** Notified of what happens to the workers. */
   readonly changed: (event: WorkerEvent) => void
@@ -52,7 +52,7 @@ export class DevicePool implements ThreadSource {
    * @param leaving the workers of sessions that do not count, as they are about to be released.
    */
   leastOccupied(apartFrom: ReadonlySet<Worker>, leaving: readonly Worker[] = []): Worker {
-    this.workers = this.workers.filter(({ givenUp }) => !givenUp)
+    this.workers = this.workers.filter(({ threads }) => !threads.givenUp)
     const others = this.workers.filter((worker) => !apartFrom.has(worker))
     const staying = (worker: Worker) => worker.sessions - leaving.filter((other) => other === worker).length
     const [least] = (others.length > 0 ? others : this.workers).toSorted(
@@ -96,10 +96,6 @@ export class DevicePool implements ThreadSource {
     return new DeviceThread(this, this.#options.executors.make(events))
   }
 
-  submitted(worker: CompletionSource): void {
-    this.#options.executors.submitted(worker)
-  }
-
   /** How long a thread may take to serve, in milliseconds. */
   get startTimeoutMs(): number {
     return this.#options.workers.startTimeoutMs ?? defaultStartTimeoutMs
@@ -116,13 +112,13 @@ export class DevicePool implements ThreadSource {
     if (!this.workers.includes(worker)) return
     this.workers = this.workers.filter((other) => other !== worker)
     await worker.close(timeoutMs)
-    await worker.thread.end()
+    await worker.threads.thread.end()
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is detached. */
   async close(timeoutMs: number): Promise<void> {
     // One that was given up has no thread, or one that is detached already.
-    const workers = this.workers.filter(({ givenUp }) => !givenUp)
+    const workers = this.workers.filter(({ threads }) => !threads.givenUp)
     const ended = await Promise.all(workers.map((worker) => worker.close(timeoutMs)))
     this.workers = []
     const destroyed = this.#threads?.destroy()
@@ -170,7 +166,7 @@ class DeviceThread implements WorkerThread {
     return this.#started?.ended ?? Promise.resolve('the worker thread was never started')
   }
 
-  leave(): Promise<void> {
+  detach(): Promise<void> {
     this.executor.abandon()
     void this.end()
     return this.executor.stop()

@@ -1,9 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { ResolvedEngineOptions, StagingOptions } from '../options/engine-options.ts'
 import { InferenceError } from '../errors.ts'
-import { Bell } from './executors/binding/control-block.ts'
-import { BindingExecutor } from './executors/binding/binding-executor.ts'
-import { CompletionLoop, type CompletionSource } from './executors/binding/completion-loop.ts'
+import { BindingExecutor, CompletionLoop } from './executors/binding/binding-executor.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
 import { SharedMemory } from './executors/binding/shared-memory.ts'
 import { NativeExecutor } from './executors/native/native-executor.ts'
@@ -35,8 +33,6 @@ export interface Executors {
    * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
    */
   memory(ready: WorkerReady): StagingMemory
-  /** A batch was handed over to a worker: its completion is to be listened for. */
-  submitted(worker: CompletionSource): void
 }
 
 /**
@@ -90,24 +86,21 @@ function nativeExecutors(
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline: inline && new InlineBudget(clock, inline, () => ort.binding.threadCpuMs(), setImmediate),
+    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, setImmediate),
     make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
-    submitted: () => {}, // its loops wake this thread by themselves
   }
 }
 
 function bindingExecutors(reason: string, staging: StagingOptions): Executors {
-  const bell = new Bell()
-  const loop = new CompletionLoop(bell)
+  const completions = new CompletionLoop()
   return {
     kind: 'binding',
     reason,
     ortVersion: null,
     inline: null,
-    make: (events) => new BindingExecutor(bell, events),
+    make: (events) => new BindingExecutor(completions, events),
     memory: ({ acceptsSharedMemory = false }) =>
       new SharedMemory({ staging, accepted: acceptsSharedMemory, reason }),
-    submitted: (worker) => loop.listen(worker),
   }
 }

@@ -2,15 +2,15 @@ import type { Clock } from '../base/clock.ts'
 import type { StagingOptions } from '../options/engine-options.ts'
 import type { FunctionSource, ResolvedConfig } from '../options/model-config.ts'
 import type { Placement } from '../options/session-options.ts'
-import { Bell } from './executors/binding/control-block.ts'
-import { CompletionLoop } from './executors/binding/completion-loop.ts'
+import { CompletionLoop } from './executors/binding/binding-executor.ts'
 import { SharedMemory } from './executors/binding/shared-memory.ts'
 import { ThreadEndedError, type ExecutorEvents } from './executors/executor.ts'
 import { FunctionExecutor } from './executors/function/function-executor.ts'
 import type { StagingMemory } from '../native/staging-pool.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
-import { startAll, Worker, type ThreadSource, type WorkerThread } from './worker.ts'
+import { Worker } from './worker.ts'
+import { startAll, type ThreadSource, type WorkerThread } from './worker-threads.ts'
 import { ApplicationExecutor } from './executors/function/application-executor.ts'
 
 /** The thread of a function ends itself in less; see {@link FunctionExecutor}. */
@@ -26,8 +26,7 @@ type FunctionPool = Pick<DevicePool, 'workers' | 'leastOccupied' | 'made' | 'end
 export class FunctionPools {
   readonly #clock: Clock
   readonly #changed: (event: WorkerEvent) => void
-  readonly #bell = new Bell()
-  readonly #completions = new CompletionLoop(this.#bell)
+  readonly #completions = new CompletionLoop()
   readonly #pools = new Set<FunctionPool>()
 
   constructor(clock: Clock, changed: (event: WorkerEvent) => void) {
@@ -107,8 +106,7 @@ export class FunctionPools {
       workers: source.workers,
       executors: {
         inline: null,
-        make: (events) => new FunctionExecutor(this.#bell, events, source),
-        submitted: (worker) => this.#completions.listen(worker),
+        make: (events) => new FunctionExecutor(this.#completions, events, source),
       },
       clock: this.#clock,
       changed: this.#changed,
@@ -149,12 +147,10 @@ class ApplicationPool implements ThreadSource {
       executor: new ApplicationExecutor(events, this.#concurrency),
       start: async () => {},
       failure: () => new Promise(() => {}), // it never ends by itself
-      leave: async () => {},
+      detach: async () => {},
       end: async () => {},
     }
   }
-
-  submitted(): void {}
 
   async end(worker: Worker, timeoutMs: number): Promise<void> {
     this.workers = this.workers.filter((other) => other !== worker)

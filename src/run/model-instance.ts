@@ -229,7 +229,7 @@ export class ModelInstance implements Instance {
   }
 
   forgetMemory(memory: SlotMemory): void {
-    for (const slot of this.#slots.values()) slot.forgetMemory(memory, this.worker.executor)
+    for (const slot of this.#slots.values()) slot.forgetMemory(memory, this.worker.threads.executor)
   }
 
   /** Gives the staging memory back; no batch may be in flight. */
@@ -261,8 +261,8 @@ export class ModelInstance implements Instance {
     slot.rows = rows
     ;(slot.batch = batch).place = this
     if (batch.ahead) this.#ahead = slot
-    slot.announce(this.worker.executor, this.session.id, layout)
-    this.worker.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
+    slot.announce(this.worker.threads.executor, this.session.id, layout)
+    this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     return {
@@ -310,7 +310,7 @@ export class ModelInstance implements Instance {
 
   #giveBack(slot: StagingSlot): void {
     slot.release()
-    this.worker.executor.forgetSlot(slot.id)
+    this.worker.threads.executor.forgetSlot(slot.id)
   }
 
   #reuse(slot: StagingSlot): void {

@@ -95,7 +95,7 @@ export class WorkerSession {
   openAhead(): void {
     if (this.#closing !== null || this.#ahead !== null) return
     const { model, options } = this.#source
-    this.#ahead = this.worker.executor.openAhead?.(model, options) ?? null
+    this.#ahead = this.worker.threads.executor.openAhead?.(model, options) ?? null
     this.#ahead?.opened.catch(() => {}) // it may be closed before it is opened
   }
 

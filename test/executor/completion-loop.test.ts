@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Bell } from '../../src/run/executors/binding/control-block.ts'
-import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/completion-loop.ts'
+import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/binding-executor.ts'
 import { until } from '../support/until.ts'
 
 /** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */
@@ -14,7 +14,7 @@ class Source implements CompletionSource {
     this.#onDrain = onDrain
   }
 
-  drain(): void {
+  drainCompletions(): void {
     if (this.#bell.count > 0) this.outstanding = 0
     this.#onDrain()
   }
@@ -25,7 +25,7 @@ const fails = () => {
 }
 
 describe('a completion loop', () => {
-  it('hears others although one source throws, without another batch being handed over', async () => {
+  it('hears others although one source throws, without another batch being dispatched', async () => {
     const bell = new Bell()
     const loop = new CompletionLoop(bell)
     const good = new Source(bell)
@@ -33,7 +33,7 @@ describe('a completion loop', () => {
     const bad = new Source(bell, () => {
       if (!failing) return
       failing = false
-      loop.listen(good) // a batch that the same look hands over elsewhere
+      loop.listen(good) // a batch that the same look dispatches elsewhere
       fails()
     })
     expect(() => loop.listen(bad)).toThrow('of its own')

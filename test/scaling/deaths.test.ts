@@ -77,12 +77,12 @@ describe('an instance that leaves', () => {
     await model.scale(2)
     const sent = Array.from({ length: 4 }, (_, index) => model.send(index + 1))
     await settled()
-    expect(house.places.map(({ worker }) => worker.outstanding)).toEqual([2, 2])
+    expect(house.places.map(({ worker }) => worker.time.dispatched.length)).toEqual([2, 2])
     const scaling = outcome(model.scale(1))
     await settled()
     const left = house.places.find(({ worker }) => worker !== model.sessions[0]!.worker)!
     const stayed = house.places.find((place) => place !== left)!
-    expect(left.worker.outstanding).toBe(1)
+    expect(left.worker.time.dispatched.length).toBe(1)
     left.threads.current.finish()
     await settled()
     expect(scaling()).toBe('done')
@@ -114,7 +114,7 @@ describe('an instance that leaves', () => {
     expect(shared.worker.sessions).toBe(1)
     const busy = model.send(1)
     await settled()
-    const idle = house.places.find(({ worker }) => worker.outstanding === 0)!
+    const idle = house.places.find(({ worker }) => worker.time.dispatched.length === 0)!
     await model.scale(1)
     expect(idle.worker.sessions).toBe(0)
     for (const { threads } of house.places) threads.current.finish()

@@ -8,11 +8,11 @@ import {
   type SlotLayout,
 } from '../../src/run/executors/executor.ts'
 import type { SlotMemory } from '../../src/native/staging-pool.ts'
-import type { ThreadSource, WorkerThread } from '../../src/run/worker.ts'
+import type { ThreadSource, WorkerThread } from '../../src/run/worker-threads.ts'
 import { deferred } from '../support/deferred.ts'
 import { libraryCarrier } from '../../src/tensor/metadata.ts'
 
-/** A batch that was handed over. */
+/** A batch that was dispatched. */
 interface Cell {
   readonly slotId: number
   readonly layoutIndex: number
@@ -80,7 +80,7 @@ export class FakeExecutor implements Executor {
   }
 
   submit(slotId: number, layoutIndex: number): void {
-    if (this.cells.length === 2) throw new Error('more was handed over than there are cells')
+    if (this.cells.length === 2) throw new Error('more was dispatched than there are cells')
     if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined)
       throw new Error(`slot ${slotId} is not known here`)
     if (this.#threads.noMemory) throw new Error('there is no memory for an input')
@@ -169,7 +169,7 @@ export class FakeExecutor implements Executor {
     return first!
   }
 
-  /** Ends the run of a thread that was left to itself, which writes what it likes into its slot. */
+  /** Ends the run of a thread that was detached, which writes what it likes into its slot. */
   scribble(): void {
     for (const { slotId, claimed } of this.cells)
       if (claimed) new Float32Array(this.#slots.get(slotId)!.memory.buffer).fill(-1)
@@ -234,7 +234,7 @@ export class FakeThreads implements ThreadSource {
       executor,
       start: () => this.#start(executor),
       failure: () => executor.failure,
-      leave: () => this.#leave(executor),
+      detach: () => this.#detach(executor),
       end: async () => {},
     }
   }
@@ -255,24 +255,22 @@ export class FakeThreads implements ThreadSource {
 
   /** What a run computes of the memory of a slot; `null`: y = 2 x. */
   compute: ((memory: SharedArrayBuffer, layout: SlotLayout) => void) | null = null
-  /** Whether nothing can be handed over. */
+  /** Whether nothing can be dispatched. */
   noMemory = false
   /** What the arena of each session keeps. */
   arenaBytes = 0
   /** Whether runs can be told to stop. */
   canStop = true
-  /** What lets a thread end that was left to itself. */
-  readonly onLeft: (() => void)[] = []
+  /** What lets a thread end that was detached. */
+  readonly onDetached: (() => void)[] = []
 
-  #leave(executor: FakeExecutor): Promise<void> {
+  #detach(executor: FakeExecutor): Promise<void> {
     executor.abandon()
     return new Promise((resolve) => {
-      this.onLeft.push(() => {
+      this.onDetached.push(() => {
         executor.scribble()
         resolve()
       })
     })
   }
-
-  submitted(): void {}
 }

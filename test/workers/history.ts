@@ -131,7 +131,7 @@ export class History {
     else if (step.do === 'refuse') this.#refused[step.worker]![step.what]++
     else if (step.do === 'take back') this.#models[step.model]!.scheduler.instances.revokePrefetched()
     else if (step.do === 'scale') this.#scale(this.#models[step.model]!, step.count)
-    else if (step.do === 'end left') this.#house.places[step.worker]!.threads.onLeft.shift()?.()
+    else if (step.do === 'end left') this.#house.places[step.worker]!.threads.onDetached.shift()?.()
     else await this.#unload(this.#models[step.model]!, step.destroys)
     // A batch that was taken back by hand is offered by hand.
     if (step.do === 'take back') this.#models[step.model]!.scheduler.wake()
@@ -153,7 +153,7 @@ export class History {
     await settled()
     // Parts of split requests that nobody wants any more may still run.
     for (const { threads } of places) while (threads.current.finish()) await settled()
-    for (const { threads } of places) for (const end of threads.onLeft.splice(0)) end()
+    for (const { threads } of places) for (const end of threads.onDetached.splice(0)) end()
     this.#check()
     for (const [index, { scheduler }] of this.#models.entries()) {
       const counts = [

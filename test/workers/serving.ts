@@ -236,7 +236,7 @@ export class Served {
 
   #choose(apartFrom: ReadonlySet<Worker>): Place {
     const [least] = this.#house.places
-      .filter(({ worker }) => !worker.givenUp)
+      .filter(({ worker }) => !worker.threads.givenUp)
       .toSorted(
         (a, b) =>
           Number(apartFrom.has(a.worker)) - Number(apartFrom.has(b.worker)) ||

@@ -162,7 +162,7 @@ describe('a run that does not stop', () => {
     threads.current.finish()
     expect(await fates(sent)).toEqual(['ERR_TIMEOUT', 4])
     expect(released).toHaveLength(before) // the old run may still write there
-    threads.onLeft[0]!()
+    threads.onDetached[0]!()
     await settled()
     expect(released).toHaveLength(before + 1)
   })

@@ -330,7 +330,7 @@ describe('a thread that dies over its start', () => {
     await expect(starting).rejects.toThrow('it died over its start')
     await settled()
     house.clock.advanceBy(60_000)
-    expect([threads.started, worker.givenUp, house.clock.timers]).toEqual([1, true, 0])
+    expect([threads.started, worker.threads.givenUp, house.clock.timers]).toEqual([1, true, 0])
   })
 })
 

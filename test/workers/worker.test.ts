@@ -2,7 +2,8 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Executor, ExecutorEvents } from '../../src/run/executors/executor.ts'
 import { InlineBudget } from '../../src/run/thread-time.ts'
 import type { ModelInstance, PreparedBatch } from '../../src/run/model-instance.ts'
-import { Worker, type ThreadSource } from '../../src/run/worker.ts'
+import { Worker } from '../../src/run/worker.ts'
+import type { ThreadSource } from '../../src/run/worker-threads.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 interface Bench {
@@ -29,11 +30,10 @@ function bench({ start = async () => {}, executor = {}, inline }: Bench) {
         } as unknown as Executor,
         start,
         failure: async () => 'it died',
-        leave: async () => {},
+        detach: async () => {},
         end: async () => {},
       }
     },
-    submitted: vi.fn(),
   }
   const changed = vi.fn()
   return { clock, events, changed, worker: new Worker(threads, clock, changed) }
@@ -89,7 +89,7 @@ describe('a worker', () => {
     const source = instance({
       hasWaiting: true,
       nextBatch: () => batches.shift() ?? null,
-      revoked: (slotId, threadEnded) => void told.push(['taken back', slotId, threadEnded]),
+      revoked: (slotId, threadEnded) => void told.push(['revoked', slotId, threadEnded]),
       lost: (slotId, reason) => void told.push(['lost', slotId, reason]),
     })
     const { time } = worker
@@ -100,7 +100,7 @@ describe('a worker', () => {
     events[0]!.died()
     await vi.waitFor(() =>
       expect(told).toEqual([
-        ['taken back', 1, true],
+        ['revoked', 1, true],
         ['lost', 0, 'it died'],
       ]),
     )

@@ -70,7 +70,7 @@ export class ThreadEndedError extends Error {
   }
 }
 
-/** Told of what happens on a thread. */
+/** Notified of what happens on a thread. */
 export interface ExecutorEvents {
   /**
    * A batch is done. `times` is reused: read it at once.
@@ -91,7 +91,7 @@ export interface ExecutorEvents {
 }
 
 /**
- * One thread that runs models, and the only way to it. A batch that was submitted can be taken back until the thread has
+ * One thread that runs models, and the only way to it. A batch that was submitted can be revoked until the thread has
  * started it, also when the thread is gone.
  */
 export interface Executor {
@@ -131,11 +131,13 @@ export interface Executor {
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Of an executor whose runs may ask for others: the observed request that the next batch of a slot is for; `null` where no observer watches. */
   runsFor?(slotId: number, asker: object | null): void
-  /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
+  /** Dispatches a batch. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
+  /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
+  listen?(): void
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
   runHere?(slotId: number, layoutIndex: number): boolean
-  /** Takes a batch back; false when the thread has started it. */
+  /** Revokes a batch; false when the thread has started it. */
   revoke(slotId: number): boolean
   /**
    * Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped.

@@ -1,4 +1,5 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { outsideContext } from '../../../base/async-context.ts'
 import { bindingCarrier } from '../../../tensor/metadata.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
@@ -14,7 +15,7 @@ import {
   bytesId,
 } from '../executor.ts'
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
-import { type Bell, ControlBlock } from './control-block.ts'
+import { Bell, ControlBlock } from './control-block.ts'
 import {
   type ThreadExecutor,
   type WorkerSetup,
@@ -29,27 +30,28 @@ interface Question {
 }
 
 /** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
-export class BindingExecutor implements ThreadExecutor {
+export class BindingExecutor implements ThreadExecutor, CompletionSource {
   readonly control: ControlBlock
   readonly #port: MessagePort
   protected readonly workerPort: MessagePort
-  protected readonly bell: Bell
+  readonly #completions: CompletionLoop
   protected readonly events: ExecutorEvents
   readonly #questions = new Map<number, Question>()
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   readonly #closed: Promise<void>
   #lastQuestion = 0
+  #outstanding = 0
   /** Whether the thread was told to go. */
   protected leaving = false
   #abandoned = false
   #gone = false
 
-  constructor(bell: Bell, events: ExecutorEvents, concurrency = 1) {
+  constructor(completions: CompletionLoop, events: ExecutorEvents, concurrency = 1) {
     this.control = new ControlBlock(undefined, concurrency)
     const { port1, port2 } = new MessageChannel()
     this.#port = port1
     this.workerPort = port2
-    this.bell = bell
+    this.#completions = completions
     this.events = events
     this.#port.on('message', (message: FromWorker) => this.#receive(message))
     // The port closes with the thread, however that ends: the one sign of death that names the worker.
@@ -63,7 +65,7 @@ export class BindingExecutor implements ThreadExecutor {
       kind: 'binding',
       port: this.workerPort,
       control: this.control.buffer,
-      bell: this.bell.buffer,
+      bell: this.#completions.bell.buffer,
       clockOffsetMs: clockOffsetMs(),
     }
     return { setup, transferList: [this.workerPort] }
@@ -131,10 +133,22 @@ export class BindingExecutor implements ThreadExecutor {
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     if (mailed !== null) this.post({ type: 'inputs', slotId, mailed })
     this.submitted(slotId, this.control.submit(slotId, layoutIndex))
+    this.#outstanding++
+  }
+
+  /** Batches that are not done, where one of them can be. */
+  get outstanding(): number {
+    return this.#gone || this.#abandoned ? 0 : this.#outstanding
+  }
+
+  listen(): void {
+    this.#completions.listen(this)
   }
 
   revoke(slotId: number): boolean {
-    return this.control.revoke(slotId)
+    const isRevoked = this.control.revoke(slotId)
+    if (isRevoked) this.#outstanding--
+    return isRevoked
   }
 
   /** What onnxruntime-node runs comes to its end. */
@@ -186,10 +200,11 @@ export class BindingExecutor implements ThreadExecutor {
     mailed: MailedOutputs | null,
     failures: RowFailures | null = null,
   ): void {
+    this.#outstanding--
     this.events.finished(slotId, times, error, mailed, failures)
   }
 
-  /** A batch was handed over, under this number. */
+  /** A batch was submitted, under this number. */
   protected submitted(_slotId: number, _number: number): void {}
 
   /** The thread is gone, and was not told to go. */
@@ -231,8 +246,67 @@ export class BindingExecutor implements ThreadExecutor {
     this.#questions.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
     if (!this.leaving) this.died()
-    this.bell.ring() // who listens for its batches has to look again: it will not ring itself any more
+    this.#completions.bell.ring() // who listens for its batches has to look again: it will not ring itself any more
   }
+}
+
+/** What may have finished batches to report. */
+export interface CompletionSource {
+  readonly outstanding: number
+  drainCompletions(): void
+}
+
+/** Listens to the bell while anything is outstanding; with nothing outstanding it holds neither timer nor waiter. */
+export class CompletionLoop {
+  readonly bell: Bell
+  /** Those with something outstanding. */
+  readonly #sources = new Set<CompletionSource>()
+  #busy = false // scanning now, or waiting for the bell
+
+  constructor(bell = new Bell()) {
+    this.bell = bell
+  }
+
+  /** To be called whenever a batch was submitted. */
+  listen(source: CompletionSource): void {
+    this.#sources.add(source)
+    if (!this.#busy) this.#scan()
+  }
+
+  /** Reports what is done, until nothing is outstanding or there is nothing but to wait for the bell. */
+  #scan(): void {
+    this.#busy = true
+    const failures: unknown[] = []
+    for (;;) {
+      // Read the count first: a batch finished between here and the wait makes the wait return at once.
+      const count = this.bell.count
+      for (const source of this.#sources) {
+        try {
+          source.drainCompletions()
+        } catch (error) {
+          failures.push(error) // the others must not go unheard for it
+        }
+        if (source.outstanding === 0) this.#sources.delete(source)
+      }
+      if (this.#sources.size === 0) {
+        this.#busy = false
+        break
+      }
+      if (this.#waits(count)) break
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** Whether it waits for the bell, in the context of none of those whose batches it waits for. */
+  #waits(count: number): boolean {
+    return outsideContext(() => {
+      const heard = this.bell.heard(count)
+      void heard?.then(this.#onRing)
+      return heard !== undefined
+    })
+  }
+
+  readonly #onRing = (): void => this.#scan()
 }
 
 /** Longest time a process is held at its exit for runs that are under way. */

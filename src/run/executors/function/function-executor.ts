@@ -3,8 +3,7 @@ import type { FunctionSource } from '../../../options/model-config.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { OpenedSession, RunTimestamps, ExecutorEvents } from '../executor.ts'
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
-import type { Bell } from '../binding/control-block.ts'
-import { BindingExecutor } from '../binding/binding-executor.ts'
+import { BindingExecutor, type CompletionLoop } from '../binding/binding-executor.ts'
 import type { WorkerSetup } from '../protocol.ts'
 
 /** How long `teardown` may take, in milliseconds; the thread is ended then. */
@@ -20,15 +19,15 @@ export class FunctionExecutor extends BindingExecutor {
   readonly #function: FunctionSource
   /** Slots whose runs were to end with the thread. */
   readonly #stopped = new Set<number>()
-  /** Of the batch that was last handed over in each slot. */
+  /** Of the batch that was last submitted in each slot. */
   readonly #numbers = new Map<number, number>()
   #end: (() => Promise<void>) | null = null
   /** Whether the thread was ended for what a run did, and not by itself. */
   #ended = false
   #gone = false
 
-  constructor(bell: Bell, events: ExecutorEvents, source: FunctionSource) {
-    super(bell, events, source.concurrency)
+  constructor(completions: CompletionLoop, events: ExecutorEvents, source: FunctionSource) {
+    super(completions, events, source.concurrency)
     this.concurrency = source.concurrency
     this.#function = source
   }
