@@ -55,7 +55,7 @@ export { Model } from './model.ts'
 export type { InferManyOptions, InferManyResult } from './request/infer-many.ts'
 export type { ItemSource } from './request/infer-many.ts'
 export type { ModelCapacity } from './observe/model-statistics.ts'
-export type { ModelState, ModelVersionStatus } from './engine/model-target.ts'
+export type { ModelState, ModelVersionStatus } from './engine/loaded.ts'
 export type { Classification } from './engine/classification.ts'
 export type { InputConfig, OutputConfig, TensorConfig } from './options/tensor-config.ts'
 export type {

@@ -19,17 +19,14 @@ import {
   type ItemSource,
 } from './request/infer-many.ts'
 import type { ModelMetadata } from './tensor/metadata.ts'
-import {
-  notReady,
-  statisticsOf,
-  type ModelState,
-  type ModelTarget,
-  type ModelVersionStatus,
-} from './engine/model-target.ts'
-import { capacityOfServing, roomOf, metadataOf } from './features/pipelines/step-target.ts'
+import { notReady, type ModelState, type ModelVersionStatus } from './engine/loaded.ts'
+import type { ModelVersion, NamedModel } from './engine/model-registry.ts'
+import type { HeldRows } from './features/leases/held-rows.ts'
+import { noLeasesOf, type Leases } from './features/leases/leases.ts'
+import { ServedModel } from './features/served-model.ts'
+import type { Target } from './features/target.ts'
 import type { Answer } from './request/infer-request.ts'
 import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
-import { Submission } from './engine/submission.ts'
 
 /**
  * A loaded model, returned by `engine.load`. Any number of callers may use it at once. The object stays valid when the
@@ -41,16 +38,14 @@ export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
   readonly name: string
   /** The engine updates it, all readers share it. */
-  readonly #target: ModelTarget
+  readonly #target: NamedModel | ModelVersion
   readonly #unload: () => Promise<void>
-  readonly #submission: Submission
 
   /** @internal */
-  constructor(target: ModelTarget, unload: () => Promise<void>) {
+  constructor(target: NamedModel | ModelVersion, unload: () => Promise<void>) {
     this.name = target.name
     this.#target = target
     this.#unload = unload
-    this.#submission = new Submission(target)
   }
 
   /** The state of the model, from loading to unloaded. */
@@ -80,9 +75,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   get metadata(): ModelMetadata {
-    const metadata = metadataOf(this.#target.serving)
-    if (metadata === null) throw this.#notReady()
-    return metadata
+    return this.#served.metadata
   }
 
   /**
@@ -110,7 +103,10 @@ export class Model<M extends ModelSignature = AnySignature> {
     options?: InferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<Answer> {
-    return this.#submission.infer(feeds, options)
+    const { serving } = this.#target // one model for the whole request, whatever is loaded meanwhile
+    const { served } = serving
+    if (serving.state === 'ready' && served !== null) return served.infer(feeds, options)
+    return this.#refused(this.#notReady())
   }
 
   /**
@@ -127,13 +123,38 @@ export class Model<M extends ModelSignature = AnySignature> {
    * strings, 4-bit or not tensors; `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
    */
   lease<Inputs = M['inputs']>(rows = 1, options?: LeaseOptions): Lease<Inputs, M['outputs']> {
-    const { serving } = this.#target
-    if (serving.state !== 'ready') throw this.#notReady()
-    const leases = serving.leases.lend()
+    const { state, served } = this.#target.serving
+    if (state !== 'ready') throw this.#notReady()
+    if (!(served instanceof ServedModel)) throw noLeasesOf(this.name)
+    const leases = served.lend()
     const held = leases.take(rows, options)
-    return new Lease(leases, held, (inferOptions) =>
-      this.#submission.inferLeased({ of: serving, leases, rows: held }, inferOptions),
-    )
+    return new Lease(leases, held, (inferOptions) => this.#inferLeased(served, leases, held, inferOptions))
+  }
+
+  /** Runs the rows of a lease in place or, if their model has been replaced, as a copy by the new model. */
+  async #inferLeased(
+    lender: ServedModel,
+    leases: Leases,
+    rows: HeldRows,
+    options: InferOptions<string, boolean> = {},
+  ): Promise<Answer> {
+    const { serving } = this.#target
+    let answer: Promise<Answer>
+    try {
+      leases.check(rows)
+      if (serving.state !== 'ready') {
+        leases.end(rows, 'closed')
+        throw this.#notReady()
+      }
+      if (serving.served === lender) answer = lender.inferLeased(leases, rows, options)
+      else {
+        leases.end(rows, 'inferred')
+        answer = this.infer(rows.takeCopies() as M['inputs'], options)
+      }
+    } catch (error) {
+      return this.#refused(error)
+    }
+    return answer
   }
 
   /**
@@ -166,10 +187,10 @@ export class Model<M extends ModelSignature = AnySignature> {
         if (this.state !== 'ready') throw this.#notReady()
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
-        const steps = this.#target.serving.pipeline?.graph.steps.length ?? 1
+        const steps = this.#served.stepCount
         // Reads the serving model at each call. When none serves, room is infinite, so that the next item gets the
         // error.
-        const room = () => roomOf(this.#target.serving, each.priority)
+        const room = () => this.#target.serving.served?.room(each.priority) ?? Infinity
         return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) * steps, room }
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
@@ -183,9 +204,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   capacity(): ModelCapacity {
-    const { serving } = this.#target
-    if (metadataOf(serving) === null) throw this.#notReady()
-    return capacityOfServing(serving)
+    return this.#served.capacity()
   }
 
   /**
@@ -194,9 +213,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   stats(): ModelStatistics {
-    const found = statisticsOf(this.#target.serving)
-    if (found === null) throw this.#notReady()
-    return found
+    return this.#served.stats()
   }
 
   /**
@@ -257,8 +274,7 @@ export class Model<M extends ModelSignature = AnySignature> {
 
   /** @internal Class names by output; available once it has `metadata`. */
   get labels(): ReadonlyMap<string, readonly string[]> {
-    const { scheduler, pipeline } = this.#target.serving
-    return pipeline?.labels ?? scheduler!.joining.labels
+    return this.#served.labels
   }
 
   /**
@@ -273,6 +289,18 @@ export class Model<M extends ModelSignature = AnySignature> {
   /** As {@link unload}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#unload()
+  }
+
+  /** Counts a call that failed before it became a request, if the model has served. */
+  #refused(error: unknown): Promise<never> {
+    return this.#target.serving.served?.refused(error) ?? Promise.reject(error)
+  }
+
+  /** @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once. */
+  get #served(): Target {
+    const { served } = this.#target.serving
+    if (served === null) throw this.#notReady()
+    return served
   }
 
   #notReady(): InferenceError {

@@ -15,7 +15,7 @@ import { FunctionPools } from '../run/function-pools.ts'
 import { KeepAlive } from '../base/keep-alive.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import type { Placement } from '../options/session-options.ts'
-import type { ModelTarget } from './model-target.ts'
+import type { ModelVersion, NamedModel } from './model-registry.ts'
 import type { Preparing } from '../models/scaling/model-instances.ts'
 import type { EngineProviders } from '../run/engine-providers.ts'
 import type { Worker } from '../run/worker.ts'
@@ -180,11 +180,7 @@ export interface EngineServices extends Preparing {
    * @param asker the pipeline.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
    */
-  find(
-    name: string,
-    version: number | undefined,
-    asker?: string,
-  ): ModelTarget & { loaded(): Promise<unknown> }
+  find(name: string, version: number | undefined, asker?: string): NamedModel | ModelVersion
   readonly uses: ModelUses
   /** The execution providers of sessions. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>

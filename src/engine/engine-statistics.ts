@@ -1,6 +1,6 @@
 import type { EngineResources } from './engine-resources.ts'
 import type { StagingStats } from '../native/staging-pool.ts'
-import type { ModelState } from './model-target.ts'
+import type { ModelState } from './loaded.ts'
 import type { ModelVersion, NamedModel } from './model-registry.ts'
 import type { EventLoopDelayStatistics } from '../observe/latency-histogram.ts'
 import type { WorkerStatistics, ModelStatistics } from '../observe/model-statistics.ts'
@@ -60,9 +60,7 @@ function statisticsByName(
   statsOf: (version: ModelVersion) => ModelStatistics,
 ): EngineStatistics['models'] {
   const entries = models.flatMap((named) => {
-    const opened = named
-      .all()
-      .filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
+    const opened = named.all().filter(({ serving }) => serving.served !== null)
     const versions = Object.fromEntries(
       opened.map((version) => [version.version, { ...statsOf(version), state: version.serving.state }]),
     )

@@ -3,7 +3,7 @@ import { warnOfLabels } from './classification.ts'
 import { availableMemory } from '../base/available-resources.ts'
 import type { ModelOrigin } from '../options/engine-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
-import { checkScaleOptions, defaultVersion, type ScaleOptions } from '../options/method-options.ts'
+import { checkScaleOptions, type ScaleOptions } from '../options/method-options.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
 import type { EngineServices } from './engine-resources.ts'
 import type { InferenceError } from '../errors.ts'
@@ -11,8 +11,8 @@ import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.
 import { SampleFailed, WarmUp } from '../run/warm-up.ts'
 import type { RunTimes } from '../schedule/run-times.ts'
 import { warmDecoder } from '../features/image/decode-image.ts'
-import { ImageDecoding } from '../features/leases/image-decoding.ts'
-import { leasesOf, ModelLeases } from '../features/leases/leases.ts'
+import type { Leases } from '../features/leases/leases.ts'
+import { ServedModel } from '../features/served-model.ts'
 import {
   checkModelFile,
   checkOverridden,
@@ -23,13 +23,11 @@ import {
   noDecoder,
   unfitSample,
 } from './load-failure.ts'
-import type { Loadable, ModelState } from './model-target.ts'
-import type { AutoTuneStatistics } from '../observe/model-statistics.ts'
+import { Loaded } from './loaded.ts'
 import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
 import { RequestCosts } from '../request/request-costs.ts'
-import { ResponseSharing } from '../features/response-cache/response-sharing.ts'
 import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
 import type { Joining } from '../schedule/joining.ts'
 import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
@@ -37,7 +35,7 @@ import { calibrateAtLoad } from '../schedule/calibration.ts'
 import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
-import { sequencesOf, type Sequences } from '../features/sequences/sequences.ts'
+import { sequencesOf } from '../features/sequences/sequences.ts'
 import { ModelInstances, OpenFailed, SessionSources } from '../models/scaling/model-instances.ts'
 import { ScaleWatch } from '../models/scaling/scale-watch.ts'
 import { Scaling } from '../models/scaling/scaling.ts'
@@ -46,37 +44,15 @@ import type { Worker } from '../run/worker.ts'
 import { warn } from '../base/warnings.ts'
 
 /** The life of one model in an engine: opens its sessions, watches its state, releases everything. */
-export class LoadedModel implements Loadable {
-  readonly name: string
-  readonly version: number
-  state: ModelState = 'loading'
-  failure: string | null = null
-  scheduler: Scheduler | null = null
-  parser: FeedParser | null = null
-  responses: ResponseSharing | null = null
-  sequences: Sequences | null = null
-  images: ImageDecoding | null = null
-  readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.config))
-  readonly splitsOversized: boolean
-  readonly optionalInputs: readonly string[]
-  readonly pipeline = null
+export class LoadedModel extends Loaded<ServedModel> {
   readonly config: ResolvedConfig
-  readonly #services: EngineServices
   readonly #sources: SessionSources
   readonly #instances: ModelInstances
-  #sequenceInputs: SequenceInputs | null = null
   #scaling: Scaling | null = null
-  #scaleWatch: ScaleWatch | null = null
-  #loading: Promise<void> = Promise.resolve()
-  #closing: Promise<void> | null = null
 
   constructor(name: string, config: ResolvedConfig, services: EngineServices) {
-    this.name = name
-    this.version = config.version ?? defaultVersion
-    this.splitsOversized = config.splitOversized
-    this.optionalInputs = config.optionalInputs
+    super(name, config.version, services)
     this.config = config
-    this.#services = services
     this.#sources = new SessionSources(name, config, services)
     const parts = {
       name,
@@ -96,16 +72,16 @@ export class LoadedModel implements Loadable {
     )
   }
 
-  get origin(): ModelOrigin | null {
+  override get origin(): ModelOrigin | null {
     return this.#sources.origin
   }
 
-  get autoTune(): AutoTuneStatistics | null {
-    return this.#scaleWatch?.autoTune ?? null
+  override get workers(): Worker[] {
+    return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
   }
 
-  get workers(): Worker[] {
-    return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
+  protected override get leases(): Leases | null {
+    return this.served?.leases ?? null
   }
 
   /** A serving session if there is any: the first may have been given up since. */
@@ -115,13 +91,7 @@ export class LoadedModel implements Loadable {
   }
 
   /** Opens every instance and warms it up. */
-  load(): Promise<void> {
-    const loading = this.#services.keepAlive.during(this.#load())
-    this.#loading = loading.catch(() => {})
-    return loading
-  }
-
-  async #load(): Promise<void> {
+  protected async open(): Promise<void> {
     const instances = this.#instances
     try {
       await checkModelFile(this.name, this.config)
@@ -132,7 +102,7 @@ export class LoadedModel implements Loadable {
       const said = await reading
       const served = {
         ...described(servable(this.name, opened, opened.carrier), said, this.config),
-        executionProviders: this.#services.providers.opened(this.config),
+        executionProviders: this.services.providers.opened(this.config),
         properties: said?.properties ?? null,
       }
       checkRowBytes(this.name, served, availableMemory().usableBytes)
@@ -145,14 +115,19 @@ export class LoadedModel implements Loadable {
       )
       const decoder = this.#warmDecoder(joining)
       decoder.catch(() => {}) // handled when it is awaited
-      const padding = this.#parse(joining, opened.carrier)
-      const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
+      const padding = Padding.of(joining.stacked, this.config.padding)
+      const parser = this.#parserOf(joining, opened.carrier, padding)
+      const sequenceInputs =
+        this.config.sequence === null
+          ? null
+          : new SequenceInputs(joining.stacked, this.config.sequence, parser)
+      const warmUp = new WarmUp(joining.stacked, this.config, parser, padding, joining)
       const rowCheck = joining.undecided
         ? new ModelRowCheck({
             joining,
             config: this.config,
             padding,
-            parser: this.parser!,
+            parser,
             samples: warmUp.samples,
           })
         : null
@@ -166,16 +141,16 @@ export class LoadedModel implements Loadable {
       )
       await instances.reserve(joining.stacked)
       await decoder
-      await this.#services.accept?.()
+      await this.services.accept?.()
       instances.checkOpen()
-      this.#serve(joining, rowCheck, padding, runTimes, warmUp)
+      this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp })
       this.#sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
       if (this.state !== 'loading')
         throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
       const failure = this.#typed(error as Error)
-      this.gaveUp(failure.message)
+      this.fail(failure.message)
       throw failure
     }
   }
@@ -198,7 +173,7 @@ export class LoadedModel implements Loadable {
       if (
         !(error instanceof OpenFailed) ||
         this.state !== 'loading' ||
-        !(await this.#services.providers.lacking(this.config))
+        !(await this.services.providers.lacking(this.config))
       )
         throw error
     }
@@ -213,10 +188,9 @@ export class LoadedModel implements Loadable {
     return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
   }
 
-  /** Prepares the request parser. Samples are parsed as rows, whatever the parser does with requests. */
-  #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
+  /** Samples are parsed as rows, whatever the parser does with requests. */
+  #parserOf(joining: Joining, { carriesNul }: Carrier, padding: Padding | null): FeedParser {
     const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
-    const padding = Padding.of(joining.stacked, this.config.padding)
     const options = {
       optionalInputs,
       padding,
@@ -226,51 +200,46 @@ export class LoadedModel implements Loadable {
       shaped: joining.shaped,
       bySequence: inputsOfSequence(sequence),
     }
-    this.parser = new FeedParser(joining.stacked, options)
-    if (sequence !== null) this.#sequenceInputs = new SequenceInputs(joining.stacked, sequence, this.parser)
-    return padding
+    return new FeedParser(joining.stacked, options)
   }
 
-  #serve(
-    joining: Joining,
-    rowCheck: ModelRowCheck | null,
-    padding: Padding | null,
-    runTimes: RunTimes,
-    warmUp: WarmUp,
-  ): void {
-    const { clock, keepAlive, observers } = this.#services
-    const batching = batchingOf(this.config, joining, this.#instances.opening.length)
+  #serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp }: ReadyModel): void {
+    const { config, name, version } = this
+    const { clock, keepAlive, observers } = this.services
+    const instances = this.#instances.opening.length
     const observed = new ObservedRequests(
-      { name: this.name, version: this.version, metadata: joining.stacked, batching },
+      { name, version, metadata: joining.stacked, batching: batchingOf(config, joining, instances) },
       observers,
-      this.config.preserveOrdering,
+      config.preserveOrdering,
     )
-    const parser = this.parser!
-    joining.onChange = () => {
-      parser.byRow = joining.byRow
-      parser.rowBuckets = joining.joinedBuckets
-      this.scheduler?.rejoin()
-    }
-    joining.onChange()
-    const scheduler = (this.scheduler = new Scheduler({
-      joining, observed, rowCheck, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
-    })) // prettier-ignore
-    this.responses = ResponseSharing.of(scheduler, this.config)
-    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, {
+    const scheduler = new Scheduler({
+      joining,
+      observed,
+      rowCheck,
+      padding,
+      costs: RequestCosts.of(joining.stacked, config.cost, padding),
+      runTimes,
+      clock,
+      keepAlive,
+      config,
+      instances,
+      gaveUp: (reason) => this.fail(reason),
+    })
+    const sequences = sequencesOf(config.sequence, sequenceInputs, {
       metadata: joining.stacked,
-      parser: this.parser!,
+      parser,
       scheduler,
       clock,
-      staging: () => this.#services.staging(this.config),
-      over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }),
+      staging: () => this.services.staging(config),
+      over: (event) => this.services.sequenceOver({ model: name, version, ...event }),
     })
-    scheduler.decoding = this.images = this.#imageDecoding(joining, scheduler)
+    this.served = new ServedModel(scheduler, parser, sequences, config)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
-    this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
+    this.#scaling = new Scaling(config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
-    this.#become('ready')
-    this.#watchScale(this.#scaling, scheduler)
+    this.become('ready')
+    this.#watchScale(this.served, this.#scaling)
   }
 
   async #warmDecoder({ images }: Joining): Promise<void> {
@@ -280,35 +249,21 @@ export class LoadedModel implements Loadable {
       })
   }
 
-  #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {
-    if (images === null) return null
-    const { name: model, optionalInputs } = this
-    return new ImageDecoding({
-      model,
-      inputs: shaped.shown.inputs,
-      images,
-      optionalInputs,
-      parser: this.parser!,
-      stats,
-      clock: this.#services.clock,
-      leases: () => this.leases.lendIfAny(),
-    })
-  }
-
   /** Reports changes in the number of instances, and starts autoscaling where configured. */
-  #watchScale(scaling: Scaling, scheduler: Scheduler): void {
-    const watch = (this.#scaleWatch = new ScaleWatch(
+  #watchScale(served: ServedModel, scaling: Scaling): void {
+    const { scheduler } = served
+    const watch = (served.scaleWatch = new ScaleWatch(
       this.config,
       scaling,
       scheduler,
-      this.#services.clock,
+      this.services.clock,
       (error) => this.#warnOfScaling(error),
     ))
     this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
       if (changed && this.state === 'ready')
-        this.#services.changed({
+        this.services.changed({
           type: 'scaled',
           model: this.name,
           version: this.version,
@@ -326,66 +281,42 @@ export class LoadedModel implements Loadable {
   async scale(options: ScaleOptions): Promise<void> {
     const { kind, count } = checkScaleOptions(this.name, options)
     try {
-      await this.#services.keepAlive.during(this.#scaling!.scale(kind, count))
+      await this.services.keepAlive.during(this.#scaling!.scale(kind, count))
     } catch (error) {
       throw this.#typed(error as Error)
     }
   }
 
-  /** The model cannot serve, or no longer can. */
-  gaveUp(reason: string): void {
-    if (this.state === 'closed') return
-    this.failure = reason
-    this.#scaleWatch?.close()
-    this.#become('failed')
+  override fail(reason: string): void {
+    this.served?.scaleWatch?.close()
+    super.fail(reason)
   }
 
-  abortLoad(reason: string): void {
-    this.gaveUp(reason)
-    this.#endLoad()
+  protected stopOpening(): void {
+    this.#instances.stopOpening()
   }
 
-  #endLoad(): void {
-    if (this.scheduler === null) this.#instances.stopOpening()
+  protected override stopChanging(): void {
+    this.served?.scaleWatch?.close()
+    void this.#scaling?.stop()
   }
 
-  refuse(): void {
-    if (this.state === 'ready') this.#become('draining')
-  }
-
-  close(destroy: boolean, successor?: Loadable): Promise<void> {
-    if (destroy) this.scheduler?.destroy()
-    this.leases.end(successor?.leases)
-    this.#closing ??= this.#services.keepAlive.during(this.#close())
-    return this.#closing
-  }
-
-  async #close(): Promise<void> {
-    if (this.state !== 'failed') this.#become('draining')
-    this.#endLoad()
-    this.#scaleWatch?.close()
-    const scaled = this.#scaling?.stop()
-    await this.#loading
-    this.sequences?.drain()
-    await this.scheduler?.drained()
-    await scaled
-    this.responses?.clear()
-    this.sequences?.close()
-    this.leases.close()
+  protected async release(): Promise<void> {
+    await this.#scaling?.stop()
+    this.served?.clear()
     await this.#instances.close()
-    this.#become('closed')
   }
+}
 
-  #become(state: Exclude<ModelState, 'loading'>): void {
-    if (state === this.state) return
-    this.state = state
-    this.#services.changed({
-      type: state,
-      model: this.name,
-      version: this.version,
-      ...(state === 'failed' ? { reason: this.failure! } : {}),
-    })
-  }
+/** What a load has made and found before its model serves. */
+interface ReadyModel {
+  readonly joining: Joining
+  readonly parser: FeedParser
+  readonly sequenceInputs: SequenceInputs | null
+  readonly rowCheck: ModelRowCheck | null
+  readonly padding: Padding | null
+  readonly runTimes: RunTimes
+  readonly warmUp: WarmUp
 }
 
 /**

@@ -1,66 +1,30 @@
 import { warnOfLabels } from './classification.ts'
 import { pipelineError, type ResolvedPipeline } from '../options/pipeline-config.ts'
-import { defaultVersion, type ScaleOptions } from '../options/method-options.ts'
+import type { ScaleOptions } from '../options/method-options.ts'
 import type { EngineServices } from './engine-resources.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { ModelLeases } from '../features/leases/leases.ts'
 import { closedWhileLoading } from './load-failure.ts'
-import { notReady, type Loadable, type ModelState } from './model-target.ts'
-import { Pipeline } from '../features/pipelines/pipeline.ts'
+import { Loaded, notReady } from './loaded.ts'
+import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
 import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
-import type { StepTarget } from '../features/pipelines/step-target.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
 /**
  * The life of one pipeline in an engine: finds the models of its steps, checks that they fit, and holds them while it
  * serves.
  */
-export class LoadedPipeline implements Loadable {
-  readonly name: string
-  readonly version: number
-  state: ModelState = 'loading'
-  failure: string | null = null
-  pipeline: Pipeline | null = null
-  readonly scheduler = null
-  readonly parser = null
-  readonly responses = null
-  readonly sequences = null
-  readonly autoTune = null
-  readonly images = null
-  readonly leases: ModelLeases
-  readonly splitsOversized = false
-  readonly optionalInputs: readonly string[]
-  readonly origin = null
-  readonly workers = []
+export class LoadedPipeline extends Loaded<Pipeline> {
   readonly config: ResolvedPipeline
-  readonly #services: EngineServices
   /** Fires when the load is cancelled. */
   readonly #unwanted = new AbortController()
-  #loading: Promise<void> = Promise.resolve()
-  #closing: Promise<void> | null = null
 
   constructor(name: string, config: ResolvedPipeline, services: EngineServices) {
-    this.name = name
-    this.version = config.version ?? defaultVersion
-    this.leases = new ModelLeases(() => {
-      throw invalidArgument('lease', 'a model', 'a pipeline', {
-        model: name,
-        hint: 'Use infer() for this pipeline, or lease rows of the models of its steps',
-      })
-    })
-    this.optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
+    super(name, config.version, services)
     this.config = config
-    this.#services = services
   }
 
-  load(): Promise<void> {
-    const loading = this.#services.keepAlive.during(this.#load())
-    this.#loading = loading.catch(() => {})
-    return loading
-  }
-
-  async #load(): Promise<void> {
-    const { uses, accept } = this.#services
+  protected async open(): Promise<void> {
+    const { uses, accept } = this.services
     try {
       const graph = new PipelineGraph(this.name, this.config)
       uses.hold(this, this.name, graph.steps)
@@ -68,15 +32,15 @@ export class LoadedPipeline implements Loadable {
       await Promise.resolve() // models requested in the same turn are loading by then
       const targets: StepTarget[] = []
       for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
-      const pipeline = new Pipeline(graph, this.config, targets, this.#services)
+      const pipeline = new Pipeline(graph, this.config, targets, this.services)
       await accept?.()
       this.#checkWanted()
-      this.pipeline = pipeline
+      this.served = pipeline
       warnOfLabels(pipeline.metadata, pipeline.labels)
-      this.#become('ready')
+      this.become('ready')
     } catch (error) {
       uses.release(this)
-      if (this.state === 'loading') this.#fail((error as Error).message)
+      if (this.state === 'loading') this.fail((error as Error).message)
       throw error
     }
   }
@@ -86,7 +50,7 @@ export class LoadedPipeline implements Loadable {
     const { model, version, name } = steps[index]!
     const option = version === undefined ? 'model' : 'version'
     try {
-      const target = this.#services.find(model, version, this.name)
+      const target = this.services.find(model, version, this.name)
       if (target.serving.state === 'loading') await untilAborted(target.loaded(), this.#unwanted.signal)
       this.#checkWanted()
       if (target.serving.state === 'ready') return target
@@ -108,7 +72,7 @@ export class LoadedPipeline implements Loadable {
   }
 
   #checkCircle({ steps }: PipelineGraph): void {
-    const circle = this.#services.uses.circle(this.name)
+    const circle = this.services.uses.circle(this.name)
     if (circle === null) return
     const step = steps.findIndex(({ model }) => model === circle[1])
     throw pipelineError(
@@ -132,45 +96,11 @@ export class LoadedPipeline implements Loadable {
     )
   }
 
-  abortLoad(reason: string): void {
-    this.#fail(reason)
+  protected stopOpening(): void {
+    this.#unwanted.abort(closedWhileLoading(this.name))
   }
 
-  refuse(): void {
-    if (this.state === 'ready') this.#become('draining')
-  }
-
-  close(destroy: boolean, successor?: Loadable): Promise<void> {
-    if (destroy) this.pipeline?.destroy()
-    this.leases.end(successor?.leases) // of models that were replaced
-    this.#closing ??= this.#services.keepAlive.during(this.#close())
-    return this.#closing
-  }
-
-  async #close(): Promise<void> {
-    if (this.state !== 'failed') this.#become('draining')
-    await this.#loading
-    await this.pipeline?.drained()
-    this.#services.uses.release(this)
-    this.#become('closed')
-  }
-
-  #fail(reason: string): void {
-    if (this.state === 'closed') return
-    this.failure = reason
-    this.#become('failed')
-  }
-
-  #become(state: Exclude<ModelState, 'loading'>): void {
-    if (state === this.state) return
-    if (this.state === 'loading' && state !== 'ready') this.#unwanted.abort(closedWhileLoading(this.name))
-    this.state = state
-    const { name: model, version, failure } = this
-    this.#services.changed({
-      type: state,
-      model,
-      version,
-      ...(state === 'failed' ? { reason: failure! } : {}),
-    })
+  protected async release(): Promise<void> {
+    this.services.uses.release(this)
   }
 }

@@ -1,13 +1,7 @@
 import { InferenceError, invalidArgument, listNames, describe } from '../errors.ts'
 import type { EngineServices } from './engine-resources.ts'
 import { defaultVersion } from '../options/method-options.ts'
-import {
-  type Loadable,
-  type ModelTarget,
-  type ModelState,
-  type ModelVersionStatus,
-  noteLoad,
-} from './model-target.ts'
+import type { Loaded, ModelState, ModelVersionStatus } from './loaded.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
 import { closedWhileLoading } from './load-failure.ts'
@@ -140,10 +134,10 @@ export function engineClosed(): InferenceError {
 }
 
 /** The versions of one name. Requests without a version go to the newest that is ready. */
-export class NamedModel implements ModelTarget {
+export class NamedModel {
   readonly name: string
   /** The newest ready version; if none is ready, the newest; if none is left, the last one. */
-  serving!: Loadable
+  serving!: Loaded
   readonly #registry: ModelRegistry
   readonly #services: EngineServices
   readonly #versions = new Map<number, ModelVersion>()
@@ -261,18 +255,18 @@ export type ServableConfig = ResolvedConfig | ResolvedPipeline
  * takes new requests once it is ready, and the old one finishes the requests it accepted. Loads run one after the
  * other, so at most two models are in memory.
  */
-export class ModelVersion implements ModelTarget {
+export class ModelVersion {
   readonly version: number
   /** The model that its requests go to. */
-  serving!: Loadable
+  serving!: Loaded
   readonly #named: NamedModel
   readonly #services: EngineServices
   /** The release to wait for before anything is loaded. */
   readonly #after: Promise<unknown> | null
   /** The model that is loading to replace it. */
-  #next: Loadable | null = null
+  #next: Loaded | null = null
   /** Replaced models that finish the requests they accepted. */
-  readonly #replaced = new Set<Loadable>()
+  readonly #replaced = new Set<Loaded>()
   /** Whether {@link serving} never served, or is released. */
   #vacant = true
   #loads = 0 // in progress or waiting
@@ -353,7 +347,7 @@ export class ModelVersion implements ModelTarget {
     if (room !== null) await room // without a wait the load starts, and is visible, at once
     const old = this.#vacant ? null : this.serving
     const services = this.#servicesFor(() => model, old, accept)
-    const model: Loadable = isPipeline(config)
+    const model: Loaded = isPipeline(config)
       ? new LoadedPipeline(this.name, config, services)
       : new LoadedModel(this.name, config, services)
     if (old === null) this.serving = model
@@ -372,12 +366,12 @@ export class ModelVersion implements ModelTarget {
     if (old !== null) this.#replace(old, model)
   }
 
-  async #begin(model: Loadable): Promise<void> {
+  async #begin(model: Loaded): Promise<void> {
     const startMs = this.#services.clock.nowMs()
     if (this.#after !== null) await this.#after
     if (model.state !== 'loading') throw closedWhileLoading(this.name)
     await model.load()
-    noteLoad(model, this.#services.clock.nowMs() - startMs)
+    if (model.served !== null) model.served.counts.loadMs = this.#services.clock.nowMs() - startMs
   }
 
   /** Releases earlier replaced models, and a failed one, before the load. */
@@ -387,7 +381,7 @@ export class ModelVersion implements ModelTarget {
     return inTheWay.length === 0 ? null : this.#release(inTheWay, signal)
   }
 
-  async #release(inTheWay: readonly Loadable[], signal: AbortSignal | undefined): Promise<void> {
+  async #release(inTheWay: readonly Loaded[], signal: AbortSignal | undefined): Promise<void> {
     const { serving } = this
     const released = Promise.all(inTheWay.map((model) => model.close(false))).then(() => {
       if (inTheWay.includes(serving) && serving === this.serving) this.#vacant = true
@@ -401,7 +395,7 @@ export class ModelVersion implements ModelTarget {
     if (this.#loads === 0 && this.#vacant && this.#end === null) this.#named.gone(this)
   }
 
-  #replace(old: Loadable, model: Loadable): void {
+  #replace(old: Loaded, model: Loaded): void {
     this.serving = model
     this.#next = null
     this.#replaced.add(old)
@@ -414,7 +408,7 @@ export class ModelVersion implements ModelTarget {
   }
 
   /** The engine's services, adapted to the place that a model takes. */
-  #servicesFor(model: () => Loadable, old: Loadable | null, accept: LoadLimits['accept']): EngineServices {
+  #servicesFor(model: () => Loaded, old: Loaded | null, accept: LoadLimits['accept']): EngineServices {
     const leaving = old?.workers ?? []
     return {
       ...this.#services,
@@ -424,7 +418,7 @@ export class ModelVersion implements ModelTarget {
     }
   }
 
-  #changed(model: Loadable, event: ModelEvent): void {
+  #changed(model: Loaded, event: ModelEvent): void {
     const { type } = event
     if (model === this.serving) {
       this.#named.changed()
@@ -439,8 +433,8 @@ export class ModelVersion implements ModelTarget {
    * Ends a load as soon as its current call returns, without a caller that waits for it, and releases what it has
    * opened.
    */
-  #abandon(model: Loadable, loading: Promise<void>, reason: unknown): void {
-    model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
+  #abandon(model: Loaded, loading: Promise<void>, reason: unknown): void {
+    model.fail(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
     const released = loading
       .then(() => model.close(true)) // it became ready at the same moment
       .catch(() => {}) // its failure is expected

@@ -9,25 +9,17 @@ import {
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../options/model-signature.ts'
 import { readOptions } from '../options/plain-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { refused, type ModelLifecycle, type ModelTarget } from './model-target.ts'
-import type { Answer } from '../request/infer-request.ts'
+import { noSequences, ServedModel } from '../features/served-model.ts'
+import type { ModelVersion, NamedModel } from './model-registry.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
+import type { Loaded } from './loaded.ts'
+import type { Answer } from '../request/infer-request.ts'
 
 /** Options of a request of a {@link SequenceStream}: those of `infer()` without the sequence options. */
 export type StreamInferOptions<Output extends string = string, Report extends boolean = false> = Omit<
   InferOptions<Output, Report>,
   'sequenceId' | 'sequenceStart' | 'sequenceEnd' | 'splitOversized'
 >
-
-/** @throws InferenceError `ERR_INVALID_ARG` for a model without sequences. */
-export function sequencesOfModel(model: string, { sequences, pipeline }: ModelLifecycle): Sequences {
-  if (sequences !== null) return sequences
-  const hint =
-    pipeline === null
-      ? 'Load the model with sequence in its configuration'
-      : 'It is a pipeline, which has none'
-  throw invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
-}
 
 /** Options of `model.sequence()`. */
 export interface StreamOptions {
@@ -49,25 +41,39 @@ export interface StreamOptions {
 export class SequenceStream<M extends ModelSignature = AnySignature> {
   /** Its correlation id, unique among the open sequences of the model. */
   readonly id: SequenceId
-  readonly #target: ModelTarget
-  readonly #served: ModelLifecycle
+  readonly #target: NamedModel | ModelVersion
+  readonly #loaded: Loaded
+  readonly #served: ServedModel
+  readonly #sequences: Sequences
   #started = false
   #end: Promise<unknown> | null = null
 
   /** @internal */
-  static of<M extends ModelSignature>(target: ModelTarget, options: StreamOptions): SequenceStream<M> {
+  static of<M extends ModelSignature>(
+    target: NamedModel | ModelVersion,
+    options: StreamOptions,
+  ): SequenceStream<M> {
     const { name: model, serving } = target
+    const { served } = serving
     const { id } = readOptions('options', options, ['id'], { model })
-    const sequences = sequencesOfModel(model, serving)
+    if (!(served instanceof ServedModel) || served.sequences === null) throw noSequences(model, served)
+    const { sequences } = served
     if (id !== undefined && !isSequenceId(id))
       throw invalidArgument('options.id', sequenceIdShown, id, { model })
     if (id !== undefined) sequences.checkId(id)
-    return new SequenceStream<M>(target, id ?? sequences.generateId())
+    return new SequenceStream<M>(target, served, sequences, id ?? sequences.generateId())
   }
 
-  private constructor(target: ModelTarget, id: SequenceId) {
+  private constructor(
+    target: NamedModel | ModelVersion,
+    served: ServedModel,
+    sequences: Sequences,
+    id: SequenceId,
+  ) {
     this.#target = target
-    this.#served = target.serving
+    this.#loaded = target.serving
+    this.#served = served
+    this.#sequences = sequences
     this.id = id
   }
 
@@ -87,7 +93,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
     return this.#end === null
       ? this.#infer(feeds, options, false)
-      : refused(this.#served, this.#ended('has ended'))
+      : this.#served.refused(this.#ended('has ended'))
   }
 
   /**
@@ -106,10 +112,9 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     if (feeds !== undefined) {
       return this.#end === null
         ? this.#infer(feeds, options, true)
-        : refused(this.#served, this.#ended('has ended'))
+        : this.#served.refused(this.#ended('has ended'))
     }
-    this.#end ??=
-      (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
+    this.#end ??= this.#started ? this.#sequences.end(this.id, this) : Promise.resolve()
     return this.#end.then(() => {})
   }
 
@@ -119,26 +124,27 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   }
 
   #infer(feeds: unknown, options: object | undefined, end: boolean): Promise<Answer> {
-    const { scheduler, sequences, state } = this.#served
+    const { state } = this.#loaded
     try {
-      if (this.#target.serving !== this.#served && this.#started)
+      if (this.#target.serving !== this.#loaded && this.#started)
         throw this.#ended('was begun on what its model has replaced')
-      if (state !== 'ready' || scheduler === null || sequences === null)
-        throw this.#ended(`has ended, as its model is ${state}`)
-      const { plainOptions, shaped } = scheduler.joining
+      if (state !== 'ready') throw this.#ended(`has ended, as its model is ${state}`)
+      const { joining, metadata } = this.#served.scheduler
       const checked =
-        options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
+        options === undefined
+          ? joining.plainOptions
+          : checkInferOptions(options, metadata, joining.shaped.offered)
       const { sequence } = checked
       if (sequence !== undefined)
         throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, {
           model: this.#target.name,
         })
-      const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
+      const answer = this.#sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
       this.#started = true
       if (end) this.#end = answer.catch(() => {}) // the caller gets the error
       return answer
     } catch (error) {
-      return refused(this.#served, error)
+      return this.#served.refused(error)
     }
   }
 

@@ -1,5 +1,5 @@
 import type { EngineStatistics } from '../../engine/engine-statistics.ts'
-import type { ModelVersionStatus } from '../../engine/model-target.ts'
+import type { ModelVersionStatus } from '../../engine/loaded.ts'
 import { cut } from '../../errors.ts'
 import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
 import type { ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'

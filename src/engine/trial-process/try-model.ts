@@ -159,10 +159,10 @@ interface TrialRun {
 
 /** Runs a model on the first generated requests that it accepts; none if it accepts none. */
 async function runOnMadeUp(
-  { scheduler, session }: LoadedModel,
+  { served, session }: LoadedModel,
   optionalInputs: readonly string[],
 ): Promise<TrialRun[]> {
-  const { inputs } = scheduler!.metadata
+  const { inputs } = served!.scheduler.metadata
   const optional = new Set(
     inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
   )
@@ -179,12 +179,12 @@ async function runOnMadeUp(
 
 /** How the compiled form differs from the model, by its description and these runs; `null` if no difference shows. */
 async function differenceFrom(
-  model: Pick<LoadedModel, 'scheduler'>,
+  model: LoadedModel,
   runs: readonly TrialRun[],
   compiled: LoadedModel,
 ): Promise<string | null> {
-  const described = ({ scheduler }: Pick<LoadedModel, 'scheduler'>) => {
-    const { inputs, outputs, unservableOutputs } = scheduler!.metadata
+  const described = ({ served }: LoadedModel) => {
+    const { inputs, outputs, unservableOutputs } = served!.scheduler.metadata
     return JSON.stringify([inputs, outputs, unservableOutputs])
   }
   if (described(model) !== described(compiled))
@@ -192,7 +192,7 @@ async function differenceFrom(
   for (const { feeds, outputs } of runs) {
     const { error, outputs: again } = await compiled.session.runSample(feeds, true)
     if (error !== null) return `it fails where the model does not: ${error}`
-    for (const [index, { name }] of compiled.scheduler!.metadata.outputs.entries()) {
+    for (const [index, { name }] of compiled.served!.scheduler.metadata.outputs.entries()) {
       const { difference, reason } = compareEntry(name, outputs[index]!, again[index]!, tolerance)
       if (reason !== null) return `its output '${name}' differs by ${difference} of the largest value`
     }

@@ -5,7 +5,7 @@ import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { PixelArray } from '../image/pixels.ts'
 import { IndexedHeap } from '../../base/indexed-heap.ts'
 import { RowBlocks, RowBlock, type BlockLayout } from '../../native/row-blocks.ts'
-import { type LeaseStatistics, noLeases } from '../../observe/model-statistics.ts'
+import type { LeaseStatistics } from '../../observe/model-statistics.ts'
 import { Alarm } from '../../base/alarm.ts'
 import { HeldRows, type LeaseEnd } from './held-rows.ts'
 import { LeasableInputs } from './leasable-inputs.ts'
@@ -171,64 +171,12 @@ const reasons: Readonly<Record<Exclude<LeaseEnd, 'expired'>, string>> = {
   closed: 'its model was closed',
 }
 
-/** The error for an option that does not apply to leases. */
-export function notForLeases(model: string, option: string, received: unknown): InferenceError {
-  return invalidArgument(`options.${option}`, 'to be left out for leased rows', received, { model })
-}
-
-/**
- * The leases of a loaded model, created at first use, and those of the models it has replaced, which end with
- * it.
- */
-export class ModelLeases {
-  readonly #make: () => Leases
-  #own: Leases | null = null
-  #earlier: Leases[] = []
-
-  /** @param make throws if the model's rows cannot be leased. */
-  constructor(make: () => Leases) {
-    this.#make = make
-  }
-
-  /** @throws InferenceError `ERR_INVALID_ARG` if the model's rows cannot be leased. */
-  lend(): Leases {
-    return (this.#own ??= this.#make())
-  }
-
-  /** Like {@link lend}; `null` if the model's rows cannot be leased. */
-  lendIfAny(): Leases | null {
-    try {
-      return this.lend()
-    } catch {
-      return null
-    }
-  }
-
-  get stats(): LeaseStatistics {
-    return this.#own?.stats ?? noLeases
-  }
-
-  /** The model takes no more requests. Its leases pass to a successor, or end if there is none. */
-  end(successor?: ModelLeases): void {
-    if (successor === undefined) this.#endAll()
-    else successor.#succeed(this)
-  }
-
-  /** Frees memory as soon as it is not held. */
-  close(): void {
-    this.#own?.close()
-  }
-
-  #succeed(replaced: ModelLeases): void {
-    const own = replaced.#own === null ? [] : [replaced.#own]
-    this.#earlier = [...this.#earlier, ...replaced.#earlier, ...own].filter((leases) => leases.anyHeld)
-    replaced.#earlier = []
-  }
-
-  #endAll(): void {
-    for (const leases of this.#earlier.splice(0)) leases.endAll()
-    this.#own?.endAll()
-  }
+/** The error for leased rows of a pipeline. */
+export function noLeasesOf(model: string): InferenceError {
+  return invalidArgument('lease', 'a model', 'a pipeline', {
+    model,
+    hint: 'Use infer() for this pipeline, or lease rows of the models of its steps',
+  })
 }
 
 /** Smaller rows are cheaper to copy than to run in place (measured). */

@@ -10,7 +10,6 @@ import { indexColumn } from '../../request/output-rows.ts'
 import { isElementType } from '../../tensor/tensor.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
-import { largestBatchOf } from './step-target.ts'
 
 type Shape = ValueMetadata['shape']
 
@@ -125,9 +124,7 @@ export class CheckedTensors {
    * fan out do not count, as their rows are not those of a request.
    */
   #findMaxBatchSize(given: number | undefined, bindings: readonly StepBinding[]): number {
-    const sizes = bindings.map(({ serving, fanned }) =>
-      fanned === null ? largestBatchOf(serving) : Infinity,
-    )
+    const sizes = bindings.map(({ target, fanned }) => (fanned === null ? target.largestBatch : Infinity))
     const smallest = Math.min(...sizes)
     if (given === undefined) return smallest === Infinity ? 0 : smallest
     const least = Math.min(...sizes.filter((size) => size > 0))

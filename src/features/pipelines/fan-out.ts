@@ -1,21 +1,18 @@
 import type { AnswerOptions, CheckedOptions, ReportedOutputs } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import { InferenceError } from '../../errors.ts'
-import { batchAxisOf, type ValueMetadata } from '../../tensor/metadata.ts'
+import { batchAxisOf } from '../../tensor/metadata.ts'
 import type { Answer } from '../../request/infer-request.ts'
 import { joinRows } from '../../request/split.ts'
 import { putValue, type TensorLike } from '../../tensor/tensor.ts'
 import type { FannedFeeds } from './pipeline-values.ts'
-import { roomOf, type RunningStep } from './step-target.ts'
-import type { GraphStep } from './pipeline-graph.ts'
+import type { RunningStep, StepCaller } from '../target.ts'
 import type { StepBinding } from './step-binding.ts'
-import { startStep, type StepCaller } from './step-request.ts'
 
 /** A step of one request whose rows are run one by one. */
 export interface FannedStep {
-  readonly step: GraphStep
-  /** Outputs of its model. */
-  readonly outputs: readonly ValueMetadata[]
+  /** Of the step, when it began. */
+  readonly binding: StepBinding
   readonly feeds: FannedFeeds
   readonly wanted: Pick<AnswerOptions, 'report' | 'requestId'>
   /**
@@ -24,7 +21,9 @@ export interface FannedStep {
    */
   renew(): { readonly binding: StepBinding; readonly options: CheckedOptions }
   /** Notified once, when the step ends. */
-  readonly caller: StepCaller & { failed(step: GraphStep, reason: unknown, row: number | null): void }
+  readonly caller: StepCaller<StepBinding> & {
+    failed(binding: StepBinding, reason: unknown, row: number | null): void
+  }
 }
 
 /**
@@ -70,7 +69,7 @@ export class FanOut implements RunningStep {
       while (
         !this.#hasEnded &&
         this.#next < rows &&
-        (this.#open === 0 || roomOf(binding.serving, options.priority) > 0)
+        (this.#open === 0 || binding.target.room(options.priority) > 0)
       )
         this.#sendRow(this.#next++, binding, options)
     } catch (error) {
@@ -79,14 +78,14 @@ export class FanOut implements RunningStep {
   }
 
   #sendRow(row: number, binding: StepBinding, options: CheckedOptions): void {
-    const { step, feeds, caller } = this.#of
+    const { feeds, caller } = this.#of
     let hasEnded = false
     const end = () => {
       hasEnded = true
       this.#open--
       this.#running.delete(row)
     }
-    const rowCaller: StepCaller = {
+    const rowCaller: StepCaller<StepBinding> = {
       observation: caller.observation,
       answered: (_, answer) => {
         end()
@@ -100,10 +99,10 @@ export class FanOut implements RunningStep {
     }
     this.#open++
     try {
-      const running = startStep(binding, feeds.ofRow(row), options, rowCaller, step)
+      const running = binding.target.begin(binding, feeds.ofRow(row), options, rowCaller)
       if (!hasEnded) this.#running.set(row, running)
     } catch (error) {
-      rowCaller.failed(step, error)
+      rowCaller.failed(binding, error)
     }
   }
 
@@ -127,24 +126,25 @@ export class FanOut implements RunningStep {
       return this.#fail(error, null)
     }
     this.#hasEnded = true
-    this.#of.caller.answered(this.#of.step, answer)
+    this.#of.caller.answered(this.#of.binding, answer)
   }
 
   #fail(reason: unknown, row: number | null): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     queueMicrotask(() => this.cancel(reason)) // later: others may be in its batch
-    this.#of.caller.failed(this.#of.step, reason, row)
+    this.#of.caller.failed(this.#of.binding, reason, row)
   }
 
   #joined(): Answer {
-    const { step, outputs, wanted } = this.#of
+    const { binding, wanted } = this.#of
+    const { step, metadata } = binding
     const { report, requestId } = wanted
     for (const [row, answer] of this.#answers.entries())
       this.#checkRow(row, report ? (answer as ReportedOutputs<AnyOutputs>).outputs : (answer as AnyOutputs))
     return joinRows(this.#answers, {
       model: step.model,
-      outputs,
+      outputs: metadata.outputs,
       rows: this.#answers.map(() => 1),
       report,
       requestId,
@@ -156,9 +156,9 @@ export class FanOut implements RunningStep {
    * an entry belongs to.
    */
   #checkRow(row: number, answer: AnyOutputs): void {
-    const { step, outputs } = this.#of
+    const { step, metadata } = this.#of.binding
     for (const { name } of step.outputs) {
-      const output = outputs.find((each) => each.name === name)!
+      const output = metadata.outputs.find((each) => each.name === name)!
       const dims = (answer[name] as Partial<TensorLike> | null)?.dims
       if (output.rows !== undefined || !Array.isArray(dims) || dims[Math.max(0, batchAxisOf(output))] === 1)
         continue
@@ -170,10 +170,11 @@ export class FanOut implements RunningStep {
   }
 
   #ofNoRow(): Answer {
-    const { step, outputs, feeds, wanted } = this.#of
+    const { binding, feeds, wanted } = this.#of
+    const { step, metadata } = binding
     const none: AnyOutputs = {}
     for (const { name } of step.outputs)
-      putValue(none, name, feeds.noneOf(outputs.find((each) => each.name === name)!))
+      putValue(none, name, feeds.noneOf(metadata.outputs.find((each) => each.name === name)!))
     if (!wanted.report) return none
     return {
       outputs: none,

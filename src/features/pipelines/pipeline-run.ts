@@ -6,6 +6,7 @@ import {
   type StepReport,
 } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
+import type { RequestObservation } from '../../observe/request-observer.ts'
 import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
@@ -14,13 +15,13 @@ import { FanOut } from './fan-out.ts'
 import { FannedFeeds, shownValue, type PipelineValue, isWanted } from './pipeline-values.ts'
 import type { GraphStep, StepPlan, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
-import { startStep, submitStep, type StepCaller } from './step-request.ts'
-import type { RunningStep, StagedRows, StepServing } from './step-target.ts'
-import type { StepErrors } from './step-errors.ts'
-import type { StepStats } from './pipeline.ts'
+import type { ServedModel } from '../served-model.ts'
+import type { HeldRows } from '../leases/held-rows.ts'
+import type { RunningStep, StepCaller } from '../target.ts'
+import type { Pipeline } from './pipeline.ts'
 
 /** One request in a pipeline. It settles exactly once. */
-export class PipelineRun implements StepCaller, RunningStep {
+export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
   readonly options: CheckedOptions
   readonly rows: number
   /** When it was created, and when its first steps could begin, in milliseconds. */
@@ -31,8 +32,8 @@ export class PipelineRun implements StepCaller, RunningStep {
   place = -1
   /** The timer for waiting too long to begin; `null` for none. */
   timer: unknown = null
-  observation: StepCaller['observation'] = null
-  readonly #owner: RunOwner<PipelineRun>
+  observation: RequestObservation | null = null
+  readonly #owner: Pipeline
   readonly #plan: StepPlan
   readonly #reports: StepReports | null
   readonly #resolve: (answer: Answer) => void
@@ -50,7 +51,7 @@ export class PipelineRun implements StepCaller, RunningStep {
 
   /** @param values by tensor: those of the pipeline's inputs. */
   constructor(
-    owner: RunOwner<PipelineRun>,
+    owner: Pipeline,
     values: (PipelineValue | undefined)[],
     rows: number,
     options: CheckedOptions,
@@ -100,18 +101,17 @@ export class PipelineRun implements StepCaller, RunningStep {
         (step.when === null || isWanted(step, step.when, this.#values, this.#owner, this.options.requestId))
       if (this.settled) return // its `when` has ended the request
       if (!wanted) return this.#skip(step)
-      const { serving } = binding
-      if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
+      if (this.#reports !== null) this.#reports.began(step, binding.version, nowMs - this.madeAtMs)
       if (binding.fanned !== null)
         return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // `made` is null here
       const options = this.#optionsOf(step, binding, nowMs)
       const running =
         made !== null
-          ? submitStep(binding, made, options, this, step, nowMs)
-          : startStep(binding, feeds, options, this, step)
+          ? binding.model!.submitStep(binding, made, options, this, nowMs)
+          : binding.target.begin(binding, feeds, options, this)
       if (this.#beganAtMs[index] !== ended) this.#running[index] = running // otherwise it was refused at once
     } catch (error) {
-      this.failed(step, error)
+      this.#failed(step, error, null)
     }
   }
 
@@ -124,8 +124,7 @@ export class PipelineRun implements StepCaller, RunningStep {
       return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
     }
     const fanOut = new FanOut({
-      step,
-      outputs: binding.metadata.outputs,
+      binding,
       feeds: fanned,
       wanted: this.options,
       caller: this,
@@ -135,7 +134,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     fanOut.start()
   }
 
-  answered(step: GraphStep, answer: Answer): void {
+  answered({ step }: StepBinding, answer: Answer): void {
     if (this.settled) return
     const { index, outputs: ports } = step
     const nowMs = this.#owner.answeredAtMs()
@@ -149,7 +148,11 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#stepEnded(step, nowMs)
   }
 
-  failed(step: GraphStep, reason: unknown, row: number | null = null): void {
+  failed({ step }: StepBinding, reason: unknown, row: number | null = null): void {
+    this.#failed(step, reason, row)
+  }
+
+  #failed(step: GraphStep, reason: unknown, row: number | null): void {
     if (this.settled) return
     const beganAtMs = this.#beganAtMs[step.index]!
     this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
@@ -170,9 +173,9 @@ export class PipelineRun implements StepCaller, RunningStep {
     const taker = this.#owner.onlyTakers[tensor]!
     if (taker === null || this.settled || this.#plan.missing[taker.index] === -1) return null
     try {
-      const { serving, stageable } = this.#owner.bind(taker, undefined)
-      return stageable && serving.parser!.made !== null
-        ? (this.#staged ??= new StagedTensors()).add(tensor, serving, rows)
+      const { model, stageable } = this.#owner.bind(taker, undefined)
+      return stageable && model!.parser.made !== null
+        ? (this.#staged ??= new StagedTensors()).add(tensor, model!, rows)
         : null
     } catch {
       return null // the step reports it
@@ -209,8 +212,8 @@ export class PipelineRun implements StepCaller, RunningStep {
    * A request of the step's model, made of the pipeline's own tensors without parsing; `null` if it needs
    * parsing.
    */
-  #madeFor({ tensors, serving }: StepBinding): ParsedFeeds | null {
-    const made = tensors === null ? null : serving.parser!.made
+  #madeFor({ tensors, model }: StepBinding): ParsedFeeds | null {
+    const made = tensors === null ? null : model!.parser.made
     if (made === null) return null
     const values: TensorLike[] = []
     for (let index = 0; index < tensors!.length; index++) {
@@ -220,7 +223,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     }
     const parsed = made.take(values)
     const leased =
-      this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, serving, parsed.data[0])
+      this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, model!, parsed.data[0])
     return leased === null ? parsed : { ...parsed!, leased }
   }
 
@@ -300,24 +303,6 @@ export class PipelineRun implements StepCaller, RunningStep {
 /** Marks a step that has ended, in place of its begin. */
 const ended = -1
 
-/** What a request needs of its pipeline. */
-export interface RunOwner<Run> {
-  readonly graph: PipelineGraph
-  readonly errors: StepErrors
-  readonly stepStats: readonly StepStats[]
-  nowMs(): number
-  /** The time of the answer, the same for all requests answered together. */
-  answeredAtMs(): number
-  /** By tensor: the only step that takes it. */
-  readonly onlyTakers: readonly (GraphStep | null)[]
-  /** @throws InferenceError if no model serves the step now, or the current one does not fit. */
-  bind(step: GraphStep, requestId: string | undefined): StepBinding
-  /** Calls `begin` for a step soon, together with others of the same turn. */
-  later(run: Run, step: GraphStep): void
-  /** The request is settled. `answer` is `null` if it failed; otherwise ignore `why` and `reason`. */
-  ended(run: Run, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void
-}
-
 /** By tensor: the only step that takes it; `null` if there is none, or the tensor has other uses. */
 export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphStep | null)[] {
   return tensors.map(({ madeBy, awaitedBy }, tensor) => {
@@ -335,24 +320,24 @@ export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphSt
 class StagedTensors {
   /** By tensor. */
   readonly #staged: {
-    readonly rows: StagedRows
-    readonly serving: StepServing
+    readonly rows: HeldRows
+    readonly model: ServedModel
     readonly data: TensorData
   }[] = []
 
   /** Memory for a tensor of so many rows; `null` if there is no room. */
-  add(tensor: number, serving: StepServing, rows: number): TensorData | null {
+  add(tensor: number, model: ServedModel, rows: number): TensorData | null {
     if (this.#staged[tensor] !== undefined) return null
-    const staged = serving.leases.lendIfAny()?.stage(rows) ?? null
+    const staged = model.lendIfAny()?.stage(rows) ?? null
     const data = staged === null ? null : staged.whole(0)
-    if (data !== null) this.#staged[tensor] = { rows: staged!, serving, data }
+    if (data !== null) this.#staged[tensor] = { rows: staged!, model, data }
     return data
   }
 
   /** The rows that contain a tensor, if they belong to a batch of the current model. */
-  of(tensor: number, serving: StepServing, data: unknown): StagedRows | null {
+  of(tensor: number, model: ServedModel, data: unknown): HeldRows | null {
     const staged = this.#staged[tensor]
-    return staged !== undefined && staged.serving === serving && staged.data === data ? staged.rows : null
+    return staged !== undefined && staged.model === model && staged.data === data ? staged.rows : null
   }
 
   /** Frees them. */

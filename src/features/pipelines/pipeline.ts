@@ -16,21 +16,10 @@ import { rejectCaller, type Answer, type ParsedFeeds } from '../../request/infer
 import { FeedParser } from '../../request/feeds.ts'
 import { InFlight, type KeepAlive } from '../../base/keep-alive.ts'
 import { inputValues } from './pipeline-values.ts'
-import {
-  capacityOfSteps,
-  estimatedMsOf,
-  roomOf,
-  foundAgain,
-  isServed,
-  metadataOf,
-  type FindTarget,
-  type InnerPipeline,
-  type RunningStep,
-  type StepServing,
-  type StepTarget,
-} from './step-target.ts'
+import { callsOf, type ServedModel } from '../served-model.ts'
+import type { BoundStep, RunningStep, StepCaller, Target } from '../target.ts'
 import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
-import { PipelineRun, type RunOwner, onlyTakers, StepReports } from './pipeline-run.ts'
+import { PipelineRun, onlyTakers, StepReports } from './pipeline-run.ts'
 import { CheckedTensors } from './checked-tensors.ts'
 import { bindStep, type StepBinding } from './step-binding.ts'
 import { StepErrors } from './step-errors.ts'
@@ -39,12 +28,14 @@ import { ModelStats } from '../../observe/model-stats.ts'
 import { factsOf } from '../../schedule/observed-requests.ts'
 
 /** A loaded pipeline. It takes requests through the steps of its graph, and counts them. */
-export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
+export class Pipeline implements Target {
   readonly graph: PipelineGraph
   readonly metadata: ModelMetadata
   readonly labels: ReadonlyMap<string, readonly string[]>
+  readonly optionalInputs: readonly string[]
   readonly targets: StepTarget[]
-  readonly counts = new PipelineCounts()
+  /** Each request counts as a batch of its own, and all of its steps as its run. */
+  readonly counts = new ModelStats()
   readonly errors: StepErrors
   readonly stepStats: readonly StepStats[]
   readonly onlyTakers: readonly (GraphStep | null)[]
@@ -55,10 +46,11 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly #bindings: StepBinding[]
   readonly #inFlight: InFlight
   readonly #maxInFlight: number
-  readonly #observed: ObservedRuns
+  readonly #observers: Observers
+  readonly #observedAs: ObservedModel
   /** Requests that wait for one of the others to end. */
   readonly #line = new Set<PipelineRun>()
-  readonly #begun = new PlacesOfRuns<PipelineRun>()
+  readonly #begun = new PlacesOfRuns()
   /** Steps that can begin, each with its request. */
   #readyRuns: PipelineRun[] = []
   #readySteps: GraphStep[] = []
@@ -93,7 +85,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#find = find
     this.#inFlight = new InFlight(keepAlive)
     this.#maxInFlight = config.maxInFlight
-    this.#bindings = graph.steps.map((step) => bindStep(name, step, targets[step.index]!.serving))
+    this.#bindings = graph.steps.map((step) => this.#bound(step))
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
     const joining = {
@@ -112,13 +104,16 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       maxBatchSize,
       joining,
     })
-    this.#observed = new ObservedRuns(
-      { name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null },
-      observers,
-    )
-    const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
+    this.#observers = observers
+    this.#observedAs = {
+      name,
+      version: config.version ?? defaultVersion,
+      metadata: this.metadata,
+      batching: null,
+    }
+    this.optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
     this.#parser = new FeedParser(this.metadata, {
-      optionalInputs,
+      optionalInputs: this.optionalInputs,
       limited: config.maxBatchSize !== undefined,
     })
     this.labels = new Map(
@@ -134,15 +129,29 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
       if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
       return new Promise((resolve, reject) =>
-        this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
+        this.#begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
       ) // rejects with what it throws
     } catch (error) {
-      this.counts.refused(error)
-      return Promise.reject(error)
+      return this.refused(error)
     }
   }
 
-  begin(
+  refused(error: unknown, signal?: AbortSignal): Promise<never> {
+    this.counts.refused(refusalOf(error, signal))
+    return Promise.reject(error)
+  }
+
+  begin<Step extends BoundStep>(
+    step: Step,
+    feeds: unknown,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+  ): RunningStep {
+    return this.#begin(feeds, options, ...callsOf(caller, step), caller.observation)
+  }
+
+  /** @param parent the observation of the request that this one belongs to. Left out for a caller's request. */
+  #begin(
     feeds: unknown,
     options: CheckedOptions,
     resolve: (answer: Answer) => void,
@@ -155,10 +164,9 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
     const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
-    if (this.#observed.by.observer !== null)
-      run.observation = this.#observed.begun(parsed, options, nowMs, parent)
+    if (this.#observers.observer !== null) run.observation = this.#observe(parsed, options, nowMs, parent)
     if (signal?.aborted) {
-      this.counts.aborted()
+      this.counts.refused('cancelled')
       run.settled = true
       run.observation?.ended(false, undefined, null)
       reject(signal.reason)
@@ -168,7 +176,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     const refusal = isKnown ? this.#refusal(run, options.deadlineMs!) : null
     if (refusal !== null) {
       run.settled = true
-      this.counts.failed(run, nowMs, 'deadline')
+      this.counts.failed('deadline', 0)
       run.observation?.ended(false, refusal, null)
       reject(refusal)
       return run
@@ -197,7 +205,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     let sumMs = 0
     for (const { index, fanOut } of steps)
       if (this.#isSure[index]!)
-        sumMs += estimatedMsOf(this.targets[index]!.serving, fanOut === null ? rows : 1, priority)
+        sumMs += this.targets[index]!.serving.served?.estimatedMs(fanOut === null ? rows : 1, priority) ?? 0
     return sumMs
   }
 
@@ -205,37 +213,73 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     try {
       return this.#parser.parse(feeds, split)
     } catch (error) {
-      this.counts.refused(error)
+      this.counts.refused(refusalOf(error, undefined))
       throw error
     }
   }
 
-  /** Resolves when no request waits or runs. */
+  /**
+   * Begins the observation of a request.
+   *
+   * @param parent `null` if that is not observed. Left out for a caller's request, and for a function that is run for
+   * another model.
+   */
+  #observe(
+    feeds: ParsedFeeds,
+    options: CheckedOptions,
+    atMs: number,
+    parent: RequestObservation | null | undefined = this.#observers.parent,
+  ): RequestObservation | null {
+    if (parent === null) return null
+    const facts = factsOf(feeds, options, atMs)
+    return parent === undefined
+      ? this.#observers.observer!.begun(this.#observedAs, facts)
+      : parent.child(this.#observedAs, facts)
+  }
+
   drained(): Promise<void> {
     return this.#inFlight.drained()
   }
 
-  /** Rejects all accepted requests. */
   destroy(): void {
     for (const run of [...this.#line, ...this.#begun.all])
       run.cancel(this.errors.closed(run.options.requestId), 'closed')
   }
 
+  get largestBatch(): number {
+    return this.metadata.maxBatchSize
+  }
+
+  get stepCount(): number {
+    return this.graph.steps.length
+  }
+
+  /** The spare capacity of the models of its steps: the smallest of theirs. */
   capacity(): ModelCapacity {
-    return capacityOfSteps(
-      this.targets,
-      this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest),
-      { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size },
+    const each = this.targets.map(({ serving }, step) =>
+      forSeveral(serving.served?.capacity() ?? noCapacity, Math.max(1, this.stepStats[step]!.rowsPerRequest)),
     )
+    const least = (figure: 'instances' | 'free' | 'requestsPerSecond') =>
+      Math.min(...each.map((capacity) => capacity[figure]))
+    const isKnown = each.every(({ estimatedMs }) => estimatedMs > 0)
+    return {
+      maxBatchSize: this.metadata.maxBatchSize,
+      waiting: this.#line.size,
+      running: this.#begun.size,
+      instances: least('instances'),
+      free: least('free'),
+      requestsPerSecond: least('requestsPerSecond'),
+      estimatedMs: isKnown ? each.reduce((sum, { estimatedMs }) => sum + estimatedMs, 0) : 0,
+    }
   }
 
   room(priority: number | undefined): number {
-    return Math.min(...this.targets.map(({ serving }) => roomOf(serving, priority)))
+    return Math.min(...this.targets.map(({ serving }) => serving.served?.room(priority) ?? Infinity))
   }
 
   stats(): ModelStatistics {
     return {
-      ...this.counts.stats.snapshot(this.#line.size),
+      ...this.counts.snapshot(this.#line.size),
       steps: this.stepStats.map((step) => step.snapshot()),
     }
   }
@@ -254,15 +298,28 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   bind(step: GraphStep, requestId: string | undefined): StepBinding {
     const { index } = step
     const binding = this.#bindings[index]!
-    if (!isServed(this.targets[index]!.serving))
-      this.targets[index] = foundAgain(this.targets[index]!, step, this.#find)
+    if (!isServed(this.targets[index]!.serving)) this.#findAgain(step)
     const { serving } = this.targets[index]!
     if (!isServed(serving)) throw this.errors.notServed(step, serving, requestId)
-    if (serving === binding.serving && metadataOf(serving) === binding.metadata) return binding
-    const renewed = bindStep(this.graph.name, step, serving)
+    if (serving.served === binding.target && binding.target.metadata === binding.metadata) return binding
+    const renewed = this.#bound(step)
     this.#tensors.check(step, renewed)
     this.#bindings[index] = renewed
     return renewed
+  }
+
+  #bound(step: GraphStep): StepBinding {
+    const { served, version } = this.targets[step.index]!.serving
+    return bindStep(this.graph.name, step, served!, version)
+  }
+
+  /** A failed model loses its name when it cannot be reloaded; a model loaded later is another target. */
+  #findAgain({ index, model, version }: GraphStep): void {
+    try {
+      this.targets[index] = this.#find(model, version)
+    } catch {
+      // It was not reloaded yet.
+    }
   }
 
   later(run: PipelineRun, step: GraphStep): void {
@@ -276,9 +333,15 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   ended(run: PipelineRun, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void {
     if (run.place !== -1) this.#begun.remove(run)
     else if (this.#line.delete(run)) this.#stopTimer(run)
-    if (answer === null) this.counts.failed(run, nowMs, why)
-    else this.counts.answered(run, nowMs)
-    if (run.observation !== null) tellEnd(run, nowMs, answer, why === 'cancelled' ? undefined : reason)
+    const { begunAtMs, madeAtMs, observation } = run
+    if (answer === null) this.counts.failed(why, nowMs - madeAtMs)
+    else {
+      const times = { inputMs: 0, inferMs: nowMs - begunAtMs, outputMs: 0 }
+      this.counts.ran(run.rows, times, false)
+      this.counts.answered(madeAtMs, begunAtMs, times, nowMs)
+      observation?.passed(begunAtMs, nowMs)
+    }
+    observation?.ended(answer !== null, why === 'cancelled' ? undefined : reason, answer)
     if (this.#line.size > 0) this.#startWaiting(nowMs)
     this.#update()
   }
@@ -333,12 +396,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#readyRuns = []
     this.#readySteps = []
     const nowMs = this.#clock.nowMs()
-    let told: StepServing['scheduler'] = null
+    let notified: ServedModel | null = null
     for (let index = 0; index < runs.length; index++) {
       const step = steps[index]!
-      const { scheduler } = this.targets[step.index]!.serving
-      if (scheduler !== told) scheduler?.answered(nowMs) // nothing else will come
-      told = scheduler
+      const { model } = this.#bindings[step.index]!
+      if (model !== notified) model?.scheduler.answered(nowMs) // nothing else will come
+      notified = model
       runs[index]!.begin(step, nowMs)
     }
   }
@@ -355,6 +418,55 @@ function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
   )
 }
 
+/** Where the requests of a step go: a name, or one version of it. */
+export interface StepTarget {
+  readonly name: string
+  /** Changes when the model is loaded again. */
+  readonly serving: StepServing
+}
+
+/** What is loaded as the model of a step. */
+interface StepServing {
+  readonly version: number
+  readonly state: string
+  readonly failure: string | null
+  /** `null` until it serves. */
+  readonly served: Target | null
+}
+
+/** Finds a name, or one version of it. Throws InferenceError `ERR_MODEL_NOT_FOUND`. */
+type FindTarget = (model: string, version: number | undefined) => StepTarget
+
+/**
+ * Whether steps' requests are accepted. A draining model still accepts them, as the pipelines that use it
+ * drain first.
+ */
+function isServed({ state, served }: StepServing): boolean {
+  return served !== null && (state === 'ready' || state === 'draining')
+}
+
+/** Of a model that is reopened after a failure. */
+const noCapacity: ModelCapacity = {
+  instances: 0,
+  maxBatchSize: 0,
+  waiting: 0,
+  running: 0,
+  free: 0,
+  requestsPerSecond: 0,
+  estimatedMs: 0,
+}
+
+/** @param requests to the model per request of the pipeline. */
+function forSeveral(capacity: ModelCapacity, requests: number): ModelCapacity {
+  return requests === 1
+    ? capacity
+    : {
+        ...capacity,
+        free: Math.floor(capacity.free / requests),
+        requestsPerSecond: capacity.requestsPerSecond / requests,
+      }
+}
+
 /** What a pipeline needs of its engine. */
 interface PipelineServices {
   readonly clock: Clock
@@ -363,63 +475,23 @@ interface PipelineServices {
   readonly find: FindTarget
 }
 
-/** A request of a pipeline, as far as counting needs it. */
-interface CountedRun {
-  readonly rows: number
-  readonly madeAtMs: number
-  readonly begunAtMs: number
-}
-
-/**
- * Statistics of a pipeline as a whole. Each request counts as a batch of its own, and all of its steps as its
- * run.
- */
-class PipelineCounts {
-  readonly stats = new ModelStats()
-
-  /** A request was refused before it was accepted. */
-  refused(error: unknown): void {
-    this.stats.refused(refusalOf(error, undefined))
-  }
-
-  /** A request was already aborted at its call. */
-  aborted(): void {
-    this.stats.refused('cancelled')
-  }
-
-  answered({ rows, madeAtMs, begunAtMs }: CountedRun, nowMs: number): void {
-    const times = { inputMs: 0, inferMs: nowMs - begunAtMs, outputMs: 0 }
-    this.stats.ran(rows, times, false)
-    this.stats.answered(madeAtMs, begunAtMs, times, nowMs)
-  }
-
-  failed({ madeAtMs }: CountedRun, nowMs: number, why: RejectionReason): void {
-    this.stats.failed(why, nowMs - madeAtMs)
-  }
-}
-
-/** An object that stores its index in a list; -1 for none. */
-interface Placed {
-  place: number
-}
-
 /** An unordered set of requests. Each stores its index, so that it can be removed in constant time. */
-class PlacesOfRuns<Run extends Placed> {
-  readonly #runs: Run[] = []
+class PlacesOfRuns {
+  readonly #runs: PipelineRun[] = []
 
   get size(): number {
     return this.#runs.length
   }
 
-  get all(): readonly Run[] {
+  get all(): readonly PipelineRun[] {
     return this.#runs
   }
 
-  add(run: Run): void {
+  add(run: PipelineRun): void {
     run.place = this.#runs.push(run) - 1
   }
 
-  remove(run: Run): void {
+  remove(run: PipelineRun): void {
     const last = this.#runs.pop()!
     if (last !== run) {
       this.#runs[run.place] = last
@@ -427,54 +499,6 @@ class PlacesOfRuns<Run extends Placed> {
     }
     run.place = -1
   }
-}
-
-/** A request of a pipeline, as far as observers see it. */
-interface ObservedRun {
-  readonly begunAtMs: number
-  readonly observation: RequestObservation | null
-}
-
-/** Notifies the engine's observers of the requests of one pipeline. */
-class ObservedRuns {
-  /** Read for each request. */
-  readonly by: Observers
-  readonly #model: ObservedModel
-
-  constructor(model: ObservedModel, by: Observers) {
-    this.#model = model
-    this.by = by
-  }
-
-  /**
-   * A request has begun.
-   *
-   * @param parent the observation of the request that this one belongs to; `null` if that is not observed.
-   * Left out for a caller's request, and for a function that is run for another model.
-   */
-  begun(
-    feeds: ParsedFeeds,
-    options: CheckedOptions,
-    atMs: number,
-    parent: RequestObservation | null | undefined = this.by.parent,
-  ): RequestObservation | null {
-    if (parent === null) return null
-    const facts = factsOf(feeds, options, atMs)
-    return parent === undefined
-      ? this.by.observer!.begun(this.#model, facts)
-      : parent.child(this.#model, facts)
-  }
-}
-
-/** Notifies the observation of the request's end. */
-function tellEnd(
-  { observation, begunAtMs }: ObservedRun,
-  nowMs: number,
-  answer: Answer | null,
-  reason: unknown,
-): void {
-  if (answer !== null) observation!.passed(begunAtMs, nowMs)
-  observation!.ended(answer !== null, reason, answer)
 }
 
 /** Counts the outcomes of one step of a pipeline. */

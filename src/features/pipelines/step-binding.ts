@@ -5,7 +5,8 @@ import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'
 import { fannedInputs, shownFanned } from './pipeline-values.ts'
 import { byteLengthOf, elementCount, type ElementType } from '../../tensor/tensor.ts'
-import { metadataOf, type StepServing } from './step-target.ts'
+import { ServedModel } from '../served-model.ts'
+import type { BoundStep, Target } from '../target.ts'
 
 /**
  * Smaller rows are cheaper to copy once more than to hold separately; measured, the costs are equal at 32
@@ -14,8 +15,12 @@ import { metadataOf, type StepServing } from './step-target.ts'
 const stagedFromBytes = 65_536
 
 /** A step and the model that serves it now. */
-export interface StepBinding {
-  readonly serving: StepServing
+export interface StepBinding extends BoundStep {
+  readonly step: GraphStep
+  readonly target: Target
+  readonly version: number
+  /** The target, unless it is a pipeline. */
+  readonly model: ServedModel | null
   /** The model's metadata when the step was checked. */
   readonly metadata: ModelMetadata
   /** Inputs and outputs of the step: those of its model, or of one that runs for each row. */
@@ -33,8 +38,6 @@ export interface StepBinding {
    * the model.
    */
   readonly tensors: readonly number[] | null
-  /** By output of the model: its tensor; -1 for none. */
-  readonly made: readonly number[]
   /** Whether its input can be written directly into batch memory. */
   readonly stageable: boolean
 }
@@ -45,11 +48,12 @@ export interface StepBinding {
  * @throws InferenceError `ERR_MODEL_CONFIG` with the step and its field, what was expected and what was
  * received.
  */
-export function bindStep(pipeline: string, step: GraphStep, serving: StepServing): StepBinding {
-  const metadata = metadataOf(serving)!
+export function bindStep(pipeline: string, step: GraphStep, target: Target, version: number): StepBinding {
+  const { metadata } = target
+  const served = target instanceof ServedModel ? target : null
   const path = `steps[${step.index}]`
   const model = `model '${step.model}'`
-  if (serving.sequences !== null) {
+  if (served !== null && served.sequences !== null) {
     throw pipelineError(
       pipeline,
       `${path}.model`,
@@ -68,7 +72,7 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
     )
   }
   const missing = metadata.inputs.find(
-    ({ name }) => !isMapped(step.inputs, name) && !serving.optionalInputs.includes(name),
+    ({ name }) => !isMapped(step.inputs, name) && !target.optionalInputs.includes(name),
   )
   if (missing !== undefined) {
     throw pipelineError(
@@ -78,7 +82,7 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
       `tensors for ${namesOf(step.inputs)}`,
     )
   }
-  const { outputs } = serving.scheduler?.metadata ?? metadata // requests use these indices
+  const { outputs } = served?.scheduler.metadata ?? metadata // requests use these indices
   for (const { name } of step.outputs) {
     if (metadata.outputs.some((output) => output.name === name)) continue
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
@@ -95,17 +99,18 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
   const wanted = named.length === outputs.length ? null : named
   const fanned = step.fanOut === null ? null : fannedInputs(pipeline, step, metadata)
   const tensors =
-    fanned === null && serving.pipeline === null && serving.responses === null
-      ? tensorsOf(metadata, step.inputs)
-      : null
+    fanned === null && served !== null && served.responses === null ? tensorsOf(metadata, step.inputs) : null
   return {
-    serving,
+    step,
+    target,
+    version,
+    model: served,
     metadata,
     shown: fanned === null ? metadata : shownFanned(metadata, fanned),
     fanned,
     outputs: wanted,
     plainOptions: wanted === null ? noOptions : Object.freeze({ ...noOptions, outputs: wanted }),
-    optional: step.inputs.map(({ name }) => serving.optionalInputs.includes(name)),
+    optional: step.inputs.map(({ name }) => target.optionalInputs.includes(name)),
     tensors,
     made: outputs.map(({ name }) => step.outputs.find((port) => port.name === name)?.tensor ?? -1),
     stageable: tensors !== null && isStageable(metadata),

@@ -1,0 +1,375 @@
+import { checkInferOptions, type CheckedOptions, type InferOptions } from '../options/infer-options.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import {
+  capacityOf,
+  noLeases,
+  type ModelCapacity,
+  type ModelStatistics,
+} from '../observe/model-statistics.ts'
+import type { ModelStats } from '../observe/model-stats.ts'
+import { refusalOf } from '../observe/rejections.ts'
+import type { RequestObservation } from '../observe/request-observer.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import { IgnoredOptions } from '../request/ignored-options.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
+import type { PriorityLevel } from '../request/priority-levels.ts'
+import type { Scheduler } from '../schedule/scheduler.ts'
+import { SplitRequest } from '../schedule/split-request.ts'
+import type { ScaleWatch } from '../models/scaling/scale-watch.ts'
+import type { TensorData } from '../tensor/tensor.ts'
+import type { HeldRows } from './leases/held-rows.ts'
+import { ImageDecoding } from './leases/image-decoding.ts'
+import { leasesOf, type Leases } from './leases/leases.ts'
+import { ResponseSharing } from './response-cache/response-sharing.ts'
+import type { Sequences } from './sequences/sequences.ts'
+import type { BoundStep, RunningStep, StepCaller, Target } from './target.ts'
+
+/**
+ * A model or function that serves. Turns calls into requests: checks and parses them, and submits them to its
+ * scheduler.
+ */
+export class ServedModel implements Target {
+  readonly scheduler: Scheduler
+  readonly parser: FeedParser
+  /** `null` where every request has a run of its own. */
+  readonly responses: ResponseSharing | null
+  /** `null` for a model without `sequence` in its configuration. */
+  readonly sequences: Sequences | null
+  readonly optionalInputs: readonly string[]
+  readonly stepCount = 1
+  /** Leases of its rows; `null` before the first. */
+  leases: Leases | null = null
+  /** Scales and tunes it, once its instances serve. */
+  scaleWatch: ScaleWatch | null = null
+  /** `null` for a model without inputs for encoded images. */
+  readonly #images: ImageDecoding | null
+  readonly #config: ResolvedConfig
+  readonly #splitsOversized: boolean
+  readonly #ignored: IgnoredOptions
+
+  constructor(scheduler: Scheduler, parser: FeedParser, sequences: Sequences | null, config: ResolvedConfig) {
+    this.scheduler = scheduler
+    this.parser = parser
+    this.sequences = sequences
+    this.responses = ResponseSharing.of(scheduler, config)
+    this.optionalInputs = config.optionalInputs
+    this.#config = config
+    this.#splitsOversized = config.splitOversized
+    this.#ignored = new IgnoredOptions(scheduler.metadata.name)
+    scheduler.decoding = this.#images = this.#imageDecoding()
+    this.#followJoining()
+    scheduler.joining.onChange = () => {
+      this.#followJoining()
+      scheduler.rejoin()
+    }
+  }
+
+  #followJoining(): void {
+    const { joining } = this.scheduler
+    this.parser.byRow = joining.byRow
+    this.parser.rowBuckets = joining.joinedBuckets
+  }
+
+  get metadata(): ModelMetadata {
+    return this.scheduler.joining.metadata
+  }
+
+  get labels(): ReadonlyMap<string, readonly string[]> {
+    return this.scheduler.joining.labels
+  }
+
+  get largestBatch(): number {
+    return this.scheduler.joining.largestBatch
+  }
+
+  get counts(): ModelStats {
+    return this.scheduler.stats
+  }
+
+  infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer> {
+    try {
+      const { joining, metadata } = this.scheduler
+      const checked =
+        options === undefined
+          ? joining.plainOptions
+          : checkInferOptions(options, metadata, joining.shaped.offered)
+      if (checked.sequence !== undefined) return this.#inSequence(feeds, checked)
+      const images = this.#images
+      if (images !== null && checked.signal?.aborted)
+        return this.refused(checked.signal.reason, checked.signal)
+      const encoded = images === null ? null : images.read(feeds)
+      const { maxBatchSize } = joining.metadata
+      const split = (checked.splitOversized ?? this.#splitsOversized) && maxBatchSize > 0
+      const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, split)
+      const parsed = encoded === null ? read : { ...read, preparation: encoded.preparation }
+      return this.#submit(parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+    } catch (error) {
+      return this.refused(error)
+    }
+  }
+
+  /**
+   * Runs the rows of a lease in place.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`.
+   */
+  inferLeased(leases: Leases, rows: HeldRows, options: InferOptions<string, boolean>): Promise<Answer> {
+    const { joining, metadata } = this.scheduler
+    const checked = checkInferOptions(options, metadata, joining.shaped.offered)
+    if (checked.sequence !== undefined)
+      throw invalidArgument('options.sequenceId', 'to be left out for leased rows', checked.sequence.id, {
+        model: metadata.name,
+      })
+    leases.end(rows, 'inferred')
+    try {
+      return this.#submitHeld(this.parser.parse(rows.take()), checked, rows)
+    } catch (error) {
+      rows.settled() // it did not become a request
+      throw error
+    }
+  }
+
+  async #submitHeld(parsed: ParsedFeeds, checked: CheckedOptions, rows: HeldRows): Promise<Answer> {
+    try {
+      if (this.responses === null) return await this.#submit({ ...parsed, leased: rows }, checked, Infinity)
+      const answer = this.#submit(parsed, checked, Infinity) // which has made its own copy
+      rows.settled()
+      return await answer
+    } catch (error) {
+      rows.settled() // if it did not become a request
+      throw error
+    }
+  }
+
+  #inSequence(feeds: unknown, checked: CheckedOptions): Promise<Answer> {
+    const { levels, metadata } = this.scheduler
+    this.#ignored.look(levels, levels.of(checked.priority), checked.priority, checked.timeoutMs)
+    if (this.sequences === null) throw noSequences(metadata.name, this)
+    return this.sequences.infer(feeds, checked, checked.sequence!)
+  }
+
+  #submit(parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
+    const { scheduler, responses } = this
+    const { levels, joining, metadata } = scheduler
+    const level = levels.of(options.priority)
+    if (options !== joining.plainOptions)
+      this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
+    let request!: InferRequest
+    const answer = new Promise<Answer>((resolve, reject) => {
+      request =
+        parsed.rows > maxRows
+          ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
+          : new InferRequest(parsed, level, options, resolve, reject)
+    })
+    request.isCall = true
+    const { observed, clock } = scheduler
+    if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())
+    scheduler.submit(request, options)
+    return answer
+  }
+
+  refused(error: unknown, signal?: AbortSignal): Promise<never> {
+    this.counts.refused(refusalOf(error, signal))
+    return Promise.reject(error)
+  }
+
+  begin<Step extends BoundStep>(
+    step: Step,
+    feeds: unknown,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+  ): RunningStep {
+    const { scheduler, responses } = this
+    const { maxBatchSize } = scheduler.joining.metadata
+    const split = (options.splitOversized ?? this.#splitsOversized) && maxBatchSize > 0
+    const parsed = this.#parseStep(feeds, split)
+    const maxRows = split && !parsed.whole ? maxBatchSize : Infinity
+    if (responses === null && parsed.rows <= maxRows) return this.submitStep(step, parsed, options, caller)
+    const level = scheduler.levels.of(options.priority)
+    const [resolve, reject] = callsOf(caller, step)
+    if (responses !== null) {
+      const leave = new AbortController()
+      void responses
+        .infer({
+          feeds: parsed,
+          maxRows,
+          level,
+          options: { ...options, signal: leave.signal },
+          parent: caller.observation,
+        })
+        .then(resolve, reject)
+      return { cancel: (reason) => leave.abort(reason) }
+    }
+    const request = new SplitRequest(scheduler.metadata, parsed, maxRows, level, options, resolve, reject)
+    this.#observeStep(request, options, caller)
+    scheduler.submit(request, options)
+    return { cancel: (reason) => scheduler.cancel(request, 'cancelled', reason) }
+  }
+
+  /** As {@link begin}, for a parsed request that is a single run. */
+  submitStep<Step extends BoundStep>(
+    step: Step,
+    parsed: ParsedFeeds,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+    nowMs?: number,
+  ): RunningStep {
+    const { scheduler } = this
+    const level = scheduler.levels.of(options.priority)
+    const request = new StepRequest(step, scheduler, parsed, level, options, caller)
+    this.#observeStep(request, options, caller)
+    scheduler.submit(request, options, nowMs)
+    return request
+  }
+
+  /** A step counts like any caller. */
+  #parseStep(feeds: unknown, split: boolean): ParsedFeeds {
+    try {
+      return this.parser.parse(feeds, split)
+    } catch (error) {
+      this.counts.refused(refusalOf(error, undefined))
+      throw error
+    }
+  }
+
+  #observeStep(
+    request: InferRequest,
+    options: CheckedOptions,
+    { observation }: { readonly observation: RequestObservation | null },
+  ): void {
+    const { observed, clock } = this.scheduler
+    if (observation !== null) observed.begun(request, options, clock.nowMs(), observation)
+  }
+
+  /** @throws InferenceError `ERR_INVALID_ARG` if its rows cannot be leased. */
+  lend(): Leases {
+    return (this.leases ??= leasesOf(this.scheduler, this.#config))
+  }
+
+  /** As {@link lend}; `null` if its rows cannot be leased. */
+  lendIfAny(): Leases | null {
+    try {
+      return this.lend()
+    } catch {
+      return null
+    }
+  }
+
+  room(priority: number | undefined): number {
+    return this.scheduler.levels.of(priority).room
+  }
+
+  estimatedMs(rows: number, priority: number | undefined): number {
+    return this.scheduler.estimatedAnswerMs('', rows, priority)
+  }
+
+  capacity(): ModelCapacity {
+    return capacityOf(this.scheduler)
+  }
+
+  stats(): ModelStatistics {
+    const { instances, stats, waiting } = this.scheduler
+    return stats.snapshot(waiting, instances.arena, this.responses?.totals, {
+      instances: instances.statistics,
+      leases: this.leases?.stats ?? noLeases,
+      autoTune: this.scaleWatch?.autoTune ?? null,
+    })
+  }
+
+  drained(): Promise<void> {
+    this.sequences?.drain()
+    return this.scheduler.drained()
+  }
+
+  destroy(): void {
+    this.scheduler.destroy()
+  }
+
+  /** Frees what it keeps beside its instances; nothing waits or runs. */
+  clear(): void {
+    this.responses?.clear()
+    this.sequences?.close()
+    this.leases?.close()
+  }
+
+  #imageDecoding(): ImageDecoding | null {
+    const { joining, metadata, stats, clock } = this.scheduler
+    const { images, shaped } = joining
+    if (images === null) return null
+    return new ImageDecoding({
+      model: metadata.name,
+      inputs: shaped.shown.inputs,
+      images,
+      optionalInputs: this.optionalInputs,
+      parser: this.parser,
+      stats,
+      clock,
+      leases: () => this.lendIfAny(),
+    })
+  }
+}
+
+/** The error for a request in a sequence to a target that has none. */
+export function noSequences(model: string, target: Target | null): InferenceError {
+  const hint =
+    target instanceof ServedModel
+      ? 'Load the model with sequence in its configuration'
+      : 'It is a pipeline, which has none'
+  return invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
+}
+
+/** A step's part of a request in the queue of its model. It settles through calls instead of a promise. */
+class StepRequest<Step extends BoundStep> extends InferRequest implements RunningStep {
+  readonly #step: Step
+  readonly #scheduler: Scheduler
+  readonly #caller: StepCaller<Step>
+
+  constructor(
+    step: Step,
+    scheduler: Scheduler,
+    feeds: ParsedFeeds,
+    level: PriorityLevel,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+  ) {
+    super(feeds, level, options, nobody, nobody)
+    this.isStep = true
+    this.#step = step
+    this.#scheduler = scheduler
+    this.#caller = caller
+  }
+
+  override placeFor(output: number): TensorData | null {
+    const tensor = this.#step.made[output]!
+    return tensor === -1 ? null : this.#caller.placeFor(tensor, this.rows)
+  }
+
+  override succeed(answer: Answer): boolean {
+    if (!super.succeed(answer)) return false
+    this.#caller.answered(this.#step, answer)
+    return true
+  }
+
+  override fail(reason: unknown, isWithdrawn = false): boolean {
+    if (!super.fail(reason, isWithdrawn)) return false
+    this.#caller.failed(this.#step, reason)
+    return true
+  }
+
+  cancel(reason: unknown): void {
+    this.#scheduler.cancel(this, 'cancelled', reason)
+  }
+}
+
+/** Turns a promise's outcome into calls of the step's caller, for requests that cannot call it themselves. */
+export function callsOf<Step extends BoundStep>(
+  caller: StepCaller<Step>,
+  step: Step,
+): [resolve: (answer: Answer) => void, reject: (reason: unknown) => void] {
+  return [(answer) => caller.answered(step, answer), (reason) => caller.failed(step, reason)]
+}
+
+function nobody(): void {}

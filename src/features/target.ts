@@ -1,0 +1,75 @@
+import type { CheckedOptions, InferOptions } from '../options/infer-options.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
+import type { ModelCapacity, ModelStatistics } from '../observe/model-statistics.ts'
+import type { ModelStats } from '../observe/model-stats.ts'
+import type { RequestObservation } from '../observe/request-observer.ts'
+import type { Answer } from '../request/infer-request.ts'
+import type { TensorData } from '../tensor/tensor.ts'
+
+/** What requests are sent to, by callers and by steps of pipelines: a model or function that serves, or a pipeline. */
+export interface Target {
+  /** What callers see of it; another object once it has learnt more. */
+  readonly metadata: ModelMetadata
+  /** Class names by output. */
+  readonly labels: ReadonlyMap<string, readonly string[]>
+  /** Names of the inputs that a request may leave out. */
+  readonly optionalInputs: readonly string[]
+  /** Most rows in a run; 0 if requests are not joined. */
+  readonly largestBatch: number
+  /** How many models a request passes through. */
+  readonly stepCount: number
+  readonly counts: ModelStats
+  /** See `Model.infer`. */
+  infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer>
+  /**
+   * Counts a call that failed before it became a request, and rejects.
+   *
+   * @param signal of the call.
+   */
+  refused(error: unknown, signal?: AbortSignal): Promise<never>
+  /**
+   * Begins the request of a pipeline's step.
+   *
+   * @param options with the outputs that the step names, and without a signal.
+   * @returns what is in flight, or has already settled.
+   * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
+   */
+  begin<Step extends BoundStep>(
+    step: Step,
+    feeds: unknown,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+  ): RunningStep
+  /** How many more requests of a level would be accepted now. */
+  room(priority: number | undefined): number
+  /** Estimated milliseconds until a new request would be answered; 0 without earlier requests like it. */
+  estimatedMs(rows: number, priority: number | undefined): number
+  capacity(): ModelCapacity
+  stats(): ModelStatistics
+  /** Resolves when no request waits or runs. */
+  drained(): Promise<void>
+  /** Rejects all accepted requests, and stops what runs. */
+  destroy(): void
+}
+
+/** A step of a pipeline, bound to the target that it sends its requests to. */
+export interface BoundStep {
+  /** By output of the model: its tensor in the pipeline; -1 for none. */
+  readonly made: readonly number[]
+}
+
+/** Notified when a step of a request, or one of its rows, has ended, and how. */
+export interface StepCaller<Step extends BoundStep> {
+  /** The observation of its request; `null`, mostly, if it is not observed. */
+  readonly observation: RequestObservation | null
+  answered(step: Step, answer: Answer): void
+  failed(step: Step, reason: unknown): void
+  /** Memory for a tensor; `null` for memory of its own. */
+  placeFor(tensor: number, rows: number): TensorData | null
+}
+
+/** A step's part of a request, in flight. */
+export interface RunningStep {
+  /** Ends it soon: its outcome is not needed any more. */
+  cancel(reason: unknown): void
+}
