@@ -4,7 +4,7 @@ import type { ModelSource, ResolvedConfig } from '../options/model-config.ts'
 import { namedInputs } from '../options/session-options.ts'
 import type { OpenedSession } from '../run/executors/executor.ts'
 import type { SampleFailed } from '../run/warm-up.ts'
-import { otherFormat, readOnnxFile, tellingBytes } from '../onnx/read-onnx-file.ts'
+import { otherFormat, tellingBytes } from '../onnx/other-format.ts'
 import { beginningOf, NotReadable } from '../base/files.ts'
 import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
 
@@ -119,6 +119,7 @@ export async function checkOverridden(
 ): Promise<void> {
   const missing = namedInputs(config).filter((name) => !opened.inputs.some((input) => input.name === name))
   if (missing.length === 0 || config.function !== null || config.bytes !== null) return
+  const { readOnnxFile } = await import('../onnx/read-onnx-file.ts') // seldom needed
   const file = await readOnnxFile(config.path).catch(() => null)
   const name = missing.find((each) => file?.initializedInputs.some((input) => input.name === each))
   if (name === undefined) return

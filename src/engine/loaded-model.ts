@@ -24,7 +24,7 @@ import {
   unfitSample,
 } from './load-failure.ts'
 import { Loaded } from './loaded.ts'
-import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
+import type { SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
 import { RequestCosts } from '../request/request-costs.ts'
@@ -158,9 +158,9 @@ export class LoadedModel extends Loaded<ServedModel> {
   /** The properties in the model's file, read while it opens; `null` if the file is not ONNX. */
   async #readProperties(): Promise<SaidOfModel | null> {
     const { function: fn, isSmallGraph, bytes, path } = this.config
-    return fn !== null || isSmallGraph === true
-      ? null
-      : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
+    if (fn !== null || isSmallGraph === true) return null
+    const { readModelProperties } = await import('../onnx/model-properties.ts') // with the reader of protobuf
+    return readModelProperties(bytes === null ? path : new Uint8Array(bytes))
   }
 
   /** Opens the instances with the available execution providers. */

@@ -1,4 +1,4 @@
-import protobuf from 'protobufjs'
+import protobuf from 'protobufjs/minimal.js' // its readers alone: its reader of schemas takes longer than small models do
 import type { FileWindow } from './file-window.ts'
 
 /** A range of the file. */
@@ -165,88 +165,58 @@ export class WireReader {
   }
 }
 
+/** A field: its name, its type, and whether it is a list, or a member of a union, which has no default. */
+type Field = readonly [
+  name: string,
+  type: 'int32' | 'int64' | 'string' | keyof typeof schema,
+  form?: 'list' | 'member',
+]
+
 /**
- * The part of an ONNX model that is read, with the names and numbers of ONNX's own schema. Only these fields
- * are kept. {@link WireReader} walks through messages with weights, and their parents, instead.
+ * The part of an ONNX model that is read: its messages, and their fields by number. Only these fields are kept.
+ * {@link WireReader} walks through messages with weights, and their parents, instead.
  */
-const schema = `
-  syntax = "proto2";
+const schema = {
+  ModelProto: {
+    1: ['irVersion', 'int64'],
+    2: ['producerName', 'string'],
+    3: ['producerVersion', 'string'],
+    4: ['domain', 'string'],
+    5: ['modelVersion', 'int64'],
+    8: ['opsetImport', 'OperatorSetIdProto', 'list'],
+  },
+  OperatorSetIdProto: { 1: ['domain', 'string'], 2: ['version', 'int64'] },
+  GraphProto: { 2: ['name', 'string'] },
+  NodeProto: { 4: ['opType', 'string'], 7: ['domain', 'string'] },
+  FunctionProto: { 1: ['name', 'string'], 10: ['domain', 'string'] },
+  TensorProto: {
+    1: ['dims', 'int64', 'list'],
+    2: ['dataType', 'int32'],
+    8: ['name', 'string'],
+    13: ['externalData', 'StringStringEntryProto', 'list'],
+    14: ['dataLocation', 'int32'],
+  },
+  StringStringEntryProto: { 1: ['key', 'string'], 2: ['value', 'string'] },
+  ValueInfoProto: { 1: ['name', 'string'], 2: ['type', 'TypeProto'] },
+  TypeProto: {
+    1: ['tensorType', 'TensorType', 'member'],
+    4: ['sequenceType', 'ElementsType', 'member'],
+    5: ['mapType', 'MapType', 'member'],
+    7: ['opaqueType', 'Container', 'member'],
+    8: ['sparseTensorType', 'TensorType', 'member'],
+    9: ['optionalType', 'ElementsType', 'member'],
+  },
+  TensorType: { 1: ['elemType', 'int32'], 2: ['shape', 'TensorShapeProto'] },
+  ElementsType: { 1: ['elemType', 'TypeProto'] },
+  MapType: { 1: ['keyType', 'int32'], 2: ['valueType', 'TypeProto'] },
+  TensorShapeProto: { 1: ['dim', 'Dimension', 'list'] },
+  Dimension: { 1: ['dimValue', 'int64', 'member'], 2: ['dimParam', 'string', 'member'] },
+  Container: {},
+} as const satisfies Readonly<Record<string, Readonly<Record<number, readonly [string, string, string?]>>>>
 
-  message ModelProto {
-    optional int64 ir_version = 1;
-    optional string producer_name = 2;
-    optional string producer_version = 3;
-    optional string domain = 4;
-    optional int64 model_version = 5;
-    repeated OperatorSetIdProto opset_import = 8;
-  }
-  message OperatorSetIdProto {
-    optional string domain = 1;
-    optional int64 version = 2;
-  }
-  message GraphProto {
-    optional string name = 2;
-  }
-  message NodeProto {
-    optional string op_type = 4;
-    optional string domain = 7;
-  }
-  message FunctionProto {
-    optional string name = 1;
-    optional string domain = 10;
-  }
-  message TensorProto {
-    repeated int64 dims = 1;
-    optional int32 data_type = 2;
-    optional string name = 8;
-    repeated StringStringEntryProto external_data = 13;
-    optional int32 data_location = 14;
-  }
-  message StringStringEntryProto {
-    optional string key = 1;
-    optional string value = 2;
-  }
-  message ValueInfoProto {
-    optional string name = 1;
-    optional TypeProto type = 2;
-  }
-  message TypeProto {
-    message Tensor {
-      optional int32 elem_type = 1;
-      optional TensorShapeProto shape = 2;
-    }
-    message Sequence {
-      optional TypeProto elem_type = 1;
-    }
-    message Map {
-      optional int32 key_type = 1;
-      optional TypeProto value_type = 2;
-    }
-    message Opaque {}
-    oneof value {
-      Tensor tensor_type = 1;
-      Sequence sequence_type = 4;
-      Map map_type = 5;
-      Opaque opaque_type = 7;
-      Tensor sparse_tensor_type = 8;
-      Sequence optional_type = 9;
-    }
-  }
-  message TensorShapeProto {
-    message Dimension {
-      oneof value {
-        int64 dim_value = 1;
-        string dim_param = 2;
-      }
-    }
-    repeated Dimension dim = 1;
-  }
-  message Container {}
-`
+const fieldsOf = (name: keyof typeof schema): Readonly<Record<number, Field>> => schema[name]
 
-const { root } = protobuf.parse(schema)
-
-/** Messages of {@link schema} as read; missing fields have their default. */
+/** Messages of {@link schema} as they are read. */
 export interface Messages {
   ModelProto: {
     readonly irVersion: number
@@ -290,21 +260,65 @@ export interface Dimension {
   readonly dimParam?: string
 }
 
-const types = new Map<string, protobuf.Type>()
-
-function typeOf(name: keyof Messages): protobuf.Type {
-  let type = types.get(name)
-  if (type === undefined) types.set(name, (type = root.lookupType(name)))
-  return type
-}
-
 /** Whether a message keeps the field of that number. */
 function keeps(name: keyof Messages, field: number): boolean {
-  return typeOf(name).fieldsById[field] !== undefined
+  return fieldsOf(name)[field] !== undefined
 }
 
 /** Parses a message. Throws an Error if it is invalid. */
 function decode<Name extends keyof Messages>(name: Name, bytes: Uint8Array): Messages[Name] {
-  const type = typeOf(name)
-  return type.toObject(type.decode(bytes), { longs: Number, defaults: true }) as Messages[Name]
+  return message(name, protobuf.Reader.create(bytes), 0, emptyMessage(name)) as unknown as Messages[Name]
+}
+
+type Values = Record<string, unknown>
+
+/** Missing fields have their default. */
+function emptyMessage(name: keyof typeof schema): Values {
+  const values: Values = {}
+  for (const [key, type, form] of Object.values(fieldsOf(name))) {
+    if (form === 'list') values[key] = []
+    else if (form !== 'member') values[key] = type === 'string' ? '' : type in schema ? null : 0
+  }
+  return values
+}
+
+/** Reads up to the end into `values`, as protobuf does: the last number or text counts, and messages are merged. */
+function message(name: keyof typeof schema, reader: protobuf.Reader, depth: number, values: Values): Values {
+  if (depth > deepest) throw new Error('max depth exceeded')
+  const fields = fieldsOf(name)
+  while (reader.pos < reader.len) {
+    const tag = reader.uint32()
+    const wire = tag & 7
+    const field = fields[tag >>> 3]
+    if (field === undefined || !read(field, wire, reader, depth, values)) reader.skipType(wire)
+  }
+  return values
+}
+
+/** Whether the field has a value of its own type, which is added. */
+function read(
+  [key, type, form]: Field,
+  wire: number,
+  reader: protobuf.Reader,
+  depth: number,
+  values: Values,
+): boolean {
+  const isNumber = type === 'int32' || type === 'int64'
+  const list = form === 'list' ? (values[key] as unknown[]) : null
+  if (isNumber && list !== null && wire === withLength) {
+    const packed = protobuf.Reader.create(reader.bytes())
+    while (packed.pos < packed.len) list.push(Number(packed[type]()))
+    return true
+  }
+  if (wire !== (isNumber ? 0 : withLength)) return false
+  let value: unknown
+  if (isNumber) value = Number(reader[type]())
+  else if (type === 'string') value = reader.string()
+  else {
+    const before = list === null ? (values[key] as Values | null | undefined) : null
+    value = message(type, protobuf.Reader.create(reader.bytes()), depth + 1, before ?? emptyMessage(type))
+  }
+  if (list === null) values[key] = value
+  else list.push(value)
+  return true
 }

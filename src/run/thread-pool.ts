@@ -13,6 +13,13 @@ import { ownFile, requireFromPackage } from '../base/own-package.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 import { InferenceError } from '../errors.ts'
 
+/** What a thread of each kind runs, in `dist/`. */
+const threadFiles: Readonly<Record<WorkerSetup['kind'], string>> = {
+  native: 'run/worker-thread/native-thread.cjs',
+  binding: 'run/worker-thread/serve.cjs',
+  function: 'run/function-thread/function-server.cjs',
+}
+
 /** A thread that was asked for. */
 export interface StartedThread {
   /**
@@ -74,9 +81,7 @@ export class ThreadPool {
     // By its own files, as it starts its threads from one: not out of a bundle.
     const { Piscina } = requireFromPackage('piscina') as typeof import('piscina')
     const piscina = new Piscina({
-      filename: ownFile(
-        kind === 'function' ? 'run/function-thread/function-entry.cjs' : 'run/worker-thread/entry.cjs',
-      ),
+      filename: ownFile(threadFiles[kind]),
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Infinity,

@@ -20,8 +20,11 @@ import {
   callOnSample,
 } from '../executors/function/run-function.ts'
 
-/** Attaches the control block, says that it serves, and does. */
-export function serveFunction({ setup, answer }: StartTask): void {
+/**
+ * What Piscina takes by `require()` in each thread of a function; see worker-thread/native-thread.ts. Returns at once and serves
+ * afterwards: Piscina holds the process until a task has returned.
+ */
+export default function start({ setup, answer }: StartTask): void {
   const {
     port,
     control,

@@ -19,8 +19,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * The init task of a pool worker with the binding. Returns at once and starts to serve afterwards: Piscina holds the process until a
- * task has returned, and loading ONNX Runtime may take its time, or hang.
+ * What Piscina takes by `require()` in each thread with the binding; see native-thread.ts. Returns at once and starts to serve
+ * afterwards: Piscina holds the process until a task has returned, and loading ONNX Runtime may take its time, or hang.
  */
 export default function start({ setup, answer }: StartTask): void {
   const say = (word: StartAnswer): void => answer.postMessage(word)
