@@ -1,14 +1,18 @@
 // Bundles src/ into dist/, a step of `npm run build:ts`: a file for each entry point and program, with what they share in
-// dist/chunks, and a file for each thread, which a thread reads alone. Their names are those of the sources.
+// dist/chunks, and a file for each kind of thread, which a thread reads alone. Their names are those of the sources.
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const { bin, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
-/** Programs that processes of their own run. */
+const publicFiles = [...Object.values(exports), bin.zerohop]
+  .map((entry) => entry.default?.default ?? entry)
+  .filter((path) => path.endsWith('.js'))
+  .map((path) => path.replace('./dist/', ''))
+/** What processes of their own run. */
 const programs = [
   'adapters/processes/serving-process.js',
   'cli/opening-child.js',
@@ -16,11 +20,6 @@ const programs = [
   'run/executors/native/plugin-trial-child.js',
   'run/worker-thread/provider-trial-child.js',
 ]
-const publicFiles = [...Object.values(exports), bin.zerohop]
-  .map((entry) => entry.default?.default ?? entry)
-  .filter((path) => path.endsWith('.js'))
-  .map((path) => path.replace('./dist/', ''))
-
 /** CommonJS, each by itself: what Piscina takes by require(), and what require() gets where there are no ES modules. */
 const alone = {
   'run/worker-thread/native-thread.cjs': 'run/worker-thread/native-thread.ts',
@@ -29,25 +28,68 @@ const alone = {
   'commonjs.cjs': 'commonjs.cts',
 }
 
-const sourceOf = (file) => join(root, 'src', file.replace(/js$/, 'ts'))
+/** The engine, in pieces that those who need less of it load alone: a client of a serving process, images, the tools. */
+const pieces = {
+  client: 'adapters/processes/processes.ts',
+  images: 'features/image/exports.ts',
+  tools: 'internals.ts',
+  engine: 'index.ts',
+}
+
+const source = (file) => join(root, 'src', file)
 const shared = {
   cwd: root,
   platform: 'node',
-  external: /^[^./]/,
+  external: /^(?!valibot$)[^./]/, // of valibot, little is used
   transform: { target: 'node20.19' },
   treeshake: { moduleSideEffects: 'no-external' },
   logLevel: 'warn',
 }
 const output = { sourcemap: true, comments: { legal: true, annotation: false, jsdoc: false } }
 
+const reached = new Map()
+/** All modules that a file imports, and those that they import; not what is loaded later. */
+function reachedFrom(file, modules) {
+  if (!reached.has(file)) {
+    const ids = new Set([source(file)])
+    for (const id of ids)
+      for (const imported of modules.getModuleInfo(id)?.importedIds ?? []) ids.add(imported)
+    reached.set(file, ids)
+  }
+  return reached.get(file)
+}
+
+const groups = Object.entries(pieces).map(([piece, file], index) => ({
+  name: (id, modules) =>
+    [pieces.engine, file].every((entry) => reachedFrom(entry, modules).has(id)) ? piece : null,
+  debugName: piece,
+  priority: 9 - index, // each takes what those before have left
+}))
+
 await build({
   ...shared,
-  input: Object.fromEntries([...publicFiles, ...programs].map((file) => [file.replace(/\.js$/, ''), sourceOf(file)])),
-  output: { ...output, dir: join(root, 'dist'), chunkFileNames: 'chunks/[name].js' },
+  input: Object.fromEntries(
+    [...publicFiles, ...programs].map((file) => [
+      file.replace(/\.js$/, ''),
+      source(file.replace(/js$/, 'ts')),
+    ]),
+  ),
+  output: {
+    ...output,
+    dir: join(root, 'dist'),
+    chunkFileNames: 'chunks/[name].js',
+    codeSplitting: { groups },
+  },
 })
-for (const [file, source] of Object.entries(alone))
+for (const [file, from] of Object.entries(alone))
   await build({
     ...shared,
-    input: join(root, 'src', source),
-    output: { ...output, file: join(root, 'dist', file), format: 'cjs', exports: 'named', codeSplitting: false },
+    input: source(from),
+    output: {
+      ...output,
+      file: join(root, 'dist', file),
+      format: 'cjs',
+      exports: 'named',
+      codeSplitting: false,
+    },
   })

@@ -109,3 +109,8 @@ export { isSameFile } from './cli/same-file.ts'
 export { median } from './base/median.ts'
 export { mulberry32 } from './base/seeded-random.ts'
 export type { Random } from './base/seeded-random.ts'
+
+// What the tests of ending processes look into.
+export { ControlBlock } from './run/executors/binding/control-block.ts'
+export { loadBinding } from './native/addon.ts'
+export { NativeExecutor } from './run/executors/native/native-executor.ts'

@@ -31,6 +31,9 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     'dist/adapters/inspector/inspector.js',
     'dist/adapters/inspector/page.json',
     'dist/internals.js',
+    'dist/run/worker-thread/native-thread.cjs',
+    'dist/run/worker-thread/serve.cjs',
+    'dist/run/function-thread/function-server.cjs',
     'native/binding.gyp',
     'native/sources.json',
     'native/addon.cc',
@@ -39,7 +42,7 @@ it('the package has what it needs to run and to build its addon, nothing that wa
   // So nothing in the root: a binding.gyp there would be an install script to npm and yarn, whatever package.json says.
   const expected = [
     /^(README\.md|CHANGELOG\.md|CONTRIBUTING\.md|SECURITY\.md|LICENSE|package\.json)$/,
-    /^dist\/.+\.(c?js|d\.c?ts|css|html)$/,
+    /^dist\/.+\.(c?js(\.map)?|d\.c?ts)$/,
     /^dist\/adapters\/inspector\/page\.json$/,
     /^docs\/([\w-]+\/)*[\w-]+\.(md|png)$/,
     /^docs\/api\/.+\.md$/,
@@ -51,12 +54,22 @@ it('the package has what it needs to run and to build its addon, nothing that wa
   expect(files.filter((path) => !expected.some((pattern) => pattern.test(path)))).toEqual([])
 })
 
-it('the package has no module whose source is gone (npm run build:ts)', () => {
-  const sources = files
-    .filter((path) => /^dist\/.+js$/.test(path))
-    .map((path) => path.replace(/^dist\/(.+)js$/, 'src/$1ts'))
-  expect(sources).toEqual(expect.arrayContaining(['src/index.ts', 'src/run/worker-thread/entry.cts']))
-  expect(sources.filter((path) => !existsSync(root + path))).toEqual([])
+it('the package is bundled: a file for each entry point, with source maps, and all that they share in a few chunks', () => {
+  const bundled = files.filter((path) => /^dist\/.+js$/.test(path))
+  const chunks = bundled.filter((path) => path.startsWith('dist/chunks/'))
+  expect(bundled.length - chunks.length).toBeLessThanOrEqual(22)
+  expect(chunks.length).toBeLessThanOrEqual(26)
+  const withCode = bundled.filter((path) => files.includes(`${path}.map`)) // the others only export again
+  expect(withCode.length).toBeGreaterThan(30)
+  for (const path of withCode) {
+    const { sources, sourcesContent } = JSON.parse(readFileSync(`${root}${path}.map`, 'utf8')) as {
+      sources: string[]
+      sourcesContent: string[]
+    }
+    expect(sourcesContent.length, path).toBe(sources.length)
+    const own = sources.filter((source) => !source.includes('node_modules'))
+    expect(own.filter((source) => !existsSync(posix.join(root, posix.dirname(path), source)))).toEqual([])
+  }
 })
 
 it('what can neither require() an ES module nor bundle one gets what says so, Jest for one', () => {

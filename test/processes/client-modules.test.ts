@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { basename } from 'node:path'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -11,14 +11,12 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
   await engine.load('identity', { path: small.identity('float32') })
   const client = fileURLToPath(new URL('fixtures/client-modules.mjs', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [client, path, 'identity'])
-  const { files, ofNode } = JSON.parse(stdout) as { files: string[]; ofNode: string[] }
+  const { files, sources, ofNode } = JSON.parse(stdout) as Record<'files' | 'sources' | 'ofNode', string[]>
 
   const packages = files.flatMap((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [])
   expect([...new Set(packages)]).toEqual(['onnxruntime-common'])
-  const own = files.flatMap(
-    (url) => /.*\/dist\/(.+)\/[^/]+$/.exec(url.replace(/.*\/node_modules\/.*/, ''))?.[1] ?? [],
-  )
-  expect([...new Set(own)].sort()).toEqual([
+  const folders = sources.map((file) => dirname(file)).filter((folder) => folder !== '.')
+  expect([...new Set(folders)].sort()).toEqual([
     'adapters/processes',
     'base',
     'engine', // how classes are read from outputs
@@ -27,12 +25,10 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
     'request',
     'tensor',
   ])
-  expect(files.filter((url) => url.includes('/dist/engine/')).map((url) => basename(url))).toEqual([
-    'classification.js',
-  ])
+  expect(sources.filter((file) => file.startsWith('engine/'))).toEqual(['engine/classification.ts'])
   expect(
-    files.filter((url) =>
-      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(url),
+    sources.filter((file) =>
+      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(file),
     ),
   ).toEqual([])
   expect(
