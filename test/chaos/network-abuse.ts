@@ -1,8 +1,8 @@
 // Mixed abuse of KServe, the inspector and a served engine, beside honest clients:
 //
-//     tsx test/chaos/network-abuse.ts [--seconds 180] [--seed 1] [--asan]
+//     tsx test/chaos/network-abuse.ts [--seconds 180] [--seed 1] [--one] [--asan]
 //
-// Afterwards no descriptor, byte, handler, client or request may be held, and no honest request may have failed. `--asan` runs the server on
+// Six abusers at once, each with another kind of abuse at every turn; with `--one` a single abuser, with one kind after the other. Afterwards no descriptor, byte, handler, client or request may be held, and no honest request may have failed. `--asan` runs the server on
 // the addon that was built with the address sanitizer.
 import { spawnSync, fork, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -28,6 +28,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '180' },
     seed: { type: 'string', default: '1' },
+    one: { type: 'boolean', default: false },
     asan: { type: 'boolean', default: false },
   },
 })
@@ -216,10 +217,9 @@ await pause(quietMs)
 const alone = await ask<Honest>(honest)
 const before = await ask<Held>(serving)
 
-const until = performance.now() + Number(values.seconds) * 1000
 const counts: Record<string, number> = {}
-async function abuser(): Promise<void> {
-  const names = Object.keys(abuses)
+async function abuser(names: readonly string[], seconds: number): Promise<void> {
+  const until = performance.now() + seconds * 1000
   while (performance.now() < until) {
     const name = names[below(names.length)]!
     counts[name] = (counts[name] ?? 0) + 1
@@ -230,8 +230,18 @@ async function abuser(): Promise<void> {
     }
   }
 }
-await Promise.all(Array.from({ length: 6 }, abuser))
-const abused = await ask<Honest>(honest)
+const kinds = Object.keys(abuses)
+const seconds = Number(values.seconds)
+const abused: Record<string, Honest> = {}
+if (values.one) {
+  for (const kind of kinds) {
+    await abuser([kind], seconds / kinds.length)
+    abused[kind] = await ask<Honest>(honest)
+  }
+} else {
+  await Promise.all(Array.from({ length: 6 }, () => abuser(kinds, seconds)))
+  abused['all'] = await ask<Honest>(honest)
+}
 await pause(settleMs)
 const after = await ask<Held>(serving)
 
@@ -246,7 +256,7 @@ large.destroy()
 
 const faults = [
   ...alone.faults,
-  ...abused.faults,
+  ...Object.values(abused).flatMap((clients) => clients.faults),
   ...(after.files > before.files ? [`${after.files} open files, ${before.files} before`] : []),
   ...(after.connections > before.connections
     ? [`${after.connections} connections, ${before.connections} before`]
@@ -272,12 +282,18 @@ for (const child of [honest, serving]) {
 rmSync(folder, { recursive: true, force: true })
 const mebibytes = (bytes: number) => Math.round(bytes / 2 ** 20)
 console.log(counts)
-console.table({
-  'p99 ms, alone': alone.p99Ms,
-  'p99 ms, beside abuse': abused.p99Ms,
-  'longest ms': abused.mostMs,
-  requests: abused.asked,
-})
+const rounded = (times: Record<string, number>, what: string) =>
+  Object.fromEntries(
+    Object.entries(times).map(([way, value]) => [`${way}, ${what}`, Math.round(value * 100) / 100]),
+  )
+console.table(
+  Object.fromEntries(
+    Object.entries({ 'no abuse': alone, ...abused }).map(([kind, { p99Ms, mostMs, asked }]) => [
+      kind,
+      { ...rounded(p99Ms, 'p99 ms'), ...rounded(mostMs, 'longest ms'), ...rounded(asked, 'requests') },
+    ]),
+  ),
+)
 console.log({
   openFiles: [before.files, after.files],
   rssMiB: [mebibytes(before.rss), mebibytes(after.rss)],

@@ -19,7 +19,7 @@ export interface ConnectionOwner {
 }
 
 /** How long records are read in one turn of the event loop, in milliseconds, to leave time for other work. */
-const turnMs = 4
+const turnMs = 1
 const shortBytes = 2048
 /** Most bytes of a frame before the peer has introduced itself. */
 const greetingBytes = 65_536

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../../base/message-of.ts'
 import { libraryVersion } from '../../base/own-package.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
@@ -75,6 +76,7 @@ export class ServedClient implements ConnectionOwner {
   /** Bytes of those calls, as received. */
   #callBytes = 0
   #lastCall: Promise<void> = Promise.resolve()
+  readonly #pace = new CallPace()
   #blocked = false
   #ending = false
   #closed = false
@@ -304,7 +306,9 @@ export class ServedClient implements ConnectionOwner {
     this.#callsAtWork++
     this.#callBytes += body.length
     this.#lastCall = this.#lastCall.then(async () => {
+      if (this.#closed) return this.#callEnded(body.length)
       try {
+        await this.#pace.turn(this.#all.signal)
         const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)
         void this.#answerCall(id, result, body.length)
       } catch (error) {
@@ -316,17 +320,21 @@ export class ServedClient implements ConnectionOwner {
 
   *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
     const { id, method, args } = yield* callPieces(kind, body)
-    return {
-      id,
-      ...(yield* this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)),
-    }
+    const begun = this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)
+    return { id, ...(yield* method === 'load' ? begun : this.#pace.counted(begun)) }
   }
 
+  /** The text of a result is made within the turns that all clients share: statistics may have 100 KB. */
   async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
-    const text = await result
-      .then((value) => messageText({ id, value }))
-      .catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
-    this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
+    const answer = await result.then(
+      (value) => ({ id, value }),
+      (error: unknown) => ({ id, error: fromText(errorText(error)) }),
+    )
+    const text = await slices
+      .run(this.#pace.counted(answerText(answer)), byteLength, this.#all.signal)
+      .catch(() => null)
+    if (text === null) this.#calls-- // the client has gone
+    else this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
     this.#callEnded(byteLength)
     if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
   }
@@ -336,6 +344,60 @@ export class ServedClient implements ConnectionOwner {
     this.#callBytes -= byteLength
     this.#connection.read() // frames may have waited for this
     this.#settled()
+  }
+}
+
+function* answerText(answer: { readonly id: number }): Pieces<string> {
+  yield
+  try {
+    return messageText(answer)
+  } catch (error) {
+    return messageText({ id: answer.id, error: fromText(errorText(error)) })
+  }
+}
+
+/** Milliseconds of the event loop that a client's calls take at once. */
+const callBurstMs = 5
+/** What they take of it from then on. */
+const callShare = 0.1
+
+/**
+ * Spaces the calls of a client that makes very many, so that other clients' requests do not wait for them: a call
+ * of 40 bytes may ask for statistics of 100 KB.
+ */
+export class CallPace {
+  readonly #nowMs: () => number
+  readonly #pause: (ms: number, signal: AbortSignal) => Promise<void>
+  #usedMs = 0
+  #sinceMs: number
+
+  constructor(
+    nowMs: () => number = () => performance.now(),
+    pause: (ms: number, signal: AbortSignal) => Promise<void> = (ms, signal) =>
+      sleep(ms, undefined, { signal, ref: false }),
+  ) {
+    this.#nowMs = nowMs
+    this.#pause = pause
+    this.#sinceMs = nowMs()
+  }
+
+  /** Resolves when the next call may begin. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const nowMs = this.#nowMs()
+    this.#usedMs = Math.max(0, this.#usedMs - callShare * (nowMs - this.#sinceMs))
+    this.#sinceMs = nowMs
+    if (this.#usedMs > callBurstMs) await this.#pause((this.#usedMs - callBurstMs) / callShare, signal)
+  }
+
+  /** Counts the time that the pieces take. */
+  *counted<T>(pieces: Pieces<T>): Pieces<T> {
+    for (;;) {
+      const beginMs = this.#nowMs()
+      const { done, value } = pieces.next()
+      this.#usedMs += this.#nowMs() - beginMs
+      if (done) return value
+      yield
+    }
   }
 }
 
