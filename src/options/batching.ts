@@ -72,9 +72,9 @@ export interface DynamicBatchingConfig {
   priorityLevels?: number
   /** Level of requests without `priority`. Default: `priorityLevels`, the lowest. */
   defaultPriorityLevel?: number
-  /** Queue limits of levels that `priorityQueuePolicy` does not list. */
+  /** Queue limits of levels that `priorityQueuePolicy` does not list. Default `{}`: no limits. */
   defaultQueuePolicy?: QueuePolicy
-  /** Queue limits by level. */
+  /** Queue limits by level. Default `{}`. */
   priorityQueuePolicy?: Readonly<Record<number, QueuePolicy>>
   /**
    * For tests: nothing runs until this many requests have been queued at once, so that batches do not depend on timing.

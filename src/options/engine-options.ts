@@ -30,7 +30,7 @@ export interface ProviderPlugin {
    * The number type it computes in. Default: the provider's choice, which may be less precise than the model's types.
    */
   precision?: ComputePrecision
-  /** Options of its sessions. A model may override them in its `executionProviders`. */
+  /** Options of its sessions. A model may override them in its `executionProviders`. Default `{}`. */
   options?: Readonly<Record<string, unknown>>
 }
 
@@ -182,7 +182,8 @@ export function resolveVerify(
 export interface WorkerOptions {
   /**
    * Memory limits of a thread. A thread that reaches one is usually replaced; if it happens while ONNX Runtime creates
-   * strings, or in V8's garbage collector, the process ends. Useful against leaks, not against large outputs.
+   * strings, or in V8's garbage collector, the process ends. Useful against leaks, not against large outputs. Default:
+   * none.
    */
   resourceLimits?: ResourceLimits
   /** Node.js options of the threads, such as `--max-old-space-size`. Default: those of the process. */
@@ -211,11 +212,11 @@ export interface StagingOptions {
   /**
    * The kind of memory. `auto` takes the best available; any other value fails with `ERR_NATIVE_LOAD` if it is not
    * available: `native` for the native executor; `shared`, or `copied` where onnxruntime-node rejects shared memory,
-   * for the binding.
+   * for the binding. Default `'auto'`.
    */
   kind?: 'auto' | 'native' | 'shared' | 'copied'
   /**
-   * Most bytes of native memory. The limit is one for the process, 256 MiB by default. An engine without this option
+   * Most bytes of native memory. The limit is one for the process. Default 256 MiB; an engine without this option
    * follows the others. If several engines set it, the largest value applies while its engine is open, and an engine
    * that asks for less gets a warning (`ZEROHOP_STAGING_LIMIT`). A slot that does not fit gets plain memory of its own,
    * which is not page-locked.
@@ -244,8 +245,9 @@ export const defaultInline: Required<InlineOptions> = { maxUs: 100, loopShare: 0
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
-   * Most worker threads that compute on the CPU. Default: the cores available. The instances of all models are spread
-   * over them; threads start as instances need them. The cores are divided among the instances of a model.
+   * Most worker threads that compute on the CPU, up to 1024. Default: the cores available; in a container the whole
+   * cores of its quota. The instances of all models are spread over them; threads start as instances need them. The
+   * cores are divided among the instances of a model.
    */
   cpuWorkers?: number
   /**
@@ -254,25 +256,28 @@ export interface EngineOptions {
    * - `native`: by the addon, on threads without JavaScript. A load fails with `ERR_NATIVE_LOAD` if it is not
    *   available.
    * - `binding`: through onnxruntime-node.
-   * - `auto`, the default: `native` if available, else `binding`, with the reason in `capabilities().executor`. The
-   *   environment variable `ZEROHOP_EXECUTOR=binding` changes this default to `binding`.
+   * - `auto`: `native` if available, else `binding`, with the reason in `capabilities().executor`. The environment
+   *   variable `ZEROHOP_EXECUTOR=binding` makes it mean `binding`.
+   *
+   * Default `'auto'`.
    */
   executor?: ExecutorChoice
   /**
    * With the native executor, the application's thread itself runs a batch if its worker is idle and the run takes less
-   * time than dispatching it; for at most half a millisecond at a stretch. `false`: all batches run on workers.
+   * time than dispatching it; for at most half a millisecond at a stretch. `false`: all batches run on workers. Default
+   * `{ maxUs: 100, loopShare: 0.5 }`.
    */
   inline?: false | InlineOptions
-  /** Memory that carries tensors to the workers. */
+  /** Memory that carries tensors to the workers. Default `{}`. */
   staging?: StagingOptions
   /**
    * Execution providers in libraries of their own (ONNX Runtime provider plugins), by name. Models refer to the names:
    * `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They need the native
    * executor. Each is probed in a child process first; an unusable one is left out with a warning
-   * (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why.
+   * (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why. Default `{}`.
    */
   providers?: Readonly<Record<string, ProviderPlugin>>
-  /** Settings of the worker threads. */
+  /** Settings of the worker threads. Default `{}`. */
   workers?: WorkerOptions
   /**
    * The cache of compiled models. Later loads of the same model, in this and any other process of this user, take a few
@@ -283,10 +288,12 @@ export interface EngineOptions {
   /**
    * Whether unknown models are verified first.
    *
-   * - `'child'`, the default: a model new to this machine is loaded, run once and compiled in a child process first. If
-   *   it crashes or hangs that process, the load rejects (`ERR_MODEL_LOAD`).
+   * - `'child'`: a model new to this machine is loaded, run once and compiled in a child process first. If it crashes or
+   *   hangs that process, the load rejects (`ERR_MODEL_LOAD`).
    * - `'none'`: no child process, so nothing is compiled; the cache is only read. The environment variable
    *   `ZEROHOP_VERIFY=none` makes this the default.
+   *
+   * Default `'child'`.
    */
   verify?: VerifyChoice
   /** Milliseconds that child process may take. Default: 60 000, plus 100 per MiB of the model. */

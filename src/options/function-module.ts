@@ -27,7 +27,7 @@ export interface FunctionOutput {
   name: string
   /** The type of its elements. */
   type: TensorType
-  /** As {@link FunctionInput.dims}. -1: each row, and so each answer, has its own length. */
+  /** As {@link FunctionInput.dims}. -1: each row, and so each answer, has its own length. Default `[]`: one element. */
   dims?: readonly (number | string)[]
   /** Class names by index, for an output of class scores; used by `model.classification()`. Default: none. */
   labels?: readonly string[]

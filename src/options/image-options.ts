@@ -68,7 +68,7 @@ export interface ImageLimits {
   timeoutMs?: number | undefined
   /**
    * Withdraws the call, which rejects with the signal's reason. A waiting image leaves the queue; decoding stops as
-   * after `timeoutMs`.
+   * after `timeoutMs`. Default: none.
    */
   signal?: AbortSignal | undefined
 }
@@ -160,9 +160,9 @@ export interface ImageCrop {
  * 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
  */
 export interface ImageOptions<Type extends ImageDataType = ImageDataType> extends ImageLimits {
-  /** Width of the result in pixels, at least 1. */
+  /** Width of the result in pixels, 1 to 16 383; with `height` at most 2^26 pixels in all. */
   width: number
-  /** Height of the result in pixels, at least 1. */
+  /** Height of the result in pixels, 1 to 16 383. */
   height: number
   /**
    * How an image of different proportions is fitted: `'cover'` fills the frame and crops the rest evenly, `'contain'`

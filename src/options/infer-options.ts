@@ -13,13 +13,14 @@ export interface InferOptions<
 > extends SequenceInferOptions {
   /**
    * Withdraws the request. A queued request leaves the queue at once; the result of a running one is dropped. Either
-   * way the call rejects with the signal's own reason.
+   * way the call rejects with the signal's own reason. With the native executor, a run that no other request shares
+   * stops at its next operator. Default: none.
    */
   signal?: AbortSignal | undefined
   /**
    * Milliseconds the request may wait in the queue; then `ERR_TIMEOUT`. For a running request, see `maxRunMs`. If the
    * model has a `defaultTimeoutMs`, this option applies only when it is shorter and `allowTimeoutOverride` is set;
-   * otherwise it is ignored with one warning.
+   * otherwise it is ignored with one warning. Default: no limit.
    */
   timeoutMs?: number | undefined
   /**
@@ -35,19 +36,19 @@ export interface InferOptions<
   deadlineMs?: number | undefined
   /**
    * Priority level; 1 is served first. 0, and any number above the model's `priorityLevels`, means its
-   * `defaultPriorityLevel`; a number that is too high also gives one warning.
+   * `defaultPriorityLevel`; a number that is too high also gives one warning. Default: `defaultPriorityLevel`.
    */
   priority?: number | undefined
   /** Names of the outputs to return, each once. Default: all that can be served. */
   outputs?: readonly Output[] | undefined
-  /** Free text that errors of this request carry. */
+  /** Free text that errors of this request carry. Default: none. */
   requestId?: string | undefined
   /**
    * Whether to answer with `{ outputs, report }`, where the {@link BatchReport} says how the request was batched.
    * Default `false`.
    */
   report?: Report
-  /** Overrides the model's `splitOversized` for this request. */
+  /** Overrides the model's `splitOversized` for this request. Default: the model's. */
   splitOversized?: boolean | undefined
 }
 

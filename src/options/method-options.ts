@@ -8,7 +8,7 @@ import { filePath } from '../base/files.ts'
 export interface LoadOptions {
   /**
    * Cancels the load. It rejects at once with the signal's own reason, the name is free, and everything opened is
-   * released as soon as the current ONNX Runtime call returns.
+   * released as soon as the current ONNX Runtime call returns. Default: none.
    */
   signal?: AbortSignal | undefined
 }

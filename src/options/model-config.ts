@@ -264,13 +264,15 @@ export interface MemoryOptions {
 
 /** ONNX Runtime's session options; {@link ModelOptions.executionProviders} is a separate option. */
 export interface SessionOptions extends InferenceSession.SessionOptions {
-  /** As `freeDimensionOverrides`, but by denotation (`DATA_BATCH`) instead of name. Native executor only. */
+  /**
+   * As `freeDimensionOverrides`, but by denotation (`DATA_BATCH`) instead of name. Native executor only. Default: none.
+   */
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
 }
 
 /** ONNX Runtime's options of each run. */
 export interface RunOptions {
-  /** ONNX Runtime's run config entries, nested or under their full names. Every value is a string. */
+  /** ONNX Runtime's run config entries, nested or under their full names. Every value is a string. Default `{}`. */
   readonly extra?: Readonly<Record<string, unknown>>
 }
 
@@ -287,6 +289,7 @@ export interface ResponseCacheOptions {
 
 /** A request that each instance runs before the model is ready. */
 export interface WarmupSample {
+  /** Inputs by name, as for `infer()`. */
   feeds: Feeds
   /** Number of runs. Default 1. */
   count?: number
@@ -350,11 +353,11 @@ export interface ModelOptions {
    * Most rows in one run.
    *
    * - 0: every request is a run of its own, unchanged.
-   * - Left out: 32 if the graph proves, or, where it cannot decide, test runs show that rows are independent; else 0.
+   * - Left out: `defaultMaxBatchSize` if the graph proves, or, where it cannot decide, test runs show that rows are independent; else 0.
    *   Larger requests then run alone, unchanged.
    * - Given: the engine assumes that rows are independent, and warns once if it finds otherwise.
    *
-   * See `metadata.joining`.
+   * See `metadata.joining`. Default: by the graph.
    */
   maxBatchSize?: number
   /** Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent. Default 32. */
@@ -391,16 +394,16 @@ export interface ModelOptions {
    * ONNX Runtime's session options. They override this library's defaults: `interOpNumThreads: 1`, threads that spin
    * for 20 us (`'session.intra_op.spin_duration_us'`) before they sleep, and `logSeverityLevel: 4`, since errors arrive
    * as exceptions. Entries of `extra` may be nested or under their full names (`{ 'session.intra_op.allow_spinning':
-   * '1' }`). `externalData` is the contents of files that `bytes` refer to.
+   * '1' }`). `externalData` is `[{ path, data }]`: the contents of files that `bytes` refer to. Default `{}`.
    */
   sessionOptions?: SessionOptions
   /**
    * ONNX Runtime's config entries of each run (`{ extra: { 'memory.enable_memory_arena_shrinkage': 'cpu:0' } }`).
-   * Native executor only.
+   * Native executor only. Default `{}`.
    */
   runOptions?: RunOptions
   /**
-   * Execution providers in order of preference. Overrides what `instanceGroup` implies.
+   * Execution providers in order of preference. Default: what `instanceGroup` implies.
    *
    * A provider that is missing, or finds no device, is left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`);
    * `metadata.executionProviders` lists the providers in use, and why others are not. A wrong option of an available
@@ -431,7 +434,7 @@ export interface ModelOptions {
    * Instances warm up concurrently, before they take a batch, and statistics exclude it. Default `true`.
    */
   warmup?: boolean | readonly WarmupSample[] | WarmupOptions
-  /** How the memory of CPU runs is kept or freed. */
+  /** How the memory of CPU runs is kept or freed. Default `{}`. */
   memory?: MemoryOptions
   /**
    * Target latency in milliseconds for 99 of 100 requests. Batch size and closing time are chosen from the times of
@@ -790,7 +793,7 @@ function ascending(sizes: readonly number[]): number[] {
 
 /** An output of a model in a repository. */
 export interface RepositoryOutputConfig extends OutputConfig {
-  /** A file in the model's folder with one class name per line, instead of `labels`. */
+  /** A file in the model's folder with one class name per line, instead of `labels`. Default: none. */
   labelFilename?: string
 }
 
@@ -799,7 +802,7 @@ export interface RepositoryOutputConfig extends OutputConfig {
  * of a `config.pbtxt`: the options of `engine.load()`, and fields that only Triton's configuration has.
  */
 export interface RepositoryModelConfig extends Omit<ModelOptions, 'outputs' | 'version'> {
-  /** The name of its folder. */
+  /** The name of its folder. Default: that name. */
   name?: string
   /** Its outputs, with label files in its folder. Default: the model's, without labels. */
   outputs?: readonly RepositoryOutputConfig[]

@@ -51,11 +51,11 @@ export interface DirectSequences {
 export interface OldestSequences {
   /** Most open sequences of the model, per instance; others wait until one ends. Default: no limit. */
   maxCandidateSequences?: number
-  /** As in `dynamicBatching`, and overrides it, as the options below do. */
+  /** As in `dynamicBatching`, and overrides it, as the options below do. Default: that of `dynamicBatching`. */
   preferredBatchSize?: number | readonly number[]
-  /** As in `dynamicBatching`, in milliseconds. */
+  /** As in `dynamicBatching`. Default: that of `dynamicBatching`. */
   maxQueueDelayMs?: number
-  /** As in `dynamicBatching`. */
+  /** As in `dynamicBatching`. Default: that of `dynamicBatching`. */
   preserveOrdering?: boolean
 }
 
@@ -69,7 +69,10 @@ export interface SequenceConfig {
   state?: readonly SequenceState[]
   /** Each sequence has its own slot of the batch. Default: `oldest`. */
   direct?: DirectSequences
-  /** The default strategy, without a limit of open sequences. */
+  /**
+   * Requests of different sequences share batches as they come. Default `{}`, unless `direct` is given: no limit of open
+   * sequences.
+   */
   oldest?: OldestSequences
 }
 

@@ -23,7 +23,7 @@ export interface TraceSettings {
   count?: number | null
   /**
    * The trace file, as a path or a `file:` URL. The first trace overwrites an existing file. Required unless the level
-   * is `'OFF'`.
+   * is `'OFF'`. Default: none.
    */
   file?: string | URL | null
   /**

@@ -34,7 +34,7 @@ export interface AccelerateOptions {
   padding?: readonly number[] | 'longest' | false | undefined
   /**
    * Options of models, by the names of their sessions (`model`, `encoder_model`, ...). The options that a
-   * session was opened with take precedence, except for where it runs.
+   * session was opened with take precedence, except for where it runs. Default: none.
    */
   models?: Readonly<Record<string, AcceleratedModelOptions>> | undefined
 }

@@ -5,7 +5,7 @@ import { invalidArgument } from '../../errors.ts'
 export interface NonMaxSuppressionOptions {
   /**
    * If two boxes of one class overlap by more than this (intersection over union), the one with the lower
-   * score is dropped. 0 to 1, default 0.5.
+   * score is dropped. 0 to 1. Default 0.5.
    */
   iouThreshold?: number
   /** Boxes with a lower score are dropped. Default 0.25. */

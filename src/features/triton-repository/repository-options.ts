@@ -13,7 +13,7 @@ export interface RepositoryOptions extends WatchOptions {
    * - `'report'`: lists them in {@link RepositoryReport.failed}.
    */
   failures?: 'reject' | 'report'
-  /** Called for each field of a `config.pbtxt` without effect here, with its line and the reason. */
+  /** Called for each field of a `config.pbtxt` without effect here, with its line and the reason. Default: none. */
   onNote?: (model: string, note: string) => void
 }
 
