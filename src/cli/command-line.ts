@@ -115,11 +115,11 @@ export function fileErrorText(error: unknown): string {
 }
 
 const nextSteps: Readonly<Record<string, string>> = {
-  ENOENT: 'What is read has to be there, and of what is written the folder: check the path',
-  ENOTDIR: 'Of what is before the last name of the path all has to be folders: check it',
-  EISDIR: 'It has to be a file, and is a folder: name a file in it',
-  EACCES: 'Whoever runs this has to be allowed to: check the rights of the file and its folder',
-  ENOSPC: 'Make room on that disk, or name a file on another',
+  ENOENT: 'Check the path: a file to read must exist, and so must the folder of a file to write',
+  ENOTDIR: 'Check the path: every part before the last must be a folder',
+  EISDIR: 'Expected a file, received a folder: name a file in it',
+  EACCES: 'Check the permissions of the file and its folder',
+  ENOSPC: 'Free space on that disk, or name a file on another',
 }
 
 /** Prints a failure as one line on standard error. */

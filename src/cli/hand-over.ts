@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { libraryVersion } from '../base/own-package.ts'
-import { requireFromPackage } from '../base/own-package.ts'
+import { libraryVersion, requireFromPackage } from '../base/own-package.ts'
 import { tellFailure, usualExitCodes } from './command-line.ts'
 
 /** The package for measuring, tuning and simulating. */
@@ -11,16 +10,15 @@ const toolsPackage = '@zerohop/perf'
 
 /** Its commands, with their descriptions in the help. */
 export const toolCommands: Readonly<Record<string, string>> = {
-  perf: 'measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer',
+  perf: 'measure throughput and latency of a model in this process, as perf_analyzer does',
   'perf-report':
-    'write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other',
-  tune: 'find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory',
+    'write an HTML page with charts of one result of `zerohop perf --json`, or a comparison of several',
+  tune: 'find the instances, threads, batch size and delay with the highest throughput on this machine, within bounds of latency and memory',
   simulate:
-    'predict latency and throughput of a recorded or made-up load, with another configuration or speed, in seconds: the queue itself on a virtual clock',
-  'trace-summary':
-    'sum up files of traces, of this library or of Triton: what requests took on average, by model',
+    'predict latency and throughput of a recorded or generated load with another configuration or speed, by running the queue on a virtual clock',
+  'trace-summary': 'summarise trace files of zerohop or Triton: average times of requests, by model',
   'trace-export':
-    "turn files of traces into a timeline for Perfetto's viewer (ui.perfetto.dev), or into a recording of arrivals to be replayed",
+    "convert trace files to a timeline for Perfetto's viewer (ui.perfetto.dev), or to a recording for replay",
 }
 
 /** `perf` exits with 1 if answers differ, and with this for errors without a code of their own. */

@@ -13,19 +13,19 @@ interface InspectOptions {
 /** `zerohop inspect model.onnx`: what a model consists of, and how it would be served. */
 export const inspect = new Command('inspect')
   .description(
-    "show a model's inputs, outputs, operators and parameters, whether requests can share runs, and what would be refused",
+    "show a model's inputs, outputs, operators and parameters, whether requests can share runs, and what an engine would refuse",
   )
   .argument('<model>', 'path of an .onnx or .ort file')
   .option(
     '-r, --run',
-    'open the model as well, in a process of its own, and find out by running whether requests can share runs',
+    'also run the model, in its own process, to find out whether requests can share runs',
     false,
   )
-  .option('-t, --timeout <seconds>', 'how long that may take', seconds, openingLimitMs / 1000)
+  .option('-t, --timeout <seconds>', 'time limit of --run', seconds, openingLimitMs / 1000)
   .option('-j, --json', 'print JSON', false)
   .addHelpText(
     'after',
-    '\nWeights are not read, and the model is not opened without --run, but for what its file does not say (a type or a shape of an\noutput, anything of an .ort file).',
+    '\nWithout --run the model is opened only if its file is incomplete (types, or shapes of outputs, are missing,\nor it is an .ort file). Weights are not read.',
   )
   .action(async (path: string, { run, timeout, json }: InspectOptions) => {
     const inspection = await inspectModel(path, run, timeout * 1000)
@@ -40,5 +40,5 @@ export const inspect = new Command('inspect')
 function seconds(text: string): number {
   const value = Number(text)
   if (Number.isFinite(value) && value > 0 && value <= 86_400) return value
-  throw new InvalidArgumentError('It has to be a number of seconds, up to a day.')
+  throw new InvalidArgumentError('Expected a number of seconds, at most a day.')
 }

@@ -6,7 +6,7 @@ import { tell, printJson } from './command-line.ts'
 /** `zerohop devices`: what models would run on, and why. */
 export const devices = new Command('devices')
   .description(
-    'show what models run on here, and why: cores, GPUs, execution providers, how ONNX Runtime is called and how tensors reach it',
+    'show what models run on here, and why: cores, GPUs, execution providers, executor and staging memory',
   )
   .option('-j, --json', 'print JSON', false)
   .action(async ({ json }: { json: boolean }) => {

@@ -31,7 +31,7 @@ async function program(): Promise<Command> {
     .configureOutput({ outputError: () => {} }) // printed in one line
     .addHelpText(
       'after',
-      '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.',
+      '\nExit codes: 0 done; 1 a problem with a model, a file or this machine; 2 usage. perf has its own codes, and\ntune exits with 130 after Ctrl-C.',
     )
   if (word === '--version' || word === '-V') return program
   const isOwn = Object.hasOwn(commands, word)

@@ -10,17 +10,15 @@ import { findPlugins, type FoundPlugin } from './find-plugins.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
-  .description(
-    'try the execution providers that are built into ONNX Runtime, and plugins, and list them with their devices',
-  )
+  .description('try the execution providers built into ONNX Runtime, and plugins, and list their devices')
   .addOption(
-    new Option('-p, --plugin <name=library>', 'a plugin to try; may be given several times')
+    new Option('-p, --plugin <name=library>', 'plugin to try; repeatable')
       .argParser(addPlugin)
       .default([], 'none'),
   )
   .option(
     '-f, --find',
-    'look for plugins that are installed, in node_modules and in Python environments, and try them',
+    'find installed plugins, in node_modules and Python environments, and try them',
     false,
   )
   .option('-j, --json', 'print JSON', false)
@@ -30,7 +28,7 @@ export const providers = new Command('providers')
     if (ort.binding === null)
       throw new InferenceError(
         'ERR_NATIVE_LOAD',
-        `the native executor, which plugins take, cannot be had: ${ort.reason}`,
+        `plugins need the native executor, which is not available: ${ort.reason}`,
       )
     const found = find ? await findPlugins() : []
     const builtIn = new BuiltInProviders()
@@ -58,7 +56,7 @@ async function tryPlugin(ort: NativeOrt, { name, library }: FoundPlugin): Promis
   const { devices, reason } = await openPlugin(ort, name, library)
   const found = {
     available: reason === null,
-    reason: reason ?? 'it ran a model in a process of its own',
+    reason: reason ?? 'it ran a model in its own process',
     devices: devices.map(describeDevice),
   }
   return { name, source: 'plugin', library, ...found }
@@ -72,7 +70,7 @@ function shown({ name, source, available, reason, library, devices }: ProviderCa
 
 function usage(plugins: readonly ProviderCapability[]): string {
   const usable = plugins.filter(({ available }) => available)
-  if (usable.length === 0) return '\nNone of the plugins that are installed can be used here.\n'
+  if (usable.length === 0) return '\nNone of the installed plugins can be used here.\n'
   const entries = usable.map(({ name, library }) => `${name}: { library: ${JSON.stringify(library)} }`)
   return `\nTo use them: new InferenceEngine({ providers: { ${entries.join(', ')} } })\n`
 }
@@ -81,6 +79,6 @@ function usage(plugins: readonly ProviderCapability[]): string {
 function addPlugin(value: string, before: readonly FoundPlugin[]): FoundPlugin[] {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)
-    throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
+    throw new InvalidArgumentError('Expected a name and a path, such as openvino=plugins/openvino.so.')
   return [...before, { name, library: resolve(library) }]
 }

@@ -21,22 +21,19 @@ interface TypesOptions {
 /** `zerohop types model.onnx`: writes the TypeScript signature of a model, or of all models of a repository. */
 export const types = new Command('types')
   .description(
-    "write the TypeScript types of a model's inputs and outputs, for engine.load<M>(), or those of all models of a repository",
+    "write TypeScript types of a model's inputs and outputs, for engine.load<M>(), or of all models of a repository",
   )
   .argument('<model>', 'path of an .onnx or .ort file, or the folder of a Triton model repository')
-  .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
+  .option('-n, --name <name>', 'name of the interface (default: from the file name)', interfaceName)
   .addOption(
-    new Option(
-      '-i, --image <input>',
-      'an input that is loaded with `image`, and takes encoded images as bytes; may be given several times',
-    )
+    new Option('-i, --image <input>', 'input with the option `image`, which takes encoded images; repeatable')
       .argParser((name: string, before: readonly string[]) => [...before, name])
       .default([], 'none'),
   )
   .option('-o, --out <file>', 'file to write (default: standard output)')
   .action(async (path: string, { name, image, out }: TypesOptions, command: Command) => {
     if (out !== undefined && isSameFile(path, out))
-      command.error("error: option '-o, --out <file>' names the model itself")
+      command.error("error: option '-o, --out <file>' is the model itself: name another file")
     if (!(await isFolder(path))) {
       const values = await readValues(path)
       return write(
@@ -49,10 +46,10 @@ export const types = new Command('types')
     }
     if (image.length > 0)
       command.error(
-        "error: option '-i, --image <input>' is for one model; of a repository the configurations say it (`image` of an input)",
+        "error: option '-i, --image <input>' is for one model: in a repository set `image` of an input in its configuration",
       )
     if (name !== undefined)
-      command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
+      command.error("error: option '-n, --name <name>' is for one model, and this is a folder: omit it")
     await writeRepository(path, out)
   })
 
@@ -61,16 +58,16 @@ async function writeRepository(folder: string, out: string | undefined): Promise
   const { source, unsupported, failures } = await repositoryTypes(folder)
   if (source !== null) await write(source, out)
   for (const { model, message } of unsupported)
-    tellLine(`left out is '${model}', which is for another backend: ${message}`)
+    tellLine(`skipped '${model}', which is for another backend: ${message}`)
   for (const failure of failures) tell(failureOf(failure))
   if (failures.length === 0 && source !== null) return
   const left =
     failures.length === 0
       ? 'it has no models'
-      : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`
+      : `skipped ${failures.map(({ model }) => `'${model}'`).join(', ')}`
   throw new InferenceError('ERR_MODEL_LOAD', `${folder}: ${left}`, {
     name: 'model',
-    expected: 'a repository of models that can be read',
+    expected: 'a repository of readable models',
     received: folder,
   })
 }
@@ -104,7 +101,7 @@ async function write(source: string, out: string | undefined): Promise<void> {
 
 function interfaceName(name: string): string {
   if (!/^[A-Z_$][\w$]*$/.test(name))
-    throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
-  if (namesInUse.includes(name)) throw new InvalidArgumentError('What is written uses that name itself.')
+    throw new InvalidArgumentError('Expected the name of an interface, such as ResNet50.')
+  if (namesInUse.includes(name)) throw new InvalidArgumentError('The written file uses that name itself.')
   return name
 }

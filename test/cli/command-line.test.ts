@@ -25,12 +25,12 @@ describe('zerohop', () => {
     [
       1,
       ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'],
-      /^error: ENOENT: .*out\.ts'\. What is read has to be there, and of what is written the folder: check the path\n$/,
+      /^error: ENOENT: .*out\.ts'\. Check the path: a file to read must exist, and so must the folder of a file to write\n$/,
     ],
     [
       2,
       ['types', identity('float32', [2]), '--name', 'a-b'],
-      /^error: .*'a-b' is invalid.*It has to be the name of an interface/,
+      /^error: .*'a-b' is invalid.*Expected the name of an interface/,
     ],
     [
       2,
@@ -40,7 +40,7 @@ describe('zerohop', () => {
     [2, ['types', join(root, 'src'), '--name', 'Name'], /^error: .*is for one model, and this is a folder/],
     [2, ['types'], /^error: missing required argument 'model'/],
     [2, ['inspect', 'a.onnx', 'b.onnx'], /^error: too many arguments/],
-    [2, ['inspect', 'a.onnx', '--timeout', 'long'], /^error: .*It has to be a number of seconds/],
+    [2, ['inspect', 'a.onnx', '--timeout', 'long'], /^error: .*Expected a number of seconds/],
     [2, ['tipes'], /^error: unknown command 'tipes' \(Did you mean types\?\)\n$/],
     [2, ['inspect', '--jsno', 'a.onnx'], /^error: unknown option '--jsno' \(Did you mean --json\?\)\n$/],
     [2, ['devices', '--jso'], /\(Did you mean --json\?\)/],

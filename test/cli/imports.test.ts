@@ -29,9 +29,9 @@ it('the command line loads no command before one is asked for, and none loads th
   expect(withMain.size).toBeLessThan(20)
   for (const command of ['inspect', 'types'])
     expect(loadedWith(`src/cli/${command}.ts`)).not.toContain('src/engine.ts')
-  for (const command of ['main', 'trace-summary', 'trace-export'])
+  for (const command of ['main', 'traces'])
     expect(loadedWith(`packages/perf/src/cli/${command}.ts`)).not.toContain('src/engine.ts')
-  expect(loadedWith('packages/perf/src/cli/trace-summary.ts')).toContain('src/internals.ts')
+  expect(loadedWith('packages/perf/src/cli/traces.ts')).toContain('src/internals.ts')
   expect(loadedWith('src/cli/list-devices.ts')).toContain('src/engine.ts')
 })
 

@@ -7,9 +7,9 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   perf: async () => (await import('./perf.ts')).perf,
   'perf-report': async () => (await import('./perf-report.ts')).perfReport,
   tune: async () => (await import('./tune.ts')).tune,
-  simulate: async () => (await import('./simulate-command.ts')).simulate,
-  'trace-summary': async () => (await import('./trace-summary.ts')).traceSummary,
-  'trace-export': async () => (await import('./trace-export.ts')).traceExport,
+  simulate: async () => (await import('./simulate.ts')).simulate,
+  'trace-summary': async () => (await import('./traces.ts')).traceSummary,
+  'trace-export': async () => (await import('./traces.ts')).traceExport,
 }
 
 const program = new Command('zerohop')

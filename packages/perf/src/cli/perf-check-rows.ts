@@ -25,17 +25,14 @@ export const rowChecks: PerfExtension = {
   addOptions: (command: Command) =>
     void command
       .optionsGroup('Answers:')
-      .option(
-        '--check-rows',
-        'compare each answer under load with the one that the same request gets alone, in the place of a measurement',
-      )
+      .option('--check-rows', 'compare answers under load with answers to single requests')
       .option(
         '--check-tolerance <share>',
-        'by how much floats may differ, relative to the largest of their answer',
+        'how much floats may differ, relative to the largest value of the answer',
         above(0, true),
         defaultTolerance,
       )
-      .option('--check-rounds <count>', 'how often each request is sent under load', whole(1), 4),
+      .option('--check-rounds <count>', 'how many times each request is sent under load', whole(1), 4),
   leader: 'checkRows',
   unheard: () => [...levelOptionsBut('concurrencyRange'), 'profileExportFile'],
   measures: ({ checkRows: isAsked }) => isAsked === true,
@@ -72,7 +69,7 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
     accuracy,
   }
   print(accuracyText(accuracy))
-  if (signal.aborted) tellLine('interrupted: this is what was compared until then')
+  if (signal.aborted) tellLine('interrupted: these are the comparisons up to then')
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }
 }
 
@@ -84,12 +81,7 @@ export const inputComparisons: PerfExtension = {
   addOptions: (command: Command) =>
     void command
       .optionsGroup('Answers:')
-      .addOption(
-        new Option(
-          '--inputs <kind>',
-          'ask the same again and again, never the same twice, or measureInputs both, one after the other: what caches make of it',
-        ).choices(['same', 'unique', 'both']),
-      ),
+      .addOption(new Option('--inputs <kind>', 'whether inputs repeat').choices(['same', 'unique', 'both'])),
   leader: 'inputs',
   // Files of levels would be written twice.
   unheard: ({ inputs, scenario }) =>

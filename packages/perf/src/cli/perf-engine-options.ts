@@ -29,39 +29,35 @@ export interface EngineCommandOptions {
 /** Adds the options to a command. */
 export function addEngineOptions(command: Command): Command {
   return command
-    .optionsGroup("Engine and model, before what the model's folder says:")
+    .optionsGroup("Engine and model, overriding the configuration in the model's folder:")
     .option('--instances <count>', 'instances of the model', whole(1, 1024))
-    .option('--provider <kind>', 'where they run: cpu, cuda, webgpu, or the name of a --plugin')
-    .option('--max-batch-size <rows>', 'most rows in one run; 0: each request is its own', whole(0))
-    .option('--preferred-batch-sizes <list>', 'batch sizes worth closing early for, as 4,8', list(1))
+    .option('--provider <kind>', 'cpu, cuda, webgpu, or the name of a --plugin')
+    .option('--max-batch-size <rows>', 'rows per run; 0: no batching', whole(0))
     .option(
-      '--max-queue-delay-us <us>',
-      'how long an idle instance waits for a batch to grow',
-      above(0, true),
+      '--preferred-batch-sizes <list>',
+      'batch sizes at which a batch is sent at once, such as 4,8',
+      list(1),
     )
-    .option('--max-queue-size <count>', 'requests that may wait; one more is refused', whole(0))
-    .option('--preserve-ordering', 'answer in the order of the requests')
-    .option('--no-dynamic-batching', 'join no requests')
-    .option('--latency-target-ms <ms>', 'the latency that 99 of 100 requests should keep', above(0))
-    .option('--response-cache', 'keep answers, and give them to equal requests')
-    .option('--no-row-check', 'do not find out at the load whether rows are independent')
-    .option('--cpu-workers <count>', 'most threads that run models on the CPU', whole(1, 1024))
-    .option('--intra-op-threads <count>', 'threads of one run', whole(0))
+    .option('--max-queue-delay-us <us>', 'how long an idle instance waits for more rows', above(0, true))
+    .option('--max-queue-size <count>', 'requests that may wait; further ones are refused', whole(0))
+    .option('--preserve-ordering', 'answer in the order of requests')
+    .option('--no-dynamic-batching', 'run each request alone')
+    .option('--latency-target-ms <ms>', 'target for the p99 latency', above(0))
+    .option('--response-cache', 'cache answers for equal requests')
+    .option('--no-row-check', 'do not check on load whether rows are independent')
+    .option('--cpu-workers <count>', 'most worker threads for the CPU', whole(1, 1024))
+    .option('--intra-op-threads <count>', 'threads per run', whole(0))
     .addOption(
       new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']),
     )
-    .option('--no-inline', 'run nothing on the thread of the application')
+    .option('--no-inline', 'never run a model on the calling thread')
     .addOption(
-      new Option('--plugin <name=library>', 'a provider plugin; may be given several times')
+      new Option('--plugin <name=library>', 'provider plugin; repeatable')
         .argParser(addPlugin)
         .default([], 'none'),
     )
-    .option(
-      '--model-config <json>',
-      'any options of engine.load(), as JSON or in a file of it; those above go before them',
-      json,
-    )
-    .option('--engine-options <json>', 'any options of an engine, likewise', json)
+    .option('--model-config <json>', 'options of engine.load(), as JSON or a JSON file', json)
+    .option('--engine-options <json>', 'options of the engine, as JSON or a JSON file', json)
 }
 
 /** Converts the options to engine options. */
@@ -152,10 +148,10 @@ export function json(text: string): Record<string, unknown> {
       return value as Record<string, unknown>
   } catch (error) {
     throw new InvalidArgumentError(
-      `It has to be an object of JSON, or the path of a file with one: ${fileErrorText(error)}.`,
+      `Expected a JSON object or the path of a JSON file: ${fileErrorText(error)}.`,
     )
   }
-  throw new InvalidArgumentError('It has to be an object of JSON, or the path of a file with one.')
+  throw new InvalidArgumentError('Expected a JSON object or the path of a JSON file.')
 }
 
 /** A provider plugin: its name and its library. */
@@ -168,6 +164,6 @@ export interface NamedPlugin {
 export function addPlugin(value: string, before: readonly NamedPlugin[]): NamedPlugin[] {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)
-    throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
+    throw new InvalidArgumentError('Expected a name and a path, such as openvino=plugins/openvino.so.')
   return [...before, { name, library: resolve(library) }]
 }

@@ -81,8 +81,8 @@ export function refuseUnheard(
     if (first === undefined) continue
     command.error(
       isAsked
-        ? `error: ${written(first)} means nothing beside ${written(leader)}: leave it out`
-        : `error: ${written(first)} means nothing without ${command.options.find((option) => option.attributeName() === leader)!.flags}`,
+        ? `error: ${written(first)} has no effect with ${written(leader)}: omit it`
+        : `error: ${written(first)} has no effect without ${command.options.find((option) => option.attributeName() === leader)!.flags}: add that, or omit this`,
     )
   }
 }

@@ -39,9 +39,7 @@ export class ProfileExport {
     await writeWholeFile('--profile-export-file', path, text)
     const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
     if (dropped > 0)
-      tellLine(
-        `${path}: ${dropped} requests are left out, as no more than ${mostExported} of a level are kept`,
-      )
+      tellLine(`${path}: ${dropped} requests are missing, because at most ${mostExported} per level are kept`)
   }
 }
 
@@ -62,8 +60,8 @@ export const levelTable: PerfExtension = {
   addOptions: (command: Command) =>
     void command
       .optionsGroup('Output:')
-      .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV', filePlace)
-      .option('--verbose-csv', 'with further columns', false),
+      .option('-f, --latency-report-file <file>', 'write a CSV table of all levels', filePlace)
+      .option('--verbose-csv', 'add columns to the CSV table', false),
   async report(result, { options }) {
     if (typeof options['latencyReportFile'] === 'string')
       await writeCsv(options['latencyReportFile'], result, options['verboseCsv'] === true)
@@ -77,7 +75,7 @@ export const requestExport: PerfExtension = {
   addOptions: (command: Command) =>
     void command
       .optionsGroup('Output:')
-      .option('--profile-export-file <file>', 'write each request there, as JSON', filePlace),
+      .option('--profile-export-file <file>', 'write each request as JSON', filePlace),
   async report(result, { options, profile }) {
     const path = options['profileExportFile'] as string
     if (result.scenario === undefined) await profile?.write(path, result)
@@ -91,8 +89,7 @@ export function filePlace(path: string): string {
   try {
     checkFilePlace('file', path)
   } catch (error) {
-    if (error instanceof InferenceError)
-      throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
+    if (error instanceof InferenceError) throw new InvalidArgumentError(`Expected ${String(error.expected)}.`)
     throw error
   }
   return path
@@ -109,8 +106,8 @@ export function refuseSharedFiles(options: PerfOptions, command: Command): void 
   const paths = outputs.flatMap((name) => (typeof options[name] === 'string' ? resolve(options[name]) : []))
   const twice = paths.find((path, index) => paths.indexOf(path) !== index)
   if (twice !== undefined)
-    command.error(`error: ${twice} is asked for twice: each result needs a file of its own`)
+    command.error(`error: two results would be written to ${twice}: name a file for each`)
   const read = inputs.flatMap((name) => [options[name]].flat().filter((path) => typeof path === 'string'))
   const lost = paths.find((path) => read.some((other) => isSameFile(path, other)))
-  if (lost !== undefined) command.error(`error: ${lost} is what is read: name another file`)
+  if (lost !== undefined) command.error(`error: ${lost} is also read: name another file for the result`)
 }

@@ -31,64 +31,51 @@ export interface InputOptions {
 export function addInputOptions(command: Command): Command {
   return command
     .optionsGroup('Requests:')
-    .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
-    .addOption(
-      several(
-        '--shape <name:dims>',
-        'dims of an input that has variable ones, as IDS:1,128, without the batch dimension',
-        shape,
-      ),
-    )
-    .addOption(
-      several(
-        '--input-data <random|zero|path>',
-        'what requests hold: made up, also of one input as NAME:zero, a folder with a file for each input, or a file of JSON',
-        String,
-        'random',
-      ),
-    )
+    .option('-b, --batch-size <rows>', 'rows per request', whole(1), inputDefaults.batchSize)
+    .addOption(several('--shape <name:dims>', 'dims of a row, as IDS:1,128', shape))
+    .addOption(several('--input-data <random|zero|path>', 'data, also NAME:zero', String, 'random'))
     .option(
       '--string-length <characters>',
-      'of made-up strings',
+      'length of generated strings',
       whole(1, mostCharacters),
       inputDefaults.stringLength,
     )
-    .option('--string-data <text>', 'what each made-up string is instead')
+    .option('--string-data <text>', 'text of each generated string')
     .option(
       '--unique-inputs <count>',
-      'different requests that are made up, before they come again',
+      'number of different generated requests',
       whole(1),
       inputDefaults.uniqueInputs,
     )
     .addOption(
       several(
         '--request-parameter <name:value:type>',
-        `an option of each request: ${Object.keys(parameters).join(', ')}`,
+        `option of each request: ${Object.keys(parameters).join(', ')}`,
         parameter,
       ),
     )
-    .optionsGroup('Sequences, of a model that has them:')
+    .optionsGroup('Sequences, for stateful models:')
     .option(
       '--num-of-sequences <count>',
-      'sequences at once, where requests are sent by a rate or by intervals',
+      'concurrent sequences if requests are sent at a rate or at intervals',
       whole(1, mostCallers),
       4,
     )
     .option(
       '--sequence-length <count>',
-      'requests of a sequence, where no file of JSON has sequences',
+      'requests per sequence, unless a JSON file defines sequences',
       whole(1),
       20,
     )
-    .option('--sequence-length-variation <percent>', 'by how much that varies', above(0, true), 20)
+    .option('--sequence-length-variation <percent>', 'how much --sequence-length varies', above(0, true), 20)
     .addOption(
-      new Option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end')
+      new Option('--sequence-id-range <start:end>', 'ids of sequences, reused after the end')
         .argParser(sequenceIds)
         .default({ start: 1, end: 2 ** 32 }, 'from 1 on'),
     )
     .option(
       '--serial-sequences',
-      'send the next request of a sequence only after the answer to the one before',
+      'send a request of a sequence only after the previous one is answered',
       false,
     )
 }
@@ -100,9 +87,7 @@ function several(
   read: (text: string) => unknown,
   shownDefault = 'none',
 ): Option {
-  return new Option(flags, `${description}; may be given several times`)
-    .argParser(collect(read))
-    .default([], shownDefault)
+  return new Option(flags, `${description}; repeatable`).argParser(collect(read)).default([], shownDefault)
 }
 
 /**
@@ -125,7 +110,7 @@ export function sequencesOf(
   if (end - start + 1 < callers)
     throw invalidArgument(
       '--sequence-id-range',
-      `at least ${callers} ids, as so many sequences are under way at once`,
+      `at least ${callers} ids, one for each concurrent sequence`,
       `${start}:${end}`,
     )
   return { count: numOfSequences, serial: serialSequences }
@@ -177,16 +162,15 @@ export function inputSettings(
 function sequenceIds(text: string): { start: number; end: number } {
   const [start = NaN, end = start + 2 ** 32, ...more] = text.split(':').map(whole(1))
   if (more.length > 0 || end < start)
-    throw new InvalidArgumentError(
-      'It has to be start:end, of which the end may be left out, and is not below the start.',
-    )
+    throw new InvalidArgumentError('Expected start:end, with an optional end that is at least the start.')
   return { start, end }
 }
 
 /** The name of an input and its dims. */
 export function shape(text: string): [string, number[]] {
   const at = text.lastIndexOf(':')
-  if (at <= 0) throw new InvalidArgumentError('It has to be the name of an input and its dims, as IDS:1,128.')
+  if (at <= 0)
+    throw new InvalidArgumentError('Expected the name of an input and its dims, such as IDS:1,128.')
   const dims = text.slice(at + 1)
   return [text.slice(0, at), dims === '' ? [] : dims.split(',').map(whole(1))]
 }
@@ -203,13 +187,11 @@ const parameters: Readonly<Record<string, (value: number) => InferOptions>> = {
 function parameter(text: string): InferOptions {
   const [name = '', value = '', ...type] = text.split(':')
   if (value === '' || type.length > 1)
-    throw new InvalidArgumentError(
-      'It has to be name:value:type, of which the type may be left out, as priority:1:int.',
-    )
+    throw new InvalidArgumentError('Expected name:value:type with an optional type, such as priority:1:int.')
   const read = Object.hasOwn(parameters, name) ? parameters[name] : undefined
   if (read === undefined)
     throw new InvalidArgumentError(
-      `It has to be one of ${Object.keys(parameters).join(', ')}: models here get nothing but their inputs.`,
+      `Expected one of ${Object.keys(parameters).join(', ')}: models take no other parameters.`,
     )
   return read(above(0, true)(value))
 }

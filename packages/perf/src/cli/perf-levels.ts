@@ -35,7 +35,7 @@ export async function measureLevels(
     print(levelText(load.mode, level))
     if (!meetsThreshold)
       print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
-    else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    else if (signal.aborted) tellLine('interrupted: these are the results up to then')
     else if (!level.stable)
       tellLine(
         level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level),
@@ -68,10 +68,10 @@ export async function measureLevels(
 }
 
 export function nothingAnswered(mode: PerfResult['mode'], level: number): string {
-  return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
+  return `No request was answered correctly at ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to report.`
 }
 
 function unstable({ maxTrials, measurementMode, load: { mode } }: PerfSettings, level: number): string {
   const option = measurementMode === 'time_windows' ? '--measurement-interval' : '--measurement-request-count'
-  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or, where answers become later, a lower rate'}.`
+  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or to lower the rate if latencies grow'}.`
 }

@@ -39,90 +39,80 @@ export function addMeasureOptions(command: Command): Command {
     .optionsGroup('Load:')
     .option(
       '--concurrency-range <start:end:step>',
-      'requests at once; end 0: until --latency-threshold (default: 1)',
+      'concurrent requests; end 0: until -l (default: 1)',
       range(whole(1, mostCallers), true),
     )
     .option(
       '--request-rate-range <start:end:step>',
-      'requests a second, sent whatever becomes of those before; end 0: until --latency-threshold',
+      'requests per second; end 0: until -l',
       range(above(0, false, mostPerSecond), true),
     )
     .addOption(
-      new Option('--request-distribution <name>', 'intervals of --request-rate-range')
+      new Option('--request-distribution <name>', 'intervals between requests of --request-rate-range')
         .choices(['constant', 'poisson'])
         .default('constant'),
     )
     .option(
       '--request-intervals <file>',
-      'send by the intervals of a file: microseconds, one a line, begun again at its end',
+      'send at intervals from a file, in microseconds, one per line, repeated',
       intervals,
     )
     .option(
       '--periodic-concurrency-range <start:end:step>',
-      'requests at once, more of them after every --request-period answers',
+      'concurrent requests, increased by a step after each --request-period answers',
       range(whole(1, mostCallers), false),
     )
     .option(
       '--request-period <count>',
-      'answers after which --periodic-concurrency-range goes on',
+      'answers before --periodic-concurrency-range takes its next step',
       whole(1),
       10,
     )
-    .option('--seed <number>', 'of what is random: data and intervals', whole(0, 2 ** 32 - 1), 1)
+    .option('--seed <number>', 'seed of random data and intervals', whole(0, 2 ** 32 - 1), 1)
     .optionsGroup('Measurement:')
     .addOption(
-      new Option('--measurement-mode <mode>', 'what ends a window')
+      new Option('--measurement-mode <mode>', 'what ends a measurement window')
         .choices(['time_windows', 'count_windows'])
         .default('time_windows'),
     )
     .option(
       '-p, --measurement-interval <ms>',
-      'length of a window by time, which lasts 1.2 times as long',
+      'length of a window, times 1.2',
       above(0, false, longestIntervalMs),
       measurementIntervalMs,
     )
     .option(
       '--measurement-request-count <count>',
-      'answers of a window by count',
+      'answers per window in count_windows mode',
       whole(1),
       measurementRequestCount,
     )
     .option(
       '-s, --stability-percentage <percent>',
-      'by how much the last three windows may differ',
+      'how much the last three windows may differ',
       above(0),
       stability * 100,
     )
-    .option('-r, --max-trials <count>', 'windows until they have to agree', whole(1), maxTrials)
+    .option('-r, --max-trials <count>', 'most windows before a level counts as unstable', whole(1), maxTrials)
     .option(
       '--percentile <number>',
-      'the latency that has to be stable and below --latency-threshold, 1 to 99; -1: the average',
+      'latency that must be stable and below --latency-threshold: 1 to 99, or -1 for the average',
       percentile,
       -1,
     )
-    .option(
-      '-l, --latency-threshold <ms>',
-      'latency at which the search for a level ends; 0: none',
-      above(0, true),
-      0,
-    )
+    .option('-l, --latency-threshold <ms>', 'stop above this latency; 0: no limit', above(0, true), 0)
     .option(
       '--binary-search',
-      'look for the level at which --latency-threshold is reached by halves, between start and end',
+      'find the highest level within --latency-threshold by binary search between start and end',
       false,
     )
     .option('--warmup-request-count <count>', 'requests before the first window', whole(0), 0)
     .option(
       '--goodput <request_latency:ms>',
-      'tell how many answers a second are within so many milliseconds, as genai-perf; the number alone will do',
+      'report answers per second within this latency, as genai-perf does; a bare number of milliseconds works too',
       goodput,
     )
-    .option(
-      '--request-count <count>',
-      'measure exactly so many requests, as one window; 0: by windows',
-      whole(0),
-      0,
-    )
+    .option('--request-count <count>', 'one window of this many requests; 0: off', whole(0), 0)
 }
 
 /** Converts the options; ends the program if they contradict each other. */
@@ -146,15 +136,15 @@ export function measureSettings(
   } = options
   const error = (text: string) => command.error(`error: ${text}`)
   if ('range' in load && load.range.end === 0 && latencyThreshold === 0)
-    error('a range whose end is 0 needs --latency-threshold, at which it ends')
+    error('a range with end 0 needs --latency-threshold to end it')
   if (binarySearch && (!('range' in load) || load.range.end === 0))
     error('--binary-search needs a range with a start and an end')
   if (load.mode === 'periodic-concurrency' && requestCount > 0)
-    error('--request-count and --periodic-concurrency-range cannot be given together: that ends by itself')
+    error('--request-count cannot be used with --periodic-concurrency-range, which ends by itself: omit one')
   const callers = load.mode === 'concurrency' ? Math.max(load.range.start, load.range.end) : 0
   if (requestCount > 0 && requestCount < callers)
     error(
-      `--request-count ${requestCount} leaves some of ${callers} callers without a request: give at least as many as --concurrency-range has`,
+      `--request-count: expected at least ${callers}, one request for each caller of --concurrency-range, received ${requestCount}`,
     )
   if (binarySearch && latencyThreshold === 0) error('--binary-search needs --latency-threshold')
   return {
@@ -193,7 +183,7 @@ function loadOf(
     '--periodic-concurrency-range': periodicConcurrencyRange,
   }
   const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]))
-  if (names.length > 1) command.error(`error: ${names.join(' and ')} cannot be given together`)
+  if (names.length > 1) command.error(`error: ${names.join(' and ')} cannot be used together: give one`)
   if (requestRateRange !== undefined)
     return { mode: 'request-rate', range: requestRateRange, distribution: requestDistribution }
   if (requestIntervals !== undefined) return { mode: 'request-intervals', intervalsUs: requestIntervals }
@@ -212,7 +202,7 @@ function intervals(path: string): number[] {
     text = readRegularTextSync(path)
   } catch (error) {
     throw new InvalidArgumentError(
-      `It has to be the path of a file with a number of microseconds on each line: ${fileErrorText(error)}.`,
+      `Expected a file with a number of microseconds on each line: ${fileErrorText(error)}.`,
     )
   }
   const lines = text
@@ -221,16 +211,11 @@ function intervals(path: string): number[] {
     .filter((line) => line !== '')
   const values = lines.map(Number)
   if (values.length === 0 || values.some((us) => !(us > 0) || !Number.isFinite(us)))
-    throw new InvalidArgumentError('It has to have a number of microseconds above 0 on each line.')
+    throw new InvalidArgumentError('Expected a number of microseconds above 0 on each line.')
   return values
 }
 
-/**
- * Parsers of option values for `zerohop perf`: each takes an option's text and returns its value, or says
- * what it must be.
- */
-
-/** Most concurrent callers: each takes some memory, whatever it sends. */
+/** Most concurrent callers. Each takes some memory. */
 export const mostCallers = 200_000
 
 /** An integer from `least` to `most`. */
@@ -240,7 +225,7 @@ export const whole =
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : NaN
     if (value >= least && value <= most) return value
     throw new InvalidArgumentError(
-      `It has to be a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}.`,
+      `Expected a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}.`,
     )
   }
 
@@ -251,7 +236,7 @@ export const above =
     const value = text.trim() === '' ? NaN : Number(text)
     if (value <= most && (value > least || (orEqual && value === least))) return value
     throw new InvalidArgumentError(
-      `It has to be a number ${orEqual ? `of at least ${least}` : `above ${least}`}${most === Number.MAX_VALUE ? '' : `, and at most ${most}`}.`,
+      `Expected a number ${orEqual ? `of at least ${least}` : `above ${least}`}${most === Number.MAX_VALUE ? '' : `, and at most ${most}`}.`,
     )
   }
 
@@ -263,19 +248,16 @@ const range =
   (number: (text: string) => number, endMayBe0: boolean) =>
   (text: string): { start: number; end: number; step: number } => {
     const [start, end = start, step = '1', ...more] = text.split(':') as [string, string?, string?]
-    if (more.length > 0)
-      throw new InvalidArgumentError('It has to be start:end:step, of which end and step may be left out.')
+    if (more.length > 0) throw new InvalidArgumentError('Expected start:end:step; end and step are optional.')
     const found = {
       start: part('start', start, number),
       end: endMayBe0 && /^0+$/.test(end) ? 0 : part('end', end, number),
       step: part('step', step, number),
     }
     if (found.end !== 0 && found.end < found.start)
-      throw new InvalidArgumentError('Its end has to be at least its start.')
+      throw new InvalidArgumentError('The end must be at least the start.')
     if (found.end !== found.start && Math.max(found.start, found.end) / found.step > mostLevels)
-      throw new InvalidArgumentError(
-        `Its step has to be larger: it leads over more than ${mostLevels} levels.`,
-      )
+      throw new InvalidArgumentError(`The step must be larger: it makes more than ${mostLevels} levels.`)
     return found
   }
 
@@ -285,9 +267,7 @@ function part(name: string, text: string, read: (text: string) => number): numbe
     return read(text)
   } catch (error) {
     if (!(error instanceof InvalidArgumentError)) throw error
-    throw new InvalidArgumentError(
-      `Its ${name} is '${text}'. ${error.message.replace(/^It has/, 'That has')}`,
-    )
+    throw new InvalidArgumentError(`The ${name} is '${text}'. ${error.message}`)
   }
 }
 
@@ -306,9 +286,7 @@ export const collect =
 function goodput(text: string): number {
   const [name, value, ...more] = text.includes(':') ? text.split(':') : ['request_latency', text]
   if (name !== 'request_latency' || more.length > 0)
-    throw new InvalidArgumentError(
-      'It has to be request_latency:<milliseconds>: answers here have no tokens, and none of their times.',
-    )
+    throw new InvalidArgumentError('Expected request_latency:<milliseconds>: answers have no tokens to time.')
   return above(0)(value ?? '')
 }
 
@@ -316,5 +294,5 @@ function goodput(text: string): number {
 export function share(text: string): number {
   const percent = above(0)(text)
   if (percent < 100) return percent / 100
-  throw new InvalidArgumentError('It has to be a number between 0 and 100.')
+  throw new InvalidArgumentError('Expected a number between 0 and 100.')
 }

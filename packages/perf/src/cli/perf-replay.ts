@@ -24,12 +24,9 @@ export const perfReplay: PerfExtension = {
   addOptions(command: Command): void {
     command
       .optionsGroup('Replay:')
-      .option(
-        '--replay <file>',
-        'send the requests of a recording (engine.recordArrivals) as they came, with their rows, dims, options and sequences, and made-up data',
-      )
-      .option('--replay-model <name>', 'whose requests of a recording of several models')
-      .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
+      .option('--replay <file>', 'replay a recording (engine.recordArrivals)')
+      .option('--replay-model <name>', 'model to replay, if the recording has several')
+      .option('--speed <factor>', 'replay this many times as fast', above(0), 1)
   },
   leader: 'replay',
   unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
@@ -47,7 +44,7 @@ async function replaySource(
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
   const { inputData, ...input } = inputSettings(options, opened, seed)
   const kinds = madeUpKinds(inputData, opened.model.metadata.inputs)
-  if (kinds === null) throw invalidArgument('--input-data', 'random or zero, beside --replay', [...inputData])
+  if (kinds === null) throw invalidArgument('--input-data', 'random or zero, with --replay', [...inputData])
   return new ReplaySource(
     arrivals,
     opened.model.metadata,
@@ -93,7 +90,7 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
     }
     print(levelText('replay', level))
     const isInVain = level.requestCount === 0 && !signal.aborted
-    if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    if (signal.aborted) tellLine('interrupted: these are the results up to then')
     else if (isInVain) tellLine(nothingAnswered('replay', level.level))
     print(summaryText('replay', result.levels))
     return { result, exitCode: isInVain ? perfExitCodes.unstable : 0 }

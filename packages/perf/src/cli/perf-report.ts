@@ -11,20 +11,15 @@ import { filePlace } from './perf-files.ts'
 /** `zerohop perf-report A.json B.json -o out.html`: saved results as a page. */
 export const perfReport = new Command('perf-report')
   .description(
-    'write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other',
+    'write an HTML page with charts of one result of `zerohop perf --json`, or a comparison of several',
   )
-  .argument(
-    '<results...>',
-    `up to ${mostCompared} files, of which the first is what the others are compared with`,
-  )
-  .requiredOption('-o, --out <file>', 'where the page goes, as HTML that needs nothing else', filePlace)
+  .argument('<results...>', `up to ${mostCompared} files; the others are compared with the first`)
+  .requiredOption('-o, --out <file>', 'HTML file to write; it needs no other files', filePlace)
   .action(async (paths: readonly string[], { out }: { readonly out: string }, command: Command) => {
     if (paths.length > mostCompared)
-      command.error(
-        `error: too many results: up to ${mostCompared} can be told from each other, and there are ${paths.length}`,
-      )
+      command.error(`error: expected at most ${mostCompared} results, received ${paths.length}`)
     if (paths.some((path) => isSameFile(path, out)))
-      command.error(`error: --out ${out} is one of the results`)
+      command.error(`error: --out ${out} is one of the results: name another file`)
     const results = await Promise.all(paths.map(readSavedResult))
     const compared = results.map((result, index): NamedResult => ({ name: ownName(paths, index), result }))
     await writeWholeFile('--out', out, results.length === 1 ? reportOf(results[0]!) : comparisonOf(compared))
@@ -44,16 +39,8 @@ export const reportPage: PerfExtension = {
   addOptions(command: Command) {
     command
       .optionsGroup('Output:')
-      .option(
-        '--report <file>',
-        'write a page with charts and tables of all levels there, as HTML that needs nothing else',
-        filePlace,
-      )
-      .option(
-        '--json [file]',
-        'print the result as JSON and nothing else, or write it there: for `zerohop perf-report`, which also sets several beside each other',
-        filePlace,
-      )
+      .option('--report <file>', 'write an HTML page with charts of all levels', filePlace)
+      .option('--json [file]', 'print only JSON, or write JSON for zerohop perf-report', filePlace)
   },
   async report(result, { options }) {
     if (options['json'] === true) printJson(result)

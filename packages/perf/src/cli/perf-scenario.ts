@@ -59,45 +59,47 @@ export const scenarios: PerfExtension = {
 function addScenarioOptions(command: Command): void {
   command
     .optionsGroup("Scenarios of MLPerf's LoadGen, with its names and defaults:")
-    .addOption(
-      new Option('--scenario <name>', 'measure a scenario, by its rules').choices([...scenarioNames]),
-    )
+    .addOption(new Option('--scenario <name>', 'measure a scenario of MLPerf').choices([...scenarioNames]))
     .option(
       '--target-qps <number>',
-      'queries a second of server, which without it looks for its peak; what offline is expected to do',
+      'server: queries per second, by default the peak is searched; offline: the expected rate',
       above(0),
     )
-    .option('--find-peak-performance', 'look for the peak of server from --target-qps on')
-    .option('--find-peak-precision <percent>', 'how near to the peak the search ends', above(0), 1)
+    .option('--find-peak-performance', 'server: search for the peak, starting at --target-qps')
+    .option('--find-peak-precision <percent>', 'how close to the peak the search ends', above(0), 1)
     .option(
       '--find-peak-attempts <count>',
-      "how often a rate has to miss the bound to be too high; LoadGen's is 1",
+      "runs that must miss the bound before a rate counts as too high; LoadGen's default is 1",
       whole(1),
       2,
     )
-    .option('--target-latency <ms>', 'the bound of server (default: 10)', above(0))
+    .option('--target-latency <ms>', 'server: latency bound (default: 10)', above(0))
     .option(
       '--target-latency-percentile <percent>',
-      'the percentile that is told, or that the bound is about (default: 99, of single-stream 90)',
+      'percentile that is reported or bounded (default: 99, single-stream 90)',
       share,
     )
-    .option('--min-duration <ms>', 'how long queries are sent at least (default: 600000)', above(0, true))
-    .option('--max-duration <ms>', 'no query is sent after so long (default: no limit)', above(0, true))
+    .option('--min-duration <ms>', 'shortest duration of sending (default: 600000)', above(0, true))
+    .option('--max-duration <ms>', 'longest duration of sending (default: no limit)', above(0, true))
     .option(
       '--min-query-count <count>',
-      'queries that are sent at least (default: 100, of multi-stream 662, of offline all samples, 24576 at most)',
+      'fewest queries (default: 100, multi-stream 662, offline all samples up to 24576)',
       whole(1),
     )
-    .option('--max-query-count <count>', 'no more queries than that (default: no limit)', whole(0))
-    .option('--samples-per-query <count>', 'of multi-stream (default: 8)', whole(1, 1_000_000))
+    .option('--max-query-count <count>', 'most queries (default: no limit)', whole(0))
+    .option(
+      '--samples-per-query <count>',
+      'multi-stream: samples per query (default: 8)',
+      whole(1, 1_000_000),
+    )
     .option(
       '--max-async-queries <count>',
-      'a run of server ends when more queries wait for their answers (default: 200000)',
+      'server: a run ends when more queries than this are in flight (default: 200000)',
       whole(0),
     )
     .option(
       '--performance-sample-count <count>',
-      'samples that are in use; of random data, so many are made up (default: all of those given, 1024 random ones or 64 MiB of them)',
+      'samples in use; random data is generated for this many (default: all given samples, or 1024 random ones within 64 MiB)',
       whole(1),
     )
 }
@@ -141,7 +143,7 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
     scenario,
   }
   print(summaryText(name, scenario))
-  if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+  if (signal.aborted) tellLine('interrupted: these are the results up to then')
   return { result, exitCode: isGood(scenario) || signal.aborted ? 0 : perfExitCodes.unstable }
 }
 
@@ -159,7 +161,7 @@ async function search(
   const onStep = ({ targetQps: qps, met, percentileUs, endedEarly }: PeakStep) => {
     progress.end()
     tellLine(
-      `${shown(qps)} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(3)} ms${endedEarly ? ' when it was given up' : ''}`,
+      `${shown(qps)} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(3)} ms${endedEarly ? ' when the run was stopped early' : ''}`,
     )
   }
   const onRate = (qps: number) => progress.begin(shown(qps), settings.minDurationMs)

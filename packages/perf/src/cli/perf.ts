@@ -57,29 +57,34 @@ type CommandLine = ModelCommandOptions &
 /** The options of each extension. */
 const ownOptions = new Map<PerfExtension, readonly string[]>()
 
+/** The options that `--help` shows; `--help-all` shows the others, too. */
+const usualOptions = new Set(
+  (
+    '--model-name --batch-size --shape --input-data --concurrency-range --request-rate-range ' +
+    '--measurement-interval --stability-percentage --latency-threshold --request-count ' +
+    '--instances --provider --max-batch-size --max-queue-delay-us --model-config --engine-options ' +
+    '--verbose --latency-report-file --report --json --scenario --replay --check-rows --inputs --version --help-all'
+  ).split(' '),
+)
+
+/** Those of them that measure something else than levels of load. */
+const otherMeasurements = new Set(['--scenario', '--replay', '--check-rows', '--inputs'])
+
 /** `zerohop perf -m model.onnx`: measures a model under load. */
 export const perf = build()
 
 function build(): Command {
   const command = new Command('perf')
-    .description(
-      'measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer',
-    )
-    .argument('[model]', 'the model, in place of --model-name')
+    .description('measure throughput and latency of a model in this process, as perf_analyzer does')
+    .argument('[model]')
     .optionsGroup('Model:')
-    .option(
-      '-m, --model-name <path>',
-      "a model file, the folder of a repository's model, or its name beside --model-repository",
-    )
-    .option(
-      '-x, --model-version <version>',
-      "a version of a repository's model (default: the newest that it serves)",
-    )
-    .option('--model-repository <folder>', 'the repository that the model is of')
+    .option('-m, --model-name <path>', "a model file, a model's folder, or a repository's model")
+    .option('-x, --model-version <version>', 'version in the repository (default: the newest that is served)')
+    .option('--model-repository <folder>', "the model's repository")
   addInputOptions(command)
   addMeasureOptions(command)
   addEngineOptions(command)
-  command.optionsGroup('Output:').option('-v, --verbose', 'tell of each window', false)
+  command.optionsGroup('Output:').option('-v, --verbose', 'print each window', false)
   for (const extension of extensions) {
     const before = command.options.length
     extension.addOptions(command)
@@ -88,20 +93,28 @@ function build(): Command {
       command.options.slice(before).map((option) => option.attributeName()),
     )
   }
-  command.optionsGroup('Others:').version(libraryVersion, '--version')
-  command.addHelpText(
-    'after',
-    `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 the windows of the first level did not agree, or a scenario is not valid; 3 the command line is not as it has to be; 99 anything else; 130 interrupted before anything was measured.\n\n${leftOutText()}`,
-  )
+  command
+    .optionsGroup('Options:')
+    .version(libraryVersion, '--version', 'print the version')
+    .option('--help-all', "show all options, and which of perf_analyzer's are missing")
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done; 1 answers differ; 2 unstable or invalid; 3 usage; 99 other; 130 interrupted.',
+    )
+  const groups = command.options.map((option) => option.helpGroupHeading!)
+  for (const option of command.options) {
+    option.hideHelp(!usualOptions.has(option.long!))
+    if (otherMeasurements.has(option.long!)) option.helpGroup('Instead of levels of load:')
+  }
+  command.on('option:help-all', () => {
+    command.options.forEach((option, index) => option.hideHelp(false).helpGroup(groups[index]!))
+    command.addHelpText('after', () => `\n${leftOutText()}`).help()
+  })
   return command.action((model: string | undefined, { modelName }: { modelName?: string }) => {
     if (model === undefined && modelName === undefined)
-      command.error(
-        "error: the model is not named, as in `zerohop perf model.onnx` or with option '-m, --model-name <path>'",
-      )
+      command.error('error: no model given: name one, as in `zerohop perf model.onnx`')
     if (model !== undefined && modelName !== undefined)
-      command.error(
-        "error: the model is named twice: as an argument, and by option '-m, --model-name <path>'",
-      )
+      command.error("error: two models given: omit the argument or option '-m, --model-name <path>'")
     if (model !== undefined) command.setOptionValueWithSource('modelName', model, 'cli')
     return run(command.opts<CommandLine>(), command)
   })
@@ -111,7 +124,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1)
     command.error(
-      'error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario',
+      'error: --scenario, --replay, --check-rows and --inputs exclude each other, except --scenario with --inputs: give one',
     )
   refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
   refuseSharedFiles(options, command)
@@ -120,7 +133,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
     await measureModel(options, settings, signal, command)
   } catch (error) {
     if (error !== signal.reason || !signal.aborted) throw withHint(error, options.inputData)
-    tellLine('interrupted before anything was measured')
+    tellLine('interrupted before the first request')
     process.exitCode = interruptedExitCode
   } finally {
     release()
@@ -131,7 +144,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
 function checkProvider(provider: string | undefined, { metadata: { executionProviders } }: Model): void {
   const asked = executionProviders.find(({ name }) => name === provider)
   if (asked?.used === false)
-    throw invalidArgument('--provider', 'one that the model can be run by', provider, {
+    throw invalidArgument('--provider', 'a provider that can run the model', provider, {
       hint: `${provider} is not used: ${asked.reason}`,
     })
 }
@@ -141,8 +154,7 @@ function checkProvider(provider: string | undefined, { metadata: { executionProv
  */
 function withHint(error: unknown, inputData: readonly string[]): unknown {
   if (inputData.every(isMadeUp) && error instanceof InferenceError && error.code === 'ERR_EXECUTION')
-    error.message +=
-      ' What requests hold is made up: give what the model takes by --input-data, or --string-data.'
+    error.message += ' The requests have generated data: give valid data by --input-data or --string-data.'
   return error
 }
 

@@ -1,4 +1,12 @@
-import { type Arrival, fullBatchRows, invalidArgument, levelsOf, mulberry32 } from 'zerohop/internals'
+import {
+  type Arrival,
+  fullBatchRows,
+  invalidArgument,
+  levelsOf,
+  mulberry32,
+  usualExitCodes,
+} from 'zerohop/internals'
+import { CommanderError } from 'commander'
 import { generatedFeed, hasRows, inputShapes } from '../perf/input/generated-data.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
@@ -7,7 +15,7 @@ import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
 import { oneLevel } from '../simulation/simulated-queue.ts'
 import { bucketOf } from '../simulation/traffic.ts'
-import { type SimulateOptions, usage } from './simulate-options.ts'
+import type { SimulateOptions } from './simulate.ts'
 
 /** A model's run times, rows and instances. */
 export type KnownService = Pick<
@@ -22,9 +30,9 @@ export async function knownService(
 ): Promise<KnownService> {
   const { service, model, slowdown } = options
   if (service !== undefined && model !== undefined)
-    throw usage('--service and --model cannot be given together')
+    throw usage('--service and --model cannot be used together: give one')
   if (service === undefined && model === undefined && recording === null)
-    throw usage('what runs take is not recorded: give --service or --model')
+    throw usage('run times are not recorded: give --service or --model')
   const config = configIn(recording ?? [])
   const instances = options.instances ?? config?.instances ?? Math.max(1, instancesIn(recording ?? []))
   const given =
@@ -51,7 +59,11 @@ export async function knownService(
     }
   const recorded = recordedService(recording ?? [])
   if (recorded === null)
-    throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
+    throw invalidArgument(
+      '--replay',
+      'a recording with runs, or --service or --model beside it',
+      'a recording without runs',
+    )
   const largest = recorded.serviceTimes.recorded.reduce((most, { rows }) => Math.max(most, rows), 1)
   return {
     ...recorded,
@@ -224,4 +236,9 @@ function sizesOf(given: readonly number[] | undefined, maxBatchSize: number): re
       largest,
     )
   return preferredBatchSizes
+}
+
+/** The error for an invalid command line. */
+export function usage(text: string): CommanderError {
+  return new CommanderError(usualExitCodes.usage, 'zerohop.usage', `error: ${text}`)
 }

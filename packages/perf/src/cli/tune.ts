@@ -1,53 +1,184 @@
 import { closeSync, existsSync, openSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, extname, join, resolve } from 'node:path'
-import { Command } from 'commander'
-import type { EngineOptions, ModelConfig } from 'zerohop'
-import { invalidArgument, printJson, readModelFile, tellLine, usualExitCodes } from 'zerohop/internals'
-import { budgetsOf, configJson, configText } from '../tune/configuration.ts'
-import type { TuneResult } from '../tune/outcome.ts'
-import type { TuneSettings } from '../tune/tune-settings.ts'
+import Table from 'cli-table3'
+import { Command, Option } from 'commander'
+import type { EngineOptions, ModelConfig, ModelOptions } from 'zerohop'
+import {
+  invalidArgument,
+  oneLine,
+  printJson,
+  readModelFile,
+  tellLine,
+  usualExitCodes,
+} from 'zerohop/internals'
+import { budgetsOf, configJson, configText, type Load } from '../tune/configuration.ts'
+import { MachineLoad } from '../tune/machine-load.ts'
+import type { TunedRow, TuneResult } from '../tune/outcome.ts'
+import type { Goal, TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
-import { interruptSignal } from './interrupt.ts'
+import { interruptedExitCode, interruptSignal } from './interrupt.ts'
+import { addPlugin, json, type NamedPlugin } from './perf-engine-options.ts'
+import { shape } from './perf-input-options.ts'
+import { above, collect, list, whole } from './perf-measure-options.ts'
 import { TuneProgress } from './progress-line.ts'
-import { addTuneOptions, type TuneOptions } from './tune-options.ts'
-import { bestText, tuneText } from './tune-text.ts'
+
+/** Options of `zerohop tune`, in commander's form. */
+interface TuneOptions {
+  readonly latencyP99?: number
+  readonly memory?: number
+  readonly budget: number
+  readonly concurrency?: number
+  readonly requestRate?: number
+  readonly batchSize: number
+  readonly shape: readonly (readonly [name: string, dims: readonly number[]])[]
+  readonly inputData: readonly string[]
+  readonly instances?: readonly number[]
+  readonly intraOpThreads?: readonly number[]
+  readonly maxBatchSizes?: readonly number[]
+  readonly maxQueueDelaysUs?: readonly number[]
+  readonly maxBatchCosts?: readonly number[]
+  readonly provider: string
+  readonly plugin: readonly NamedPlugin[]
+  readonly modelConfig: ModelOptions
+  readonly engineOptions: EngineOptions
+  readonly out?: string
+  readonly format: 'json' | 'pbtxt'
+  readonly state?: string
+  readonly fresh: boolean
+  readonly json: boolean
+}
 
 const bytesPerMegabyte = 1e6
 /** Time reserved for the table, and for ending this process and the measuring ones. */
 const endingMs = 400
-/** The exit code that shells give an interrupted program. */
-const interruptedCode = 130
 
 const help = `
-It calibrates what batches take, prunes with a simulation of the queue, and confirms the best by measurement, each configuration in
-a process of its own, in rounds. Leave the machine alone meanwhile. Ctrl-C keeps what was measured: the same command goes on from there.
+It measures how long batches take, discards poor candidates by simulation, and measures the best ones in
+rounds, each configuration in its own process. Run nothing else meanwhile. Ctrl-C keeps the measurements,
+and the same command continues from them.
 
-Exit codes: 0 a configuration was found; 1 none, or the model cannot be loaded; 2 the command line is not as it has to be; 130 interrupted.`
+Exit codes: 0 found; 1 nothing found, or the model cannot be loaded; 2 usage; 130 interrupted.`
 
 /** `zerohop tune model.onnx`: finds the configuration with the highest throughput on this machine. */
 export const tune = addTuneOptions(new Command('tune'))
   .description(
-    'find the instances, threads, batch size and delay with which a model serves most on this machine, within bounds of latency and memory',
+    'find the instances, threads, batch size and delay with the highest throughput on this machine, within bounds of latency and memory',
   )
   .argument('<model>', 'path of an .onnx or .ort file')
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
     const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
     if (format === 'pbtxt' && configText('', sample, options.provider) === null)
-      command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
+      command.error(`error: --format pbtxt cannot express --provider ${options.provider}: use --format json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
     checkFiles({ model: path, output, state: settings.statePath })
     const { signal, release } = interruptSignal()
+    const machine = MachineLoad.begin()
     const progress = new TuneProgress(options.budget, process.stderr)
     const result = await findBest(settings, progress, signal).finally(() => {
       progress.stop()
       release()
     })
-    if (options.json) printJson(result)
-    else process.stdout.write(tuneText(result))
+    const load = machine?.note() ?? null
+    const told = load === null ? result : { ...result, notes: [...result.notes, load] }
+    if (options.json) printJson(told)
+    else process.stdout.write(tuneText(told))
     finish(result, settings, output, options)
   })
+
+/** Adds the options to a command. */
+function addTuneOptions(command: Command): Command {
+  return command
+    .optionsGroup('Goal:')
+    .option('--latency-p99 <ms>', 'highest p99 latency', above(0))
+    .option('--memory <MB>', 'most memory of the process, in megabytes', above(0))
+    .addOption(
+      new Option(
+        '--concurrency <callers>',
+        'tune for this many concurrent callers (default: two full batches per instance)',
+      )
+        .argParser(whole(1))
+        .conflicts('requestRate'),
+    )
+    .option(
+      '--request-rate <requests>',
+      'tune for this many requests per second at random times: lowest p99 that keeps up',
+      above(0),
+    )
+    .option('--budget <seconds>', 'longest duration in total', above(0), 120)
+    .optionsGroup('Requests:')
+    .option('-b, --batch-size <rows>', 'rows per request', whole(1), 1)
+    .addOption(
+      new Option('--shape <name:dims>', 'dims of an input, without the batch, as IDS:1,128; repeatable')
+        .argParser(collect(shape))
+        .default([], 'none'),
+    )
+    .addOption(
+      new Option(
+        '--input-data <what>',
+        'data of requests: random, zero, NAME:zero for one input, a JSON file or a folder, as in zerohop perf; repeatable',
+      )
+        .argParser(collect(String))
+        .default([], 'random'),
+    )
+    .optionsGroup('Search space:')
+    .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... up to the cores)', list(1))
+    .option(
+      '--intra-op-threads <counts>',
+      'intra-op threads per instance (default: as many as the cores allow)',
+      list(1),
+    )
+    .option(
+      '--max-batch-sizes <rows>',
+      'rows per run (default: 1, 2, 4 ... 128); if given, rows count as independent',
+      list(1),
+    )
+    .option(
+      '--max-queue-delays-us <list>',
+      'waits for a batch to grow (default: 0 and parts of a run time)',
+      amounts,
+    )
+    .option(
+      '--max-batch-costs <list>',
+      'limits of batch costs, 0 for none; needs dynamicBatching.cost in --model-config (default: half, once and twice its maxBatchCost, or 1024, 4096, 16384; and none)',
+      amounts,
+    )
+    .optionsGroup('Fixed settings:')
+    .option('--provider <kind>', 'auto, cpu, cuda, webgpu, or the name of a --plugin', 'auto')
+    .addOption(
+      new Option('--plugin <name=library>', 'provider plugin; repeatable')
+        .argParser(addPlugin)
+        .default([], 'none'),
+    )
+    .addOption(
+      new Option('--model-config <json>', 'other options of engine.load(), as JSON or a JSON file')
+        .argParser(json)
+        .default({}, 'none'),
+    )
+    .addOption(
+      new Option('--engine-options <json>', 'options of the engine, as JSON or a JSON file')
+        .argParser(json)
+        .default({}, 'none'),
+    )
+    .optionsGroup('Results:')
+    .option(
+      '-o, --out <file>',
+      'file for the configuration found (default: zerohop-config.json or config.pbtxt)',
+    )
+    .addOption(
+      new Option('--format <format>', 'for engine.load() or for a model repository')
+        .choices(['json', 'pbtxt'])
+        .default('json'),
+    )
+    .option('--state <file>', 'file that keeps measurements for the next call (default: beside the output)')
+    .option('--fresh', 'discard earlier measurements', false)
+    .option('-j, --json', 'print JSON', false)
+}
+
+function amounts(text: string): number[] {
+  return text.split(',').map(above(0, true))
+}
 
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
@@ -79,17 +210,13 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
       throw invalidArgument(
         `--model-config ${name}`,
         name === 'sequence'
-          ? 'none, as requests of sequences are not made up'
-          : 'none, as it changes what is measured',
+          ? 'none, because tune generates no sequences'
+          : 'none, because it changes the configuration while tune measures it',
         others[name],
       )
   }
   if (maxBatchCosts !== undefined && budgetsOf(maxBatchCosts, others).length === 0) {
-    throw invalidArgument(
-      '--max-batch-costs',
-      '--model-config with dynamicBatching.cost beside it',
-      maxBatchCosts,
-    )
+    throw invalidArgument('--max-batch-costs', 'dynamicBatching.cost in --model-config', maxBatchCosts)
   }
   const engine: EngineOptions =
     plugin.length === 0
@@ -138,10 +265,10 @@ function finish(
   if (end === 'interrupted') {
     tellLine(
       existsSync(settings.statePath)
-        ? `interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`
+        ? `interrupted; the measurements are in ${settings.statePath}, and the same command continues from them`
         : 'interrupted; nothing was measured',
     )
-    process.exitCode = interruptedCode
+    process.exitCode = interruptedExitCode
     return
   }
   if (best === null) {
@@ -173,8 +300,8 @@ interface TuneFiles {
 export function checkFiles({ model, output, state }: TuneFiles): void {
   for (const path of [output, state])
     if (isSame(path, model))
-      throw invalidArgument(path === output ? 'output' : 'state', 'another file than the model', path)
-  if (isSame(output, state)) throw invalidArgument('state', 'another file than the output', state)
+      throw invalidArgument(path === output ? 'output' : 'state', 'a file other than the model', path)
+  if (isSame(output, state)) throw invalidArgument('state', 'a file other than the output', state)
   checkWritable(output)
   checkWritable(state)
 }
@@ -188,4 +315,145 @@ function checkWritable(path: string): void {
   const isNew = !existsSync(path)
   closeSync(openSync(path, 'a'))
   if (isNew) rmSync(path)
+}
+
+const mostRows = 10
+const head = [
+  'instances',
+  'threads',
+  'batch',
+  'delay ms',
+  'load',
+  'rows/s',
+  'to default',
+  'spread',
+  'p50 ms',
+  'p99 ms',
+  'memory MB',
+  'rounds',
+  '',
+]
+
+/**
+ * A table of the best configurations and the default. `spread` is half the range of the rounds, relative to
+ * their median.
+ */
+function tuneText({ best, isConfirmed, rows, notes, end, seconds, judgedBy }: TuneResult): string {
+  const isEmpty = rows.every(({ measured, failure }) => measured === null && failure === null)
+  const shown = rows.slice(0, mostRows)
+  const its = rows.find(({ isDefault, measured }) => isDefault && measured !== null)
+  if (its !== undefined && !shown.includes(its)) shown.push(its)
+  const table = new Table({
+    head,
+    style: { head: [], border: [], compact: true },
+    colAligns: head.map((name) => (name === '' || name === 'load' ? 'left' : 'right')),
+  })
+  for (const row of shown) table.push(cells(row, row === best, judgedBy))
+  const decided =
+    best === null || isConfirmed
+      ? 'further rounds would not change the result'
+      : 'further rounds of these candidates would not change the result'
+  const why = { decided, budget: 'the time budget is used up', interrupted: 'interrupted' }[end]
+  return [
+    ...(isEmpty ? [] : [table.toString()]),
+    ...judgedText(judgedBy, rows),
+    ...notes.map(oneLine),
+    `${seconds.toFixed(1)} s: ${why}.`,
+    '',
+  ].join('\n')
+}
+
+function cells(
+  {
+    candidate: { configuration, load },
+    isDefault,
+    measured,
+    rounds,
+    isKept,
+    toDefault,
+    spread,
+    failure,
+    ...judged
+  }: TunedRow,
+  isBest: boolean,
+  judgedBy: Goal,
+): string[] {
+  const { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost } = configuration
+  const remarks = [
+    ...(isBest ? ['best'] : []),
+    ...(isDefault ? ['default'] : []),
+    ...(failure !== null
+      ? [oneLine(failure).slice(0, 60)]
+      : !isKept && measured !== null
+        ? [overText({ rounds, measured, ...judged }, judgedBy)]
+        : []),
+  ]
+  const its = [
+    instances,
+    threads,
+    maxBatchCost === undefined ? maxBatchSize : `${maxBatchSize}, cost ${maxBatchCost}`,
+    maxQueueDelayMs,
+  ].map(String)
+  const of = loadText(load)
+  if (measured === null) return [...its, of, '', '', '', '', '', '', String(rounds), remarks.join(', ')]
+  const { rowsPerSecond, p50Ms, p99Ms, memoryBytes } = measured
+  return [
+    ...its,
+    of,
+    figure(rowsPerSecond),
+    toDefault === null ? '' : `${toDefault.toFixed(2)}x`,
+    spread === null ? '' : `±${(spread * 100).toFixed(0)} %`,
+    figure(p50Ms),
+    figure(p99Ms),
+    (memoryBytes / 1e6).toFixed(0),
+    String(rounds),
+    remarks.join(', '),
+  ]
+}
+
+/** Why a row misses its limits, as its medians may be within them. */
+function overText(
+  {
+    rounds,
+    roundsOver,
+    worstP99Ms,
+    measured,
+  }: Pick<TunedRow, 'rounds' | 'roundsOver' | 'worstP99Ms' | 'measured'>,
+  { p99Ms = Infinity, memoryBytes = Infinity }: Goal,
+): string {
+  const which = [
+    ...(worstP99Ms! > p99Ms ? [`worst p99 ${figure(worstP99Ms!)} ms`] : []),
+    ...(measured!.memoryBytes > memoryBytes ? ['memory'] : []),
+  ]
+  return [`missed a bound in ${roundsOver} of ${rounds} ${rounds === 1 ? 'round' : 'rounds'}`, ...which].join(
+    ', ',
+  )
+}
+
+function judgedText({ p99Ms, memoryBytes }: Goal, rows: readonly TunedRow[]): string[] {
+  const bounds = [
+    ...(p99Ms === undefined ? [] : [`a p99 of ${figure(p99Ms)} ms`]),
+    ...(memoryBytes === undefined ? [] : [`${(memoryBytes / 1e6).toFixed(0)} MB`]),
+  ]
+  if (bounds.length === 0 || rows.every(({ measured }) => measured === null)) return []
+  return [
+    `a configuration misses a bound if it exceeds ${bounds.join(' or ')} in a quarter of its rounds; the table shows medians`,
+  ]
+}
+
+/** How the best was measured, and its figures. This is not in the file, which has no field for it. */
+function bestText({ candidate: { load }, measured }: TunedRow): string {
+  const { rowsPerSecond, p99Ms } = measured!
+  return `With ${loadText(load)} it reached ${figure(rowsPerSecond)} rows/s and a p99 of ${figure(p99Ms)} ms.`
+}
+
+function loadText({ rate, concurrency }: Load): string {
+  return rate === undefined
+    ? `${concurrency} ${concurrency === 1 ? 'caller' : 'callers'}`
+    : `${rate} requests/s`
+}
+
+/** A number with three significant digits. */
+function figure(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
 }

@@ -12,7 +12,7 @@ import type { Measurement, TunedRow } from './outcome.ts'
 import { finalistsOf, type Prospect } from './prune.ts'
 import { rank, scatterOf, type Standing } from './ranking.ts'
 import type { RecordedContest } from './state-file.ts'
-import type { Goal } from './tune-settings.ts'
+import { type Goal, valueOf } from './tune-settings.ts'
 
 /**
  * With fewer rounds a disturbed round does not eliminate a candidate: candidates then continue by their best
@@ -272,6 +272,7 @@ function wantedCallers(callers: number, p99Ms: number, boundMs: number, isKept: 
 /** A candidate, and why it failed. */
 export interface Place extends Placed {
   readonly failure: string | null
+  readonly spread: number | null
   readonly worstP99Ms: number | null
 }
 
@@ -298,6 +299,7 @@ export function placesOf(
       standing,
       measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing),
       failure,
+      spread: spreadOf(measurements, goal),
       worstP99Ms: measurements.length === 0 ? null : Math.max(...measurements.map(({ p99Ms }) => p99Ms)),
     }
   })
@@ -325,6 +327,7 @@ export function rowsOf(places: readonly Placed[], reference: Configuration | nul
       its?.measured == null || place.measured === null
         ? null
         : place.measured.rowsPerSecond / its.measured.rowsPerSecond,
+    spread: place.spread,
     failure: place.failure,
   }))
   // A bound that was met once may have been met by chance.
@@ -349,4 +352,11 @@ function summaryOf(measurements: readonly Measurement[], goal: Goal, { score }: 
     meanBatchRows: middle(({ meanBatchRows }) => meanBatchRows),
     failures: measurements.reduce((sum, { failures }) => sum + failures, 0),
   }
+}
+
+/** Half the range of the rounds, relative to their median; `null` for fewer than two rounds. */
+function spreadOf(measurements: readonly Measurement[], goal: Goal): number | null {
+  const values = measurements.map((measurement) => valueOf(goal, measurement))
+  const middle = median(values)
+  return values.length < 2 || middle === 0 ? null : (Math.max(...values) - Math.min(...values)) / (2 * middle)
 }

@@ -147,7 +147,7 @@ class MeasuringProcess implements Measuring {
     return new Promise((resolve) => {
       // Not a fraction of a millisecond early.
       const timer = setTimeout(
-        () => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'),
+        () => this.#end(`it did not answer within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'),
         Math.min(longestTimerMs, Math.ceil(limitMs)),
       )
       this.#settle = (word) => {

@@ -18,6 +18,8 @@ export interface TunedRow {
   readonly isKept: boolean
   /** Its value relative to the default; `null` if that was not measured. */
   readonly toDefault: number | null
+  /** Half the range of its rounds, relative to their median; `null` for fewer than two rounds. */
+  readonly spread: number | null
   /** Why it failed. */
   readonly failure: string | null
 }
@@ -73,7 +75,7 @@ type Outcome = Pick<TuneResult, 'best' | 'rows' | 'reason' | 'isConfirmed'>
 
 /** The note for a default that was not compared with others. */
 export const unconfirmedNote =
-  'there was no time to compare other configurations with the default, which is the result: a longer budget may find a better one'
+  'the time was too short to compare other configurations with the default, so the default is the result: a longer --budget may find a better one'
 
 /** The best configuration measured together with the default; the default if there was no time for others. */
 export function outcomeOf(found: Found): Outcome {
@@ -90,18 +92,18 @@ export function outcomeOf(found: Found): Outcome {
 }
 
 function reasonOf(rows: readonly TunedRow[], { reference, leastSeconds, isDecided }: Found): string {
-  const longer = `take a budget of ${leastSeconds} seconds or more`
+  const longer = `give a --budget of ${leastSeconds} seconds or more`
   if (rows.some(({ measured, failure }) => measured !== null && failure === null)) {
     if (
       !isDecided &&
       rows.every(({ isDefault, measured, failure }) => isDefault || (measured === null && failure === null))
     )
-      return `the default does not keep the bounds, and there was no time to measure another configuration beside it: ${longer}`
-    return 'no configuration keeps the bounds: allow for more, or take less load'
+      return `the default misses the bounds, and the time was too short to measure another configuration: ${longer}`
+    return 'no configuration keeps the bounds: relax them or lower the load'
   }
   const failure = rows.find((row) => row.failure !== null)?.failure
   if (failure != null) return `no configuration served its requests: ${failure}`
-  return `there was no time to ${reference === null ? 'load the model' : 'measure anything'}: ${longer}`
+  return `the time was too short to ${reference === null ? 'load the model' : 'measure anything'}: ${longer}`
 }
 
 /** One measurement of a candidate. */

@@ -176,7 +176,7 @@ class Tuning {
   async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
     const { space: given, measuring } = this.#settings
     const isJoined = configuration.maxBatchSize > 0 || given.batchSizes !== undefined
-    if (!isJoined) this.#note(`batches are not tried: ${joining}`)
+    if (!isJoined) this.#note(`batches were not tried: ${joining}`)
     const space = isOnCpu ? given : { ...given, threads: given.threads ?? [configuration.threads] }
     const layouts = layoutsOf(space, availableCores().usable)
     const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)

@@ -14,17 +14,17 @@ describe('zerohop perf says what is wrong, and what it would be otherwise', () =
     [
       'which part of a range',
       ['-m', 'm.onnx', '--concurrency-range', '1:4:0'],
-      "Its step is '0'. That has to be a whole number from 1 to",
+      "The step is '0'. Expected a whole number from 1 to",
     ],
     [
       'the form of a parameter',
       ['-m', 'm.onnx', '--request-parameter', 'priority'],
-      'It has to be name:value:type',
+      'Expected name:value:type',
     ],
     [
       'what stands for an option of perf_analyzer, and only that',
       ['-m', 'm.onnx', '-t', '4'],
-      "option '-t' of perf_analyzer is left out: perf_analyzer has it for its past only: --concurrency-range stands for it",
+      "option '-t' of perf_analyzer does not exist here: deprecated in perf_analyzer: use --concurrency-range",
     ],
     [
       'the models of a repository',

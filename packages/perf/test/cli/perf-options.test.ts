@@ -4,7 +4,7 @@ import { leftOut, leftOutColumns, leftOutText } from '../../src/cli/perf-left-ou
 import { perf } from '../../src/cli/perf.ts'
 import { csvReport } from '../../src/perf/report/csv-report.ts'
 import { levelOf } from '../perf/level.ts'
-import { root } from '../../../../test/cli/run.ts'
+import { root, zerohop } from '../../../../test/cli/run.ts'
 
 /** The options of perf_analyzer, with their defaults; `undefined` where it has none. */
 const has: readonly [option: string, byDefault: unknown][] = [
@@ -147,7 +147,7 @@ describe('the columns of the CSV of zerohop perf', () => {
         .split(','),
     ),
   )
-  const without = leftOutColumns.flatMap(({ columns }) => columns)
+  const without = leftOutColumns.flatMap(([names]) => names.split(', '))
 
   it.each(columns)('have %s of perf_analyzer, or a reason why not', (name) => {
     expect([written.has(name), without.includes(name)].filter(Boolean)).toHaveLength(1)
@@ -165,29 +165,35 @@ describe('the options of zerohop perf', () => {
   })
 
   it('leave out the others, each with a reason, and no more', () => {
-    const named = leftOut.flatMap(({ options }) => options.flatMap((each) => each.split(', ')))
+    const named = leftOut.flatMap(([names]) => names.split(' '))
     expect(named.toSorted()).toEqual(hasNot.toSorted())
     expect(hasNot.filter((name) => options.has(name))).toEqual([])
-    expect(leftOut.filter(({ reason }) => reason.length < 20)).toEqual([])
+    expect(leftOut.filter(([, reason]) => reason.length < 20)).toEqual([])
   })
 
-  it('are told of in the help, and so is what is left out', () => {
-    let help = ''
-    perf.configureOutput({ writeOut: (text) => (help += text) })
-    perf.outputHelp()
-    perf.configureOutput({ writeOut: (text) => void process.stdout.write(text) })
+  it('are all in --help-all, and so is what is left out', async () => {
+    const { code, stdout: help } = await zerohop('perf', '--help-all')
+    expect(code).toBe(0)
     for (const [name] of has) expect(help).toContain(name)
     expect(help).toContain(leftOutText())
   })
 
+  it('are few in --help, which fits a screen', async () => {
+    const { code, stdout: help } = await zerohop('perf', '--help')
+    expect(code).toBe(0)
+    for (const name of ['--concurrency-range', '--json', '--help-all']) expect(help).toContain(name)
+    expect(help).not.toContain('--string-length')
+    expect(help.split('\n').length).toBeLessThanOrEqual(50)
+  })
+
   it('and the reasons are in docs/guide/perf.md', () => {
     const page = readFileSync(`${root}docs/guide/perf.md`, 'utf8')
-    for (const { options, reason } of leftOut) {
-      for (const name of options.flatMap((each) => each.split(', '))) expect(page).toContain(`\`${name}\``)
+    for (const [names, reason] of leftOut) {
+      for (const name of names.split(' ')) expect(page).toContain(`\`${name}\``)
       expect(page).toContain(reason)
     }
-    for (const { columns, reason } of leftOutColumns) {
-      for (const name of columns) expect(page).toContain(`\`${name}\``)
+    for (const [names, reason] of leftOutColumns) {
+      for (const name of names.split(', ')) expect(page).toContain(`\`${name}\``)
       expect(page).toContain(reason)
     }
     for (const [name] of has) expect(page).toContain(name)

@@ -50,9 +50,9 @@ describe('zerohop perf --report', () => {
     [
       3,
       ['perf', '-m', 'missing.onnx', '--report', inFolder('no/out.html')],
-      /^error: option '--report <file>' argument '.*' is invalid\. It has to be the path of a file in a folder that is there\.\n$/,
+      /^error: option '--report <file>' argument '.*' is invalid\. Expected the path of a file in a folder that is there\.\n$/,
     ],
-    [3, ['perf', '-m', 'missing.onnx', '--report', folder], /It has to be the path of a file\.\n$/],
+    [3, ['perf', '-m', 'missing.onnx', '--report', folder], /Expected the path of a file\.\n$/],
     [
       2,
       ['perf-report', 'a.json', '-o', inFolder('no/out.html')],
@@ -62,19 +62,23 @@ describe('zerohop perf --report', () => {
     [
       2,
       ['perf-report', '-o', inFolder('out.html'), ...Array.from({ length: 7 }, () => 'a.json')],
-      /too many results: up to 6/,
+      /expected at most 6 results, received 7/,
     ],
     [
       2,
       ['perf-report', root + 'package.json', '-o', root + 'package.json'],
-      /^error: --out .* is one of the results\n$/,
+      /^error: --out .* is one of the results: name another file\n$/,
     ],
-    [3, ['perf', '-m', model, '--report', inFolder('both'), '-f', inFolder('both')], /is asked for twice/],
-    [3, ['perf', '-m', model, '-f', model], /is what is read: name another file\n$/],
+    [
+      3,
+      ['perf', '-m', model, '--report', inFolder('both'), '-f', inFolder('both')],
+      /two results would be written to/,
+    ],
+    [3, ['perf', '-m', model, '-f', model], /is also read: name another file for the result\n$/],
     [
       1,
       ['perf-report', inFolder('none.json'), '-o', inFolder('out.html')],
-      /^error: ENOENT: .*check the path\n$/,
+      /^error: ENOENT: .*Check the path: .*\n$/,
     ],
   ])('exits with %d before it does anything: %j', async (code, line, message) => {
     const ended = await zerohop(...line)

@@ -103,12 +103,12 @@ describe('zerohop perf --scenario', () => {
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
     [
       ['--scenario', 'offline', '--find-peak-performance'],
-      /^error: --find-peak-performance means nothing beside --scenario offline: leave it out\n$/,
+      /^error: --find-peak-performance has no effect with --scenario offline: omit it\n$/,
       3,
     ],
     [
       ['--scenario', 'server', '--request-rate-range', '100'],
-      /^error: --request-rate-range means nothing beside --scenario server/,
+      /^error: --request-rate-range has no effect with --scenario server/,
       3,
     ],
     [
@@ -123,27 +123,35 @@ describe('zerohop perf --scenario', () => {
     ],
     [
       ['--inputs', 'both', '-f', 'levels.csv'],
-      /^error: --latency-report-file levels.csv means nothing beside --inputs both/,
+      /^error: --latency-report-file levels.csv has no effect with --inputs both/,
       3,
     ],
     [
       ['--scenario', 'server', '--inputs', 'both'],
-      /^error: --inputs both means nothing beside --scenario server/,
+      /^error: --inputs both has no effect with --scenario server/,
       3,
     ],
     [
       ['--scenario', 'server', '--request-count', '100'],
-      /^error: --request-count means nothing beside --scenario server/,
+      /^error: --request-count has no effect with --scenario server/,
       3,
     ],
     [
       ['--check-rows', '--profile-export-file', 'requests.json'],
-      /^error: --profile-export-file requests.json means nothing beside --check-rows/,
+      /^error: --profile-export-file requests.json has no effect with --check-rows/,
       3,
     ],
-    [['--target-qps', '10'], /^error: --target-qps means nothing without --scenario <name>\n$/, 3],
-    [['--check-rounds', '10'], /^error: --check-rounds means nothing without --check-rows\n$/, 3],
-    [['--speed', '2'], /^error: --speed means nothing without --replay <file>\n$/, 3],
+    [
+      ['--target-qps', '10'],
+      /^error: --target-qps has no effect without --scenario <name>: add that, or omit this\n$/,
+      3,
+    ],
+    [
+      ['--check-rounds', '10'],
+      /^error: --check-rounds has no effect without --check-rows: add that, or omit this\n$/,
+      3,
+    ],
+    [['--speed', '2'], /^error: --speed has no effect without --replay <file>: add that, or omit this\n$/, 3],
   ])('refuses %j', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('perf', '-m', model, ...line)
     expect(stderr).toMatch(text)
@@ -177,7 +185,7 @@ describe('Ctrl-C', () => {
       stderr += text
     })
     const code = await new Promise((resolve) => child.on('close', resolve))
-    expect(stderr).toMatch(/^target_qps 50 holds: [^]*\ninterrupted: this is what was measured until then\n$/)
+    expect(stderr).toMatch(/^target_qps 50 holds: [^]*\ninterrupted: these are the results up to then\n$/)
     expect(stdout).toContain('Result is : INVALID\n')
     expect(stdout).toContain(' * it was ended by the user\n')
     expect(code).toBe(0)

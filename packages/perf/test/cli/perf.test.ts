@@ -155,7 +155,7 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '4:2'], 'at least its start'],
     [['--concurrency-range', '1:2:3:4'], 'start:end:step'],
     [['--request-rate-range', 'x'], '--request-rate-range'],
-    [['--concurrency-range', '1', '--request-rate-range', '1'], 'cannot be given together'],
+    [['--concurrency-range', '1', '--request-rate-range', '1'], 'cannot be used'],
     [['--concurrency-range', '1:0'], 'needs --latency-threshold'],
     [['--binary-search'], '--latency-threshold'],
     [['--binary-search', '--concurrency-range', '1:0', '-l', '5'], 'start and an end'],
@@ -166,8 +166,8 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '4:'], '--concurrency-range'],
     [['--concurrency-range', '1:4:0'], '--concurrency-range'],
     [['--num-of-sequences', '1000000000'], '--num-of-sequences'],
-    [['--request-rate-range', '1:2:1e-20'], 'step has to be larger'],
-    [['--request-rate-range', '1:0:1e-20', '-l', '1'], 'step has to be larger'],
+    [['--request-rate-range', '1:2:1e-20'], 'step must be larger'],
+    [['--request-rate-range', '1:0:1e-20', '-l', '1'], 'step must be larger'],
     [['--request-rate-range', '-1'], '--request-rate-range'],
     [['--request-rate-range', 'NaN'], '--request-rate-range'],
     [['--request-rate-range', 'Infinity'], '--request-rate-range'],
@@ -179,12 +179,12 @@ describe('zerohop perf', () => {
     [['-f', 'levels.csv', '--json', './levels.csv'], 'a file of its own'],
     [['--request-intervals', '/no/such/file'], 'a number of microseconds on each line: ENOENT'],
     [['--concurrency-range', '1:8', '--request-count', '7'], 'leaves some of 8 callers'],
-    [['--request-intervals', '/tmp'], 'It has to be a file, and is a folder'],
+    [['--request-intervals', '/tmp'], 'Expected a file, received a folder'],
     [['--request-intervals', '/dev/zero'], 'no regular file'],
     [['--model-config', '/dev/zero'], 'no regular file'],
     [['--engine-options', '/dev/zero'], 'no regular file'],
     [['--request-rate-range', '1e17'], 'at most 1000000000'],
-    [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be given together'],
+    [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be used'],
     [['-p', '1e12'], 'at most 86400000'],
     [['--sequence-id-range', '1:5:2'], 'start:end'],
     [['--sequence-id-range', '5:4'], 'start:end'],
@@ -446,7 +446,7 @@ describe('Ctrl-C', () => {
       if (!child.killed && /Pass \[\d+\] throughput: [1-9]/.test(stdout)) child.kill('SIGINT')
     })
     const code = await new Promise((resolve) => child.on('close', resolve))
-    expect([code, stderr]).toEqual([0, 'interrupted: this is what was measured until then\n'])
+    expect([code, stderr]).toEqual([0, 'interrupted: these are the results up to then\n'])
     expect(stdout).toMatch(/Request concurrency: 1\n {2}Client: \n {4}Request count: [1-9]/)
     expect(stdout).toMatch(
       /\nConcurrency: 1, throughput: [\d.]+ infer\/sec, latency \d+ usec \(not stable\)\n$/,

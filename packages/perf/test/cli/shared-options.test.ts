@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { perf } from '../../src/cli/perf.ts'
-import { simulate } from '../../src/cli/simulate-command.ts'
+import { simulate } from '../../src/cli/simulate.ts'
 import { tune } from '../../src/cli/tune.ts'
 
 const of = (command: typeof perf) => command.options.flatMap(({ short, long }) => [short, long])

@@ -178,7 +178,7 @@ describe('zerohop simulate', () => {
     expect(check).toMatchObject({ isTrusted: true, p99Off: expect.closeTo(0, 6) as number })
     // Nor is it less to be trusted for what it is asked.
     expect((await zerohop('simulate', '--replay', path, '--service', '2:30')).stdout).not.toContain(
-      'not to be trusted',
+      'not reliable',
     )
     const slower = recordingOf(
       alone.map((arrival, index) => ({
@@ -189,7 +189,7 @@ describe('zerohop simulate', () => {
     )
     const { stdout } = await zerohop('simulate', '--replay', slower)
     expect(stdout).toMatch(
-      /off for the recording as it was: p99 -50\.0 %, answers\/s \+0\.\d %\nnot to be trusted: /,
+      /prediction error for the recording itself: p99 -50\.0 %, answers\/s \+0\.\d %\nnot reliable: /,
     )
   })
 
@@ -208,10 +208,10 @@ describe('zerohop simulate', () => {
     expect(fast.sizes!.neverRan).toBe(fast.sizes!.batches - (fast.predicted.batches[2] ?? 0))
     const { stdout } = await zerohop('simulate', '--replay', path, '--speed', '8')
     expect(stdout).toMatch(
-      /of \d+ predicted batches \d+ have sizes that never ran in the recording, 0 such as ran fewer than 3 times/,
+      /of \d+ predicted batches, \d+ have sizes that never ran in the recording, and 0 sizes that ran fewer than 3 times/,
     )
     expect(stdout).toMatch(
-      /\nnot to be trusted: that is more than 10 % of the batches; have their times measured by -m model\.onnx, or give them by --service\n$/,
+      /\nnot reliable: that is more than 10 % of the batches; measure their times with -m model\.onnx, or give them by --service\n$/,
     )
     expect(await predicted('--replay', path, '--speed', '8', '--service', '2:20,8:40')).toMatchObject({
       sizes: null,
@@ -282,25 +282,21 @@ describe('zerohop simulate', () => {
         '--max-batch-cost',
         '5',
       ],
-      'limit nothing with --join-by arrival',
+      'have no effect with --join-by arrival',
       2,
     ],
     [['--request-rate', '5', '--costs', '5:1', '--max-padding-share', '2'], 'and at most 1', 2],
-    [['--request-rate', '5', '--costs', '5:1:2', '--service', '1:2'], 'It has to be cost:share,...', 2],
-    [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
-    [
-      ['--request-rate', '5', '--concurrency', '5'],
-      'has to be given, and not --request-rate and --concurrency',
-      2,
-    ],
+    [['--request-rate', '5', '--costs', '5:1:2', '--service', '1:2'], 'Expected cost:share,...', 2],
+    [[], 'error: give one of --replay, --request-rate and --concurrency', 2],
+    [['--request-rate', '5', '--concurrency', '5'], '--concurrency, not --request-rate and --concurrency', 2],
     [
       ['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'],
-      '--service and --model cannot be given together',
+      '--service and --model cannot be used together',
       2,
     ],
-    [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
-    [['--request-rate', '5', '--service', 'foo'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
-    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
+    [['--request-rate', '5'], 'error: run times are not recorded: give --service or --model', 2],
+    [['--request-rate', '5', '--service', 'foo'], 'Expected rows:ms,..., such as 1:5,8:21.', 2],
+    [['--request-rate', '5', '--service', '1:2:3'], 'Expected rows:ms,..., such as 1:5,8:21.', 2],
     [
       ['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'],
       '--preferred-batch-sizes: expected sizes of at most 1',

@@ -69,7 +69,7 @@ describe('zerohop trace-summary', () => {
       tritonFile(`${JSON.stringify(records).slice(0, -1)},{"id":2`),
     )
     expect(code).toBe(0)
-    expect(stderr).toMatch(/ends within a record, which is left out\n$/)
+    expect(stderr).toMatch(/ends within a record, which is skipped\n$/)
     expect(stdout).toContain(
       'Summary for m\\u000aSummary for other (1): trace count = 1\n\tHandler (avg): 2us\n',
     )
@@ -104,7 +104,7 @@ describe('zerohop trace-export', () => {
     const { code, stderr } = await zerohop('trace-export', '--perfetto', path, '-o', path)
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: `error: --out ${path} is one of the files of traces\n`,
+      stderr: `error: --out ${path} is one of the trace files: name another file\n`,
     })
     expect(readFileSync(path, 'utf8')).toBe(before)
   })
@@ -153,16 +153,16 @@ describe('zerohop trace-export', () => {
     const path = tritonFile()
     expect(await zerohop('trace-export', path)).toMatchObject({
       code: 2,
-      stderr: 'error: one of --perfetto and --arrivals has to be given, and not both\n',
+      stderr: 'error: give either --perfetto or --arrivals\n',
     })
     expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({
       code: 2,
-      stderr: 'error: one of --perfetto and --arrivals has to be given, and not both\n',
+      stderr: 'error: give either --perfetto or --arrivals\n',
     })
     expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({ code: 2 })
     expect(await zerohop('trace-export', path, '--perfetto')).toMatchObject({
       code: 2,
-      stderr: 'error: --perfetto takes --out, as a timeline is no text\n',
+      stderr: 'error: --perfetto needs --out, because a timeline is binary\n',
     })
     const { code, stderr } = await zerohop(
       'trace-export',

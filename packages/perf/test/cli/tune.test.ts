@@ -90,7 +90,7 @@ describe('zerohop tune', () => {
       code: 1,
       stderr: expect.stringContaining('no configuration keeps the bounds'),
     })
-    expect(stdout).toContain('over a bound')
+    expect(stdout).toContain('misses a bound')
     expect(existsSync(output('none'))).toBe(false)
   })
 
@@ -108,7 +108,7 @@ describe('zerohop tune', () => {
       code: 1,
       stdout: expect.not.stringContaining('rows/s'),
       stderr: expect.stringMatching(
-        /^there was no time to (load the model|measure anything): take a budget of \d+ seconds or more$/m,
+        /^the time was too short to (load the model|measure anything): give a --budget of \d+ seconds or more$/m,
       ),
     })
     expect(existsSync(statePath('hurried'))).toBe(false)

@@ -175,10 +175,10 @@ describe('zerohop perf --replay', () => {
   })
 
   it.each([
-    [['--concurrency-range', '2'], '--concurrency-range means nothing beside --replay'],
+    [['--concurrency-range', '2'], '--concurrency-range has no effect with --replay'],
     [['--input-data', 'data.json'], '--input-data: expected random or zero, beside --replay'],
     [['--replay-model', 'other'], '--replay-model: expected one of the models that were recorded'],
-    [['--speed', '0'], 'It has to be a number above 0.'],
+    [['--speed', '0'], 'Expected a number above 0.'],
   ])('refuses %j in one line', async (more, text) => {
     const path = recordingOf([{ atUs: 0, rows: 1 }])
     const { code, stderr } = await zerohop('perf', '-m', identity('float32'), '--replay', path, ...more)

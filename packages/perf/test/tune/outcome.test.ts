@@ -57,7 +57,7 @@ describe('the best', () => {
     const { best, reason } = outcomeOf({ ...found, places, alone, isDecided: true })
     expect({ best, reason }).toEqual({
       best: null,
-      reason: 'no configuration keeps the bounds: allow for more, or take less load',
+      reason: 'no configuration keeps the bounds: relax them or lower the load',
     })
   })
 
@@ -69,7 +69,7 @@ describe('the best', () => {
     })
     expect(best).toBeNull()
     expect(reason).toBe(
-      'the default does not keep the bounds, and there was no time to measure another configuration beside it: take a budget of 9 seconds or more',
+      'the default misses the bounds, and the time was too short to measure another configuration: give a --budget of 9 seconds or more',
     )
   })
 

@@ -105,7 +105,7 @@ describe('tuning a model for throughput', () => {
     const ground = new FakeGround({ ...machine(2), byDefault: { ...byDefault, maxBatchSize: 0 } })
     const { rows, notes } = await tune(settings, {}, untilEnd(), ground)
     expect(new Set(rows.map(({ candidate }) => candidate.configuration.maxBatchSize))).toEqual(new Set([0]))
-    expect(notes).toContainEqual(expect.stringMatching(/^batches are not tried: rows gave the same/))
+    expect(notes).toContainEqual(expect.stringMatching(/^batches were not tried: rows gave the same/))
   })
 
   it('goes on without a configuration that dies, and without one that hangs', async () => {
@@ -238,7 +238,7 @@ describe('the time', () => {
     expect(best).toMatchObject({ isDefault: true, rounds: 1, isKept: true })
     expect(rows).toEqual([best])
     expect(isConfirmed).toBe(false)
-    expect(notes.at(-1)).toMatch(/^there was no time to compare other configurations with the default/)
+    expect(notes.at(-1)).toMatch(/^the time was too short to compare other configurations with the default/)
     expect(end).toBe('budget')
     expect(ground.clock.nowMs()).toBeLessThanOrEqual(9000)
   })
@@ -295,7 +295,7 @@ describe('the time', () => {
     expect({ best, reason }).toEqual({
       best: null,
       reason: expect.stringMatching(
-        /^there was no time to measure anything: take a budget of \d+ seconds or more$/,
+        /^the time was too short to measure anything: give a --budget of \d+ seconds or more$/,
       ),
     })
     expect(existsSync(statePath)).toBe(false)
@@ -314,7 +314,7 @@ describe('the time', () => {
     )
     expect({ best, reason, seconds }).toEqual({
       best: null,
-      reason: 'there was no time to load the model: take a budget of 14 seconds or more',
+      reason: 'the time was too short to load the model: give a --budget of 14 seconds or more',
       seconds: 2,
     })
     expect(existsSync(statePath)).toBe(false)
@@ -330,7 +330,7 @@ describe('the time', () => {
     )
     expect({ best, reason }).toEqual({
       best: null,
-      reason: 'there was no time to measure anything: take a budget of 30 seconds or more',
+      reason: 'the time was too short to measure anything: give a --budget of 30 seconds or more',
     })
     expect(existsSync(statePath)).toBe(false)
     const again = await tune({ ...settings, budgetMs: 600_000 }, {}, untilEnd(), new FakeGround(slower))

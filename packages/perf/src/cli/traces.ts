@@ -1,4 +1,8 @@
+import { createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
+import { escaped, isSameFile, printJson, tellLine } from 'zerohop/internals'
 import {
   dataFlowText,
   ModelSummaries,
@@ -6,9 +10,9 @@ import {
   summaryText,
   traceText,
 } from '../trace-files/model-summary.ts'
+import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
 import { eachTrace, readTraceFile, type Trace } from '../trace-files/read-trace-file.ts'
-import { tellLine, escaped, printJson } from 'zerohop/internals'
-import { writeParts } from './write-parts.ts'
+import { arrivalsOf } from '../trace-files/trace-arrivals.ts'
 
 interface SummaryOptions {
   readonly showTrace: boolean
@@ -35,19 +39,17 @@ const mostWithTensors = 100
  * name prints them.
  */
 export const traceSummary = new Command('trace-summary')
-  .description(
-    'sum up files of traces, of this library or of Triton: what requests took on average, by model',
-  )
-  .argument('<file...>', 'files of traces')
+  .description('summarise trace files of zerohop or Triton: average times of requests, by model')
+  .argument('<file...>', 'trace files')
   .option('-t, --show-trace', 'show each trace, with the time between its timestamps', false)
-  .option('-v, --verbose', 'show what the files hold, as JSON', false)
+  .option('-v, --verbose', 'show the contents of the files as JSON', false)
   .option('-j, --json', 'print JSON', false)
   .action(async (paths: string[], { showTrace, verbose, json }: SummaryOptions) => {
     const found: object[] = []
     for (const path of paths) {
       const summary = await summaryOf(path, showTrace || verbose)
       const { cut, models, traces } = summary
-      if (cut) tellLine(`${path} ends within a record, which is left out`)
+      if (cut) tellLine(`${path} ends within a record, which is skipped`)
       if (json) found.push({ file: path, cut, models, ...(traces !== null && { traces }) })
       else await writeParts(textOf(summary, showTrace, verbose))
     }
@@ -121,3 +123,57 @@ function harmlessSummary(summary: ModelSummary): ModelSummary {
     failures: Object.fromEntries(failures) as ModelSummary['failures'],
   }
 }
+
+interface ExportOptions {
+  readonly perfetto: boolean
+  readonly arrivals: boolean
+  readonly out?: string
+}
+
+/** Share of JavaScript's memory for traces: drawing them takes more. */
+const timelineShare = 0.2
+
+/** `zerohop trace-export FILE...`: converts trace files. */
+export const traceExport = new Command('trace-export')
+  .description(
+    "convert trace files to a timeline for Perfetto's viewer (ui.perfetto.dev), or to a recording for replay",
+  )
+  .argument('<file...>', 'trace files')
+  .option('--perfetto', 'timeline: workers with their batches, requests, queue length', false)
+  .option('--arrivals', 'recording: a line of JSON for each request of a caller', false)
+  .option('-o, --out <file>', 'file to write (default for a recording: standard output)')
+  .action(async function (this: Command, paths: string[], { perfetto, arrivals, out }: ExportOptions) {
+    if (perfetto === arrivals) this.error('error: give either --perfetto or --arrivals')
+    if (perfetto && out === undefined)
+      this.error('error: --perfetto needs --out, because a timeline is binary')
+    if (out !== undefined && paths.some((path) => isSameFile(path, out)))
+      this.error(`error: --out ${out} is one of the trace files: name another file`)
+    const traces: Trace[] = []
+    for (const path of paths) {
+      const file = await readTraceFile(path, perfetto ? timelineShare : undefined)
+      if (file.cut) tellLine(`${path} ends within a record, which is skipped`)
+      for (const trace of file.traces) traces.push(trace)
+    }
+    await writeParts(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
+  })
+
+function* lines(values: readonly object[]): Generator<string> {
+  for (const value of values) yield `${JSON.stringify(value)}\n`
+}
+
+/**
+ * Writes parts one after the other, at the reader's pace. Stops if the reader closes standard output early.
+ *
+ * @param path a file; omitted or `undefined` for standard output.
+ */
+async function writeParts(parts: Iterable<string | Uint8Array>, path?: string): Promise<void> {
+  try {
+    await pipeline(Readable.from(parts), path === undefined ? process.stdout : createWriteStream(path), {
+      end: path !== undefined,
+    })
+  } catch (error) {
+    if (path !== undefined || !wasClosed.has((error as NodeJS.ErrnoException).code!)) throw error
+  }
+}
+
+const wasClosed = new Set(['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'])
