@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
@@ -8,22 +9,50 @@ const sources: Readonly<Record<string, string>> = {
   'zerohop/internals': source('internals.ts'),
 }
 
-export default defineConfig({
-  plugins: [
-    {
-      name: 'zerohop-from-source',
-      enforce: 'pre',
-      resolveId: (id, importer) => (importer?.includes('/packages/') ? sources[id] : undefined),
+const files = ['test', 'packages/perf/test'].flatMap((folder) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.test.ts'))
+    .map((file) => `${folder}/${file.replaceAll('\\', '/')}`),
+)
+/** Files among whose first lines is one with this word and a reason. */
+const marked = (word: 'Alone' | 'Full') =>
+  files.filter((file) => new RegExp(`^(//.*\n)*// ${word}: `).test(readFileSync(file, 'utf8')))
+/** They mock modules, or measure or change the process they run in. */
+const alone = marked('Alone')
+/** They take long: `npm run test:full` runs them, `npm test` does not. */
+const long = marked('Full')
+
+export default defineConfig(({ mode }) => {
+  const run = mode === 'full' ? files : files.filter((file) => !long.includes(file))
+  return {
+    plugins: [
+      {
+        name: 'zerohop-from-source',
+        enforce: 'pre',
+        resolveId: (id, importer) => (importer?.includes('/packages/') ? sources[id] : undefined),
+      },
+    ],
+    test: {
+      pool: 'forks',
+      maxWorkers: 2,
+      env: {
+        // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.
+        ORT_DISABLE_TELEMETRY: '1',
+        // Models of tests are neither kept on this machine nor tried in another process, except where a test is about that.
+        ZEROHOP_CACHE: 'off',
+        ZEROHOP_VERIFY: 'none',
+        ZEROHOP_TESTS: mode === 'full' ? 'full' : '',
+      },
+      testTimeout: 60_000,
+      hookTimeout: 120_000,
+      projects: [
+        // Two processes for all files: importing the engine anew for each takes longer than most of them.
+        {
+          extends: true,
+          test: { name: 'shared', include: run.filter((file) => !alone.includes(file)), isolate: false },
+        },
+        { extends: true, test: { name: 'alone', include: run.filter((file) => alone.includes(file)) } },
+      ],
     },
-  ],
-  test: {
-    include: ['test/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
-    pool: 'forks',
-    maxWorkers: 2,
-    // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.
-    // What they load is nobody's: it is neither kept on this machine nor tried aside, but where a test is about that.
-    env: { ORT_DISABLE_TELEMETRY: '1', ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' },
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-  },
+  }
 })

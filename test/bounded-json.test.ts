@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jsonPieces } from '../src/base/bounded-json.ts'
 import { doAll } from '../src/base/slices.ts'
+import { repetitions } from './support/full.ts'
 
 const parse = (text: string | Buffer, mostValues = 2 ** 26): unknown =>
   doAll(jsonPieces(Buffer.from(text), 'The JSON', { mostValues, mostValuesName: 'most' }))
@@ -76,7 +77,7 @@ describe('JSON in pieces', () => {
         }
         expect(parse(bytes)).toEqual(expected)
       }),
-      { numRuns: 300 },
+      { numRuns: repetitions(300, 100) },
     )
   })
 

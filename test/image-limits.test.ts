@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { execFileSync } from 'node:child_process'
 import { getEventListeners } from 'node:events'
 import { open, readFile, truncate, writeFile } from 'node:fs/promises'

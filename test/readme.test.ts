@@ -14,6 +14,7 @@ import { defaultMaxBytes, defaultMaxRequests } from '../src/adapters/processes/p
 import { referencePages } from '../scripts/docs/reference.ts'
 import { linesOf, requestFilesText } from '../scripts/architecture/request-files-text.ts'
 import { runFixture } from './process/child.ts'
+import { full } from './support/full.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const { scripts, engines, peerDependencies } = JSON.parse(
@@ -126,16 +127,19 @@ describe('README and what it links to', () => {
     expect(['js', 'ts', 'sh', 'text']).toEqual(expect.arrayContaining(blocks.map(({ language }) => language)))
   })
 
-  it.each(examples)('runs the example "$title" of $document', async ({ name, language, code }) => {
-    // Inside the package, where `import 'zerohop'` means this package.
-    mkdirSync(`${root}.cache/readme`, { recursive: true })
-    const file = `${root}.cache/readme/${name}.${language === 'js' ? 'mjs' : 'mts'}`
-    writeFileSync(file, code)
-    const { stdout } = await run(process.execPath, language === 'js' ? [file] : ['--import', 'tsx', file])
-    expect(stdout).not.toBe('')
-  })
+  it.runIf(full).each(examples)(
+    'runs the example "$title" of $document',
+    async ({ name, language, code }) => {
+      // Inside the package, where `import 'zerohop'` means this package.
+      mkdirSync(`${root}.cache/readme`, { recursive: true })
+      const file = `${root}.cache/readme/${name}.${language === 'js' ? 'mjs' : 'mts'}`
+      writeFileSync(file, code)
+      const { stdout } = await run(process.execPath, language === 'js' ? [file] : ['--import', 'tsx', file])
+      expect(stdout).not.toBe('')
+    },
+  )
 
-  it('has examples that compile as strict TypeScript', async () => {
+  it.runIf(full)('has examples that compile as strict TypeScript', async () => {
     const folder = `${root}.cache/readme-types`
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
@@ -300,7 +304,7 @@ describe('README and what it links to', () => {
     expect(files.reduce((sum, file) => sum + linesOf(file), 0)).toBeLessThanOrEqual(mostRequestLines)
   })
 
-  it('promises a demo that reaches its accuracy', async () => {
+  it.runIf(full)('promises a demo that reaches its accuracy', async () => {
     const { stdout } = await run('npm', ['run', '--silent', 'demo'])
     expect(Number(/accuracy: ([\d.]+) %/.exec(stdout)?.[1])).toBeGreaterThanOrEqual(97)
   })

@@ -19,6 +19,7 @@ import { planOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
 import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
 import type { Level, Workload } from '../../bench/peers/workload.ts'
+import { full } from '../support/full.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -44,7 +45,7 @@ const peerNamed = (name: string) => peers.find((peer) => peer.name === name)!
 const hasCompiler = spawnSync(process.env['CXX'] ?? 'c++', ['--version']).status === 0
 const canMeasure = process.platform === 'linux' && hasCompiler
 
-describe.skipIf(!canMeasure)('the load generator', () => {
+describe.skipIf(!canMeasure || !full)('the load generator', () => {
   let server: Server
   let client = ''
   let seen = 0

@@ -1,3 +1,4 @@
+// Full: it takes minutes.
 import { describe, expect, it } from 'vitest'
 import { runFixture } from '../process/child.ts'
 import { chaosModels } from './chaos-models.ts'

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { describe, expect, it, vi } from 'vitest'
 import { userCacheFolder } from '../../src/models/compiled-models/cache-folder.ts'
 

@@ -1,3 +1,4 @@
+// Alone: it changes the working folder of its process.
 import {
   chmodSync,
   chownSync,

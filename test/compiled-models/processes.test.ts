@@ -7,18 +7,25 @@ import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere } from './in-processes.ts'
 import { endless, perceptron } from './models.ts'
 import { until } from '../support/until.ts'
+import { repetitions } from '../support/full.ts'
 
-const kills = 20
+const kills = repetitions(20, 2)
 
 describe('processes that share a cache', () => {
-  it('compile a model once when eight want it at the same time', { timeout: 120_000 }, async () => {
-    const dir = ownFolder()
-    const all = await Promise.all(Array.from({ length: 8 }, () => loadElsewhere(dir, perceptron()).loaded))
-    const expected = await plainLoad({ path: perceptron() })
-    expect(all.map((loaded) => [loaded?.compiled, loaded?.y])).toEqual(all.map(() => [true, expected]))
-    expect(all.reduce((sum, loaded) => sum + loaded!.children, 0)).toBe(1)
-    expect(entriesIn(dir).length).toBe(1)
-  })
+  it(
+    'compile a model once when several processes want it at the same time',
+    { timeout: 120_000 },
+    async () => {
+      const dir = ownFolder()
+      const all = await Promise.all(
+        Array.from({ length: repetitions(8, 3) }, () => loadElsewhere(dir, perceptron()).loaded),
+      )
+      const expected = await plainLoad({ path: perceptron() })
+      expect(all.map((loaded) => [loaded?.compiled, loaded?.y])).toEqual(all.map(() => [true, expected]))
+      expect(all.reduce((sum, loaded) => sum + loaded!.children, 0)).toBe(1)
+      expect(entriesIn(dir).length).toBe(1)
+    },
+  )
 
   it('leave none behind in which a model is tried, when they are killed', { timeout: 60_000 }, async () => {
     const { child, loaded } = loadElsewhere(ownFolder(), endless())

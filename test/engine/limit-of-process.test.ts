@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { InferenceEngine, type StagingOptions } from '../../src/index.ts'
 import { loadBinding } from '../../src/native/addon.ts'

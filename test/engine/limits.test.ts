@@ -4,10 +4,10 @@ import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 
-const x = new Float32Array(512)
+const x = new Float32Array(1024)
 
 /** Some 75 ms a run: long enough that a run goes on while this thread is kept from looking. */
-const slow = () => small.matmulSlow(512, 6000)
+const slow = () => small.matmulSlow(1024, 300)
 
 /**
  * A slow model (one request a run) whose two staging slots are taken, so that the next request waits.

@@ -1,3 +1,4 @@
+// Alone: it counts the threads of its process.
 import { readdirSync, readFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { InferenceEngine, Tensor } from 'zerohop'

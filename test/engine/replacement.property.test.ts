@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type ModelConfig } from '../../src/index.ts'
 import { markedModel, markOf } from '../support/versions.ts'
+import { repetitions } from '../support/full.ts'
 
 /** What callers do to one name, of which versions 1 and 2 come and go; none waits for another. */
 type Step =
@@ -217,7 +218,7 @@ it(
         },
       ),
       {
-        numRuns: Number(process.env['HISTORIES'] ?? 40),
+        numRuns: Number(process.env['HISTORIES'] ?? repetitions(40, 8)),
         interruptAfterTimeLimit: 90_000,
         markInterruptAsFailure: false,
       },

@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { expect, it } from 'vitest'
 import { InferenceEngine } from '../../src/index.ts'
 import * as small from '../models/small.ts'

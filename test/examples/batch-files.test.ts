@@ -1,3 +1,4 @@
+// Full: it packs and installs an example.
 import { spawn } from 'node:child_process'
 import {
   appendFileSync,

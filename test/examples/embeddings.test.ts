@@ -1,3 +1,4 @@
+// Full: it packs and installs an example.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

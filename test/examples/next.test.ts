@@ -1,3 +1,4 @@
+// Full: it packs and installs an example.
 import { execFileSync, spawn } from 'node:child_process'
 import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

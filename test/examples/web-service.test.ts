@@ -1,3 +1,4 @@
+// Full: it packs and installs an example.
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'

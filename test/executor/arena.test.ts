@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { describe, expect, it } from 'vitest'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { Tensor, type MemoryOptions } from '../../src/index.ts'

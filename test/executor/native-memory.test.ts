@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { expect, it, vi } from 'vitest'
 import { NativeMemory } from '../../src/run/executors/native/native-memory.ts'
 import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/native/native-binding.ts'

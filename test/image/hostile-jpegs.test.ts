@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { describe, expect, it, vi } from 'vitest'
 import { mulberry32 } from '../../src/base/seeded-random.ts'
 import { byBoth, difference, type Outcome } from './both-decoders.ts'

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { InferenceSession } from 'onnxruntime-node'

@@ -1,3 +1,4 @@
+// Full: it opens a browser.
 import { mkdirSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import type { Browser, Page } from 'playwright-core'

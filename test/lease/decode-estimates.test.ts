@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { resolveImageOptions } from '../../src/options/image-options.ts'
 import { imageConcurrency } from '../../src/features/image/exports.ts'

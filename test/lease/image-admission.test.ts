@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { imageConcurrency } from '../../src/features/image/exports.ts'

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { loadSharp } from '../../src/features/image/image-decoders.ts'
 import { decodeRgb } from '../../src/features/image/rgb-pipeline.ts'

@@ -1,3 +1,4 @@
+// Alone: it counts the objects of its process.
 import sharp, { type Sharp } from 'sharp'
 import { expect, it, onTestFinished } from 'vitest'
 import { decodeImage } from '../../src/features/image/exports.ts'
@@ -10,8 +11,9 @@ import { ownEngine } from '../support/open.ts'
 import { runPlain } from '../support/plain.ts'
 import { inParallel } from '../support/shared.ts'
 import { until } from '../support/until.ts'
+import { repetitions } from '../support/full.ts'
 
-const requests = 1500
+const requests = repetitions(1500, 500)
 const [width, height] = [32, 24]
 const rowDims = [3, height, width]
 const image = { scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,6 +9,7 @@ import { readOnnxFile } from '../../src/onnx/read-onnx-file.ts'
 import { graph } from '../models/builder.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 import { field, head, message, model, tensorType, value } from './wire.ts'
+import { repetitions } from '../support/full.ts'
 
 const reads = vi.hoisted(() => ({ calls: 0, bytes: 0 }))
 vi.mock('node:fs', async (original) => {
@@ -149,7 +151,7 @@ describe('a file that is no ONNX model', () => {
       const outcome = await readOnnxFile(path).catch((error: unknown) => error)
       if (outcome instanceof Error) expect(outcome).toMatchObject({ name: 'InferenceError', code: 'ERR_MODEL_LOAD' })
       else expect(Object.keys(outcome!)).toContain('inputs')
-    }), { numRuns: 500 }) // prettier-ignore
+    }), { numRuns: repetitions(500, 100) }) // prettier-ignore
   })
 
   it('is not waited for where it is a pipe, and is no folder', async () => {

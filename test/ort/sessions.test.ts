@@ -1,3 +1,4 @@
+// Alone: it counts the objects of its process.
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -12,6 +12,7 @@ import { runPlain } from '../support/plain.ts'
 import { inParallel } from '../support/shared.ts'
 import { until } from '../support/until.ts'
 import { loadGate, loadNumber, one, step } from './arithmetic.ts'
+import { repetitions } from '../support/full.ts'
 
 const random = mulberry32(5)
 const noise = (dims: readonly number[], scale = 3) =>
@@ -150,7 +151,7 @@ describe('a step that fans out', () => {
           )
         },
       ),
-      { numRuns: 60 },
+      { numRuns: repetitions(60, 15) },
     )
     expect(batchSizes(twice)).toContain(8)
     expect(largestBatch(twice)).toBe(8)

@@ -4,10 +4,11 @@ import { mulberry32 } from '../models/random.ts'
 import { ownEngine } from '../support/open.ts'
 import { inParallel } from '../support/shared.ts'
 import { loadNumber, loadSum, one, step } from './arithmetic.ts'
+import { repetitions } from '../support/full.ts'
 
-const requests = 10_000
+const requests = repetitions(10_000, 1500)
 
-describe('10 000 requests that are cancelled or have deadlines at random', () => {
+describe(`${requests} requests that are cancelled or have deadlines at random`, () => {
   it('are each settled once, rightly, counted once, and leave nothing', async () => {
     const engine = ownEngine()
     const random = mulberry32(11)

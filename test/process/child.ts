@@ -3,9 +3,10 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import { models } from './models.ts'
+import { repetitions } from '../support/full.ts'
 
 /** How often each ending is tried: an ending that goes wrong once in ten does go wrong. */
-export const repeat = Number(process.env.REPEAT ?? 3)
+export const repeat = Number(process.env.REPEAT ?? repetitions(20, 1))
 /** A child that has not ended by then hangs. */
 export const limitMs = 30_000
 /** For a test that runs its child `repeat` times. */

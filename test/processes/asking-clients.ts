@@ -2,9 +2,10 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import type { SpawnOptions } from '../../src/adapters/processes/process-options.ts'
+import { repetitions } from '../support/full.ts'
 
 /** Endings of each kind that are tried. */
-export const endings = Number(process.env.ENDINGS ?? 5)
+export const endings = Number(process.env.ENDINGS ?? repetitions(5, 1))
 
 /** What a client has seen so far. */
 export interface Counts {

@@ -1,3 +1,4 @@
+// Alone: it changes the environment of its process.
 import { fork, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'

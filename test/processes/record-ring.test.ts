@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BadRecord, RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
 import { areaBytes, RingReader, RingWriter } from '../../src/adapters/processes/shared-rings.ts'
+import { repetitions } from '../support/full.ts'
 
 const ringBytes = 2 ** 20
 
@@ -51,7 +52,7 @@ describe('a ring of records', () => {
         }
         while (take());
       }),
-      { numRuns: 200 },
+      { numRuns: repetitions(200, 50) },
     )
   })
 
@@ -108,7 +109,7 @@ describe('a ring of records', () => {
           expect(error).toBeInstanceOf(BadRecord)
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: repetitions(2000, 200) },
     )
   })
 })

@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
@@ -29,6 +30,7 @@ import {
 } from '../../src/adapters/processes/records.ts'
 import { fromText, toText } from '../../src/adapters/processes/tagged-json.ts'
 import { collectGarbage } from '../support/garbage.ts'
+import { repetitions } from '../support/full.ts'
 
 const record = new RecordWriter()
 
@@ -194,7 +196,7 @@ describe('the record of a request', () => {
           expect(error).toBeInstanceOf(BadRecord)
         }
       }),
-      { numRuns: 3000 },
+      { numRuns: repetitions(3000, 300) },
     )
   })
 })

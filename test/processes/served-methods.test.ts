@@ -1,3 +1,4 @@
+// Alone: it counts the objects of its process.
 import { expect, it } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { ServedMethods } from '../../src/adapters/processes/served-methods.ts'

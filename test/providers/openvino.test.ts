@@ -1,3 +1,4 @@
+// Alone: it changes the environment of its process.
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions, type Model, type ModelOptions } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'

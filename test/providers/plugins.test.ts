@@ -1,3 +1,4 @@
+// Alone: it changes the environment of its process.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it, vi } from 'vitest'

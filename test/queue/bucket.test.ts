@@ -4,6 +4,7 @@ import { Bucket } from '../../src/schedule/buckets.ts'
 import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noPolicy } from './recorder.ts'
+import { repetitions } from '../support/full.ts'
 
 const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
 
@@ -84,7 +85,7 @@ describe('A bucket', () => {
         ])
       }
     })
-    fc.assert(property, { numRuns: 300 })
+    fc.assert(property, { numRuns: repetitions(300, 60) })
   })
 
   it('keeps no place for requests that have left before one that stays', () => {

@@ -4,6 +4,7 @@ import { WaitingRequest } from '../../src/request/infer-request.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
 import { PriorityLevel } from '../../src/request/priority-levels.ts'
 import { noPolicy } from './recorder.ts'
+import { repetitions } from '../support/full.ts'
 
 const level = new PriorityLevel(0, noPolicy)
 
@@ -46,7 +47,7 @@ describe('Expiries', () => {
         expect([expiries.size, expiries.nextAtMs]).toEqual([0, Infinity])
       },
     )
-    fc.assert(property, { numRuns: 3000 })
+    fc.assert(property, { numRuns: repetitions(3000, 300) })
   })
 
   it('give requests that were given more time at their new one, or never', () => {
@@ -83,7 +84,7 @@ describe('Expiries', () => {
         expect([expiries.size, expiries.nextAtMs]).toEqual([0, Infinity])
       },
     )
-    fc.assert(property, { numRuns: 1000 })
+    fc.assert(property, { numRuns: repetitions(1000, 200) })
   })
 
   it('keep no place for requests that have left while others of their time stay', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { RunTimes } from '../../src/schedule/run-times.ts'
 import { noPolicy, setup } from './recorder.ts'
+import { repetitions } from '../support/full.ts'
 
 /** Runs of 10 ms for one row and 5 ms more for each further one. */
 function runTimes(): RunTimes {
@@ -133,14 +134,15 @@ describe('draining', () => {
   })
 })
 
-describe('100 000 requests that are delayed at once', () => {
+describe('many requests that are delayed at once', () => {
   it('keep their order behind the others', () => {
     const policy = { ...noPolicy, timeoutAction: 'DELAY' as const }
     const { clock, batcher, add, take } = setup({ maxBatchSize: 1 }, { defaultPolicy: policy })
-    for (let count = 0; count < 100_000; count++) add(String(count), { timeoutMs: 5 + count / 1000 })
+    const many = repetitions(100_000, 10_000)
+    for (let count = 0; count < many; count++) add(String(count), { timeoutMs: 5 + count / 1000 })
     add('patient')
     clock.advanceBy(500)
-    expect([batcher.count, clock.timers]).toEqual([100_001, 0])
+    expect([batcher.count, clock.timers]).toEqual([many + 1, 0])
     expect([take(), take(), take()]).toEqual([['patient'], ['0'], ['1']])
   })
 })

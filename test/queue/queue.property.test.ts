@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
 import { Simulation, type Scenario, type Step } from './simulation.ts'
+import { repetitions } from '../support/full.ts'
 
-/** Histories per kind; five kinds make 100 000. */
-const histories = 20_000
+/** Histories per kind. Five kinds make 100 000. */
+const histories = repetitions(20_000, 2000)
 
 interface Kind {
   readonly name: string

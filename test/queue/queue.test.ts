@@ -1,3 +1,4 @@
+// Alone: it counts the objects of its process.
 import { queryObjects } from 'node:v8'
 import { describe, expect, it } from 'vitest'
 import { Bucket } from '../../src/schedule/buckets.ts'

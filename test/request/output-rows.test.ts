@@ -11,6 +11,7 @@ import { joinTensors } from '../../src/request/split.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { storageOf, type ElementType } from '../../src/tensor/tensor.ts'
 import type { OutputRows } from '../../src/tensor/metadata.ts'
+import { repetitions } from '../support/full.ts'
 
 const types = [
   'int8',
@@ -115,7 +116,7 @@ describe('entries of a batch', () => {
           )
         },
       ),
-      { numRuns: 500 },
+      { numRuns: repetitions(500, 100) },
     )
   })
 
@@ -150,7 +151,7 @@ describe('entries of a batch', () => {
           next += entries
         }
       }),
-      { numRuns: 500 },
+      { numRuns: repetitions(500, 100) },
     )
   })
 
@@ -183,7 +184,7 @@ describe('entries of a batch', () => {
           ),
         ).toThrow(/^output '(n' has .* for row 0|values' has \d+ entries, where)/)
       }),
-      { numRuns: 500 },
+      { numRuns: repetitions(500, 100) },
     )
   })
 

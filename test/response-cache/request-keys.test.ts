@@ -4,6 +4,7 @@ import type { ModelMetadata } from '../../src/tensor/metadata.ts'
 import type { ParsedFeeds } from '../../src/request/infer-request.ts'
 import { RequestKeys } from '../../src/features/response-cache/request-keys.ts'
 import type { MailedValue } from '../../src/tensor/values.ts'
+import { repetitions } from '../support/full.ts'
 
 const metadata: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'> = {
   name: 'm',
@@ -89,7 +90,7 @@ describe('the key of a request', () => {
         byText.set(text, key)
         byKey.set(key, text)
       }),
-      { numRuns: 5000 },
+      { numRuns: repetitions(5000, 500) },
     )
     expect(byKey.size).toBeGreaterThan(2000)
   })

@@ -5,8 +5,9 @@ import { keptBytes } from '../../src/features/response-cache/kept-answers.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { ensure } from '../queue/ledger.ts'
 import { SharedModel, turns, type Call } from './sharing.ts'
+import { repetitions } from '../support/full.ts'
 
-const histories = Number(process.env.HISTORIES ?? 300)
+const histories = Number(process.env.HISTORIES ?? repetitions(300, 60))
 
 interface Plan {
   readonly maxBatchSize: number

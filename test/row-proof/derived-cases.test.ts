@@ -1,3 +1,4 @@
+// Full: it runs thousands of graphs.
 import { describe, expect, it } from 'vitest'
 import { derivedCases } from './derived-cases.ts'
 import type { GraphText } from './graph-text.ts'

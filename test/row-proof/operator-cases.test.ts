@@ -4,6 +4,7 @@ import { parseGraph } from './graph-text.ts'
 import { allCases, operatorCases } from './operator-cases.ts'
 import { proofOf } from './proof.ts'
 import { truthOf } from './truth.ts'
+import { full } from '../support/full.ts'
 
 /** What gives no tensor that onnxruntime-node can read, or has no kernel in what it brings along. */
 const withoutCase = new Set(['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'com.microsoft:IsAllFinite'])
@@ -13,7 +14,7 @@ const leastSaid = 839
 const leastWithoutDims = 751
 
 describe('operator cases', () => {
-  it('are what ONNX Runtime makes of them', async () => {
+  it.runIf(full)('are what ONNX Runtime makes of them', async () => {
     const wrong: string[] = []
     for (const { text, expected } of allCases) {
       const { answer, where } = await truthOf(parseGraph(text))

@@ -3,9 +3,10 @@ import { parseGraph } from './graph-text.ts'
 import { proofOf } from './proof.ts'
 import { GraphSource } from './random-graphs.ts'
 import { refutes, truthOf } from './truth.ts'
+import { repetitions } from '../support/full.ts'
 
 /** `npx tsx test/row-proof/many-graphs.ts` tries as many as one likes. */
-const graphs = 400
+const graphs = repetitions(400, 60)
 const firstSeed = 100_000
 
 describe('random graphs', () => {

@@ -4,6 +4,7 @@ import { Autoscaler } from '../../src/models/scaling/autoscaler.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { deferred, type Deferred } from '../support/deferred.ts'
 import { follow } from './simulated-load.ts'
+import { repetitions } from '../support/full.ts'
 
 const limits = { minInstances: 1, maxInstances: 4, scaleUpAfterMs: 100, scaleDownAfterMs: 5000 }
 const countAt = (counts: readonly { atMs: number; count: number }[], atMs: number) =>
@@ -66,7 +67,7 @@ describe('an autoscaled model under a step in its load', () => {
       expect(counts.at(-1)!.count).toBe(1)
       expect(answered).toBe(sent)
     })
-    await fc.assert(property, { numRuns: 40 })
+    await fc.assert(property, { numRuns: repetitions(40, 10) })
   })
 
   it('leaves no timer behind once it is back at its least', async () => {

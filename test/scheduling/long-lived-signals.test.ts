@@ -1,3 +1,4 @@
+// Alone: it counts the objects of its process.
 import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Feeds } from '../../src/index.ts'

@@ -4,8 +4,9 @@ import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { accumulatorSequence } from './accumulators.ts'
+import { repetitions } from '../support/full.ts'
 
-const sequences = 300
+const sequences = repetitions(300, 60)
 const stepsEach = 60
 
 /** Random calls of one sequence, some of them before those ahead were answered; each answer is what the sequence has to give. */

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import type * as FileSystem from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'

@@ -4,6 +4,7 @@ import textformat from 'protobufjs/ext/textformat.js'
 import { describe, expect, it } from 'vitest'
 import { parseTextFormat, type TextField } from '../../src/features/triton-repository/text-format.ts'
 import { errorOf } from './temporary.ts'
+import { repetitions } from '../support/full.ts'
 
 const parse = (text: string) => parseTextFormat({ model: 'm', file: 'config.pbtxt', text })
 /** `[name, values]` of every field, messages likewise. */
@@ -160,7 +161,7 @@ describe('the text format of protobufjs', () => {
         const theirs = type.toObject(textformat.fromText(type, text), { enums: String, longs: String })
         expect(grouped(parse(text))).toEqual(theirs)
       }),
-      { numRuns: 500 },
+      { numRuns: repetitions(500, 100) },
     )
   })
 

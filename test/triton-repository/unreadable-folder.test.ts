@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { expect, it, vi } from 'vitest'
 import { RepositoryWatch } from '../../src/features/triton-repository/watch.ts'
 import { FakeClock } from '../fake-clock.ts'

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { Model } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
+import { repetitions } from '../support/full.ts'
 
-const requests = 100_000
+const requests = repetitions(100_000, 5000)
 const inFlight = 16
 
 /** A model with an instance on each of two workers, one of which spends most of its time on another model. */
@@ -55,7 +56,7 @@ async function outOfOrder(model: Model): Promise<{ late: number; byInstance: Rec
   return { late, byInstance }
 }
 
-describe('100 000 requests over two instances of uneven speed', { timeout: 120_000 }, () => {
+describe(`${requests} requests over two instances of uneven speed`, { timeout: 120_000 }, () => {
   for (const preserveOrdering of [true, false]) {
     it(`are answered ${preserveOrdering ? 'in order with' : 'partly out of order without'} preserveOrdering`, async () => {
       const { model, stop } = await unevenInstances(preserveOrdering)

@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it, vi } from 'vitest'
 import * as reading from '../../src/onnx/row-proof/read-graph.ts'

@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { describe, expect, it, vi } from 'vitest'
 import type { MemoryOptions } from '../../src/index.ts'
 import { fate, House, Served, settled } from './serving.ts'

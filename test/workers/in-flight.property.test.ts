@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { History, type Plan, type Step } from './history.ts'
+import { repetitions } from '../support/full.ts'
 
 /** Histories per kind. */
-const histories = Number(process.env.HISTORIES ?? 700)
+const histories = Number(process.env.HISTORIES ?? repetitions(700, 100))
 
 const both = fc.nat(1)
 const arrive: fc.Arbitrary<Step> = fc.record({

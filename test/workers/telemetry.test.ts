@@ -1,3 +1,4 @@
+// Alone: it mocks modules.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 const variable = 'ORT_DISABLE_TELEMETRY'

@@ -1,3 +1,4 @@
+// Full: it packs and installs an example, and starts servers.
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'

@@ -8,6 +8,7 @@ import { gatherRow, identity } from '../../../../test/models/small.ts'
 import { hasShared, missingShared, sharedPath } from '../../../../test/support/shared.ts'
 import { temporaryFolder } from '../../../../test/triton-repository/temporary.ts'
 import { root, zerohop } from '../../../../test/cli/run.ts'
+import { full } from '../../../../test/support/full.ts'
 
 const perf = (...line: string[]) => zerohop('perf', ...line)
 const model = () => identity('float32')
@@ -113,7 +114,7 @@ describe('zerohop perf', () => {
     expect(stdout).toMatch(/ {4}p97 latency: \d+ usec\n/)
   })
 
-  it('sends by the intervals of a file, and raises the callers of a periodic range', async () => {
+  it.runIf(full)('sends by the intervals of a file, and raises the callers of a periodic range', async () => {
     const intervals = join(temporaryFolder({ 'intervals.txt': '1000\n3000\n\n' }), 'intervals.txt')
     const [byFile, periodic] = [
       await perf('-m', model(), '--request-intervals', intervals, ...few),
@@ -124,7 +125,7 @@ describe('zerohop perf', () => {
     expect(periodic.stdout).toMatch(/Request concurrency: 5\n {2}Client: \n {4}Request count: 6\d\n/)
   })
 
-  it('ends with 2 where the first level is not stable, and says what to do', async () => {
+  it.runIf(full)('ends with 2 where the first level is not stable, and says what to do', async () => {
     const { code, stdout, stderr } = await perf('-m', model(), '-p', '50', '-r', '2')
     expect(code).toBe(2)
     expect(stdout).toContain('(not stable)')
@@ -235,7 +236,7 @@ describe('zerohop perf', () => {
     ).rejects.toMatchObject({ code })
   })
 
-  it('says why it leaves out an option of perf_analyzer', async () => {
+  it.runIf(full)('says why it leaves out an option of perf_analyzer', async () => {
     const said = await Promise.all(
       [['--async'], ['-i', 'grpc'], ['--no-such']].map((line) => perf('-m', '/no/such.onnx', ...line)),
     )
@@ -251,7 +252,7 @@ describe('zerohop perf', () => {
     ])
   })
 
-  it('says how to give what a model takes, where it does not take what is made up', async () => {
+  it.runIf(full)('says how to give what a model takes, where it does not take what is made up', async () => {
     const line = ['perf', '-m', gatherRow(1), ...few]
     expect((await zerohop(...line)).stderr).toMatch(
       /^ERR_EXECUTION: .*What requests hold is made up: give what the model takes by --input-data, or --string-data\.\n$/,
@@ -260,7 +261,7 @@ describe('zerohop perf', () => {
     expect((await zerohop(...line, '--input-data', given)).stderr).not.toContain('made up')
   })
 
-  it('ends with 99 where not even one request can be answered', async () => {
+  it.runIf(full)('ends with 99 where not even one request can be answered', async () => {
     const { code, stdout, stderr } = await perf('-m', model(), '-b', '8', '--max-batch-size', '4', ...few)
     expect([code, stdout]).toEqual([99, ''])
     expect(stderr).toContain('ERR_INVALID_ARG')
@@ -298,7 +299,7 @@ describe('zerohop perf', () => {
     expect([code, stderr]).toEqual([0, ''])
   })
 
-  it('counts what is refused by its code, beside what is answered', async () => {
+  it.runIf(full)('counts what is refused by its code, beside what is answered', async () => {
     const { code, stdout } = await perf(
       '-m',
       model(),
@@ -318,7 +319,7 @@ describe('zerohop perf', () => {
     expect(Number(/ Request count: (\d+)/.exec(stdout)![1]) + Number(failed)).toBe(200)
   })
 
-  it('counts answers that are not as the file says they have to be', async () => {
+  it.runIf(full)('counts answers that are not as the file says they have to be', async () => {
     const file = join(temporaryFolder({}), 'data.json')
     writeFileSync(
       file,
@@ -332,12 +333,12 @@ describe('zerohop perf', () => {
     expect(stdout).toContain('    Request count: 20\n    Failed Request Count: 20 (UNEXPECTED_ANSWER 20)\n')
   })
 
-  it('finds answers in a response cache, and tells how many', async () => {
+  it.runIf(full)('finds answers in a response cache, and tells how many', async () => {
     const { stdout } = await perf('-m', model(), '--response-cache', ...few)
     expect(stdout).toMatch(/ {4}Cache hit count: \d+\n {4}Cache miss count: \d+\n/)
   })
 
-  it('tells its version', async () => {
+  it.runIf(full)('tells its version', async () => {
     const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string }
     expect(await perf('--version')).toMatchObject({ code: 0, stdout: `${version}\n` })
   })
@@ -346,7 +347,7 @@ describe('zerohop perf', () => {
 describe.skipIf(!hasShared)(`zerohop perf, of a repository${missingShared}`, () => {
   const repository = () => sharedPath('models/triton-repository')
 
-  it('takes a model by its name, or by its folder', async () => {
+  it.runIf(full)('takes a model by its name, or by its folder', async () => {
     const [byName, byFolder] = [
       await perf('-m', 'simple', '--model-repository', repository(), '-b', '4', ...few),
       await perf('-m', join(repository(), 'simple'), '-x', '1', ...few),
@@ -358,7 +359,7 @@ describe.skipIf(!hasShared)(`zerohop perf, of a repository${missingShared}`, () 
     )
   })
 
-  it('sends sequences, each by a caller of its own', async () => {
+  it.runIf(full)('sends sequences, each by a caller of its own', async () => {
     const line = [
       '-m',
       'simple_sequence',
@@ -388,7 +389,7 @@ describe('zerohop perf, of an ensemble', () => {
   const step = (from: string, to: string) =>
     `{ model_name: "one" model_version: -1 input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`
 
-  it('tells of the models of its steps as well, and writes a table for each', async () => {
+  it.runIf(full)('tells of the models of its steps as well, and writes a table for each', async () => {
     const folder = temporaryFolder({
       'one/config.pbtxt': `backend: "onnxruntime" max_batch_size: 8 ${one('input')} ${one('output')}`,
       'one/1/model.onnx': readFileSync(model()),

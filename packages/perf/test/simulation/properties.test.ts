@@ -4,8 +4,9 @@ import { mulberry32, type Random } from '../../../../src/base/seeded-random.ts'
 import type { RecordedRun } from '../../src/simulation/recorded-run.ts'
 import { simulate, type SimulatedArrivals, type SimulationOptions } from '../../src/simulation/simulate.ts'
 import { oneLevel } from '../../src/simulation/simulated-queue.ts'
+import { repetitions } from '../../../../test/support/full.ts'
 
-const runs = 60
+const runs = repetitions(60, 10)
 const requests = 400
 
 const whole = (random: Random, least: number, most: number) =>

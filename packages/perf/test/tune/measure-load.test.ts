@@ -1,3 +1,4 @@
+// Alone: it measures the memory of its process.
 import { describe, expect, it } from 'vitest'
 import type { SampleSource } from '../../src/perf/input/sample-source.ts'
 import { measureLoad } from '../../src/tune/measure-load.ts'

@@ -1,3 +1,4 @@
+// Full: it opens a browser.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../../src/perf/result.ts'
