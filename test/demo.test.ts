@@ -168,7 +168,11 @@ describe('the report', () => {
       .slice(1)
   it('has a row for every file, those that are wrong or unreadable first', () => {
     const text = outcomeTable(outcomes, labels)
-    expect(text.split('\n')[1]).toMatch(/file .* label .* probability/)
+    const [order, , head] = text.split('\n')
+    expect(order).toBe(
+      'files that are wrong or unreadable (2) come first, then the others in the given order:',
+    )
+    expect(head).toMatch(/file .* label .* probability/)
     const rows = rowsOf(text)
     expect(rows).toHaveLength(4)
     expect(rows[0]).toMatch(/8-2\.png .* 3 .* 0\.5000/)

@@ -33,10 +33,15 @@ export function outcomeTable(
     if ('error' in outcome) table.push([outcome.file, { colSpan: 2, content: outcome.error }])
     else table.push([outcome.file, outcome.label, outcome.probability.toFixed(4)])
   }
+  const wrongCount = outcomes.filter((outcome) => !isRight(outcome, labels)).length
+  const order =
+    wrongCount === 0
+      ? ''
+      : `files that are wrong or unreadable (${wrongCount}) come first, then the others in the given order:\n`
   const more = wrongFirst.slice(rows)
-  if (more.length === 0) return table.toString()
+  if (more.length === 0) return order + table.toString()
   const wrong = more.filter((outcome) => !isRight(outcome, labels)).length
-  return `${table.toString()}\nand ${more.length} more${wrong === 0 ? '' : `, ${wrong} of them wrong or unreadable`}; --all shows them`
+  return `${order}${table.toString()}\nand ${more.length} more${wrong === 0 ? '' : `, ${wrong} of them wrong or unreadable`}; --all shows them`
 }
 
 const PLAIN = { head: [], border: [], compact: true }

@@ -1,6 +1,6 @@
 import type uPlotClass from 'uplot'
 import { figureOf } from '../../web-page/charts/figures.ts'
-import { lastSecondsAxis, movingValueAxis } from '../../web-page/charts/axes.ts'
+import { growingTimeAxis, movingValueAxis } from '../../web-page/charts/axes.ts'
 import { colourOf, sizeOf, type Told, tooltip } from '../../web-page/charts/page-elements.ts'
 import { keptFrames, type LiveChart, type Moment } from './live-charts.ts'
 
@@ -21,7 +21,7 @@ export class TimePlot {
   constructor(place: HTMLElement, chart: LiveChart, intervalMs: number) {
     this.#place = place
     this.#chart = chart
-    const horizontal = lastSecondsAxis((keptFrames * intervalMs) / 1000, () => this.#seconds.at(-1) ?? 0)
+    const horizontal = growingTimeAxis((keptFrames * intervalMs) / 1000, () => this.#seconds)
     const vertical = movingValueAxis(chart.unit, () => this.#tops.flat())
     const isAreas = chart.shape === 'areas'
     // Areas are drawn from the top one down, each over the one before.

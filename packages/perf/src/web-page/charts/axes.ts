@@ -119,24 +119,33 @@ export function movingValueAxis(
   return { axis, scale: { time: false, range } }
 }
 
-/** The last `seconds` of what is shown, in seconds since the epoch. */
-export function lastSecondsAxis(
-  seconds: number,
-  end: () => number,
+/** Lengths of a time axis that grows, as shares of its full length. */
+const growth = [0.1, 0.2, 0.5, 1]
+
+/**
+ * A time axis that ends at the last of the shown seconds. It begins short and grows with them, up to a full
+ * length.
+ *
+ * @param shown moments in seconds since the epoch.
+ */
+export function growingTimeAxis(
+  fullSeconds: number,
+  shown: () => readonly number[],
 ): { axis: uPlot.Axis; scale: uPlot.Scale } {
-  const agos = Array.from(
-    { length: timeTicks + 1 },
-    (_, index) => (seconds * (timeTicks - index)) / timeTicks,
-  )
+  const end = () => shown().at(-1) ?? 0
+  const length = () =>
+    fullSeconds * (growth.find((share) => share * fullSeconds >= end() - (shown()[0] ?? 0)) ?? 1)
+  const agos = () =>
+    Array.from({ length: timeTicks + 1 }, (_, index) => (length() * (timeTicks - index)) / timeTicks)
   const axis: uPlot.Axis = {
     ...plainAxis(),
     size: nameHeight,
-    incrs: () => [seconds],
+    incrs: () => [length()],
     space: 1,
     grid: { show: false },
-    splits: () => agos.map((ago) => end() - ago),
+    splits: () => agos().map((ago) => end() - ago),
     filter: (_, splits) => splits,
-    values: () => agos.map((ago) => (ago === 0 ? 'now' : `-${roundTimeOf(ago * 1e6)}`)),
+    values: () => agos().map((ago) => (ago === 0 ? 'now' : `-${roundTimeOf(ago * 1e6)}`)),
   }
-  return { axis, scale: { time: false, range: () => [end() - seconds, end()] } }
+  return { axis, scale: { time: false, range: () => [end() - length(), end()] } }
 }
