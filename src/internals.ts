@@ -11,7 +11,8 @@
 export { IndexedHeap } from './base/indexed-heap.ts'
 export type { HeapItem } from './base/indexed-heap.ts'
 export { defaultPaddingShare } from './options/batching.ts'
-export { batchReasons, fullBatchRows } from './options/batching.ts'
+export { batchReasons } from './options/batching.ts'
+export { fullBatchRows } from './schedule/batch-policy.ts'
 export type { BatchLimits, CostLimits, LevelOptions } from './options/batching.ts'
 export { defaultInline } from './options/engine-options.ts'
 export { maxInstances } from './options/instance-groups.ts'
@@ -23,11 +24,10 @@ export { estimatedAnswerMs } from './schedule/answer-estimate.ts'
 export { ArrivalRate } from './schedule/estimator.ts'
 export { LatencyTarget } from './schedule/batch-sizer.ts'
 export { batchSizesToTry } from './schedule/calibration.ts'
-export { PriorityLevels } from './request/priority-levels.ts'
+export { PriorityLevels, WaitingRequest, expiresAtMs } from './request/infer-request.ts'
 export type { QueueOwner } from './schedule/request-queue.ts'
 export { RequestQueue } from './schedule/request-queue.ts'
 export { RunTimes } from './schedule/run-times.ts'
-export { WaitingRequest, expiresAtMs } from './request/infer-request.ts'
 
 // What is measured, and the form of recordings.
 export {

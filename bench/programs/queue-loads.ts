@@ -1,6 +1,5 @@
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest } from '../../src/request/infer-request.ts'
-import { PriorityLevels } from '../../src/request/priority-levels.ts'
+import { WaitingRequest, PriorityLevels } from '../../src/request/infer-request.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { FairShare } from '../../src/run/thread-time.ts'
 import { mulberry32 } from '../../test/models/random.ts'

@@ -1,3 +1,5 @@
+import { MessageChannel } from 'node:worker_threads'
+
 /** Time and timers as the library sees them; tests inject a fake one. */
 export interface Clock {
   /** Monotonic time in milliseconds, with a fraction. */
@@ -13,4 +15,117 @@ export const systemClock: Clock = {
   // Node drops the fraction: the timer would fire early and have to be set again.
   setTimer: (callback, delayMs) => setTimeout(callback, Math.ceil(delayMs)).unref(),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
+}
+
+/** One timer for many times: it rings at the earliest requested time. */
+export class Alarm {
+  readonly #clock: Clock
+  readonly #ring: () => void
+  #timer: unknown = null
+  #atMs = Infinity
+
+  constructor(clock: Clock, ring: () => void) {
+    this.#clock = clock
+    this.#ring = ring
+  }
+
+  /** Requests a time; `Infinity` for none. */
+  set(atMs: number): void {
+    if (atMs >= this.#atMs) return
+    this.clear()
+    this.#atMs = atMs
+    this.#timer = this.#clock.setTimer(this.#onTimer, Math.max(0, atMs - this.#clock.nowMs()))
+  }
+
+  clear(): void {
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
+    this.#timer = null
+    this.#atMs = Infinity
+  }
+
+  readonly #onTimer = (): void => {
+    this.#timer = null
+    this.#atMs = Infinity
+    this.#ring()
+  }
+}
+
+/**
+ * Keeps the event loop alive while something is awaited. `Atomics.waitAsync` does not, and a worker thread
+ * must not stay alive while idle. A message port that receives nothing has exactly this effect.
+ */
+export class KeepAlive {
+  readonly #port = new MessageChannel().port1
+  #holds = 0
+  /** Called when waiting begins. */
+  onHeld: () => void = () => {}
+
+  constructor() {
+    this.#port.unref()
+  }
+
+  /** Whether something is awaited. */
+  get held(): boolean {
+    return this.#holds > 0
+  }
+
+  enter(): void {
+    if (this.#holds++ > 0) return
+    this.#port.ref()
+    this.onHeld()
+  }
+
+  leave(): void {
+    if (--this.#holds === 0) this.#port.unref()
+  }
+
+  /** Closes the port, which otherwise lives on. Nothing may be awaited any more. */
+  close(): void {
+    this.#port.close()
+  }
+
+  /** Keeps the loop alive until `promise` settles. */
+  async during<T>(promise: Promise<T>): Promise<T> {
+    this.enter()
+    try {
+      return await promise
+    } finally {
+      this.leave()
+    }
+  }
+}
+
+/**
+ * Tracks whether a model has requests in flight: keeps the process alive meanwhile, and notifies when all
+ * have ended.
+ */
+export class InFlight {
+  readonly #keepAlive: KeepAlive
+  readonly #onDrained: (() => void)[] = []
+  #busy = false
+  /** Running batches. */
+  running = 0
+
+  constructor(keepAlive: KeepAlive) {
+    this.#keepAlive = keepAlive
+  }
+
+  /**
+   * Call this after requests or batches were added or removed; `waiting` is the number of requests left in
+   * the queue.
+   */
+  update(waiting: number): void {
+    const busy = waiting + this.running > 0
+    if (busy === this.#busy) return
+    this.#busy = busy
+    if (busy) return this.#keepAlive.enter()
+    this.#keepAlive.leave()
+    for (const resolve of this.#onDrained.splice(0)) resolve()
+  }
+
+  /** Resolves when no request waits and no batch runs. */
+  drained(): Promise<void> {
+    if (!this.#busy) return Promise.resolve()
+    return new Promise((resolve) => this.#onDrained.push(resolve))
+  }
 }

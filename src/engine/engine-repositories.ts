@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { systemClock } from '../base/clock.ts'
+import { systemClock, type KeepAlive } from '../base/clock.ts'
 import { typed } from '../options/plain-options.ts'
 import { resolveConfig } from '../options/model-config.ts'
 import { isPipeline, resolvePipelineConfig } from '../options/pipeline-config.ts'
@@ -29,7 +29,6 @@ import {
   takeWatch,
 } from '../features/triton-repository/repository-options.ts'
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
-import type { KeepAlive } from '../base/keep-alive.ts'
 
 /** What the repositories need from an engine. */
 export interface RepositoryOwner {

@@ -13,8 +13,7 @@ import { refusalOf } from '../observe/rejections.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
-import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
-import type { PriorityLevel } from '../request/priority-levels.ts'
+import { InferRequest, type Answer, type ParsedFeeds, type PriorityLevel } from '../request/infer-request.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import type { ScaleWatch } from '../models/scaling/scale-watch.ts'
@@ -100,11 +99,10 @@ export class ServedModel implements Target {
       if (images !== null && checked.signal?.aborted)
         return this.refused(checked.signal.reason, checked.signal)
       const encoded = images === null ? null : images.read(feeds)
-      const { maxBatchSize } = joining.metadata
-      const split = (checked.splitOversized ?? this.#splitsOversized) && maxBatchSize > 0
-      const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, split)
+      const maxRows = (checked.splitOversized ?? this.#splitsOversized) ? joining.metadata.maxBatchSize : 0
+      const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, maxRows > 0)
       const parsed = encoded === null ? read : { ...read, preparation: encoded.preparation }
-      return this.#submit(parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+      return this.#submit(parsed, checked, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
     } catch (error) {
       return this.refused(error)
     }

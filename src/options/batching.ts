@@ -173,19 +173,6 @@ export interface CostLimits {
   readonly maxPaddingShare: number
 }
 
-/** Number of arrivals among which a batch is chosen. Later arrivals overtake no request. */
-export function costWindow(maxBatchSize: number): number {
-  return Math.max(maxBatchSize, Math.min(8 * maxBatchSize, 512))
-}
-
-/** Rows at which a batch is dispatched, idle instance or not: the largest preferred size. */
-export function fullBatchRows({
-  maxBatchSize,
-  preferredBatchSizes,
-}: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
-  return preferredBatchSizes.at(-1) ?? maxBatchSize
-}
-
 /** A request as the `cost` function receives it. */
 export interface CostedRequest {
   /** Size of its batch dimension. */

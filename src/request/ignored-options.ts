@@ -1,4 +1,4 @@
-import { PriorityLevel, PriorityLevels } from './priority-levels.ts'
+import { PriorityLevel, PriorityLevels } from './infer-request.ts'
 import { warn, type WarningCode } from '../base/warnings.ts'
 
 type Kind = 'priority' | 'timeout' | 'longer timeout'

@@ -254,7 +254,7 @@ export class ModelInstance implements Instance {
       requests,
       rows,
       outputMask,
-      scheduler.unpredictable.of(requests[0]!.whole),
+      requests[0]!.whole ? scheduler.unpredictable.whole : scheduler.unpredictable.joined,
       scheduler.instances.rowBlocks,
     )
     const mailed = slot.gather(requests, layout)

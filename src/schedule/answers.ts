@@ -1,9 +1,10 @@
 import type { Clock } from '../base/clock.ts'
 import type { BatchTimes, ModelStats } from '../observe/model-stats.ts'
 import type { RejectionReason } from '../observe/rejections.ts'
-import { elementCount, firstNonFinite, type TensorData, type TensorLike } from '../tensor/tensor.ts'
-import type { MapEntry, OutputValue } from '../tensor/values.ts'
-import type { FinishedBatch } from './batch.ts'
+import { copyOf, elementCount, makeTensor, putValue, type ElementType } from '../tensor/tensor.ts'
+import { hasNonFinite, type OutputValue } from '../tensor/values.ts'
+import type { FinishedBatch, RunLayout } from './batch.ts'
+import { AnswerOrder } from './answer-order.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import type { BatchReport } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
@@ -79,7 +80,15 @@ export class Answers {
     const { takenAtMs, gatheredAtMs } = timeline
     const failures =
       batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
-    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures, divisions)
+    const isPlain =
+      failures === null &&
+      batch.mailed === null &&
+      this.#padding === null &&
+      this.#reshapes === null &&
+      liesByRow(this.#metadata, batch.slot.layout!, requests)
+    const outputs = isPlain
+      ? scatterRows(this.#metadata, batch.slot.layout!, requests)
+      : scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures, divisions)
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
@@ -232,69 +241,45 @@ function nonFiniteOutput(outputs: AnyOutputs): string | null {
   return null
 }
 
-function hasNonFinite(value: OutputValue | MapEntry): boolean {
-  if (typeof value !== 'object' || value === null) return typeof value === 'number' && !Number.isFinite(value)
-  if (Array.isArray(value)) return value.some(hasNonFinite)
-  if (value instanceof Map) return [...value.values()].some(hasNonFinite)
-  if (!Array.isArray((value as TensorLike).dims)) return Object.values(value).some(hasNonFinite)
-  const { type, data } = value as TensorLike
-  // Newer Node shows float16 as numbers, older as bits.
-  const values = data as TensorData | string[]
-  const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
-  return firstNonFinite(shownType as 'float32', values) !== -1
+/** Whether each request gets its rows of every output, of which they are the first dimension. */
+function liesByRow(
+  { maxBatchSize, outputs }: ModelMetadata,
+  { packs, outputAxes, outputViews }: RunLayout,
+  requests: readonly InferRequest[],
+): boolean {
+  if (maxBatchSize === 0 || packs) return false
+  for (let index = 0; index < outputs.length; index++)
+    if (outputAxes[index] !== 0 || !outputViews[index]) return false
+  for (const { outputs: wanted, turn, isStep, whole } of requests)
+    if (wanted !== null || turn !== null || isStep || whole) return false
+  return true
 }
 
-/** How a request has ended. */
-export type Outcome = { readonly answer: Answer } | { readonly reason: unknown }
-
-/** The same of one that waits for its turn to be answered: `count` is called when it is, if nothing else has ended it. */
-export type HeldOutcome = Outcome & { readonly count: () => void }
-
-/** Settled places at the front of the line before it is shortened. */
-const compactFrom = 1024
-
-/**
- * Answers requests in the order in which they were accepted, whichever instance is faster. A request that was settled
- * in another way (a timeout, an abort) gives its place up at once.
- */
-export class AnswerOrder {
-  #line: InferRequest[] = []
-  #front = 0
-  readonly #outcomes = new Map<InferRequest, HeldOutcome>()
-
-  /** Gives a request its place. */
-  accept(request: InferRequest): void {
-    this.#line.push(request)
-  }
-
-  /** Notes how a request ended, and answers all whose turn it is. */
-  ended(request: InferRequest, outcome: HeldOutcome): void {
-    this.#outcomes.set(request, outcome)
-    this.release()
-  }
-
-  /** Answers all whose turn it is; to be called after requests were settled in another way. */
-  release(): void {
-    while (this.#front < this.#line.length) {
-      const request = this.#line[this.#front]!
-      const outcome = this.#outcomes.get(request)
-      if (outcome === undefined && !request.settled) break
-      this.#front++ // its caller may settle others of the line at once
-      this.#outcomes.delete(request)
-      if (outcome !== undefined) settle(request, outcome)
+/** What {@link scatter} gives for most batches, in four fifths of the time. */
+function scatterRows(
+  { outputs }: ModelMetadata,
+  layout: RunLayout,
+  requests: readonly InferRequest[],
+): AnyOutputs[] {
+  const results: AnyOutputs[] = requests.map(() => ({}))
+  for (let index = 0; index < outputs.length; index++) {
+    const { name, type } = outputs[index]!
+    const view = layout.outputViews[index] as Float32Array
+    const { dims } = layout.outputs[index]!
+    const elements = layout.outputRowElements[index]!
+    let from = 0
+    for (let member = 0; member < requests.length; member++) {
+      const { rows } = requests[member]!
+      const ownDims = dims.slice()
+      ownDims[0] = rows
+      const to = from + rows * elements
+      putValue<OutputValue>(
+        results[member]!,
+        name,
+        makeTensor(type as ElementType, copyOf(view, from, to), ownDims),
+      )
+      from = to
     }
-    if (this.#front === this.#line.length) this.#line = []
-    else if (this.#front >= compactFrom && this.#front * 2 >= this.#line.length)
-      this.#line = this.#line.slice(this.#front)
-    else return
-    this.#front = 0
   }
-}
-
-/** Settles a request as it has ended; counts it where nothing else has done so before. */
-export function settle(request: InferRequest, outcome: HeldOutcome): void {
-  if (request.settled) return
-  outcome.count()
-  if ('answer' in outcome) request.succeed(outcome.answer)
-  else request.fail(outcome.reason)
+  return results
 }

@@ -1,4 +1,4 @@
-import { fullBatchRows, type BatchLimits, type BatchReason } from '../options/batching.ts'
+import type { BatchLimits, BatchReason } from '../options/batching.ts'
 import { deadlineMarginMs, type RunTimes, type SizeRunTimes } from './run-times.ts'
 import type { WaitingRequest } from '../request/infer-request.ts'
 
@@ -141,6 +141,14 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(delayEndMs, latestMs))
+}
+
+/** Rows at which a batch is dispatched, idle instance or not: the largest preferred size. */
+export function fullBatchRows({
+  maxBatchSize,
+  preferredBatchSizes,
+}: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
+  return preferredBatchSizes.at(-1) ?? maxBatchSize
 }
 
 /** Whether even a run as short as they usually are would end after the deadline of a request. */

@@ -1,15 +1,9 @@
-import {
-  aloneKey,
-  type BatchLimits,
-  fullBatchRows,
-  type BatchReason,
-  costWindow,
-  type CostLimits,
-} from '../options/batching.ts'
+import { aloneKey, type BatchLimits, type BatchReason } from '../options/batching.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import { type WaitingRequest, expiresAtMs } from '../request/infer-request.ts'
+import { expiresAtMs, type LineOf, type WaitingRequest } from '../request/infer-request.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
-import { WaitingLine } from './waiting-line.ts'
+import { chooseByCost, inServingOrder } from './batch-by-cost.ts'
+import { fullBatchRows } from './batch-policy.ts'
 
 const longestPatienceMs = 1000
 const shortestPatienceMs = 20
@@ -203,8 +197,8 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   /** When a batch was last taken from it and left some. */
   servedAtMs = 0
   /** Those with requests, in the order in which they are served: by priority level, within a level those not delayed first. */
-  readonly #lines: WaitingLine<E, Bucket<E>>[] = []
-  #spare: WaitingLine<E, Bucket<E>> | null = null // the last that became empty
+  readonly #lines: WaitingLine<E>[] = []
+  #spare: WaitingLine<E> | null = null // the last that became empty
 
   constructor(key: string, limits: BatchLimits) {
     this.key = key
@@ -267,7 +261,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   }
 
   remove(entry: E): void {
-    const line = entry.line as WaitingLine<E, Bucket<E>>
+    const line = entry.line as WaitingLine<E>
     line.remove(entry)
     this.#left(entry)
     if (line.count === 0) this.#drop(line)
@@ -278,7 +272,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     if (this.#limits.cost !== undefined && entries.length > 1) entries.sort(inServingOrder)
     for (const entry of entries) this.#left(entry)
     for (let index = 0; index < entries.length;) {
-      const line = entries[index]!.line as WaitingLine<E, Bucket<E>>
+      const line = entries[index]!.line as WaitingLine<E>
       index = line.removeThose(entries, index)
       if (line.count === 0) this.#drop(line)
     }
@@ -340,14 +334,14 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     if (cost !== null) this.cost = this.count === 0 ? 0 : this.cost - cost.units // fractions add up to no exact 0
   }
 
-  #drop(line: WaitingLine<E, Bucket<E>>): void {
+  #drop(line: WaitingLine<E>): void {
     if (this.#lines[0] === line) this.#lines.shift()
     else this.#lines.splice(this.#lines.indexOf(line), 1)
     this.#spare = line
   }
 
   /** The line where a request belongs. */
-  #lineOf({ level: { level }, delayed }: E): WaitingLine<E, Bucket<E>> {
+  #lineOf({ level: { level }, delayed }: E): WaitingLine<E> {
     const lines = this.#lines
     let low = 0
     let high = lines.length
@@ -358,7 +352,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
       if (line.level < level || (line.level === level && delayed)) low = middle + 1
       else high = middle
     }
-    const line = this.#spare ?? new WaitingLine<E, Bucket<E>>(this)
+    const line = this.#spare ?? new WaitingLine<E>(this)
     this.#spare = null
     line.level = level
     line.delayed = delayed
@@ -374,115 +368,159 @@ function isMoreUrgent(a: Bucket<any>, b: Bucket<any>): boolean {
   return a.urgentAtMs === b.urgentAtMs ? a.headAtMs < b.headAtMs : a.urgentAtMs < b.urgentAtMs
 }
 
-/** Of what a batch is best made. */
-interface ChosenByCost<E> {
-  /** The one that has waited longest, then each one after those with which it goes. */
-  readonly entries: E[]
-  /** What kept the next one out: rows (`full`), `cost`, or too much padding (`bucket`); `null` when all that wait are in. */
-  readonly closedBy: BatchReason | null
-}
-
-type Lines<E extends WaitingRequest> = readonly WaitingLine<E, unknown>[]
+const fewestPlaces = 8
+/** A ring of so many places is kept although few or none of them are taken. */
+const placesKept = 512
+const holesAllowed = 64
 
 /**
- * Makes a batch by what it will cost, around the request to be served first. Where rows are not filled up that is in the order
- * of arrival. Where they are, those join that add least padding: of the longer ones the shortest, of the shorter ones the
- * longest, and of equal ones the oldest. It looks no further than {@link costWindow}, so that no request is overtaken for long, and at
- * a line only when all of those before it are in.
+ * The requests of a bucket that are served in the order in which they came: one priority level, delayed or not. A ring
+ * and not a linked list, because closing a batch then reads its requests side by side, where in a list each has to come
+ * from far memory before the next one is known.
  */
-function chooseByCost<E extends WaitingRequest>(
-  lines: Lines<E>,
-  maxBatchSize: number,
-  limits: CostLimits,
-): ChosenByCost<E> {
-  const batch = new GrowingBatch<E>(maxBatchSize, limits)
-  for (const line of lines) {
-    const candidates = line.within(costWindow(maxBatchSize))
-    const before = batch.entries.length
-    if (limits.isPadded) addNearest(batch, candidates)
-    else for (const entry of candidates) if (!batch.add(entry)) break
-    if (batch.entries.length - before < line.count)
-      return { entries: batch.entries, closedBy: batch.closedBy ?? 'bucket' }
-  }
-  return { entries: batch.entries, closedBy: null }
-}
+export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> {
+  readonly owner: Bucket<E>
+  level = 0
+  delayed = false
+  /** Requests in it. */
+  count = 0
+  // Positions count on and wrap around as 32-bit integers; a position is in the ring at its lowest bits.
+  #ring: (E | null)[] = ringOf(fewestPlaces)
+  #first = 0
+  #end = 0
 
-/** What a row of a request costs. */
-function rowCost({ cost, rows }: WaitingRequest): number {
-  return cost!.units / Math.max(1, rows)
-}
-
-/** A batch that grows as long as it keeps to its limits. */
-class GrowingBatch<E extends WaitingRequest> {
-  readonly entries: E[] = []
-  /** What its dearest row costs. */
-  dearest = 0
-  /** Why a request did not go in, a limit of rows or of cost before padding. */
-  closedBy: BatchReason | null = null
-  rows = 0
-  #units = 0
-  readonly #maxBatchSize: number
-  readonly #limits: CostLimits
-
-  constructor(maxBatchSize: number, limits: CostLimits) {
-    this.#maxBatchSize = maxBatchSize
-    this.#limits = limits
+  constructor(owner: Bucket<E>) {
+    this.owner = owner
   }
 
-  /** Adds a request if the batch keeps to its limits, which the first one need not. */
-  add(entry: E): boolean {
-    const { maxBatchCost, isPadded, maxPaddingShare } = this.#limits
-    const rows = this.rows + entry.rows
-    const units = this.#units + entry.cost!.units
-    const dearest = Math.max(this.dearest, rowCost(entry))
-    const cost = isPadded ? dearest * rows : units
-    if (this.entries.length > 0) {
-      if (rows > this.#maxBatchSize) return this.#close('full')
-      if (cost > maxBatchCost) return this.#close('cost')
-      if (cost - units > maxPaddingShare * cost) return false
+  /** The request to be served first; there is one. */
+  get head(): E {
+    return this.#ring[this.#first & (this.#ring.length - 1)]!
+  }
+
+  /** Puts a request behind all others. */
+  push(entry: E): void {
+    if (this.#span === this.#ring.length) this.#resize()
+    this.#put(entry, this.#end)
+    this.#end = (this.#end + 1) | 0
+  }
+
+  /** Puts a request before all others. */
+  unshift(entry: E): void {
+    if (this.#span === this.#ring.length) this.#resize()
+    this.#first = (this.#first - 1) | 0
+    this.#put(entry, this.#first)
+  }
+
+  /** Puts a request before all that came later. */
+  insert(entry: E): void {
+    this.push(entry)
+    const ring = this.#ring
+    const mask = ring.length - 1
+    let at = entry.position
+    for (; at !== this.#first; at = (at - 1) | 0) {
+      const before = ring[(at - 1) & mask]!
+      if (before !== null && before.came < entry.came) break
+      ring[at & mask] = before
+      if (before !== null) before.position = at
     }
-    this.entries.push(entry)
-    this.rows = rows
-    this.#units = units
-    this.dearest = dearest
-    return true
+    ring[at & mask] = entry
+    entry.position = at
   }
 
-  #close(reason: BatchReason): boolean {
-    this.closedBy ??= reason
-    return false
+  remove(entry: E): void {
+    this.#ring[entry.position & (this.#ring.length - 1)] = null
+    entry.line = null
+    this.count--
+    this.#trim()
+  }
+
+  /** Takes out those of `entries` from `index` on that are in it; returns the index after them. */
+  removeThose(entries: readonly E[], index: number): number {
+    const ring = this.#ring
+    const mask = ring.length - 1
+    const start = index
+    for (; index < entries.length && entries[index]!.line === this; index++) {
+      const entry = entries[index]!
+      ring[entry.position & mask] = null
+      entry.line = null
+    }
+    this.count -= index - start
+    this.#trim()
+    return index
+  }
+
+  /** Adds its first requests to `entries`, up to and with the one by which `rows` exceeds `maxRows`; returns the rows there are then. */
+  collect(entries: E[], rows: number, maxRows: number): number {
+    const ring = this.#ring
+    const mask = ring.length - 1
+    for (
+      let position = this.#first;
+      position !== this.#end && rows <= maxRows;
+      position = (position + 1) | 0
+    ) {
+      const entry = ring[position & mask]!
+      if (entry === null) continue // withdrawn
+      entries.push(entry)
+      rows += entry.rows
+    }
+    return rows
+  }
+
+  /** Of its first requests those that came less than so many after the oldest of them, the oldest first: what was put back may lie before older ones. */
+  within(window: number): E[] {
+    const ring = this.#ring
+    const entries: E[] = []
+    for (
+      let position = this.#first;
+      position !== this.#end && entries.length < window;
+      position = (position + 1) | 0
+    ) {
+      const entry = ring[position & (ring.length - 1)]!
+      if (entry !== null) entries.push(entry) // else withdrawn
+    }
+    entries.sort((a, b) => a.cost!.order - b.cost!.order)
+    const before = entries[0]!.cost!.order + window
+    while (entries.at(-1)!.cost!.order >= before) entries.pop()
+    return entries
+  }
+
+  /** Places that it takes up in the ring, with those of requests that were withdrawn. */
+  get #span(): number {
+    return (this.#end - this.#first) | 0
+  }
+
+  #put(entry: E, position: number): void {
+    this.#ring[position & (this.#ring.length - 1)] = entry
+    entry.line = this
+    entry.position = position
+    this.count++
+  }
+
+  /** Lets go of places that are not needed any more. */
+  #trim(): void {
+    const ring = this.#ring
+    const mask = ring.length - 1
+    while (this.#first !== this.#end && ring[this.#first & mask] === null) this.#first = (this.#first + 1) | 0
+    if (this.#span > 2 * this.count + holesAllowed || ring.length > Math.max(16 * this.count, placesKept))
+      this.#resize()
+  }
+
+  /** Moves its requests together, into a ring of two to four times as many places. */
+  #resize(): void {
+    const ring = this.#ring
+    const [first, end] = [this.#first, this.#end]
+    let places = fewestPlaces
+    while (places < 2 * this.count) places *= 2
+    this.#ring = ringOf(places)
+    this.#first = this.#end = this.count = 0
+    for (let position = first; position !== end; position = (position + 1) | 0) {
+      const entry = ring[position & (ring.length - 1)]!
+      if (entry !== null) this.push(entry)
+    }
   }
 }
 
-/** Adds those that are nearest to what is in, until none of either side goes in. */
-function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates: readonly E[]): void {
-  const isFirst = batch.entries.length === 0
-  if (isFirst) batch.add(candidates[0]!)
-  const others = isFirst ? candidates.slice(1) : candidates
-  // Sorting is stable: of equal ones the oldest comes first on either side.
-  const shorter = others
-    .filter((entry) => rowCost(entry) <= batch.dearest)
-    .sort((a, b) => rowCost(b) - rowCost(a))
-  const longer = others
-    .filter((entry) => rowCost(entry) > batch.dearest)
-    .sort((a, b) => rowCost(a) - rowCost(b))
-  let [down, up] = [0, 0]
-  while (down < shorter.length || up < longer.length) {
-    const [below, above] = [shorter[down], longer[up]]
-    const isBelow =
-      above === undefined ||
-      (below !== undefined &&
-        (batch.dearest - rowCost(below)) * below.rows <= (rowCost(above) - batch.dearest) * batch.rows)
-    const isIn = batch.add((isBelow ? below : above)!)
-    // Where one does not go in, none does that is further away on its side.
-    if (isBelow) down = isIn ? down + 1 : shorter.length
-    else up = isIn ? up + 1 : longer.length
-  }
-}
-
-/** In the order of levels and of arrival, in which they go back to their lines. */
-function inServingOrder(a: WaitingRequest, b: WaitingRequest): number {
-  return (
-    a.level.level - b.level.level || Number(a.delayed) - Number(b.delayed) || a.cost!.order - b.cost!.order
-  )
+function ringOf(places: number): null[] {
+  return Array.from({ length: places }, () => null)
 }

@@ -1,6 +1,7 @@
 import type { InferRequest, ReadyEstimate } from '../request/infer-request.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
-import { aloneKey, fullBatchRows, type BatchLimits } from '../options/batching.ts'
+import { aloneKey, type BatchLimits } from '../options/batching.ts'
+import { fullBatchRows } from './batch-policy.ts'
 import { BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
 import { LoadDivision } from './load-division.ts'
 import type { RunTimes } from './run-times.ts'

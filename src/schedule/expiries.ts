@@ -27,16 +27,11 @@ const nothing: never[] = []
  * given more time, or all there is, while it is watched: that is seen when its slot is looked at.
  */
 export class Expiries<E extends WaitingRequest> {
+  /** Requests watched; a field, as a queue asks for each batch whether there are any. */
+  size = 0
   readonly #slots = new Map<number, TimeSlot>()
   readonly #heap = new IndexedHeap<TimeSlot>(isBefore)
   #last: TimeSlot | null = null // of the last request: often the next one's too
-
-  /** Requests watched. */
-  get size(): number {
-    let size = 0
-    for (const { live } of this.#slots.values()) size += live
-    return size
-  }
 
   /** Watches a request that expires at `atMs`. */
   push(entry: E, atMs: number, nowMs: number): void {
@@ -48,6 +43,7 @@ export class Expiries<E extends WaitingRequest> {
     entry.expirySlot = slot
     entry.expiryIndex = slot.entries.push(entry) - 1
     slot.live++
+    this.size++
   }
 
   /** Lets go of a request; nothing happens when it is not watched. */
@@ -56,6 +52,7 @@ export class Expiries<E extends WaitingRequest> {
     if (slot === null) return
     slot.entries[entry.expiryIndex] = null
     slot.live--
+    this.size--
     entry.expirySlot = null
     if (slot.live === 0) this.#drop(slot)
     else if (slot.entries.length > 2 * slot.live + holesAllowed) compact(slot)
@@ -121,6 +118,7 @@ export class Expiries<E extends WaitingRequest> {
   /** Sorts the requests of a coarse slot into fine ones. */
   #refine(slot: TimeSlot, nowMs: number): void {
     this.#drop(slot)
+    this.size -= slot.live
     for (const entry of slot.entries) if (entry !== null) this.#watchAgain(entry as E, nowMs)
   }
 

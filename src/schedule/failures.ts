@@ -2,9 +2,8 @@ import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } f
 import type { UndividedOutput } from '../request/output-rows.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, Alarm } from '../base/clock.ts'
 import type { InstanceSet } from './instance-set.ts'
-import { Alarm } from '../base/alarm.ts'
 import type { Answers } from './answers.ts'
 
 /** The errors a request of `model` may be rejected with, in one place. */
@@ -145,15 +144,11 @@ function shown({ requestId }: InferRequest): string {
 export class Retries {
   readonly #batches: Pick<Batch, 'requests' | 'reason' | 'alone'>[] = []
   readonly #rerunAfterCrash: boolean
-  #requests = 0
+  /** Requests waiting for another run; a field, as it is asked for at every turn. */
+  count = 0
 
   constructor(rerunAfterCrash: boolean) {
     this.#rerunAfterCrash = rerunAfterCrash
-  }
-
-  /** Requests waiting for another run. */
-  get count(): number {
-    return this.#requests
   }
 
   /** Whether the next one is to be on its worker alone. */
@@ -206,7 +201,7 @@ export class Retries {
   take(): Pick<Batch, 'requests' | 'reason' | 'alone'> | null {
     const next = this.#batches.shift()
     if (next === undefined) return null
-    this.#requests -= next.requests.length
+    this.count -= next.requests.length
     return next
   }
 
@@ -214,7 +209,7 @@ export class Retries {
   putBack({ requests, reason, alone }: Batch): void {
     if (requests.length === 0) return
     this.#batches.unshift({ requests, reason, alone })
-    this.#requests += requests.length
+    this.count += requests.length
   }
 
   /** Leaves a request out that was withdrawn; false when it is not here. */
@@ -224,20 +219,20 @@ export class Retries {
     const batch = this.#batches[at]!
     const requests = batch.requests.filter((other) => other !== request)
     this.#batches.splice(at, 1, ...(requests.length > 0 ? [{ ...batch, requests }] : []))
-    this.#requests--
+    this.count--
     return true
   }
 
   /** Takes everything out. */
   clear(): InferRequest[] {
-    this.#requests = 0
+    this.count = 0
     return this.#batches.splice(0).flatMap(({ requests }) => requests)
   }
 
   #add(requests: readonly InferRequest[], reason: Batch['reason'], alone: boolean): void {
     if (requests.length === 0) return
     this.#batches.push({ requests, reason, alone })
-    this.#requests += requests.length
+    this.count += requests.length
   }
 }
 
@@ -266,28 +261,27 @@ export class RunStops {
   readonly #alarm: Alarm
   /** Runs that have a limit, by their batch's number. */
   readonly #runs = new Map<number, Run>()
-  /** Whether any may have one. */
-  #limited: boolean
+  /** Whether any run may have a limit: else nothing here is called. */
+  limited: boolean
 
   /** @param modelMs the model's limit; 0 for none. */
   constructor(modelMs: number, to: StopTargets, inParts: 'halves' | 'singly' = 'halves') {
     this.#modelMs = modelMs
     this.#inParts = inParts
     this.#to = to
-    this.#limited = modelMs > 0
+    this.limited = modelMs > 0
     this.#alarm = new Alarm(to.clock, () => this.#look())
   }
 
   /** The limit that a request has of its own, which asks for `askedMs`; 0 for none. */
   ownLimitMs(askedMs: number | undefined): number {
     if (askedMs === undefined) return 0
-    this.#limited = true
+    this.limited = true
     return askedMs
   }
 
   /** The run of a batch begins. */
   started(batch: Batch): void {
-    if (!this.#limited) return
     const limitMs = this.#firstLimitMs(batch, 0)
     if (limitMs === Infinity) return
     const startedAtMs = this.#to.clock.nowMs()

@@ -1,3 +1,4 @@
+import type { Clock } from '../base/clock.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Arena, InstanceStatistics } from '../observe/model-statistics.ts'
@@ -47,6 +48,12 @@ export class InstanceSet implements Iterable<Instance> {
   rowBlocks: RowBlocks | null = null
   /** Called when an instance was added. */
   onAdded: () => void = () => {}
+  readonly #followUps: FollowUps
+  #offersSoon = false
+
+  constructor(clock: Clock) {
+    this.#followUps = new FollowUps(clock)
+  }
 
   get size(): number {
     return this.#instances.length
@@ -104,6 +111,23 @@ export class InstanceSet implements Iterable<Instance> {
     }
     if (busy.length > 1) busy.sort((a, b) => a.worker.freeInMs - b.worker.freeInMs)
     for (const instance of busy) instance.offer()
+  }
+
+  /** Offers what waits once no more calls are expected soon: those that come until then may still join. */
+  offerSoon(): void {
+    if (this.#offersSoon) return
+    this.#offersSoon = true
+    this.#followUps.whenComplete(this.#offerNow)
+  }
+
+  readonly #offerNow = (): void => {
+    this.#offersSoon = false
+    this.offer()
+  }
+
+  /** Answers have been given at `nowMs`: calls that follow from them are expected. */
+  answered(nowMs: number): void {
+    this.#followUps.answered(nowMs)
   }
 
   /** Whether a batch is prefetched that another instance could start at once were it idle. */
@@ -177,5 +201,58 @@ export class InstanceSet implements Iterable<Instance> {
     let any = false
     for (const instance of withAhead) if (instance.revokePrefetched()) any = true
     return any
+  }
+}
+
+/** For how long one call may follow the other before the event loop has its turn, in milliseconds. */
+const stretchMs = 0.5
+const resolved = Promise.resolve()
+
+/**
+ * Tells calls that follow from an answer, before the event loop goes on, from those that the event loop brings. The first are
+ * complete when their promises have run; of the others more may come in the same turn, one callback after the other.
+ */
+export class FollowUps {
+  readonly #clock: Clock
+  #open = false
+  #sinceMs = 0
+  #looks = 0
+  #awaited = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Answers have been given at `nowMs`: what is called from now until all promises have run follows from them. */
+  answered(nowMs: number): void {
+    if (!this.#open) this.#sinceMs = nowMs
+    this.#open = true
+    this.#looks++
+    void resolved.then(this.#afterPromises)
+  }
+
+  /** Has `send` called when no more is to be expected soon: after the promises that run now, or at the end of this turn of the event loop. */
+  whenComplete(send: () => void): void {
+    if (this.#open && this.#clock.nowMs() - this.#sinceMs < stretchMs) {
+      this.#awaited++
+      process.nextTick(this.#send, send)
+    } else setImmediate(send)
+  }
+
+  readonly #send = (send: () => void): void => {
+    this.#awaited--
+    send()
+  }
+
+  // All promises that can run have run before the next tick.
+  readonly #afterPromises = (): void => process.nextTick(this.#look)
+
+  readonly #look = (): void => {
+    if (--this.#looks > 0) return // there were answers since
+    if (this.#awaited === 0) this.#open = false
+    else {
+      this.#looks++
+      process.nextTick(this.#look) // what is about to be sent may be answered at once
+    }
   }
 }

@@ -1,8 +1,7 @@
-import type { Clock } from '../base/clock.ts'
+import { type Clock, Alarm } from '../base/clock.ts'
 import { decide, isHopeless, type BatchDecision, type FormedBatch } from './batch-policy.ts'
 import { type Bucket, Buckets } from './buckets.ts'
 import { Expiries } from './expiries.ts'
-import { Alarm } from '../base/alarm.ts'
 import { expiresAtMs, type QueueExit, type WaitingRequest } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-sizer.ts'
 import type { RunTimes } from './run-times.ts'
@@ -205,7 +204,7 @@ export class RequestQueue<E extends WaitingRequest> {
   take(idle: boolean, startsInMs = 0): FormedBatch<E> | null {
     if (this.#inBuckets === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
-    this.#expire(nowMs)
+    if (this.#expiries.size > 0) this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
       // Nothing is prefetched before a partial batch whose turn it is: under load that would never be sent.
@@ -309,7 +308,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #waitsNoMore(entry: E): void {
     entry.level.waiting--
-    this.#expiries.remove(entry)
+    if (entry.expirySlot !== null) this.#expiries.remove(entry)
   }
 
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */

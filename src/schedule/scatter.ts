@@ -59,14 +59,6 @@ export function scatter(
   divisions: Divisions | null = null,
 ): AnyOutputs[] {
   const layout = slot.layout!
-  if (
-    padding === null &&
-    reshapes === null &&
-    mailed === null &&
-    failures === null &&
-    takeAsTheyLie(metadata, layout, requests)
-  )
-    return scatterRows(metadata, layout, requests)
   const results: AnyOutputs[] = []
   const mailedValues = mailed?.map((value) => (value && isMailedTensor(value) ? mailedElements(value) : null))
   let row = 0
@@ -119,49 +111,6 @@ export function scatter(
     }
     results.push(outputs)
     row += request.rows
-  }
-  return results
-}
-
-/** Whether each request gets its rows of every output, of which they are the first dimension. */
-function takeAsTheyLie(
-  { maxBatchSize, outputs }: ModelMetadata,
-  { packs, outputAxes, outputViews }: RunLayout,
-  requests: readonly InferRequest[],
-): boolean {
-  if (maxBatchSize === 0 || packs) return false
-  for (let index = 0; index < outputs.length; index++)
-    if (outputAxes[index] !== 0 || !outputViews[index]) return false
-  for (const { outputs: wanted, turn, isStep, whole } of requests)
-    if (wanted !== null || turn !== null || isStep || whole) return false
-  return true
-}
-
-/** What {@link scatter} gives for most batches, in four fifths of the time. */
-function scatterRows(
-  { outputs }: ModelMetadata,
-  layout: RunLayout,
-  requests: readonly InferRequest[],
-): AnyOutputs[] {
-  const results: AnyOutputs[] = requests.map(() => ({}))
-  for (let index = 0; index < outputs.length; index++) {
-    const { name, type } = outputs[index]!
-    const view = layout.outputViews[index] as Float32Array
-    const { dims } = layout.outputs[index]!
-    const elements = layout.outputRowElements[index]!
-    let from = 0
-    for (let member = 0; member < requests.length; member++) {
-      const { rows } = requests[member]!
-      const ownDims = dims.slice()
-      ownDims[0] = rows
-      const to = from + rows * elements
-      putValue<OutputValue>(
-        results[member]!,
-        name,
-        makeTensor(type as ElementType, copyOf(view, from, to), ownDims),
-      )
-      from = to
-    }
   }
   return results
 }
@@ -396,26 +345,23 @@ export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
 
 /** Outputs of a model that turned out to be of other sizes than estimated: they get no place in a slot any more. */
 export class UnpredictableOutputs {
-  readonly #joined = new Set<number>()
-  readonly #whole = new Set<number>() // the same for requests that run as they are
+  /** Their indices, for a batch of joined rows ... */
+  readonly joined = new Set<number>()
+  /** ... and for a request that runs as it is. */
+  readonly whole = new Set<number>()
 
   /**
    * @param needed indices of the outputs that requests have: what others are like is all one.
    * @param outputs how many there are.
    */
   constructor(needed: readonly number[] = [], outputs = 0) {
-    for (let index = 0; index < outputs; index++) if (!needed.includes(index)) this.#joined.add(index)
-  }
-
-  /** Their indices, for a batch whose requests run as they are or joined. */
-  of(whole: boolean): ReadonlySet<number> {
-    return whole ? this.#whole : this.#joined
+    for (let index = 0; index < outputs; index++) if (!needed.includes(index)) this.joined.add(index)
   }
 
   /** Looks at what a batch has given; true when one was found. */
   note(batch: FinishedBatch): boolean {
     const unexpected = unexpectedOutputs(batch)
-    for (const index of unexpected) (batch.requests[0]!.whole ? this.#whole : this.#joined).add(index)
+    for (const index of unexpected) (batch.requests[0]!.whole ? this.whole : this.joined).add(index)
     return unexpected.length > 0
   }
 }

@@ -1,11 +1,18 @@
-import type { Clock } from '../base/clock.ts'
+import type { InferenceError } from '../errors.ts'
+import { type Clock, InFlight, type KeepAlive } from '../base/clock.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import { InstanceSet, type Instance } from './instance-set.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { RequestQueue, type QueueOwner } from './request-queue.ts'
 import { changedInput } from '../request/input-reader.ts'
-import type { InferRequest, ReadyEstimate, QueueExit, Preparation } from '../request/infer-request.ts'
-import { InFlight, type KeepAlive } from '../base/keep-alive.ts'
+import {
+  type InferRequest,
+  type ReadyEstimate,
+  type QueueExit,
+  type Preparation,
+  PriorityLevels,
+  type PriorityLevel,
+} from '../request/infer-request.ts'
 import { Retries, RunStops, RequestErrors } from './failures.ts'
 import type { BatchFacts, ObservedRequests } from './observed-requests.ts'
 import type { CheckedOptions } from '../options/infer-options.ts'
@@ -19,9 +26,7 @@ import { Estimator } from './estimator.ts'
 import type { LeasedRows } from '../native/row-blocks.ts'
 import { ModelStats } from '../observe/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
-import { PriorityLevels, type PriorityLevel } from '../request/priority-levels.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
-import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { SplitRequest } from './split-request.ts'
 import { warn } from '../base/warnings.ts'
@@ -63,7 +68,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly stats = new ModelStats()
   readonly times: Estimator
   readonly unpredictable: UnpredictableOutputs
-  readonly instances = new InstanceSet()
+  readonly instances: InstanceSet
   readonly observed: ScheduledModel['observed']
   /** What decodes its encoded images; `null` where it takes none. */
   decoding: { estimate(level: PriorityLevel): ReadyEstimate } | null = null
@@ -72,11 +77,10 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
-  readonly #admission: Admission
+  readonly #costs: RequestCosts | null
   readonly #answers: Answers
   readonly #retries: Retries
   readonly #inFlight: InFlight
-  readonly #followUps: FollowUps
   readonly #stops: RunStops
   readonly #rowCheck: ScheduledModel['rowCheck']
   readonly #gaveUp: (reason: string) => void
@@ -87,7 +91,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #hasWarned = false
   #formed = 0
   #runs = 0
-  #offerScheduled = false
 
   constructor({
     joining,
@@ -111,6 +114,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
+    this.#costs = costs
+    this.instances = new InstanceSet(clock)
     this.#rowCheck = rowCheck
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
@@ -126,7 +131,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
       isCapped: config.autoTune !== null,
       isDivisible: config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
     })
-    this.#admission = new Admission(this.times, this.#errors, this.stats, costs)
     this.#queue = new RequestQueue<InferRequest>(
       { ...limits, holdUntilQueued: config.holdUntilQueued },
       clock,
@@ -140,7 +144,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
       { clock, instances: this.instances, answers: this.#answers, errors: this.#errors },
       config.function === null ? 'halves' : 'singly',
     )
-    this.#followUps = new FollowUps(clock)
   }
 
   /** Joins requests, those that wait as well, by what is known of the model's rows now. */
@@ -154,20 +157,17 @@ export class Scheduler implements QueueOwner<InferRequest> {
     { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions,
     nowMs = this.clock.nowMs(),
   ): void {
-    if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)
-    const refusal = this.#admission.refusal(
-      request,
-      deadlineMs,
-      deadlineMs > 0 ? this.levels.rowsAhead(request.level, request.preparation !== null) : 0,
-      this.instances,
-      nowMs,
-    )
+    if (signal?.aborted) {
+      this.stats.refused('cancelled')
+      return void request.fail(signal.reason, true)
+    }
+    const refusal = this.#refusal(request, deadlineMs, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.cancel(request, 'cancelled', signal.reason))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
-    request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
+    if (maxRunMs !== undefined) request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
     if (request.held) return this.#hold(request, nowMs)
     this.#answers.accept(request)
     if (request.preparation !== null) return this.#prepare(request, request.preparation, nowMs)
@@ -196,26 +196,68 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
     // A full batch starts at once; otherwise calls of the same turn may still join.
     if (full) this.instances.offer()
-    else this.#offerSoon()
+    else this.instances.offerSoon()
+  }
+
+  /**
+   * Why a request cannot be accepted, at once rather than after it has waited: it costs too much, its level is full, or its
+   * deadline is out of reach. `null` when it can.
+   *
+   * @param deadlineMs 0 for none.
+   */
+  #refusal(request: InferRequest, deadlineMs: number, nowMs: number): InferenceError | null {
+    const { level, rows } = request
+    if (this.#costs !== null) {
+      const tooDear = this.#weigh(request, this.#costs)
+      if (tooDear !== null) return tooDear
+    }
+    this.times.arrived(rows, nowMs)
+    if (level.full) {
+      this.#countRefused(request, 'queueFull')
+      const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.times.throughput.msPerRequest))
+      return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
+    }
+    return deadlineMs === 0 ? null : this.#missed(request, deadlineMs, nowMs)
+  }
+
+  /** Why a request would be answered too late; `null` when it would not. */
+  #missed(request: InferRequest, deadlineMs: number, nowMs: number): InferenceError | null {
+    const { level, bucketKey, rows, preparation } = request
+    // One that is split is answered with its last part, which waits behind the others.
+    const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
+    const estimatedMs = this.times.estimatedAnswerMs(
+      bucketKey,
+      last.rows,
+      this.levels.rowsAhead(level, preparation !== null) + rows - last.rows,
+      this.instances.serving,
+      nowMs,
+      preparation?.estimate(level),
+    )
+    if (estimatedMs <= deadlineMs) return null
+    this.#countRefused(request, 'deadline')
+    return this.#errors.hopeless(request, deadlineMs, estimatedMs)
+  }
+
+  /** Notes what a request costs, or each part of it; returns why it is refused. What is not ready is to be weighed when it is. */
+  #weigh(request: InferRequest, costs: RequestCosts): InferenceError | null {
+    if (request.preparation !== null) return null
+    for (const part of request instanceof SplitRequest ? request.parts : [request]) {
+      const refusal = costs.weigh(part)
+      if (refusal === null) continue
+      if (request.account === null) this.stats.refused('invalid')
+      return refusal
+    }
+    return null
+  }
+
+  #countRefused({ account }: InferRequest, why: RejectionReason): void {
+    if (account === null) this.stats.failed(why, 0)
   }
 
   /** Notes that requests or batches came or went. */
   #update(): void {
     this.#inFlight.update(this.waiting)
     if (this.onUpdate !== null) this.onUpdate()
-  }
-
-  /** Offers what waits to the instances once no more calls are expected soon: those that come until then may still join. */
-  #offerSoon(): void {
-    if (this.#offerScheduled) return
-    this.#offerScheduled = true
-    this.#followUps.whenComplete(this.#offer)
-  }
-
-  /** Offers what waits to the instances. */
-  readonly #offer = (): void => {
-    this.#offerScheduled = false
-    this.instances.offer()
   }
 
   /** Has the inputs of a request made that it has not yet; meanwhile it waits like any other, and keeps none of them waiting. */
@@ -233,7 +275,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     request.leased = leased
     if (request.observation !== null) this.#observeDecoded(request, request.preparation!)
     request.preparation = null
-    const refusal = this.#admission.weigh(request)
+    const refusal = this.#costs === null ? null : this.#weigh(request, this.#costs)
     if (refusal !== null) return this.#unprepared(request, refusal)
     this.#accepted(request, this.#queue.ready(request, this.clock.nowMs()))
   }
@@ -261,14 +303,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** Answers have been given at `nowMs`, by this model or one before it in a pipeline. */
   answered(nowMs: number): void {
-    this.#followUps.answered(nowMs)
+    this.instances.answered(nowMs)
     this.#update()
   }
 
   /** Batches are to have another size than before. */
   resized(): void {
     this.#queue.resize()
-    this.#offerSoon()
+    this.instances.offerSoon()
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -364,7 +406,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (this.#retries.count > 0 && !idle) return null
     // From here on it is in flight: refusing some of its requests must not let the model look drained.
     if (idle) this.#inFlight.running++
-    const batch = this.#retry() ?? this.#form(idle, startsInMs)
+    const batch = (this.#retries.count > 0 ? this.#retry() : null) ?? this.#form(idle, startsInMs)
     if (batch !== null) {
       if (idle) this.#begins(batch)
       return batch
@@ -443,13 +485,13 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   #begins(batch: Batch): void {
-    this.#stops.started(batch)
+    if (this.#stops.limited) this.#stops.started(batch)
     if (this.observed.by.observer !== null) this.observed.batchBegan(batch)
   }
 
   /** A batch comes back that has not started: it was revoked, or its thread has ended. */
   revoked(batch: Batch, threadEnded: boolean): void {
-    if (threadEnded) this.#offerSoon() // to others
+    if (threadEnded) this.instances.offerSoon() // to others
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was prefetched is still counted by the queue, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
@@ -461,7 +503,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   finished(batch: FinishedBatch): void {
-    const indivisible = indivisibleOutput(this.metadata, batch, this.joining.shaped.needed)
+    const indivisible =
+      batch.mailed === null ? null : indivisibleOutput(this.metadata, batch, this.joining.shaped.needed)
     let divisions: ReturnType<typeof divided> = null
     try {
       if (indivisible === null && this.#divides) divisions = divided(this.metadata, batch)
@@ -477,7 +520,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs))
       this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
     if (indivisible === null) {
-      if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
+      if (batch.mailed !== null && this.unpredictable.note(batch))
+        for (const instance of this.instances) instance.forgetLayouts()
       this.#rowCheck?.served(batch.requests)
       this.#answers.answer(batch, nowMs, divisions)
     } else {
@@ -499,7 +543,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
    */
   #runsNoMore(batch: BatchFacts, error: string | null): void {
     this.#inFlight.running--
-    this.#stops.ended(batch)
+    if (this.#stops.limited) this.#stops.ended(batch)
     if (error !== null && this.observed.by.observer !== null)
       this.observed.batchFailed(batch, error, this.clock.nowMs())
   }
@@ -522,7 +566,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
       for (const request of batch.requests)
         this.#answers.failed(request, this.#errors.undivided(request, error))
     this.answered(this.clock.nowMs())
-    this.#offerSoon()
+    this.instances.offerSoon()
   }
 
   #warnOfUndivided(message: string): void {
@@ -541,7 +585,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
       for (const request of batch.requests)
         this.#answers.failed(request, this.#errors.failedRun(request, message))
     this.#update()
-    this.#offerSoon()
+    this.instances.offerSoon()
   }
 
   lost(batch: Batch, reason: string, died: boolean): void {
@@ -554,87 +598,39 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (!batch.alone && ++this.#deaths >= maxDeaths)
       this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
     this.#update()
-    this.#offerSoon()
+    this.instances.offerSoon()
   }
 
   /** An instance is lost for good. */
   abandoned(instance: Instance, reason: string): void {
     this.instances.remove(instance)
     if (this.instances.size === 0) this.giveUp(reason)
-    else this.#offerSoon()
+    else this.instances.offerSoon()
   }
 
   // ── for the queue ──
 
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
-    else if (why === 'deadline')
-      this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
+    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#hopeless(request))
     else if (why === 'closed')
       this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
     this.#update()
   }
 
+  /** The error of a waiting request whose deadline cannot be met any more. */
+  #hopeless(request: InferRequest): InferenceError {
+    const limitMs = request.deadlineAtMs! - request.enqueuedAtMs
+    return this.#errors.hopeless(request, limitMs, this.times.bestAnswerMs(request, this.clock.nowMs()))
+  }
+
   revoke(request: InferRequest): boolean {
     if (!this.instances.revokeBatchOf(request)) return false
-    this.#offerSoon()
+    this.instances.offerSoon()
     return true
   }
 
   wake(): void {
     this.instances.offer()
-  }
-}
-
-/** For how long one call may follow the other before the event loop has its turn, in milliseconds. */
-const stretchMs = 0.5
-const resolved = Promise.resolve()
-
-/**
- * Tells calls that follow from an answer, before the event loop goes on, from those that the event loop brings. The first are
- * complete when their promises have run; of the others more may come in the same turn, one callback after the other.
- */
-export class FollowUps {
-  readonly #clock: Clock
-  #open = false
-  #sinceMs = 0
-  #looks = 0
-  #awaited = 0
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** Answers have been given at `nowMs`: what is called from now until all promises have run follows from them. */
-  answered(nowMs: number): void {
-    if (!this.#open) this.#sinceMs = nowMs
-    this.#open = true
-    this.#looks++
-    void resolved.then(this.#afterPromises)
-  }
-
-  /** Has `send` called when no more is to be expected soon: after the promises that run now, or at the end of this turn of the event loop. */
-  whenComplete(send: () => void): void {
-    if (this.#open && this.#clock.nowMs() - this.#sinceMs < stretchMs) {
-      this.#awaited++
-      process.nextTick(this.#send, send)
-    } else setImmediate(send)
-  }
-
-  readonly #send = (send: () => void): void => {
-    this.#awaited--
-    send()
-  }
-
-  // All promises that can run have run before the next tick.
-  readonly #afterPromises = (): void => process.nextTick(this.#look)
-
-  readonly #look = (): void => {
-    if (--this.#looks > 0) return // there were answers since
-    if (this.#awaited === 0) this.#open = false
-    else {
-      this.#looks++
-      process.nextTick(this.#look) // what is about to be sent may be answered at once
-    }
   }
 }

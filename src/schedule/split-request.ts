@@ -1,10 +1,9 @@
 import type { AnswerOptions } from '../options/infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { BatchTimes } from '../observe/model-stats.ts'
-import type { PriorityLevel } from '../request/priority-levels.ts'
-import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
+import { type PriorityLevel, InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { joinRows, splitRows } from '../request/split.ts'
-import type { Outcome } from './answers.ts'
+import type { Outcome } from './answer-order.ts'
 
 /** Where parts wait. */
 interface PartQueue {

@@ -1,6 +1,7 @@
 import { cutElements, joinTensors, mailedElements } from './elements.ts'
 import {
   elementCount,
+  firstNonFinite,
   isElementType,
   isPacked,
   makeTensor,
@@ -9,6 +10,8 @@ import {
   type MailedTensor,
   type RawTensor,
   type Tensor,
+  type TensorData,
+  type TensorLike,
 } from './tensor.ts'
 
 /** A value of a map. */
@@ -165,4 +168,17 @@ export function valueTypeOf(name: string): ValueType | null {
   }
   const [, key, value] = /^map\((string|int64), (\w+)\)$/.exec(name) ?? []
   return isElementType(value) ? { kind: 'map', key: key as KeyType, value } : null
+}
+
+/** Whether NaN or infinity is anywhere in a value. */
+export function hasNonFinite(value: OutputValue | MapEntry): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value === 'number' && !Number.isFinite(value)
+  if (Array.isArray(value)) return value.some(hasNonFinite)
+  if (value instanceof Map) return [...value.values()].some(hasNonFinite)
+  if (!Array.isArray((value as TensorLike).dims)) return Object.values(value).some(hasNonFinite)
+  const { type, data } = value as TensorLike
+  // Newer Node shows float16 as numbers, older as bits.
+  const values = data as TensorData | string[]
+  const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
+  return firstNonFinite(shownType as 'float32', values) !== -1
 }

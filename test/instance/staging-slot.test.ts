@@ -4,8 +4,7 @@ import { StagingSlot } from '../../src/run/staging-slot.ts'
 import { RowBlock, RowBlocks } from '../../src/native/row-blocks.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import type { ModelMetadata } from '../../src/tensor/metadata.ts'
-import { PriorityLevel } from '../../src/request/priority-levels.ts'
-import { InferRequest } from '../../src/request/infer-request.ts'
+import { PriorityLevel, InferRequest } from '../../src/request/infer-request.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 4] }) as const

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { SafetyFactor } from '../../src/schedule/run-times.ts'
-import { WaitingRequest } from '../../src/request/infer-request.ts'
-import { PriorityLevel } from '../../src/request/priority-levels.ts'
+import { WaitingRequest, PriorityLevel } from '../../src/request/infer-request.ts'
 import { mulberry32 } from '../models/random.ts'
 import { noPolicy } from '../queue/recorder.ts'
 

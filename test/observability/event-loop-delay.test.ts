@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { EventLoopDelay } from '../../src/observe/latency-histogram.ts'
-import { KeepAlive } from '../../src/base/keep-alive.ts'
+import { KeepAlive } from '../../src/base/clock.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 function watched() {

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Bucket } from '../../src/schedule/buckets.ts'
-import { WaitingRequest } from '../../src/request/infer-request.ts'
-import { PriorityLevel } from '../../src/request/priority-levels.ts'
+import { WaitingRequest, PriorityLevel } from '../../src/request/infer-request.ts'
 import { noPolicy } from './recorder.ts'
 import { repetitions } from '../support/full.ts'
 

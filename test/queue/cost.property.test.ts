@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { costWindow } from '../../src/options/batching.ts'
+import { costWindow } from '../../src/schedule/batch-by-cost.ts'
 import { costOf, ownCostOf, setupCosts, type Costed } from './costed.ts'
 
 type Step =

@@ -1,7 +1,11 @@
 import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import type { CostLimits } from '../../src/options/batching.ts'
-import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
-import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
+import {
+  WaitingRequest,
+  type QueueExit,
+  PriorityLevels,
+  type PriorityLevel,
+} from '../../src/request/infer-request.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { noPolicy } from './recorder.ts'
 

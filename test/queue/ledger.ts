@@ -1,6 +1,5 @@
 import type { QueueOptions } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
-import type { PriorityLevel } from '../../src/request/priority-levels.ts'
+import { WaitingRequest, type QueueExit, type PriorityLevel } from '../../src/request/infer-request.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'

@@ -1,6 +1,10 @@
 import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
-import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
+import {
+  WaitingRequest,
+  type QueueExit,
+  PriorityLevels,
+  type PriorityLevel,
+} from '../../src/request/infer-request.ts'
 import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
 import type { RunTimes } from '../../src/schedule/run-times.ts'
 import { FakeClock } from '../fake-clock.ts'

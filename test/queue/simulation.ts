@@ -1,7 +1,6 @@
 import { RequestQueue, type QueueOwner, type QueueOptions } from '../../src/schedule/request-queue.ts'
-import type { WaitingRequest, QueueExit } from '../../src/request/infer-request.ts'
+import { type WaitingRequest, type QueueExit, PriorityLevels } from '../../src/request/infer-request.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
-import { PriorityLevels } from '../../src/request/priority-levels.ts'
 import type { LevelOptions } from '../../src/options/batching.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ensure, Ledger, LedgerRequest, type Fate } from './ledger.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { FollowUps } from '../../src/schedule/scheduler.ts'
+import { FollowUps } from '../../src/schedule/instance-set.ts'
 
 const clockAt = (time: { ms: number }) => ({ nowMs: () => time.ms, setTimer: () => 0, clearTimer: () => {} })
 

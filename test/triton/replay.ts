@@ -1,6 +1,10 @@
 import { RequestQueue, type QueueOwner } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest, type QueueExit } from '../../src/request/infer-request.ts'
-import { PriorityLevels, type PriorityLevel } from '../../src/request/priority-levels.ts'
+import {
+  WaitingRequest,
+  type QueueExit,
+  PriorityLevels,
+  type PriorityLevel,
+} from '../../src/request/infer-request.ts'
 import { resolveConfig, batchLimits } from '../../src/options/model-config.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runTicks, type Arrival, type Rule } from './rules.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, Alarm } from '../../base/clock.ts'
 import type { BatchReport, CheckedOptions, ReportedOutputs } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
@@ -6,8 +6,8 @@ import { InferenceError } from '../../errors.ts'
 import { type RejectionReason, rejectionOf } from '../../observe/rejections.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import type { ResponseTotals } from '../../observe/model-statistics.ts'
-import type { PriorityLevel } from '../../request/priority-levels.ts'
 import {
+  type PriorityLevel,
   InferRequest,
   type Answer,
   type ParsedFeeds,
@@ -28,9 +28,8 @@ import {
 } from './kept-answers.ts'
 import { RequestKeys } from './request-keys.ts'
 import type { BatchTimes, ModelStats } from '../../observe/model-stats.ts'
-import { Alarm } from '../../base/alarm.ts'
 import { Expiries } from '../../schedule/expiries.ts'
-import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answers.ts'
+import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
 
 /** A parsed and checked request. */
 interface Asked {

@@ -1,5 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
-import { Alarm } from '../../base/alarm.ts'
+import { type Clock, Alarm } from '../../base/clock.ts'
 import {
   afterChange,
   autoscaleStart,

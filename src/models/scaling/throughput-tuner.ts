@@ -1,7 +1,6 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, Alarm } from '../../base/clock.ts'
 import type { ResolvedAutoTune } from '../../options/instance-groups.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
-import { Alarm } from '../../base/alarm.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
 import type { InstanceUse } from './autoscaler.ts'
 import { median } from '../../base/median.ts'
