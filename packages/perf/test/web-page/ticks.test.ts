@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { linearTicks, logarithmicTicks } from '../../src/web-page/charts/ticks.ts'
+import { grownLength, linearTicks, logarithmicTicks } from '../../src/web-page/charts/ticks.ts'
 
 const positive = fc.double({ min: 1e-12, max: 1e300, noNaN: true })
 
@@ -61,5 +61,18 @@ describe('logarithmic ticks', () => {
         expect(at.every((tick) => tick >= min && tick <= max)).toBe(true)
       }),
     )
+  })
+})
+
+describe('a time axis that grows', () => {
+  it.each([
+    [0, 12],
+    [12, 12],
+    [13, 24],
+    [40, 60],
+    [61, 120],
+    [300, 120],
+  ])('shows %d of at most 120 seconds in %d', (shown, length) => {
+    expect(grownLength(120, shown)).toBe(length)
   })
 })

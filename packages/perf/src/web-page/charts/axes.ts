@@ -2,7 +2,7 @@ import type uPlot from 'uplot'
 import type { Axis, Unit, ValueAxis } from './chart.ts'
 import { roundTimeOf, tickOf } from './figures.ts'
 import { axisFont, colourOf, widthOf } from './page-elements.ts'
-import { linearTicks, logarithmicTicks, type Ticks } from './ticks.ts'
+import { grownLength, linearTicks, logarithmicTicks, type Ticks } from './ticks.ts'
 
 /** In CSS pixels. */
 const tickGap = 8
@@ -119,9 +119,6 @@ export function movingValueAxis(
   return { axis, scale: { time: false, range } }
 }
 
-/** Lengths of a time axis that grows, as shares of its full length. */
-const growth = [0.1, 0.2, 0.5, 1]
-
 /**
  * A time axis that ends at the last of the shown seconds. It begins short and grows with them, up to a full
  * length.
@@ -133,8 +130,7 @@ export function growingTimeAxis(
   shown: () => readonly number[],
 ): { axis: uPlot.Axis; scale: uPlot.Scale } {
   const end = () => shown().at(-1) ?? 0
-  const length = () =>
-    fullSeconds * (growth.find((share) => share * fullSeconds >= end() - (shown()[0] ?? 0)) ?? 1)
+  const length = () => grownLength(fullSeconds, end() - (shown()[0] ?? 0))
   const agos = () =>
     Array.from({ length: timeTicks + 1 }, (_, index) => (length() * (timeTicks - index)) / timeTicks)
   const axis: uPlot.Axis = {

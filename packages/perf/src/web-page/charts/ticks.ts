@@ -43,3 +43,11 @@ export function logarithmicTicks(values: readonly (number | null)[]): Ticks {
   const every = Math.ceil(inside(powers).length / mostMarks)
   return { min, max, at: inside(powers).filter((_, index) => index % every === 0) }
 }
+
+/** Lengths of a time axis that grows, as shares of its full length. */
+const growth = [0.1, 0.2, 0.5, 1]
+
+/** The length of a time axis on which so much time is shown: short at first, so that it is never nearly empty. */
+export function grownLength(full: number, shown: number): number {
+  return full * (growth.find((share) => share * full >= shown) ?? 1)
+}
