@@ -122,6 +122,21 @@ describe('README and what it links to', () => {
     ).toEqual([])
   })
 
+  it('names only what those files declare, where docs/internals says "`name` in `file`"', () => {
+    const named = documents
+      .filter(({ document }) => document.startsWith('docs/internals/'))
+      .flatMap(({ text }) =>
+        [...text.matchAll(/`(\w+)` in `(src\/[\w./-]+\.ts)`/g)].map(([, name, file]) => ({
+          name: name!,
+          file: file!,
+        })),
+      )
+    expect(named.length).toBeGreaterThan(4)
+    expect(
+      named.filter(({ name, file }) => !new RegExp(`\\b${name}\\b`).test(readFileSync(root + file, 'utf8'))),
+    ).toEqual([])
+  })
+
   it('has code blocks of known languages only', () => {
     expect(blocks.length).toBeGreaterThan(4)
     expect(['js', 'ts', 'sh', 'text']).toEqual(expect.arrayContaining(blocks.map(({ language }) => language)))

@@ -12,13 +12,16 @@ const itemsIn = (section) =>
   section.split(/^\| ([^|\n]+) \| \|\n\|---/m).reduce((items, part, index, parts) => {
     if (index % 2 === 1) return items
     const links = [...part.matchAll(/\[([^\]]+)\]\((?!https?:)([^)#]+\.md)\)/g)].map(([, title, path]) => ({
-      text: title[0].toUpperCase() + title.slice(1),
+      text: title,
       link: new URL(path, 'file:///docs/').pathname,
     }))
     const title = parts[index - 1]
     return title === undefined
       ? [...items, ...links]
-      : [...items, { text: title[0].toUpperCase() + title.slice(1), items: links, collapsed: false }]
+      : [
+          ...items,
+          { text: title[0].toUpperCase() + title.slice(1), items: links, collapsed: items.length > 0 },
+        ]
   }, [])
 
 const sidebar = readFileSync(`${root}docs/README.md`, 'utf8')
