@@ -1,7 +1,6 @@
 import type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
 import { outsideContext } from './base/async-context.ts'
-import { EngineResources, noteParts } from './engine/engine-resources.ts'
-import { engineStatistics, type EngineStatistics } from './engine/engine-statistics.ts'
+import { EngineResources, noteResources, type EngineStatistics } from './engine/engine-resources.ts'
 import { resolveEngineOptions, type EngineOptions } from './options/engine-options.ts'
 import {
   checkCloseOptions,
@@ -66,8 +65,8 @@ export class InferenceEngine {
   readonly trace: EngineTrace
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
-  readonly #facades: ModelFacades
-  readonly #loads: EngineLoads
+  /** The `Model` of a name or a version. */
+  readonly #facades = new WeakMap<NamedModel | ModelVersion, Model>()
   #closed = false
 
   /**
@@ -79,10 +78,8 @@ export class InferenceEngine {
     this.#resources = outsideContext(() => new EngineResources(resolved))
     this.#models = this.#resources.models
     this.trace = new EngineTrace(this.#resources.traces, this.#models)
-    this.#facades = new ModelFacades(this, this.#resources)
-    this.#loads = new EngineLoads(this.#resources, this.#facades)
-    noteParts(this, this.#resources)
-    closeWhenDropped(this, this.#resources)
+    noteResources(this, this.#resources)
+    dropped.register(this, this.#resources, this)
   }
 
   /**
@@ -121,8 +118,12 @@ export class InferenceEngine {
     options?: LoadOptions,
   ): Promise<Model<M>>
   async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
-    this.#checkOpen()
-    return outsideContext(() => this.#loads.model(name, config, options))
+    const { pluginNames, repositories } = this.#resources
+    return this.#load(name, options, async (signal) =>
+      config === undefined && !repositories.isEmpty
+        ? repositories.loadNamed(name, { signal })
+        : this.#loaded(name, resolveConfig(name, config, pluginNames), signal),
+    )
   }
 
   /**
@@ -142,10 +143,9 @@ export class InferenceEngine {
     config: FunctionConfig<I, O>,
     options: LoadOptions = {},
   ): Promise<Model<FunctionSignature<I, O>>> {
-    this.#checkOpen()
-    return (await outsideContext(() => this.#loads.function(name, config, options))) as unknown as Model<
-      FunctionSignature<I, O>
-    >
+    return this.#load<FunctionSignature<I, O>>(name, options, (signal) =>
+      this.#loaded(name, resolveFunctionConfig(name, config, this.#resources.workers), signal),
+    )
   }
 
   /**
@@ -171,8 +171,58 @@ export class InferenceEngine {
     options?: LoadOptions,
   ): Promise<Model<M>>
   async loadPipeline(name: string, config: PipelineConfig, options: LoadOptions = {}): Promise<Model> {
+    return this.#load(name, options, (signal) =>
+      this.#loaded(name, resolvePipelineConfig(name, config), signal),
+    )
+  }
+
+  /** @param load resolves with what the returned `Model` is for. */
+  #load<M extends ModelSignature>(
+    name: string,
+    options: LoadOptions,
+    load: (signal: AbortSignal | undefined) => Promise<NamedModel | ModelVersion>,
+  ): Promise<Model<M>> {
     this.#checkOpen()
-    return outsideContext(() => this.#loads.pipeline(name, config, options))
+    return outsideContext(async () => {
+      if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
+      const { signal } = checkLoadOptions(options)
+      signal?.throwIfAborted()
+      return this.#facade<M>(await load(signal))
+    })
+  }
+
+  async #loaded(
+    name: string,
+    config: ServableConfig,
+    signal: AbortSignal | undefined,
+  ): Promise<NamedModel | ModelVersion> {
+    const { named, version } = await this.#models.load(name, config, { signal })
+    return config.version === undefined ? named : version
+  }
+
+  /** The `Model` of a name or a version. It keeps the engine reachable. The signature is not checked. */
+  #facade<M extends ModelSignature>(target: NamedModel | ModelVersion): Model<M> {
+    let model = this.#facades.get(target)
+    if (model === undefined) {
+      model = new Model(target, () => this.#unload(target))
+      this.#facades.set(target, model)
+    }
+    return model as Model<ModelSignature> as Model<M>
+  }
+
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for an invalid version. */
+  #find<M extends ModelSignature>(name: string, version?: number | string): Model<M> {
+    const number = version === undefined ? undefined : readVersion(version, 'version', { model: name })
+    return this.#facade(this.#models.findTarget(name, number))
+  }
+
+  async #unload(target: NamedModel | ModelVersion): Promise<void> {
+    const { uses, host } = this.#resources
+    const refusal =
+      target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
+    if (refusal !== null) throw refusal
+    await target.end(false)
+    host.trim()
   }
 
   /**
@@ -197,7 +247,7 @@ export class InferenceEngine {
     const models = await outsideContext(() => this.#resources.repositories.load(path, options))
     this.#checkOpen()
     return withReport(
-      models.map((named) => this.#facades.of(named)),
+      models.map((named) => this.#facade(named)),
       models,
     )
   }
@@ -230,9 +280,9 @@ export class InferenceEngine {
   ): Promise<unknown> {
     if (this.#closed) return Promise.reject(engineClosed())
     try {
-      if (options === undefined) return this.#facades.find(name).infer(feeds)
+      if (options === undefined) return this.#find(name).infer(feeds)
       const { version, rest } = takeVersion(options, name)
-      return this.#facades.find(name, version).infer(feeds, rest)
+      return this.#find(name, version).infer(feeds, rest)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -245,7 +295,7 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` for an unknown name or version; `ERR_INVALID_ARG`.
    */
   model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): Model<M> {
-    return this.#facades.find(name, version) as unknown as Model<M>
+    return this.#find(name, version)
   }
 
   /**
@@ -253,7 +303,7 @@ export class InferenceEngine {
    * ready.
    */
   models(): Model[] {
-    return this.#models.all().map((named) => this.#facades.of(named))
+    return this.#models.all().map((named) => this.#facade(named))
   }
 
   /**
@@ -265,7 +315,7 @@ export class InferenceEngine {
    */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     this.#checkOpen()
-    await this.#facades.find(name, checkUnloadOptions(options).version).unload()
+    await this.#find(name, checkUnloadOptions(options).version).unload()
   }
 
   /**
@@ -304,7 +354,7 @@ export class InferenceEngine {
 
   /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
-    return engineStatistics(this.#resources, (version) => this.#facades.of(version).stats())
+    return this.#resources.stats()
   }
 
   /** Which cores, workers, native addon, staging memory, compiled-model cache and GPUs the engine uses, and why. */
@@ -349,7 +399,7 @@ export class InferenceEngine {
 
   #end(destroy: boolean): Promise<void> {
     this.#closed = true
-    notDropped(this)
+    dropped.unregister(this)
     return this.#resources.close(destroy)
   }
 
@@ -358,98 +408,12 @@ export class InferenceEngine {
   }
 }
 
-/** Loads models, functions and pipelines under a name. */
-class EngineLoads {
-  readonly #resources: EngineResources
-  readonly #facades: ModelFacades
-
-  constructor(resources: EngineResources, facades: ModelFacades) {
-    this.#resources = resources
-    this.#facades = facades
-  }
-
-  /** See {@link InferenceEngine.load}. */
-  async model(name: string, config: ModelConfig | undefined, options: LoadOptions): Promise<Model> {
-    const { signal } = checked(name, options)
-    const { pluginNames, repositories } = this.#resources
-    if (config === undefined && !repositories.isEmpty)
-      return this.#facades.of(await repositories.loadNamed(name, { signal }))
-    return this.#load(name, resolveConfig(name, config, pluginNames), signal)
-  }
-
-  /** See {@link InferenceEngine.loadFunction}. */
-  async function(name: string, config: FunctionConfig, options: LoadOptions): Promise<Model> {
-    const { signal } = checked(name, options)
-    return this.#load(name, resolveFunctionConfig(name, config, this.#resources.workers), signal)
-  }
-
-  /** See {@link InferenceEngine.loadPipeline}. */
-  async pipeline(name: string, config: PipelineConfig, options: LoadOptions): Promise<Model> {
-    const { signal } = checked(name, options)
-    return this.#load(name, resolvePipelineConfig(name, config), signal)
-  }
-
-  async #load(name: string, config: ServableConfig, signal: AbortSignal | undefined): Promise<Model> {
-    const { named, version } = await this.#resources.models.load(name, config, { signal })
-    return this.#facades.of(config.version === undefined ? named : version)
-  }
-}
-
-function checked(name: unknown, options: LoadOptions): LoadOptions {
-  if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
-  const { signal } = checkLoadOptions(options)
-  signal?.throwIfAborted()
-  return { ...(signal && { signal }) }
-}
-
-/** The `Model` objects that callers hold. Only the engine refers to it; see {@link EngineResources}. */
-class ModelFacades {
-  readonly #engine: object
-  readonly #resources: EngineResources
-  readonly #models = new WeakMap<NamedModel | ModelVersion, Model>()
-
-  constructor(engine: object, resources: EngineResources) {
-    this.#engine = engine
-    this.#resources = resources
-  }
-
-  /** The `Model` of a name or a version. */
-  of(target: NamedModel | ModelVersion): Model {
-    let model = this.#models.get(target)
-    if (model === undefined) {
-      model = new Model(target, () => this.#unload(target))
-      keepWith(model, this.#engine)
-      this.#models.set(target, model)
-    }
-    return model
-  }
-
-  /** @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_INVALID_ARG` for an invalid version. */
-  find(name: string, version?: number | string): Model {
-    const { models } = this.#resources
-    return this.of(
-      version === undefined
-        ? models.find(name)
-        : models.findVersion(name, readVersion(version, 'version', { model: name })),
-    )
-  }
-
-  async #unload(target: NamedModel | ModelVersion): Promise<void> {
-    const { uses } = this.#resources
-    const refusal =
-      target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
-    if (refusal !== null) throw refusal
-    await target.end(false)
-    this.#resources.staging?.trim()
-  }
-}
-
-const engineOf = new WeakMap<Model, object>()
 let warned = false
 
-const collected = new FinalizationRegistry<EngineResources>((resources) => {
+/** Closes the resources of an engine when neither it nor any of its models is reachable. */
+const dropped = new FinalizationRegistry<EngineResources>((resources) => {
   // No warning for an engine that never served: it holds nothing.
-  if (resources.staging !== null && !warned) {
+  if (resources.host.staging !== null && !warned) {
     warned = true
     const message =
       'An InferenceEngine was dropped without being closed. Its threads and memory are given back now; until the garbage ' +
@@ -459,21 +423,6 @@ const collected = new FinalizationRegistry<EngineResources>((resources) => {
   // Accepted requests are finished first. A failure has no caller to report to.
   resources.close(false).catch(() => {})
 })
-
-/** Closes `resources` when neither the engine nor any of its models is reachable. */
-function closeWhenDropped(engine: object, resources: EngineResources): void {
-  collected.register(engine, resources, engine)
-}
-
-/** Cancels {@link closeWhenDropped}, because the engine is closing. */
-function notDropped(engine: object): void {
-  collected.unregister(engine)
-}
-
-/** A model keeps its engine reachable. */
-function keepWith(model: Model, engine: object): void {
-  engineOf.set(model, engine)
-}
 
 /** The traces of an engine at run time: `engine.trace`. */
 export class EngineTrace {

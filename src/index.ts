@@ -1,5 +1,5 @@
 export { InferenceEngine } from './engine.ts'
-export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine/engine-statistics.ts'
+export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine/engine-resources.ts'
 export type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
 export type { RecordingOptions } from './options/method-options.ts'
 export type { CloseOptions } from './options/method-options.ts'

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { otherRuntime } from '../src/base/platform.ts'
-import { checkPlatform, platformError, type PlatformFacts } from '../src/engine/engine-resources.ts'
+import { checkPlatform, otherRuntime, platformError, type PlatformFacts } from '../src/base/platform.ts'
 
 const here: PlatformFacts = { versions: { node: '20.19.0' }, musl: false }
 

@@ -1,4 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs'
+import { InferenceError } from '../errors.ts'
 
 /**
  * Other runtimes with Node's API, by their names in `process.versions`. Native addons crash Bun and Deno when
@@ -43,4 +44,56 @@ export function readHeader(path: string): Buffer {
 export function isSince(version: string, [major, minor]: readonly [major: number, minor: number]): boolean {
   const [ownMajor = NaN, ownMinor = NaN] = version.split('.').map(Number)
   return ownMajor > major || (ownMajor === major && ownMinor >= minor)
+}
+
+const oldestNode = [20, 19] as const
+
+/** Facts about the platform of a process. */
+export interface PlatformFacts {
+  readonly versions: Readonly<Record<string, string | undefined>>
+  /** Whether it is linked with the musl C library, as on Alpine. */
+  readonly musl: boolean
+}
+
+/** Why an engine cannot run in this process, with advice; `null` if it can. */
+export function platformError(facts: PlatformFacts): InferenceError | null {
+  const runtime = otherRuntime(facts.versions)
+  if (runtime !== null) {
+    return refusal(
+      'Node.js itself',
+      runtime,
+      'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
+    )
+  }
+  if (!isSince(facts.versions['node']!, oldestNode))
+    return refusal(
+      'Node.js 20.19 or newer',
+      `Node.js ${facts.versions['node']}`,
+      'Install a newer version of Node.js',
+    )
+  if (facts.musl) {
+    return refusal(
+      'Linux with glibc',
+      'Node.js for musl (as on Alpine)',
+      'onnxruntime-node has no binaries for musl: use an image such as node:22-slim instead of node:22-alpine',
+    )
+  }
+  return null
+}
+
+function refusal(expected: string, received: string, next: string): InferenceError {
+  return new InferenceError(
+    'ERR_PLATFORM',
+    `zerohop cannot run models here: expected ${expected}, received ${received}. ${next}.`,
+    { expected, received },
+  )
+}
+
+let facts: PlatformFacts | undefined
+
+/** @throws InferenceError `ERR_PLATFORM` where an engine cannot run. */
+export function checkPlatform(): void {
+  facts ??= { versions: process.versions, musl: isMusl() }
+  const error = platformError(facts)
+  if (error !== null) throw error
 }

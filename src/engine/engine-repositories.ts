@@ -1,12 +1,11 @@
 import { resolve } from 'node:path'
-import { systemClock, type KeepAlive } from '../base/clock.ts'
 import { typed } from '../options/plain-options.ts'
 import { resolveConfig } from '../options/model-config.ts'
 import { isPipeline, resolvePipelineConfig } from '../options/pipeline-config.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
-import type { ModelRegistry, ModelUses, LoadLimits, ModelVersion, NamedModel } from './model-registry.ts'
-import type { EventHub } from '../observe/engine-events.ts'
+import type { EngineResources } from './engine-resources.ts'
+import type { LoadLimits, ModelVersion, NamedModel } from './model-registry.ts'
 import {
   loadRepository,
   modelNames,
@@ -30,27 +29,16 @@ import {
 } from '../features/triton-repository/repository-options.ts'
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
 
-/** What the repositories need from an engine. */
-export interface RepositoryOwner {
-  readonly models: ModelRegistry
-  readonly uses: ModelUses
-  readonly events: EventHub
-  readonly pluginNames: readonly string[]
-  readonly keepAlive: KeepAlive
-  /** Frees memory that is no longer needed. */
-  trim(): void
-}
-
 /** The model repositories of an engine: loads their models, and keeps watched ones up to date. */
 export class EngineRepositories {
-  readonly #owner: RepositoryOwner
+  readonly #engine: EngineResources
   readonly #known = new Repositories()
   /** Versions that were loaded from a repository. */
   readonly #versions = new WeakSet<ModelVersion>()
   readonly #watches: RepositoryWatch[] = []
 
-  constructor(owner: RepositoryOwner) {
-    this.#owner = owner
+  constructor(engine: EngineResources) {
+    this.#engine = engine
   }
 
   /** Whether there are no repositories. */
@@ -102,7 +90,7 @@ export class EngineRepositories {
     config: VersionConfig,
     limits: LoadLimits,
   ): Promise<{ named: NamedModel; version: ModelVersion }> {
-    const { models, pluginNames } = this.#owner
+    const { models, pluginNames } = this.#engine
     const resolved = isPipeline(config)
       ? resolvePipelineConfig(name, config)
       : resolveConfig(name, config, pluginNames)
@@ -114,9 +102,9 @@ export class EngineRepositories {
   /** A model that a pipeline uses stays until the pipeline is gone. */
   async #unload(version: ModelVersion | undefined): Promise<void> {
     if (version === undefined) return
-    await this.#owner.uses.whenFree(version)
+    await this.#engine.uses.whenFree(version)
     await version.end(false)
-    this.#owner.trim()
+    this.#engine.host.trim()
   }
 
   /** Loads the models of a repository, and keeps them up to date until the engine closes. */
@@ -126,12 +114,12 @@ export class EngineRepositories {
     watched: ResolvedWatch,
   ): Promise<NamedModel[] & RepositoryReport> {
     const { models: names, onNote } = checkRepository(path, options)
-    const { models, events } = this.#owner
+    const { models, events } = this.#engine
     const folder = resolve(path) // absolute: the process may change its working directory
     const entryOf = new WeakMap<VersionConfig, RepositoryEntry>()
     const problems: InferenceError[] = []
     let hasStarted = false
-    const watch = new RepositoryWatch(path, names, watched, systemClock, {
+    const watch = new RepositoryWatch(path, names, watched, this.#engine.clock, {
       read: async (name) => {
         const entry = await readModelFolder(folder, name)
         for (const config of entry.configs) entryOf.set(config, entry)
@@ -148,7 +136,7 @@ export class EngineRepositories {
       },
       unload: async (name, version) => {
         const left = models.get(name)?.version(version)
-        const refusal = left === undefined ? null : this.#owner.uses.refusalOf(left)
+        const refusal = left === undefined ? null : this.#engine.uses.refusalOf(left)
         if (refusal !== null) throw refusal // do not wait: it may reappear, or the pipeline may be loaded without it
         await this.#unload(left)
       },
@@ -158,7 +146,7 @@ export class EngineRepositories {
       },
     })
     this.#watches.push(watch)
-    await this.#owner.keepAlive.during(watch.start())
+    await this.#engine.keepAlive.during(watch.start())
     hasStarted = true
     return withReport(
       watch.loaded.flatMap((name) => models.get(name) ?? []),

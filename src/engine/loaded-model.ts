@@ -5,7 +5,7 @@ import type { ModelOrigin } from '../options/engine-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from '../options/method-options.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
-import type { EngineServices } from './engine-resources.ts'
+import type { EngineResources } from './engine-resources.ts'
 import type { InferenceError } from '../errors.ts'
 import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
 import { SampleFailed, WarmUp } from '../run/warm-up.ts'
@@ -23,7 +23,7 @@ import {
   noDecoder,
   unfitSample,
 } from './load-failure.ts'
-import { Loaded } from './loaded.ts'
+import { Loaded, type LoadFor } from './loaded.ts'
 import type { SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
@@ -36,7 +36,7 @@ import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
 import { sequencesOf } from '../features/sequences/sequences.ts'
-import { ModelInstances, OpenFailed, SessionSources } from '../models/scaling/model-instances.ts'
+import { ModelInstances, OpenFailed } from '../models/scaling/model-instances.ts'
 import { ScaleWatch } from '../models/scaling/scale-watch.ts'
 import { Scaling } from '../models/scaling/scaling.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
@@ -46,34 +46,18 @@ import { warn } from '../base/warnings.ts'
 /** The life of one model in an engine: opens its sessions, watches its state, releases everything. */
 export class LoadedModel extends Loaded<ServedModel> {
   readonly config: ResolvedConfig
-  readonly #sources: SessionSources
   readonly #instances: ModelInstances
   #scaling: Scaling | null = null
 
-  constructor(name: string, config: ResolvedConfig, services: EngineServices) {
-    super(name, config.version, services)
+  constructor(name: string, config: ResolvedConfig, engine: EngineResources, loadFor: LoadFor) {
+    super(name, config.version, engine, loadFor)
     this.config = config
-    this.#sources = new SessionSources(name, config, services)
-    const parts = {
-      name,
-      config,
-      ...services,
-      staging: () => services.staging(config),
-      sources: this.#sources,
-    }
-    const places = {
-      ...services,
-      place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place),
-    }
-    this.#instances = new ModelInstances(
-      parts,
-      places,
-      () => this.state === 'loading' || this.state === 'ready',
-    )
+    const isWanted = () => this.state === 'loading' || this.state === 'ready'
+    this.#instances = new ModelInstances(name, config, engine.host, isWanted, loadFor)
   }
 
   override get origin(): ModelOrigin | null {
-    return this.#sources.origin
+    return this.#instances.sources.origin
   }
 
   override get workers(): Worker[] {
@@ -102,7 +86,7 @@ export class LoadedModel extends Loaded<ServedModel> {
       const said = await reading
       const served = {
         ...described(servable(this.name, opened, opened.carrier), said, this.config),
-        executionProviders: this.services.providers.opened(this.config),
+        executionProviders: this.engine.host.providersOf(this.config),
         properties: said?.properties ?? null,
       }
       checkRowBytes(this.name, served, availableMemory().usableBytes)
@@ -131,7 +115,7 @@ export class LoadedModel extends Loaded<ServedModel> {
             samples: warmUp.samples,
           })
         : null
-      const learnt = (about: string, value: string) => this.#sources.learnt({ [about]: value })
+      const learnt = (about: string, value: string) => this.#instances.sources.learnt({ [about]: value })
       await instances.warm(
         warmUp,
         rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
@@ -141,10 +125,10 @@ export class LoadedModel extends Loaded<ServedModel> {
       )
       await instances.reserve(joining.stacked)
       await decoder
-      await this.services.accept?.()
+      await this.loadFor.accept?.()
       instances.checkOpen()
       this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp })
-      this.#sources.learnt(this.session.noted)
+      this.#instances.sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
       if (this.state !== 'loading')
@@ -173,7 +157,7 @@ export class LoadedModel extends Loaded<ServedModel> {
       if (
         !(error instanceof OpenFailed) ||
         this.state !== 'loading' ||
-        !(await this.services.providers.lacking(this.config))
+        !(await this.engine.host.lacksProvider(this.config))
       )
         throw error
     }
@@ -205,7 +189,7 @@ export class LoadedModel extends Loaded<ServedModel> {
 
   #serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp }: ReadyModel): void {
     const { config, name, version } = this
-    const { clock, keepAlive, observers } = this.services
+    const { clock, keepAlive, observers, host, events } = this.engine
     const instances = this.#instances.opening.length
     const observed = new ObservedRequests(
       { name, version, metadata: joining.stacked, batching: batchingOf(config, joining, instances) },
@@ -230,8 +214,8 @@ export class LoadedModel extends Loaded<ServedModel> {
       parser,
       scheduler,
       clock,
-      staging: () => this.services.staging(config),
-      over: (event) => this.services.sequenceOver({ model: name, version, ...event }),
+      staging: () => host.stagingOf(config),
+      over: (event) => events.emit('sequence', { model: name, version, ...event }),
     })
     this.served = new ServedModel(scheduler, parser, sequences, config)
     this.#instances.serve(scheduler)
@@ -256,14 +240,14 @@ export class LoadedModel extends Loaded<ServedModel> {
       this.config,
       scaling,
       scheduler,
-      this.services.clock,
+      this.engine.clock,
       (error) => this.#warnOfScaling(error),
     ))
     this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
       if (changed && this.state === 'ready')
-        this.services.changed({
+        this.loadFor.changed({
           type: 'scaled',
           model: this.name,
           version: this.version,
@@ -281,7 +265,7 @@ export class LoadedModel extends Loaded<ServedModel> {
   async scale(options: ScaleOptions): Promise<void> {
     const { kind, count } = checkScaleOptions(this.name, options)
     try {
-      await this.services.keepAlive.during(this.#scaling!.scale(kind, count))
+      await this.engine.keepAlive.during(this.#scaling!.scale(kind, count))
     } catch (error) {
       throw this.#typed(error as Error)
     }

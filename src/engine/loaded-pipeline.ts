@@ -1,10 +1,10 @@
 import { warnOfLabels } from './classification.ts'
 import { pipelineError, type ResolvedPipeline } from '../options/pipeline-config.ts'
 import type { ScaleOptions } from '../options/method-options.ts'
-import type { EngineServices } from './engine-resources.ts'
+import type { EngineResources } from './engine-resources.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { closedWhileLoading } from './load-failure.ts'
-import { Loaded, notReady } from './loaded.ts'
+import { Loaded, notReady, type LoadFor } from './loaded.ts'
 import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
 import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
 import { untilAborted } from '../request/abort-watch.ts'
@@ -18,13 +18,13 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   /** Fires when the load is cancelled. */
   readonly #unwanted = new AbortController()
 
-  constructor(name: string, config: ResolvedPipeline, services: EngineServices) {
-    super(name, config.version, services)
+  constructor(name: string, config: ResolvedPipeline, engine: EngineResources, loadFor: LoadFor) {
+    super(name, config.version, engine, loadFor)
     this.config = config
   }
 
   protected async open(): Promise<void> {
-    const { uses, accept } = this.services
+    const { uses } = this.engine
     try {
       const graph = new PipelineGraph(this.name, this.config)
       uses.hold(this, this.name, graph.steps)
@@ -32,8 +32,8 @@ export class LoadedPipeline extends Loaded<Pipeline> {
       await Promise.resolve() // models requested in the same turn are loading by then
       const targets: StepTarget[] = []
       for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
-      const pipeline = new Pipeline(graph, this.config, targets, this.services)
-      await accept?.()
+      const pipeline = new Pipeline(graph, this.config, targets, this.engine)
+      await this.loadFor.accept?.()
       this.#checkWanted()
       this.served = pipeline
       warnOfLabels(pipeline.metadata, pipeline.labels)
@@ -50,7 +50,7 @@ export class LoadedPipeline extends Loaded<Pipeline> {
     const { model, version, name } = steps[index]!
     const option = version === undefined ? 'model' : 'version'
     try {
-      const target = this.services.find(model, version, this.name)
+      const target = this.engine.models.findTarget(model, version, this.name)
       if (target.serving.state === 'loading') await untilAborted(target.loaded(), this.#unwanted.signal)
       this.#checkWanted()
       if (target.serving.state === 'ready') return target
@@ -72,7 +72,7 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   }
 
   #checkCircle({ steps }: PipelineGraph): void {
-    const circle = this.services.uses.circle(this.name)
+    const circle = this.engine.uses.circle(this.name)
     if (circle === null) return
     const step = steps.findIndex(({ model }) => model === circle[1])
     throw pipelineError(
@@ -101,6 +101,6 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   }
 
   protected async release(): Promise<void> {
-    this.services.uses.release(this)
+    this.engine.uses.release(this)
   }
 }

@@ -6,7 +6,9 @@ import type { ResolvedConfig } from '../options/model-config.ts'
 import type { ResolvedPipeline } from '../options/pipeline-config.ts'
 import type { ModelOrigin } from '../options/engine-options.ts'
 import type { Worker } from '../run/worker.ts'
-import type { EngineServices } from './engine-resources.ts'
+import type { InstanceOrigin } from '../models/scaling/model-instances.ts'
+import type { ModelEvent } from '../observe/engine-events.ts'
+import type { EngineResources } from './engine-resources.ts'
 
 /**
  * The state of a model:
@@ -53,6 +55,14 @@ export function notReady(
   })
 }
 
+/** What a load is for. */
+export interface LoadFor extends InstanceOrigin {
+  /** Called when the state of the model changes. */
+  changed(event: ModelEvent): void
+  /** Called when the model is able to serve. If it rejects, the load fails with that error. */
+  accept?: (() => Promise<void>) | undefined
+}
+
 /** One load of a model, function or pipeline in an engine, and its life until everything is released. */
 export abstract class Loaded<Served extends Target = Target> {
   readonly name: string
@@ -63,16 +73,18 @@ export abstract class Loaded<Served extends Target = Target> {
   served: Served | null = null
   /** The configuration, with defaults. */
   abstract readonly config: ResolvedConfig | ResolvedPipeline
-  protected readonly services: EngineServices
+  protected readonly engine: EngineResources
+  protected readonly loadFor: LoadFor
   /** Leases of the models that it has replaced, which end with it. */
   #earlierLeases: Leases[] = []
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
-  constructor(name: string, version: number | undefined, services: EngineServices) {
+  constructor(name: string, version: number | undefined, engine: EngineResources, loadFor: LoadFor) {
     this.name = name
     this.version = version ?? defaultVersion
-    this.services = services
+    this.engine = engine
+    this.loadFor = loadFor
   }
 
   /** What its sessions are opened from; `null` before that is known, and without sessions. */
@@ -92,7 +104,7 @@ export abstract class Loaded<Served extends Target = Target> {
 
   /** Loads it; the state is then `ready`. Rejects with a typed error, with everything released. */
   load(): Promise<void> {
-    const loading = this.services.keepAlive.during(this.open())
+    const loading = this.engine.keepAlive.during(this.open())
     this.#loading = loading.catch(() => {})
     return loading
   }
@@ -131,7 +143,7 @@ export abstract class Loaded<Served extends Target = Target> {
   close(destroy: boolean, successor?: Loaded): Promise<void> {
     if (destroy) this.served?.destroy()
     this.#endLeases(successor)
-    this.#closing ??= this.services.keepAlive.during(this.#close())
+    this.#closing ??= this.engine.keepAlive.during(this.#close())
     return this.#closing
   }
 
@@ -157,7 +169,7 @@ export abstract class Loaded<Served extends Target = Target> {
     this.state = state
     if (wasLoading && state !== 'ready') this.stopOpening()
     const { name: model, version, failure } = this
-    this.services.changed({
+    this.loadFor.changed({
       type: state,
       model,
       version,

@@ -1,7 +1,7 @@
 import { InferenceError, invalidArgument, listNames, describe } from '../errors.ts'
-import type { EngineServices } from './engine-resources.ts'
+import type { EngineResources } from './engine-resources.ts'
 import { defaultVersion } from '../options/method-options.ts'
-import type { Loaded, ModelState, ModelVersionStatus } from './loaded.ts'
+import type { Loaded, LoadFor, ModelState, ModelVersionStatus } from './loaded.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
 import { closedWhileLoading } from './load-failure.ts'
@@ -12,15 +12,15 @@ import { untilAborted } from '../request/abort-watch.ts'
 
 /** The models of an engine by name, and models without a name that are still being released. */
 export class ModelRegistry {
-  readonly #services: EngineServices
+  readonly #engine: EngineResources
   readonly #named = new Map<string, NamedModel>()
   /** Models that are being released, whose names others have taken. */
   readonly #unnamed = new Set<NamedModel>()
   readonly #leaving = new Set<Promise<void>>()
   closed = false
 
-  constructor(services: EngineServices) {
-    this.#services = services
+  constructor(engine: EngineResources) {
+    this.#engine = engine
   }
 
   /** Models with a name: loading, ready, draining, or failed after they were ready. */
@@ -47,9 +47,14 @@ export class ModelRegistry {
     )
   }
 
-  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` for an unknown name or version. */
-  findVersion(name: string, version: number, asker?: string): ModelVersion {
+  /**
+   * A name or, if one is given, a version of it.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is none.
+   */
+  findTarget(name: string, version: number | undefined, asker?: string): NamedModel | ModelVersion {
     const named = this.find(name, asker)
+    if (version === undefined) return named
     const found = named.version(version)
     if (found !== undefined) return found
     const loaded = named.versions.map((status) => status.version).join(', ')
@@ -79,7 +84,7 @@ export class ModelRegistry {
 
   /** @param ending the model of that name that is being released. */
   #succeed(name: string, ending: NamedModel | undefined): NamedModel {
-    const named = new NamedModel(name, this, this.#services, ending?.ending ?? null)
+    const named = new NamedModel(name, this, this.#engine, ending?.ending ?? null)
     if (ending !== undefined) this.#unnamed.add(ending)
     this.#named.set(name, named)
     return named
@@ -105,7 +110,7 @@ export class ModelRegistry {
     const end = (named: NamedModel): Promise<unknown> => {
       const known = ends.get(named)
       if (known !== undefined) return known
-      const pipelines = this.#services.uses.pipelinesOf(named.name)
+      const pipelines = this.#engine.uses.pipelinesOf(named.name)
       const users = all.filter(({ name }) => pipelines.includes(name))
       const ending =
         users.length === 0 ? named.end(false) : Promise.all(users.map(end)).then(() => named.end(false))
@@ -139,7 +144,7 @@ export class NamedModel {
   /** The newest ready version; if none is ready, the newest; if none is left, the last one. */
   serving!: Loaded
   readonly #registry: ModelRegistry
-  readonly #services: EngineServices
+  readonly #engine: EngineResources
   readonly #versions = new Map<number, ModelVersion>()
   /** Versions that are being released, whose numbers others have taken. */
   readonly #leaving = new Set<ModelVersion>()
@@ -151,14 +156,14 @@ export class NamedModel {
   constructor(
     name: string,
     registry: ModelRegistry,
-    services: EngineServices,
+    engine: EngineResources,
     after: Promise<unknown> | null,
   ) {
     this.name = name
     this.#after = after
     void after?.then(() => (this.#after = null))
     this.#registry = registry
-    this.#services = services
+    this.#engine = engine
   }
 
   get versions(): ModelVersionStatus[] {
@@ -193,7 +198,7 @@ export class NamedModel {
 
   /** @param ending the version of that number that is being released. */
   #succeed(number: number, ending: ModelVersion | undefined): ModelVersion {
-    const version = new ModelVersion(number, this, this.#services, ending?.ending ?? this.#after)
+    const version = new ModelVersion(number, this, this.#engine, ending?.ending ?? this.#after)
     if (ending !== undefined) this.#leaving.add(ending)
     this.#versions.set(number, version)
     return version
@@ -260,7 +265,7 @@ export class ModelVersion {
   /** The model that its requests go to. */
   serving!: Loaded
   readonly #named: NamedModel
-  readonly #services: EngineServices
+  readonly #engine: EngineResources
   /** The release to wait for before anything is loaded. */
   readonly #after: Promise<unknown> | null
   /** The model that is loading to replace it. */
@@ -274,11 +279,11 @@ export class ModelVersion {
   #end: Promise<void> | null = null
 
   /** @param after the releases to wait for before anything is loaded; `null` for none. */
-  constructor(version: number, named: NamedModel, services: EngineServices, after: Promise<unknown> | null) {
+  constructor(version: number, named: NamedModel, engine: EngineResources, after: Promise<unknown> | null) {
     this.version = version
     this.#after = after
     this.#named = named
-    this.#services = services
+    this.#engine = engine
   }
 
   get name(): string {
@@ -346,10 +351,10 @@ export class ModelVersion {
     const room = this.#makeRoom(signal)
     if (room !== null) await room // without a wait the load starts, and is visible, at once
     const old = this.#vacant ? null : this.serving
-    const services = this.#servicesFor(() => model, old, accept)
+    const load: LoadFor = { changed: (event) => this.#changed(model, event), accept, leaving: old?.workers }
     const model: Loaded = isPipeline(config)
-      ? new LoadedPipeline(this.name, config, services)
-      : new LoadedModel(this.name, config, services)
+      ? new LoadedPipeline(this.name, config, this.#engine, load)
+      : new LoadedModel(this.name, config, this.#engine, load)
     if (old === null) this.serving = model
     else this.#next = model
     this.#named.changed()
@@ -367,11 +372,11 @@ export class ModelVersion {
   }
 
   async #begin(model: Loaded): Promise<void> {
-    const startMs = this.#services.clock.nowMs()
+    const startMs = this.#engine.clock.nowMs()
     if (this.#after !== null) await this.#after
     if (model.state !== 'loading') throw closedWhileLoading(this.name)
     await model.load()
-    if (model.served !== null) model.served.counts.loadMs = this.#services.clock.nowMs() - startMs
+    if (model.served !== null) model.served.counts.loadMs = this.#engine.clock.nowMs() - startMs
   }
 
   /** Releases earlier replaced models, and a failed one, before the load. */
@@ -400,33 +405,22 @@ export class ModelVersion {
     this.#next = null
     this.#replaced.add(old)
     this.#named.changed()
-    this.#services.changed({ type: 'ready', model: this.name, version: this.version })
+    this.#engine.events.emit('model', { type: 'ready', model: this.name, version: this.version })
     void old.close(false, model).then(() => {
       this.#replaced.delete(old)
-      this.#services.trim()
+      this.#engine.host.trim()
     })
-  }
-
-  /** The engine's services, adapted to the place that a model takes. */
-  #servicesFor(model: () => Loaded, old: Loaded | null, accept: LoadLimits['accept']): EngineServices {
-    const leaving = old?.workers ?? []
-    return {
-      ...this.#services,
-      changed: (event) => this.#changed(model(), event),
-      place: (name, config, place) => this.#services.place(name, config, place, leaving),
-      ...(accept === undefined ? {} : { accept }),
-    }
   }
 
   #changed(model: Loaded, event: ModelEvent): void {
     const { type } = event
     if (model === this.serving) {
       this.#named.changed()
-      this.#services.changed(event)
+      this.#engine.events.emit('model', event)
     } else if (model === this.#next && type === 'failed')
-      this.#services.changed({ ...event, type: 'notReplaced' })
+      this.#engine.events.emit('model', { ...event, type: 'notReplaced' })
     else if (this.#replaced.has(model) && type === 'closed')
-      this.#services.changed({ ...event, type: 'replaced' })
+      this.#engine.events.emit('model', { ...event, type: 'replaced' })
   }
 
   /**

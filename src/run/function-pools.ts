@@ -44,7 +44,7 @@ export class FunctionPools {
     })
   }
 
-  /** See {@link EngineServices.place}. */
+  /** See `ModelHost.place`. */
   async place(
     model: string,
     config: ResolvedConfig,
@@ -68,7 +68,7 @@ export class FunctionPools {
     return this.#poolOf(worker) !== undefined
   }
 
-  /** See {@link EngineServices.placeMore}. */
+  /** See `ModelHost.placeMore`. */
   async placeMore(beside: Worker, count: number, place: (worker: Worker) => void): Promise<void> {
     const pool = this.#poolOf(beside)
     if (pool === undefined) throw new ThreadEndedError() // the engine is closed

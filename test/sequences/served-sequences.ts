@@ -2,16 +2,15 @@ import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
 import type { InferOptions, ModelOptions, Outputs, ReportedOutputs, SequenceEvent } from '../../src/index.ts'
 import { RunTimes } from '../../src/schedule/run-times.ts'
-import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'
+import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
-import { ModelInstances, SessionSources } from '../../src/models/scaling/model-instances.ts'
+import { ModelInstances } from '../../src/models/scaling/model-instances.ts'
 import { Joining } from '../../src/schedule/joining.ts'
 import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
 import { Scheduler } from '../../src/schedule/scheduler.ts'
 import { SequenceInputs } from '../../src/features/sequences/sequence-inputs.ts'
 import { sequencesOf, type Sequences } from '../../src/features/sequences/sequences.ts'
-import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
-import type { House } from '../workers/serving.ts'
+import { FakeHost, type House } from '../workers/serving.ts'
 import { accumulate, accumulatorInputs, accumulatorOutputs, type Row } from './accumulators.ts'
 
 /** The model `accumulator` with sequences, served by real instances on fake threads: all but ONNX Runtime and time is real. */
@@ -58,33 +57,8 @@ export class ServedSequences {
       over: (event) => void this.over.push(event),
       staging: () => ({ acquire }),
     })!
-    const opening = () => ({ model: 'm', options: {}, notes: {}, original: undefined })
-    const preparing = {
-      prepare: async () => ({ ...asItIs(''), opening }),
-      sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }),
-    }
-    const parts = {
-      name: 'm',
-      config,
-      clock,
-      nextId: nextId(),
-      staging: () =>
-        ({
-          acquire: (byteLength: number) => buffer(byteLength, () => {}),
-          trim: () => {},
-        }) as unknown as StagingPool,
-      sources: new SessionSources('m', config, preparing),
-    }
-    const place = {
-      place: async (
-        put: (worker: House['places'][number]['worker'], placement: never, group: number) => void,
-      ) =>
-        house.places.forEach(({ worker }) =>
-          put(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 } as never, 0),
-        ),
-      placeMore: async () => {},
-    }
-    this.#instances = new ModelInstances(parts, place as never, () => this.failure === null)
+    const host = new FakeHost(clock, house.places, (byteLength) => buffer(byteLength, () => {}))
+    this.#instances = new ModelInstances('m', config, host, () => this.failure === null)
     for (const { threads } of house.places)
       threads.compute = (memory, layout) => void this.runs.push(accumulate(memory, layout))
   }
@@ -135,9 +109,4 @@ function buffer(byteLength: number, counted: (bytes: number) => void): StagingBu
     memory: { kind: 'shared', buffer: bytes, copied: false },
     release,
   }
-}
-
-function nextId(): () => number {
-  let id = 0
-  return () => ++id
 }

@@ -1,5 +1,9 @@
 import { resolveConfig } from '../../src/options/model-config.ts'
-import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
+import type { Clock } from '../../src/base/clock.ts'
+import { asItIs, type PreparedModel } from '../../src/models/compiled-models/prepared-model.ts'
+import { ModelHost } from '../../src/models/model-host.ts'
+import { resolveEngineOptions } from '../../src/options/engine-options.ts'
+import type { SessionRuntime } from '../../src/options/session-options.ts'
 import { noOptions, type CheckedOptions } from '../../src/options/infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
@@ -10,7 +14,7 @@ import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.t
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
 import { Joining } from '../../src/schedule/joining.ts'
-import { ModelInstances, SessionSources } from '../../src/models/scaling/model-instances.ts'
+import { ModelInstances } from '../../src/models/scaling/model-instances.ts'
 import { Scaling } from '../../src/models/scaling/scaling.ts'
 import { Observers } from '../../src/observe/observers.ts'
 import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
@@ -37,6 +41,62 @@ export class CountedHolds extends KeepAlive {
 }
 
 let lastId = 0
+
+const options = resolveEngineOptions({ cache: false, verify: 'none' })
+
+/** Puts instances on the workers of a test; nothing is prepared, or looked for. */
+export class FakeHost extends ModelHost {
+  readonly #places: readonly Pick<Place, 'worker'>[]
+  readonly #acquire: (byteLength: number) => StagingBuffer
+  readonly #choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null
+
+  /** @param choose the worker of a further instance. */
+  constructor(
+    clock: Clock,
+    places: readonly Pick<Place, 'worker'>[],
+    acquire: (byteLength: number) => StagingBuffer,
+    choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null = null,
+  ) {
+    super(options, clock, () => {})
+    this.#places = places
+    this.#acquire = acquire
+    this.#choose = choose
+  }
+
+  override nextId(): number {
+    return ++lastId
+  }
+
+  override async place(...[, , place]: Parameters<ModelHost['place']>): Promise<void> {
+    for (const { worker } of this.#places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, 0)
+  }
+
+  override async placeMore(...[, more, apartFrom, place]: Parameters<ModelHost['placeMore']>): Promise<void> {
+    for (let added = 0; added < more; added++) place(this.#choose!(apartFrom))
+  }
+
+  override async released(): Promise<void> {}
+
+  override stagingOf(): StagingPool {
+    return { acquire: this.#acquire, trim: () => {} } as unknown as StagingPool
+  }
+
+  override async prepare(model: string): Promise<PreparedModel> {
+    return { ...asItIs(''), opening: () => ({ model, options: {}, notes: {}, original: undefined }) }
+  }
+
+  override sessionRuntime(): SessionRuntime {
+    return { ortVersion: '1.30.0', useProvider: (entry) => entry }
+  }
+
+  override async lacksProvider(): Promise<boolean> {
+    return false
+  }
+
+  override providersOf(): readonly [] {
+    return []
+  }
+}
 
 /** A warming that runs something on each new thread but the first, of which a test may count what it is asked. */
 function warmedAgain(): WarmUp {
@@ -157,30 +217,13 @@ export class Served {
       joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked, batching: null }, this.observers, resolved.preserveOrdering), rowCheck: null, padding: null, costs: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
-    const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })
-    const preparing = {
-      prepare: async () => ({ ...asItIs(''), opening }),
-      sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }),
-    }
-    const parts = {
-      name,
-      config: resolved,
-      clock: house.clock,
-      nextId: () => ++lastId,
-      staging: () => ({ acquire: sharedBuffer, trim: () => {} }) as unknown as StagingPool,
-      sources: new SessionSources(name, resolved, preparing),
-    }
-    const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }
-    this.#instances = new ModelInstances(
-      parts,
-      {
-        place: async (place) => places.forEach(({ worker }) => place(worker, placement, 0)),
-        placeMore: async (_beside, more, apartFrom, place) => {
-          for (let added = 0; added < more; added++) place(this.#choose(apartFrom).worker)
-        },
-      },
-      () => this.wanted && this.failure === null,
+    const host = new FakeHost(
+      house.clock,
+      places,
+      sharedBuffer,
+      (apartFrom) => this.#choose(apartFrom).worker,
     )
+    this.#instances = new ModelInstances(name, resolved, host, () => this.wanted && this.failure === null)
     this.scaling = new Scaling(resolved, this.#instances, this.scheduler, warmedAgain())
   }
 

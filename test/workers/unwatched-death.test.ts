@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/options/model-config.ts'
-import { asItIs } from '../../src/models/compiled-models/prepared-model.ts'
+import { resolveEngineOptions } from '../../src/options/engine-options.ts'
+import { EngineResources } from '../../src/engine/engine-resources.ts'
 import { LoadedModel } from '../../src/engine/loaded-model.ts'
-import { ModelUses } from '../../src/engine/model-registry.ts'
-import { Observers } from '../../src/observe/observers.ts'
-import { House, settled } from './serving.ts'
+import { FakeHost, House, settled } from './serving.ts'
 import { libraryCarrier } from '../../src/tensor/metadata.ts'
 
 const x = { name: 'x', isTensor: true, type: 'float32', shape: ['N', 4] } as const
@@ -28,28 +27,9 @@ describe('a model that is loaded', () => {
         checkRows: false,
         warmup,
       } as never)
-      let lastId = 0
-      const model = new LoadedModel('m', config, {
-        clock: house.clock,
-        keepAlive: house.keepAlive,
-        observers: new Observers(),
-        staging: () => ({}) as never,
-        trim: () => {},
-        released: async () => {},
-        nextId: () => ++lastId,
-        find: () => expect.fail('it is no pipeline'),
-        uses: new ModelUses(),
-        changed: () => {},
-        sequenceOver: () => {},
-        sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: (entry) => entry }),
-        prepare: async () => asItIs('there is no cache'),
-        providers: { lacking: async () => false, opened: () => [] },
-        place: async (_model, _config, place) => {
-          for (const { worker } of house.places)
-            place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, 0)
-        },
-        placeMore: () => Promise.reject(new Error('nothing more is placed')),
-      })
+      const engine = new EngineResources(resolveEngineOptions({ cache: false, verify: 'none' }))
+      const host = new FakeHost(house.clock, house.places, () => expect.fail('nothing is run'))
+      const model = new LoadedModel('m', config, Object.assign(engine, { host }), { changed: () => {} })
       const loaded = await model.load().catch((error: Error) => error.message)
       expect([loaded, model.state]).toEqual(
         dies ? [expect.stringContaining('thread'), 'failed'] : [undefined, 'ready'],

@@ -1,5 +1,5 @@
 import type { InferenceEngine } from '../../engine.ts'
-import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { Model } from '../../model.ts'
 import type { ObservedBatch, ObservedModel, RequestObserver } from '../../observe/request-observer.ts'
 import type { Observers } from '../../observe/observers.ts'

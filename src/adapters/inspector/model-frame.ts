@@ -1,4 +1,4 @@
-import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { ModelVersionStatus } from '../../engine/loaded.ts'
 import { cut } from '../../errors.ts'
 import type { LatencyDistribution } from '../../observe/latency-histogram.ts'

@@ -1,5 +1,5 @@
 import { libraryVersion } from '../../base/own-package.ts'
-import type { EngineStatistics, VersionStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics, VersionStatistics } from '../../engine/engine-resources.ts'
 import type { Model } from '../../model.ts'
 import type { LevelPolicy } from '../../options/batching.ts'
 import type { InstanceGroup } from '../../options/instance-groups.ts'

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { outsideContext } from '../../base/async-context.ts'
-import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { ModelState, ModelVersionStatus } from '../../engine/loaded.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import { loadBinding } from '../../native/addon.ts'

@@ -1,4 +1,4 @@
-import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
 import type { BatchStatistics, ModelStatistics } from '../../observe/model-statistics.ts'
 

@@ -1,6 +1,6 @@
 import type { Metric, Registry } from 'prom-client'
 import { requireFromPackage } from '../../base/own-package.ts'
-import type { EngineStatistics } from '../../engine/engine-statistics.ts'
+import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
 import { tritonFamilies } from './triton-families.ts'

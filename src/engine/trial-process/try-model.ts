@@ -120,10 +120,8 @@ class TrialSteps {
   }
 
   async #load(config: ResolvedConfig, prepared: PreparedModel): Promise<LoadedModel | Error> {
-    const model = new LoadedModel(this.#task.model, config, {
-      ...this.#resources.services,
-      prepare: async () => prepared,
-    })
+    const loadFor = { prepared, changed: () => {} }
+    const model = new LoadedModel(this.#task.model, config, this.#resources, loadFor)
     try {
       await model.load()
       return model

@@ -39,7 +39,7 @@ export class Pipeline implements Target {
   readonly stepStats: readonly StepStats[]
   readonly onlyTakers: readonly (GraphStep | null)[]
   readonly #clock: Clock
-  readonly #find: FindTarget
+  readonly #models: PipelineOwner['models']
   readonly #tensors: CheckedTensors
   readonly #parser: FeedParser
   readonly #bindings: StepBinding[]
@@ -70,7 +70,7 @@ export class Pipeline implements Target {
     graph: PipelineGraph,
     config: ResolvedPipeline,
     targets: StepTarget[],
-    { clock, keepAlive, observers, find }: PipelineServices,
+    { clock, keepAlive, observers, models }: PipelineOwner,
   ) {
     const { name } = graph
     this.graph = graph
@@ -81,7 +81,7 @@ export class Pipeline implements Target {
     this.#isSure = graph.steps.map((step) => isSure(graph, step))
     this.stepStats = graph.steps.map((step) => new StepStats(step))
     this.#clock = clock
-    this.#find = find
+    this.#models = models
     this.#inFlight = new InFlight(keepAlive)
     this.#maxInFlight = config.maxInFlight
     this.#bindings = graph.steps.map((step) => this.#bound(step))
@@ -315,7 +315,7 @@ export class Pipeline implements Target {
   /** A failed model loses its name when it cannot be reloaded; a model loaded later is another target. */
   #findAgain({ index, model, version }: GraphStep): void {
     try {
-      this.targets[index] = this.#find(model, version)
+      this.targets[index] = this.#models.findTarget(model, version)
     } catch {
       // It was not reloaded yet.
     }
@@ -433,9 +433,6 @@ interface StepServing {
   readonly served: Target | null
 }
 
-/** Finds a name, or one version of it. Throws InferenceError `ERR_MODEL_NOT_FOUND`. */
-type FindTarget = (model: string, version: number | undefined) => StepTarget
-
 /**
  * Whether steps' requests are accepted. A draining model still accepts them, as the pipelines that use it
  * drain first.
@@ -466,12 +463,15 @@ function forSeveral(capacity: ModelCapacity, requests: number): ModelCapacity {
       }
 }
 
-/** What a pipeline needs of its engine. */
-interface PipelineServices {
+/** The engine of a pipeline. */
+interface PipelineOwner {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
   readonly observers: Observers
-  readonly find: FindTarget
+  readonly models: {
+    /** @throws InferenceError `ERR_MODEL_NOT_FOUND`. */
+    findTarget(name: string, version: number | undefined): StepTarget
+  }
 }
 
 /** An unordered set of requests. Each stores its index, so that it can be removed in constant time. */

@@ -1,37 +1,17 @@
-import {
-  type Placement,
-  cudaDevice,
-  sessionOptions,
-  type SessionRuntime,
-} from '../../options/session-options.ts'
+import { type Placement, cudaDevice, sessionOptions } from '../../options/session-options.ts'
 import { ThreadEndedError, type OpenedSession } from '../../run/executors/executor.ts'
 import { type WarmUp, holdsLater } from '../../run/warm-up.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { isSame, type SessionState, WorkerSession, type SessionSource } from '../../run/worker-session.ts'
 import type { Worker } from '../../run/worker.ts'
-import type { Clock } from '../../base/clock.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { toleranceWith } from '../row-check/compare-rows.ts'
 import { ModelInstance } from '../../run/model-instance.ts'
 import { slotsFor, SlotsAhead } from '../../run/staging-slot.ts'
-import type { StagingPool } from '../../native/staging-pool.ts'
+import type { ModelHost } from '../model-host.ts'
 import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
 import type { ModelOrigin } from '../../options/engine-options.ts'
-
-/** Places instances on workers. */
-interface Places {
-  /** Chooses a worker for every instance and calls `place` for each. Resolves when their threads have started. */
-  place(place: (worker: Worker, placement: Placement, group: number) => void): Promise<void>
-  /** As `place`, for more instances next to a placed one. */
-  placeMore(
-    beside: Worker,
-    count: number,
-    apartFrom: ReadonlySet<Worker>,
-    place: (worker: Worker) => void,
-    leaving?: readonly Worker[],
-  ): Promise<void>
-}
 
 /** More instances on the device of a placed one. */
 export interface More {
@@ -57,8 +37,11 @@ export class OpenFailed extends Error {
 export class ModelInstances {
   /** One seat per group and device from the load; more instances are placed next to it. */
   readonly seats: Seat[] = []
-  readonly #parts: InstanceParts
-  readonly #places: Places
+  readonly name: string
+  readonly config: ResolvedConfig
+  readonly host: ModelHost
+  readonly sources: SessionSources
+  readonly #leaving: readonly Worker[]
   readonly #isWanted: () => boolean
   #serving: InstanceLife[] = []
   #opening: InstanceLife[] = []
@@ -66,10 +49,23 @@ export class ModelInstances {
   /** Called when an instance is lost for good. */
   onGone: () => void = () => {}
 
-  /** @param isWanted whether the model should still serve; if not, no further step of opening begins. */
-  constructor(parts: InstanceParts, places: Places, isWanted: () => boolean) {
-    this.#parts = parts
-    this.#places = places
+  /**
+   * @param isWanted whether the model should still serve; if not, no further step of opening begins.
+   * @param leaving the workers of sessions that are released once this model serves.
+   * @param prepared what its sessions are opened from. Default: the host decides that.
+   */
+  constructor(
+    name: string,
+    config: ResolvedConfig,
+    host: ModelHost,
+    isWanted: () => boolean,
+    { leaving = [], prepared = null }: InstanceOrigin = {},
+  ) {
+    this.name = name
+    this.config = config
+    this.host = host
+    this.sources = new SessionSources(name, config, host, prepared)
+    this.#leaving = leaving
     this.#isWanted = isWanted
   }
 
@@ -193,13 +189,14 @@ export class ModelInstances {
   async #placeFirst(): Promise<void> {
     const { signal } = (this.#ending = new AbortController())
     const preparing = { done: Promise.resolve(), begun: false, threadsStart: true }
-    const placing = this.#places.place((worker, placement, group) => {
+    const place = (worker: Worker, placement: Placement, group: number) => {
       this.#add({ worker, placement, group })
       if (preparing.begun) return
       preparing.begun = true
       preparing.done = this.#prepare(signal, () => preparing.threadsStart)
       preparing.done.catch(() => {}) // the error is handled below
-    })
+    }
+    const placing = this.host.place(this.name, this.config, place, this.#leaving)
     try {
       await placing
     } catch (error) {
@@ -211,7 +208,7 @@ export class ModelInstances {
   }
 
   async #prepare(signal: AbortSignal, threadsStart: () => boolean): Promise<void> {
-    const { sources } = this.#parts
+    const { sources } = this
     await sources.prepare(signal)
     for (const life of this.#opening) life.prepared()
     if (sources.origin!.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
@@ -222,7 +219,7 @@ export class ModelInstances {
       .filter((life) => !insteadOf.includes(life))
       .map(({ seat }) => seat.worker)
     const leaving = insteadOf.map(({ seat }) => seat.worker)
-    await this.#places.placeMore(
+    await this.host.placeMore(
       beside.worker,
       count,
       new Set(present),
@@ -236,7 +233,7 @@ export class ModelInstances {
     this.seats.splice(at === -1 ? this.seats.length : at, 1, seat) // more instances are placed next to the last one
     const like =
       this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
-    this.#opening.push(new InstanceLife(seat, this.#parts, like === undefined ? null : stateFor(seat, like)))
+    this.#opening.push(new InstanceLife(seat, this, like === undefined ? null : stateFor(seat, like)))
   }
 }
 
@@ -269,16 +266,10 @@ export interface Seat {
   readonly group: number
 }
 
-/** What instances of a model need. */
-interface InstanceParts {
-  readonly name: string
-  readonly config: ResolvedConfig
-  readonly clock: Clock
-  nextId(): number
-  staging(): StagingPool
-  readonly sources: SessionSources
-  /** Called when a session on a worker has been closed. */
-  released?(worker: Worker): Promise<void>
+/** Where instances of a model come from. */
+export interface InstanceOrigin {
+  readonly leaving?: readonly Worker[] | undefined
+  readonly prepared?: PreparedModel | null | undefined
 }
 
 /** The life of one instance of a model: it is opened, warmed up, serves, and is removed. */
@@ -291,24 +282,24 @@ export class InstanceLife {
   onGone: () => void = () => {}
   /** Its number within the model; -1 before it serves. */
   number = -1
-  readonly #parts: InstanceParts
+  readonly #of: ModelInstances
   #movesFromBytes = 0
   #ahead: SlotsAhead | null = null
   #warmUp: WarmUp | null = null
   #instance: ModelInstance | null = null
 
   /** @param state the session state of another instance, which this one's must match; `null` for the first. */
-  constructor(seat: Seat, parts: InstanceParts, state: SessionState | null) {
-    const source = parts.sources.at(seat.placement)
+  constructor(seat: Seat, of: ModelInstances, state: SessionState | null) {
+    const source = of.sources.at(seat.placement)
     this.seat = seat
-    this.#parts = parts
+    this.#of = of
     this.tolerance = toleranceWith(source.options)
-    this.session = new WorkerSession(parts.nextId(), seat.worker, source, parts.clock, state)
+    this.session = new WorkerSession(of.host.nextId(), seat.worker, source, of.host.clock, state)
   }
 
   /** The model was prepared: the session opens from the result. */
   prepared(): void {
-    this.session.openFrom(this.#parts.sources.at(this.seat.placement))
+    this.session.openFrom(this.#of.sources.at(this.seat.placement))
   }
 
   /** Opens its session; see {@link WorkerSession.open}. */
@@ -327,13 +318,19 @@ export class InstanceLife {
 
   /** Allocates memory for its slots if that must not wait for the first batch. */
   async reserve(metadata: ModelMetadata): Promise<void> {
-    this.#ahead = await SlotsAhead.acquire(this.#parts.staging(), metadata, [this.seat], slotsFor(1))
+    this.#ahead = await SlotsAhead.acquire(
+      this.#of.host.stagingOf(this.#of.config),
+      metadata,
+      [this.seat],
+      slotsFor(1),
+    )
   }
 
   /** Takes batches from now on, under this number. */
   serve(scheduler: Scheduler, number: number): void {
     this.number = number
-    const { name, config, nextId, staging } = this.#parts
+    const { name, config, host } = this.#of
+    const staging = host.stagingOf(config)
     const device = cudaDevice(this.seat.placement)
     const instance = new ModelInstance({
       scheduler,
@@ -341,10 +338,10 @@ export class InstanceLife {
       session: this.session,
       weight: config.weight,
       source: {
-        nextSlotId: nextId,
-        acquire: (byteLength) => staging().acquire(byteLength, device),
-        acquireSpare: (byteLength) => staging().acquireSpare(byteLength, device),
-        trim: () => staging().trim(),
+        nextSlotId: () => host.nextId(),
+        acquire: (byteLength) => staging.acquire(byteLength, device),
+        acquireSpare: (byteLength) => staging.acquireSpare(byteLength, device),
+        trim: () => staging.trim(),
         movesFromBytes: this.#movesFromBytes,
         device,
       },
@@ -395,32 +392,24 @@ export class InstanceLife {
     // Before the worker's release, so that the worker's thread frees the memory.
     this.#instance?.release()
     await this.session.close()
-    await this.#parts.released?.(this.seat.worker)
+    await this.#of.host.released(this.seat.worker)
   }
 }
 
-/** Prepares models. */
-export interface Preparing {
-  /**
-   * Decides what a model's sessions are opened from, once it is placed; rejects with the reason of `signal` when that
-   * fires.
-   */
-  prepare(model: string, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel>
-  /** The runtime that opens a model's sessions. */
-  sessionRuntime(model: string): SessionRuntime
-}
-
 /** The current source of a model's sessions: the model itself or, once it was prepared, its compiled form. */
-export class SessionSources {
+class SessionSources {
   readonly #model: string
   readonly #config: ResolvedConfig
-  readonly #services: Preparing
+  readonly #host: ModelHost
+  readonly #given: PreparedModel | null
   #prepared: PreparedModel | null = null
 
-  constructor(model: string, config: ResolvedConfig, services: Preparing) {
+  /** @param given used instead of what the host would prepare. */
+  constructor(model: string, config: ResolvedConfig, host: ModelHost, given: PreparedModel | null) {
     this.#model = model
     this.#config = config
-    this.#services = services
+    this.#host = host
+    this.#given = given
   }
 
   /** `null` before it was prepared. */
@@ -431,7 +420,7 @@ export class SessionSources {
   /** Prepares the model for the available execution providers; repeated when those have changed. */
   async prepare(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    this.#prepared = await this.#services.prepare(this.#model, this.#config, signal)
+    this.#prepared = this.#given ?? (await this.#host.prepare(this.#model, this.#config, signal))
   }
 
   /** The source of a session at a place. */
@@ -439,7 +428,7 @@ export class SessionSources {
     const { path, bytes, memory, maxRunMs, function: fn } = this.#config
     if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
     const model = bytes ?? path
-    const options = sessionOptions(this.#config, placement, this.#services.sessionRuntime(this.#model))
+    const options = sessionOptions(this.#config, placement, this.#host.sessionRuntime(this.#model))
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
   }
 
