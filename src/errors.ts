@@ -207,20 +207,26 @@ export class InferenceError extends Error {
   }
 }
 
-/** Formats every error for a wrong argument: its name, what was expected, what was received. */
+/**
+ * Formats every error for a wrong argument: its name, what was expected, what was received.
+ *
+ * @param details `meant`: the name that an unknown one was probably meant to be; `hint`: what to do.
+ */
 export function invalidArgument(
   name: string,
   expected: string,
   received: unknown,
   details: Omit<InferenceErrorDetails, 'name' | 'expected' | 'received'> & {
     hint?: string
+    meant?: string | null
     code?: InferenceErrorCode
   } = {},
 ): InferenceError {
-  const { hint, code = 'ERR_INVALID_ARG', model, ...rest } = own(details)
+  const { hint, meant = null, code = 'ERR_INVALID_ARG', model, ...rest } = own(details)
   const where = model === undefined ? '' : ` of model '${cut(model, longestName)}'`
   const after = hint === undefined ? '' : `. ${hint}`
-  const message = `${cut(name, longestName)}${where}: expected ${expected}, received ${describe(received)}${after}`
+  const first = meant === null ? 'expected' : `did you mean ${meant}? Expected`
+  const message = `${cut(name, longestName)}${where}: ${first} ${expected}, received ${describe(received)}${after}`
   return new InferenceError(code, message, {
     ...rest,
     ...(model === undefined ? {} : { model }),

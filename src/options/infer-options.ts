@@ -1,7 +1,7 @@
 import { maxPriorityLevel, type BatchReason } from './batching.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { isAbortSignal, isPlainObject, typed } from './plain-options.ts'
+import { isAbortSignal, isPlainObject, typed, unknownOption } from './plain-options.ts'
 
 /**
  * Options of one `infer()`. `Report` says whether a report may be requested: use `InferOptions<string, boolean>` for
@@ -278,7 +278,7 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
     if (!isPlainObject(options)) throw invalidArgument('options', 'a plain object', options, { model })
     for (const name in options) {
       if (optionNames.includes(name as keyof InferOptions) || !Object.hasOwn(options, name)) continue
-      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name, { model })
+      throw unknownOption(`options.${name}`, name, optionNames, { model })
     }
     return {
       signal: undefined,

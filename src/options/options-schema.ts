@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { isPlainObject, ownProperties, typed } from './plain-options.ts'
+import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 
 const plainObject = {
   ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject),
@@ -13,22 +13,31 @@ export const properties = v.pipe(plainObject, v.transform(ownProperties))
 /** Schema of `parameters`: strings by name. */
 export const parametersSchema = v.pipe(properties, v.record(v.string(), v.string()))
 
-type ObjectOf<Entries extends v.ObjectEntries> = v.StrictObjectSchema<Entries, undefined>
+type ObjectOf<Entries extends v.ObjectEntries> = v.ObjectSchema<Entries, undefined>
 type SchemaOf<Entries extends v.ObjectEntries> = v.GenericSchema<
   v.InferInput<ObjectOf<Entries>>,
   v.InferOutput<ObjectOf<Entries>>
 >
 
-/**
- * Schema of an object with these entries and no others. The output inherits nothing; the message for an unknown entry
- * lists the known ones.
- */
+/** Reports the first unknown name; the message lists the known ones. It comes before a name that is missing. */
+const onlyNamed = (known: readonly string[]) =>
+  v.rawCheck<Record<string, unknown>>(({ dataset, addIssue }) => {
+    if (!dataset.typed) return
+    const { value: input } = dataset
+    const key = Object.keys(input).find((name) => !known.includes(name))
+    if (key === undefined) return
+    addIssue({
+      path: [{ type: 'object', origin: 'key', input, key, value: input[key] }],
+      message: known.join(', '),
+    })
+  })
+
+/** Schema of an object with these entries and no others. The output inherits nothing. */
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries): SchemaOf<Entries> {
-  const known = `one of ${Object.keys(entries).join(', ')}`
-  const message = ({ expected, message }: v.StrictObjectIssue) => (expected === 'never' ? known : message)
   return v.pipe(
     properties,
-    v.strictObject(ownProperties(entries), message),
+    onlyNamed(Object.keys(entries)),
+    v.object(ownProperties(entries)),
     v.transform(ownProperties),
   ) as SchemaOf<Entries>
 }
@@ -107,11 +116,12 @@ export function parseOptions<Schema extends v.GenericSchema>(
       typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`,
     name === 'config' ? '' : name,
   )
-  const isUnknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-  const isMissing = issue.type === 'strict_object' && issue.received === 'undefined'
+  if (issue.type === 'raw_check')
+    throw unknownOption(path, String(issue.path.at(-1)!.key), issue.message.split(', '), details)
+  const isMissing = issue.type === 'object' && issue.received === 'undefined'
   const isOwn = !issue.message.startsWith('Invalid ') // a message of our schema, not of the library
   const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
-  throw invalidArgument(path, expected, isUnknownKey ? issue.path.at(-1)?.key : issue.input, details)
+  throw invalidArgument(path, expected, issue.input, details)
 }
 
 /** The innermost issue of a union: the most likely mistake. */

@@ -1,5 +1,6 @@
 import { types } from 'node:util'
-import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
+import { InferenceError, invalidArgument, unreadable, type InferenceErrorCode } from '../errors.ts'
+import { nearestName } from '../base/nearest-name.ts'
 
 /**
  * Whether a value can be an options object: made by a literal, `JSON.parse`, `Object.create(null)` or the like, in any
@@ -48,10 +49,24 @@ export function readOptions<Name extends string>(
 ): Partial<Record<Name, unknown>> {
   const options = readPlain(name, value, details)
   for (const given in options) {
-    if (!known.includes(given as Name))
-      throw invalidArgument(`${name}.${given}`, `one of ${known.join(', ')}`, given, details)
+    if (!known.includes(given as Name)) throw unknownOption(`${name}.${given}`, given, known, details)
   }
   return options as Partial<Record<Name, unknown>>
+}
+
+/**
+ * The error for an option that does not exist: the name that was probably meant, then all there are.
+ *
+ * @param path of the option, for errors.
+ */
+export function unknownOption(
+  path: string,
+  given: string,
+  known: readonly string[],
+  details: { model?: string; code?: InferenceErrorCode; hint?: string } = {},
+): InferenceError {
+  const meant = nearestName(given, known)
+  return invalidArgument(path, `one of ${known.join(', ')}`, given, { ...details, meant })
 }
 
 /**

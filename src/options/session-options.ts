@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { isUint8Array } from 'node:util/types'
 import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { isPlainObject, ownProperties, typed } from './plain-options.ts'
+import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 import type { FunctionSource, ResolvedConfig, SessionOptions } from './model-config.ts'
 import { optionsOf } from './options-schema.ts'
 import { isSince } from '../base/platform.ts'
@@ -125,7 +125,7 @@ function sendable(model: string, name: string, value: unknown): unknown {
 function unknown(model: string, name: string): InferenceError {
   const hint = name.includes('.') ? 'An entry of that name belongs into sessionOptions.extra' : undefined
   const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...(hint === undefined ? {} : { hint }) }
-  return invalidArgument(`sessionOptions.${name}`, `one of ${names.join(', ')}`, name, details)
+  return unknownOption(`sessionOptions.${name}`, name, names, details)
 }
 
 function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {

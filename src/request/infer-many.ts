@@ -1,7 +1,7 @@
 import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { sharedOptionNames, type InferOptions, type SequenceInferOptions } from '../options/infer-options.ts'
-import { readPlain, typed } from '../options/plain-options.ts'
+import { readPlain, typed, unknownOption } from '../options/plain-options.ts'
 import { untilAborted, unwatch, watch } from './abort-watch.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
@@ -158,11 +158,9 @@ function readManyOptions(model: string, source: unknown, options: unknown): Infe
   const read = readPlain('options', options, { model })
   for (const name in read) {
     if (optionNames.includes(name)) continue
-    const ofOneRequest = name === 'report' || name === 'requestId'
-    const expected = ofOneRequest
-      ? 'to be left out: it belongs to one request'
-      : `one of ${optionNames.join(', ')}`
-    throw invalidArgument(`options.${name}`, expected, name, { model })
+    if (name === 'report' || name === 'requestId')
+      throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+    throw unknownOption(`options.${name}`, name, optionNames, { model })
   }
   return read
 }

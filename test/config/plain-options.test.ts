@@ -4,6 +4,9 @@ import { InferenceError } from '../../src/errors.ts'
 import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
+import { resolveFunctionConfig } from '../../src/options/function-config.ts'
+import { resolvePipelineConfig } from '../../src/options/pipeline-config.ts'
+import { checkLoadOptions } from '../../src/options/method-options.ts'
 
 const path = 'model.onnx'
 const metadata = {
@@ -213,5 +216,28 @@ describe('options', () => {
     const { message } = errorOf(() => checkInferOptions({ outputs: ['z'] }, { ...metadata, outputs }))
     expect(message).toContain('9990 more')
     expect(message.length).toBeLessThan(500)
+  })
+})
+
+describe('a misspelt option', () => {
+  it.each<[where: string, call: () => unknown, message: string]>([
+    ['of an engine', () => resolveEngineOptions({ cpuWorker: 1 }), 'options.cpuWorker: did you mean cpuWorkers? Expected one of cpuWorkers, '],
+    ['of a part of an engine', () => resolveEngineOptions({ inline: { maxMs: 1 } }), 'options.inline.maxMs: did you mean maxUs? Expected one of maxUs, loopShare'],
+    ['of a model', () => resolveConfig('m', { path, maxbatchsize: 1 }), "maxbatchsize of model 'm': did you mean maxBatchSize? Expected one of path, "],
+    ['of a part of a model', () => resolveConfig('m', { path, dynamicBatching: { maxQueueDelay: 1 } }), "dynamicBatching.maxQueueDelay of model 'm': did you mean maxQueueDelayMs? Expected one of "],
+    ['of an entry of a list', () => resolveConfig('m', { path, instanceGroup: [{ cout: 1 }] }), "instanceGroup[0].cout of model 'm': did you mean count? Expected one of "],
+    ['of a session', () => resolveConfig('m', { path, sessionOptions: { intraOpThreads: 1 } }), "sessionOptions.intraOpThreads of model 'm': did you mean intraOpNumThreads? Expected one of "],
+    ['of a function', () => resolveFunctionConfig('m', { module: path, inputs: [], outputs: [], concurency: 1 }, {}), "concurency of model 'm': did you mean concurrency? Expected one of "],
+    ['of a step of a pipeline', () => resolvePipelineConfig('m', { inputs: ['x'], outputs: ['y'], steps: [{ modle: 'a' }] }), "steps[0].modle of model 'm': did you mean model? Expected one of "],
+    ['of a call', () => checkInferOptions({ timeout: 1 }, metadata), "options.timeout of model 'm': did you mean timeoutMs? Expected one of signal, timeoutMs, "],
+    ['of another method', () => checkLoadOptions({ singal: 1 }), 'options.singal: did you mean signal? Expected one of signal, '],
+  ])('%s is answered with the name that was meant', (_, call, message) => {
+    expect(errorOf(call).message.slice(0, message.length)).toBe(message)
+  }) // prettier-ignore
+
+  it('that is like no other is answered with all names', () => {
+    expect(errorOf(() => resolveEngineOptions({ colour: 1 })).message).toMatch(
+      /^options\.colour: expected one of cpuWorkers, .*, received 'colour'$/,
+    )
   })
 })

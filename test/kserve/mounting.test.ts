@@ -142,7 +142,9 @@ describe('options', () => {
   })
 
   it('are by default what the documentation says', () => {
-    const rows = readFileSync('docs/guide/kserve.md', 'utf8').matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)
+    const rows = readFileSync('docs/reference/adapter-options.md', 'utf8').matchAll(
+      /^### `kserve\.(\w+)`\n\n.* default: ([^:,\n]+)/gm,
+    )
     const bytes: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 }
     const valueOf = (text: string) => {
       const [, digits, unit] = /^([\d ]+?)(?: (MiB|GiB))?$/.exec(text) ?? []
@@ -162,7 +164,8 @@ describe('options', () => {
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
     expect(names.length).toBe(12)
-    expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+    const reference = readFileSync('docs/reference/adapter-options.md', 'utf8')
+    expect(names.filter((name) => !reference.includes(`### \`kserve.${name}\`\n`))).toEqual([])
     const failures = readFileSync('src/adapters/kserve/reply.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({
       code: code!,

@@ -183,13 +183,14 @@ describe('the metrics of an engine', () => {
     expect([...new Set(documentation.match(/`(?:nv|zerohop)_\w+`/g))].toSorted()).toEqual(
       names.map((name) => `\`${name}\``).toSorted(),
     )
+    const options = readFileSync(new URL('../../docs/reference/adapter-options.md', import.meta.url), 'utf8')
     for (const option of [
       'register',
       'labels',
       'durationBuckets',
       'batchSizeBuckets',
     ] satisfies (keyof PrometheusOptions)[])
-      expect(documentation).toContain(`| \`${option}\` |`)
+      expect(options).toContain(`### \`prometheusMetrics.${option}\`\n`)
   })
 
   it('are read when the registry is, once for all of them, and go on counting when it is reset', async () => {

@@ -12,6 +12,7 @@ import { invalidArgument } from '../../errors.ts'
 import type { RequestObservation, RequestObserver } from '../../observe/request-observer.ts'
 import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'
+import { unknownOption } from '../../options/plain-options.ts'
 
 const name = 'zerohop'
 const optionNames: readonly string[] = [
@@ -82,8 +83,7 @@ export function instrument(engine: InferenceEngine, options: InstrumentOptions =
 function checkOptions(options: InstrumentOptions): void {
   if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
   for (const option of Object.keys(options))
-    if (!optionNames.includes(option))
-      throw invalidArgument(`options.${option}`, `one of ${optionNames.join(', ')}`, option)
+    if (!optionNames.includes(option)) throw unknownOption(`options.${option}`, option, optionNames)
   const { tracerProvider, meterProvider, attributes = {} } = options
   if (tracerProvider && typeof tracerProvider.getTracer !== 'function')
     throw invalidArgument(

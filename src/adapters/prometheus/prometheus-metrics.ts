@@ -5,6 +5,7 @@ import { invalidArgument } from '../../errors.ts'
 import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
 import { tritonFamilies } from './triton-families.ts'
 import { engineFamilies, modelFamilies } from './zerohop-families.ts'
+import { unknownOption } from '../../options/plain-options.ts'
 
 /** Options of {@link prometheusMetrics}. */
 export interface PrometheusOptions {
@@ -65,8 +66,7 @@ export function prometheusMetrics(engine: MeasuredEngine, options: PrometheusOpt
     throw invalidArgument('engine', 'an InferenceEngine, or what connect() gives', engine)
   if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
   for (const name of Object.keys(options))
-    if (!optionNames.includes(name))
-      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name)
+    if (!optionNames.includes(name)) throw unknownOption(`options.${name}`, name, optionNames)
   const {
     register,
     labels = {},

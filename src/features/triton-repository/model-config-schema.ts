@@ -1,4 +1,5 @@
 import { configError, type ConfigSource, shown, type TextField, type TextValue } from './text-format.ts'
+import { nearestName } from '../../base/nearest-name.ts'
 
 /**
  * The schema of Triton's `ModelConfig`: each message with its fields and types, as in `model_config.proto`.
@@ -315,7 +316,7 @@ function unknownField(
   known: readonly string[],
   message: string,
 ): Error {
-  const like = nearest(name, known)
+  const like = nearestName(name, known)
   const hint = like === null ? undefined : `Did you mean ${like}?`
   return configError(source, offset, path + name, `a known field of ${message}`, name, hint)
 }
@@ -414,41 +415,10 @@ export function booleanOf({ kind, value }: TextValue): boolean | null {
 function nearestOf({ kind, value }: TextValue, names: readonly string[]): string | undefined {
   if (kind === 'string' && names.includes(value)) return 'Write it without quotes'
   if (typeof value !== 'string') return undefined
-  const like = names.find((name) => name.endsWith(`_${value.toUpperCase()}`)) ?? nearest(value, names)
+  const like = names.find((name) => name.endsWith(`_${value.toUpperCase()}`)) ?? nearestName(value, names)
   return like === null ? undefined : `Did you mean ${like}?`
 }
 
 function wrong(source: ConfigSource, path: string, value: TextValue, expected: string, hint?: string): Error {
   return configError(source, value.offset, path, expected, shown(value), hint)
-}
-
-/** Longer names are not misspelt field names. */
-const longest = 64
-
-/** The name that was probably meant: at most a third of its letters differ; `null` for none. */
-function nearest(name: string, names: readonly string[]): string | null {
-  if (name.length > longest) return null
-  let best: string | null = null
-  let least = Math.max(1, Math.floor(name.length / 3)) + 1
-  for (const each of names) {
-    const distance = editDistance(name.toLowerCase(), each.toLowerCase())
-    if (distance >= least) continue
-    least = distance
-    best = each
-  }
-  return best
-}
-
-/** How many letters to insert, delete or replace. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  for (let index = 0; index < from.length; index++) {
-    const next = [index + 1]
-    for (let at = 0; at < to.length; at++) {
-      const replaced = row[at]! + (from[index] === to[at] ? 0 : 1)
-      next.push(Math.min(replaced, row[at + 1]! + 1, next[at]! + 1))
-    }
-    row = next
-  }
-  return row[to.length]!
 }
