@@ -54,7 +54,24 @@ export type { InferenceErrorCode, InferenceErrorDetails } from './errors.ts'
 export { Model } from './model.ts'
 export type { InferManyOptions, InferManyResult } from './request/infer-many.ts'
 export type { ItemSource } from './request/infer-many.ts'
-export type { ModelCapacity } from './observe/model-statistics.ts'
+export type {
+  ModelCapacity,
+  AutoTuneDecision,
+  AutoTuneFinalTurns,
+  AutoTuneStatistics,
+  LeaseStatistics,
+  EventLoopDelayStatistics,
+  InstanceStatistics,
+  LatencyBucket,
+  LatencyDistribution,
+  LatencyPercentiles,
+  WorkerStatistics,
+  BatchStatistics,
+  ModelStatistics,
+  StatisticDuration,
+  StepStatistics,
+  ResponseCacheStatistics,
+} from './observe/model-statistics.ts'
 export type { ModelState, ModelVersionStatus } from './engine/loaded.ts'
 export type { Classification } from './engine/classification.ts'
 export type { InputConfig, OutputConfig, TensorConfig } from './options/tensor-config.ts'
@@ -96,10 +113,8 @@ export type {
 export type { ImageInput } from './options/image-options.ts'
 export type { LeaseOptions } from './options/method-options.ts'
 export type { Lease, LeasedInputs } from './features/leases/lease.ts'
-export type { BatchMessage, RequestMessage } from './observe/observers.ts'
+export type { BatchMessage, RequestMessage } from './observe/request-channels.ts'
 export type { BatchMoments } from './observe/request-observer.ts'
-export type { AutoTuneDecision, AutoTuneFinalTurns, AutoTuneStatistics } from './observe/model-statistics.ts'
-export type { LeaseStatistics } from './observe/model-statistics.ts'
 export type { LoadOptions } from './options/method-options.ts'
 export type { ScaleOptions } from './options/method-options.ts'
 export type { EngineInferOptions, UnloadOptions } from './options/method-options.ts'
@@ -122,15 +137,7 @@ export type {
 } from './tensor/metadata.ts'
 export type { MapEntry, MapValue, OutputValue } from './tensor/values.ts'
 export type { StructuredType } from './tensor/values.ts'
-export type { EventLoopDelayStatistics } from './observe/latency-histogram.ts'
-export type { InstanceStatistics } from './observe/model-statistics.ts'
-export type { LatencyBucket, LatencyDistribution, LatencyPercentiles } from './observe/latency-histogram.ts'
-export type { WorkerStatistics } from './observe/model-statistics.ts'
-export type { BatchStatistics, ModelStatistics } from './observe/model-statistics.ts'
 export type { RefusalReason, RejectionReason } from './observe/rejections.ts'
-export type { StatisticDuration } from './observe/model-statistics.ts'
-export type { StepStatistics } from './observe/model-statistics.ts'
-export type { ResponseCacheStatistics } from './observe/model-statistics.ts'
 export type { WorkerOptions } from './options/engine-options.ts'
 export type { ProviderCapability, ProviderDevice } from './run/engine-providers.ts'
 export type { ComputePrecision, ProviderPlugin } from './options/engine-options.ts'

@@ -21,13 +21,12 @@ export type { Charge } from './run/thread-time.ts'
 export { InlineBudget } from './run/thread-time.ts'
 export { leftOfRunMs } from './run/thread-time.ts'
 export { estimatedAnswerMs } from './schedule/answer-estimate.ts'
-export { ArrivalRate } from './schedule/estimator.ts'
+export { ArrivalRate, RunTimes } from './schedule/estimates.ts'
 export { LatencyTarget } from './schedule/batch-sizer.ts'
 export { batchSizesToTry } from './schedule/calibration.ts'
 export { PriorityLevels, WaitingRequest, expiresAtMs } from './request/infer-request.ts'
 export type { QueueOwner } from './schedule/request-queue.ts'
 export { RequestQueue } from './schedule/request-queue.ts'
-export { RunTimes } from './schedule/run-times.ts'
 
 // What is measured, and the form of recordings.
 export {

@@ -6,8 +6,13 @@ import type { StagingStats } from '../native/staging-pool.ts'
 import { ArrivalFile } from '../observe/arrivals/arrival-file.ts'
 import { ArrivalRecording } from '../observe/arrivals/arrival-recording.ts'
 import { EventHub } from '../observe/engine-events.ts'
-import { EventLoopDelay, type EventLoopDelayStatistics } from '../observe/latency-histogram.ts'
-import { workerStatistics, type ModelStatistics, type WorkerStatistics } from '../observe/model-statistics.ts'
+import {
+  type EventLoopDelayStatistics,
+  workerStatistics,
+  type ModelStatistics,
+  type WorkerStatistics,
+} from '../observe/model-statistics.ts'
+import { EventLoopDelay } from '../observe/model-stats.ts'
 import { Observers } from '../observe/observers.ts'
 import type { TraceStatistics } from '../observe/trace-writer.ts'
 import { Traces } from '../observe/traces.ts'

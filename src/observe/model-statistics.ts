@@ -1,5 +1,4 @@
 import type { BatchReason } from '../options/batching.ts'
-import type { LatencyDistribution } from './latency-histogram.ts'
 import type { RefusalReason, RejectionReason } from './rejections.ts'
 
 /** What batches of one size took; compute times are per execution. */
@@ -360,4 +359,41 @@ export function capacityOf(serving: Serving): ModelCapacity {
     requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
     estimatedMs: serving.estimatedMs,
   }
+}
+
+/** Latencies of requests since the model was loaded, in milliseconds; each within 1 % of what was measured. */
+export interface LatencyPercentiles {
+  /** How many there were. */
+  readonly count: number
+  /** Half of them took no longer. */
+  readonly p50Ms: number
+  /** 90 % of them took no longer. */
+  readonly p90Ms: number
+  /** 99 % of them took no longer. */
+  readonly p99Ms: number
+  /** The longest, exactly. */
+  readonly maxMs: number
+}
+
+/** How often a latency was seen that is less than `upToMs`, and not less than the bound of the bucket before. */
+export interface LatencyBucket {
+  /** The bound, which is not in it. */
+  readonly upToMs: number
+  readonly count: number
+}
+
+/** The same with all that was counted: {@link LatencyBucket.count} of two snapshots differ by what came between them. */
+export interface LatencyDistribution extends LatencyPercentiles {
+  /** 95 % of them took no longer. */
+  readonly p95Ms: number
+  /** 99.9 % of them took no longer. */
+  readonly p999Ms: number
+  /** Ascending, without empty ones; each is as wide as 1.6 % of its bound, at most. */
+  readonly buckets: readonly LatencyBucket[]
+}
+
+/** Delays of the application's thread, in milliseconds. */
+export interface EventLoopDelayStatistics extends LatencyDistribution {
+  /** Of all that were looked at. */
+  readonly sumMs: number
 }

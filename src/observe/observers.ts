@@ -1,5 +1,5 @@
 import { runScope } from '../base/async-context.ts'
-import { ownChannel } from './engine-events.ts'
+import { batchChannel, channelObserver, requestChannel } from './request-channels.ts'
 import type {
   ObservedBatch,
   ObservedModel,
@@ -31,7 +31,7 @@ export class Observers {
 
   /** All of them as one; `null` while there is none. A request asks nothing else. */
   get observer(): RequestObserver | null {
-    return channelsAreHeard() ? this.#withChannels : this.#observer
+    return requestChannel.hasSubscribers || batchChannel.hasSubscribers ? this.#withChannels : this.#observer
   }
 
   /** The observation of the request for which a function makes one now: `null` when that is not observed, `undefined` for a request of a caller. */
@@ -116,105 +116,4 @@ class SeveralObservations implements RequestObservation {
 
 function together(all: readonly RequestObservation[]): RequestObservation | null {
   return all.length > 1 ? new SeveralObservations(all) : (all[0] ?? null)
-}
-
-/** A message of the channel `zerohop:request`: a request was made, or settled. Times are of `performance.now()`. */
-export interface RequestMessage {
-  /** When it is made, or when it is settled. */
-  readonly type: 'begun' | 'ended'
-  /** The same in all messages about one request. */
-  readonly id: number
-  /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
-  readonly parentId: number | null
-  /** The name of the model. */
-  readonly model: string
-  /** The version of it that is asked. */
-  readonly version: number
-  /** Of its batch dimension. */
-  readonly rows: number
-  /** What its caller has named it. */
-  readonly requestId?: string | undefined
-  /** When that was. */
-  readonly atMs: number
-  /** Of `ended`: whether it was answered ... */
-  readonly succeeded?: boolean
-  /** ... and why not; `undefined` where its caller has withdrawn it. */
-  readonly error?: unknown
-  /** Of `ended`: what it was run in, in that order; by number, as `id` of a {@link BatchMessage}. */
-  readonly batchIds?: readonly number[]
-}
-
-/** A message of the channel `zerohop:batch`: a batch begins, or has run or failed. */
-export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
-  /** When it begins, or when it has run or failed. */
-  readonly type: 'began' | 'ended'
-  /** The name of the model. */
-  readonly model: string
-  /** The version of it that is asked. */
-  readonly version: number
-}
-
-const requestChannel = ownChannel('zerohop:request')
-const batchChannel = ownChannel('zerohop:batch')
-let lastId = 0
-
-/** Whether one of the two channels has a subscriber. */
-function channelsAreHeard(): boolean {
-  return requestChannel.hasSubscribers || batchChannel.hasSubscribers
-}
-
-/** Notifies the subscribers of Node's diagnostics channels. What a subscriber throws is an uncaught exception; the engine does not notice. */
-const channelObserver: RequestObserver = {
-  begun: (model, facts) => new ChannelObservation(model, facts, null),
-  batchBegan: (batch) => publishBatch('began', batch),
-  batchEnded: (batch) => publishBatch('ended', batch),
-}
-
-function publishBatch(
-  type: BatchMessage['type'],
-  { model: { name, version }, ...batch }: ObservedBatch,
-): void {
-  if (batchChannel.hasSubscribers)
-    batchChannel.publish({ type, model: name, version, ...batch } satisfies BatchMessage)
-}
-
-class ChannelObservation implements RequestObservation {
-  readonly #message: Omit<RequestMessage, 'type' | 'atMs'>
-  readonly #batchIds: number[] = []
-
-  constructor(
-    { name, version }: ObservedModel,
-    { rows, requestId, atMs }: RequestFacts,
-    parentId: number | null,
-  ) {
-    this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }
-    if (requestChannel.hasSubscribers)
-      requestChannel.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
-  }
-
-  child(model: ObservedModel, facts: RequestFacts): RequestObservation {
-    return new ChannelObservation(model, facts, this.#message.id)
-  }
-
-  ran({ batch: { id } }: ObservedRun): void {
-    this.#batchIds.push(id)
-  }
-
-  shared({ batchId }: SharedAnswer): void {
-    this.#batchIds.push(batchId)
-  }
-
-  passed(): void {}
-
-  ended(succeeded: boolean, error: unknown): void {
-    if (!requestChannel.hasSubscribers) return
-    const message: RequestMessage = {
-      ...this.#message,
-      type: 'ended',
-      atMs: performance.now(),
-      succeeded,
-      batchIds: this.#batchIds,
-    }
-    requestChannel.publish(succeeded ? message : { ...message, error })
-  }
 }

@@ -1,25 +1,33 @@
-import { createHash } from 'node:crypto'
 import { isPromise } from 'node:util/types'
-import { InferenceError, invalidArgument, listNames } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
-import { aloneKey } from '../options/batching.ts'
 import {
   batchAxisOf,
+  shownShape,
   type ModelMetadata,
   type TensorMetadata,
   type ValueMetadata,
 } from '../tensor/metadata.ts'
 import {
+  elementCount,
+  firstNonFinite,
   isElementType,
+  isEmptied,
   isPacked,
   isTensorLike,
+  kindOf,
+  lengthOf,
   plainView,
+  storageLength,
+  toStorage,
   type ElementType,
   type TensorData,
   type TensorLike,
 } from '../tensor/tensor.ts'
-import type { Filled, ParsedFeeds } from './infer-request.ts'
-import { InputReader } from './input-reader.ts'
+import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
+import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
+import { arrayName, imageHint, inputsHint, rowsHint, shownDims } from './feed-words.ts'
+import { MadeTensors } from './made-tensors.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
@@ -94,7 +102,7 @@ export class FeedParser {
         finiteOnly,
         carriesNul,
       }
-      if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
+      if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options, InputReader)
       return new InputReader(metadata.name, input as TensorMetadata, options)
     })
     const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
@@ -290,7 +298,10 @@ export class FeedParser {
       filled !== null && Object.hasOwn(filled, name) ? [] : [name],
     )
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const hint = `The model's inputs are ${this.#names()}${filled === null ? '' : `, of which its sequence fills ${listNames(Object.keys(filled))}`}`
+    const hint = inputsHint(
+      this.#inputs.map(({ name }) => name),
+      filled === null ? null : Object.keys(filled),
+    )
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
       throw this.#invalid(
@@ -375,102 +386,240 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'What was thrown is the cause'
 }
 
-/** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
-export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
-  return `${aloneKey}${dims.map((own) => own?.join() ?? '-').join(';')}`
+/** What was given for an input, each property read once: what is asked again could answer otherwise. */
+export interface GivenInput {
+  /** A copy, checked against the input's shape; the batch dimension included. */
+  readonly dims: readonly number[]
+  /** Not looked at yet. */
+  readonly data: unknown
 }
 
-/**
- * A request that runs alone as it is.
- *
- * @param dims of each input; `null` where all but the first dimension is fixed.
- * @param firstDims the dimension of each input that would count its rows.
- */
-function wholeRequest(
-  inputs: readonly ValueMetadata[],
-  data: ParsedFeeds['data'],
-  dims: ParsedFeeds['dims'],
-  firstDims: (index: number) => number,
-): ParsedFeeds {
-  const own = data.map((values, index): readonly number[] | null =>
-    values === null ? null : (dims?.[index] ?? dimsOf(inputs[index]!, firstDims(index))),
-  )
-  return { rows: 1, bucketKey: wholeKey(own), whole: true, data, dims: own.map((given) => given ?? []) }
+/** How an input is to be read. */
+export interface ReadOptions {
+  /** Which dimension counts rows; -1 for none. */
+  readonly batchAxis: number
+  readonly optional: boolean
+  /** Refuse NaN and infinity. */
+  readonly finiteOnly: boolean
+  /** Whether strings may have NUL characters. */
+  readonly carriesNul: boolean
 }
 
-/** Of an input in whose shape nothing but the rows is variable. */
-function dimsOf(input: ValueMetadata, rows: number): number[] {
-  const axis = batchAxisOf(input)
-  return input.shape.map((dim, at) => (at === axis ? rows : (dim as number)))
-}
+/** Reads and checks what requests give for one input of a model. */
+export class InputReader {
+  readonly name: string
+  readonly optional: boolean
+  readonly nullable = false
+  /** Whether each request has the same dims but for its rows. */
+  readonly fixedShape: boolean
+  readonly #model: string
+  readonly #input: TensorMetadata
+  readonly #finiteOnly: boolean
+  readonly #carriesNul: boolean
+  readonly #packed: boolean
+  readonly #batchAxis: number
+  /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
+  readonly #bareDims: readonly number[] | null
+  /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
+  readonly #openAxis: number
 
-/** Values of so many bytes stand for themselves in a key. */
-const shortBytes = 64
-
-/** What stands in a bucket's key for the value of an input that all rows of a batch share. */
-export function sharedKey(values: TensorData | readonly string[]): string {
-  if (!ArrayBuffer.isView(values)) return `=${JSON.stringify(values)};`
-  const { buffer, byteOffset, byteLength } = plainView(values)
-  const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
-  return `=${byteLength <= shortBytes ? bytes.toString('hex') : createHash('sha256').update(bytes).digest('hex')};`
-}
-
-/** A value that is the same for others too is to be what its key says, whatever its caller does with the data. */
-export function ownCopy(values: ParsedFeeds['data'][number]): ParsedFeeds['data'][number] {
-  return ArrayBuffer.isView(values) ? (plainView(values as TensorData).slice() as TensorData) : values
-}
-
-/**
- * Takes tensors for a model's inputs that have been read already, or made by another model: of the right types, with as many
- * elements as their dims say. All that is left to look at is whether they are of the model's shapes, and one row each of as many.
- */
-export class MadeTensors {
-  readonly #shapes: readonly (readonly (number | string)[])[]
-  readonly #maxBatchSize: number
-
-  private constructor({ inputs, maxBatchSize }: ModelMetadata) {
-    this.#shapes = inputs.map(({ shape }) => shape)
-    this.#maxBatchSize = maxBatchSize
-  }
-
-  /** `null` for a model of whose inputs more is to be looked at: shapes that are not fixed, say, or float16, which newer Node shows as numbers. */
-  static of(metadata: ModelMetadata): MadeTensors | null {
-    const batched = metadata.maxBatchSize > 0
-    const isPlain = metadata.inputs.every((input) => {
-      const { type, shape, ragged } = input
-      if (
-        !isElementType(type) ||
-        type === 'string' ||
-        type === 'float16' ||
-        isPacked(type) ||
-        ragged === true ||
-        shape.length === 0
-      )
-        return false
-      return (
-        (!batched || batchAxisOf(input) === 0) &&
-        shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
-      )
-    })
-    return isPlain && metadata.inputs.length > 0 ? new MadeTensors(metadata) : null
+  constructor(
+    model: string,
+    input: TensorMetadata,
+    { batchAxis, optional, finiteOnly, carriesNul }: ReadOptions,
+  ) {
+    const row = input.shape.map((dim, axis) => (axis === batchAxis ? 1 : dim))
+    const fixed = row.every((dim): dim is number => typeof dim === 'number')
+    this.name = input.name
+    this.optional = optional
+    this.fixedShape = fixed && input.shape.length > 0
+    this.#model = model
+    this.#input = input
+    this.#finiteOnly = finiteOnly
+    this.#carriesNul = carriesNul
+    this.#packed = isPacked(input.type)
+    this.#batchAxis = batchAxis
+    this.#openAxis =
+      input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1
+        ? input.shape.lastIndexOf('')
+        : -1
+    this.#bareDims = fixed ? row : null
   }
 
   /**
-   * Makes a request of the tensors for all inputs, in the model's order; takes the array over. Returns `null` when one does not fit as it is:
-   * reading the feeds then finds out why.
+   * Reads a tensor, or data without dims.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`.
    */
-  take(tensors: TensorLike[]): ParsedFeeds | null {
-    const first = this.#maxBatchSize > 0 ? 1 : 0
-    const rows = first === 1 ? tensors[0]!.dims[0]! : 1
-    if (rows === 0 || (first === 1 && rows > this.#maxBatchSize)) return null
-    const data = tensors as unknown[] as TensorData[] // one by one, in place of the tensors
-    for (let index = 0; index < tensors.length; index++) {
-      const { dims, data: own } = tensors[index]!
-      const shape = this.#shapes[index]!
-      if (dims.length !== shape.length || (first === 1 && dims[0] !== rows)) return null
-      for (let axis = first; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return null
-      data[index] = own as TensorData
+  read(value: unknown): GivenInput {
+    if (isTensorLike(value)) return this.#readTensor(value)
+    if (typeof value === 'string' && this.#input.type === 'string') return this.read([value])
+    if (!ArrayBuffer.isView(value) && !(this.#input.type === 'string' && Array.isArray(value))) {
+      throw this.#invalid(`a Tensor or ${arrayName(this.#input.type)}`, value)
     }
-    return { rows, bucketKey: '', whole: false, data, dims: null }
+    if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
+    if (this.#openAxis !== -1) return { dims: this.#rowOf(value), data: value }
+    throw this.#invalid(
+      `a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`,
+      'data without dims',
+    )
   }
+
+  /**
+   * The data as they are kept for the run: typed arrays as they are, strings in a copy.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` when they are not of the input's type, or not as many as the dims say.
+   */
+  check({ dims, data }: GivenInput): TensorData | readonly string[] {
+    const { type } = this.#input
+    const length = elementCount(dims)
+    if (type === 'string') return this.#strings(data, length, dims)
+    const stored = toStorage(type, data)
+    if (stored === null)
+      throw this.#invalid(arrayName(this.#input.type), data, undefined, imageHint(this.#input, data))
+    const received = lengthOf(stored)
+    const expected = this.#packed ? Math.ceil(length / 2) : length
+    if (received !== expected) {
+      const shown = this.#packed ? `${expected} bytes (${length} elements, two a byte)` : `${length} elements`
+      throw this.#invalid(
+        `${shown} for ${this.#shown(dims)}`,
+        isEmptied(stored) ? 'an empty or detached buffer' : received,
+        undefined,
+        this.#rowsHint(dims, expected, received),
+      )
+    }
+    if (this.#finiteOnly) this.#checkFinite(plainView(stored))
+    return stored
+  }
+
+  #readTensor(tensor: TensorLike): GivenInput {
+    const { location, type } = tensor
+    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
+      throw this.#invalid(
+        'a tensor whose data is on the CPU',
+        location === 'none' ? 'a disposed tensor' : `location '${location}'`,
+      )
+    }
+    if (type !== this.#input.type) throw this.#invalid(`type ${this.#input.type}`, type)
+    return { dims: this.#ownDims(tensor.dims), data: tensor.data }
+  }
+
+  /** Dims of data that is one row. */
+  #rowOf(data: ArrayBufferView | readonly unknown[]): readonly number[] {
+    const length = ArrayBuffer.isView(data) ? (kindOf(data) === undefined ? 0 : lengthOf(data)) : data.length
+    const dims = this.#input.shape.map((dim) => (typeof dim === 'number' ? dim : 1))
+    dims[this.#openAxis] = Math.floor(length / elementCount(dims)) // a remainder is found when the elements are counted
+    return dims
+  }
+
+  #ownDims(all: readonly unknown[]): readonly number[] {
+    const { shape, trailingOnes } = this.#input
+    const given =
+      trailingOnes === true && Array.isArray(all) && all.slice(shape.length).every((dim) => dim === 1)
+        ? all.slice(0, shape.length)
+        : all
+    const rank = Array.isArray(given) ? given.length : -1
+    // ONNX Runtime reports a scalar and an input of any rank alike, as [].
+    if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
+      throw this.#invalid(`rank ${shape.length}, shape ${shownShape(shape)}`, given)
+    }
+    const dims = shape.slice() as number[] // of that length at once; every entry is replaced
+    for (let axis = 0; axis < rank; axis++) {
+      const dim = given[axis]
+      const expected = shape[axis]
+      if (!Number.isSafeInteger(dim) || (dim as number) < 0)
+        throw this.#invalid('dims of whole numbers, 0 or more', given)
+      if (typeof expected === 'number' && dim !== expected)
+        throw this.#invalid(`shape ${shownShape(shape)}`, given)
+      dims[axis] = dim as number
+    }
+    return dims
+  }
+
+  /** A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch. */
+  #strings(data: unknown, length: number, dims: readonly number[]): readonly string[] {
+    if (!Array.isArray(data)) throw this.#invalid('an array of strings', data)
+    const given = data.length
+    if (given !== length)
+      throw this.#invalid(
+        `${length} string${length === 1 ? '' : 's'} for ${this.#shown(dims)}`,
+        given,
+        undefined,
+        this.#rowsHint(dims, length, given),
+      )
+    const strings: string[] = []
+    for (let index = 0; index < length; index++) {
+      const item: unknown = data[index]
+      if (typeof item !== 'string') throw this.#invalid('a string', item, index)
+      if (!this.#carriesNul && item.includes('\0'))
+        throw this.#invalid(
+          'a string without NUL characters, where onnxruntime-node would cut it',
+          item,
+          index,
+        )
+      strings.push(item)
+    }
+    return strings
+  }
+
+  #checkFinite(data: TensorData): void {
+    const strange = firstNonFinite(this.#input.type, data)
+    if (strange !== -1) throw this.#invalid('a finite number (rejectNonFinite)', data[strange], strange)
+  }
+
+  #shown(dims: readonly number[]): string {
+    return shownDims(dims, dims === this.#bareDims ? this.#input.shape : null)
+  }
+
+  #rowsHint(dims: readonly number[], expected: number, received: number): string {
+    return dims === this.#bareDims
+      ? rowsHint(this.#input.type, dims, this.#batchAxis, received / expected)
+      : ''
+  }
+
+  #invalid(expected: string, received: unknown, element?: number, hint = ''): InferenceError {
+    const name = `input '${this.name}'${element === undefined ? '' : `[${element}]`}`
+    return invalidArgument(
+      name,
+      expected,
+      received,
+      hint === '' ? { model: this.#model } : { model: this.#model, hint },
+    )
+  }
+}
+
+/**
+ * Whether the data of a request have still as many elements as were checked: a buffer can be detached or resized while
+ * the request waits, and fewer would leave in the slot what another caller sent. To be asked right before the data are
+ * read. Strings were copied and cannot change.
+ *
+ * @returns what to reject the request with, or `null`.
+ */
+export function changedInput(
+  { inputs, name: model }: ModelMetadata,
+  { data, dims, rows }: InferRequest,
+): InferenceError | null {
+  for (let index = 0; index < data.length; index++) {
+    const values = data[index]!
+    if (!ArrayBuffer.isView(values)) continue
+    const { name, shape, type } = inputs[index]!
+    const expected = storageLength(
+      type as ElementType,
+      dims !== null ? elementCount(dims[index]!) : fixedElements(shape, rows),
+    )
+    const received = lengthOf(values)
+    if (received === expected) continue
+    const hint =
+      'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
+    return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
+  }
+  return null
+}
+
+/** Of a shape in which nothing but the rows is variable. */
+function fixedElements(shape: readonly (number | string)[], rows: number): number {
+  let count = 1
+  for (let axis = 0; axis < shape.length; axis++)
+    count *= typeof shape[axis] === 'number' ? (shape[axis] as number) : rows
+  return count
 }

@@ -1,5 +1,6 @@
 import type { ReadyEstimate } from '../request/infer-request.ts'
-import { deadlineMarginMs, type RunTimes } from './run-times.ts'
+import { deadlineMarginMs } from './batch-policy.ts'
+import type { RunTimes } from './estimates.ts'
 
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5

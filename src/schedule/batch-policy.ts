@@ -1,5 +1,5 @@
 import type { BatchLimits, BatchReason } from '../options/batching.ts'
-import { deadlineMarginMs, type RunTimes, type SizeRunTimes } from './run-times.ts'
+import type { RunTimes, SizeRunTimes } from './estimates.ts'
 import type { WaitingRequest } from '../request/infer-request.ts'
 
 /**
@@ -9,6 +9,9 @@ import type { WaitingRequest } from '../request/infer-request.ts'
  * And a delay that ran out sends everything only if everything fits: with more waiting than that, which is overload,
  * batches keep to the preferred sizes.
  */
+
+/** What a deadline loses to timers and to the way back. */
+export const deadlineMarginMs = 2
 
 /** A request as the policy reads it. */
 export interface QueuedRows {

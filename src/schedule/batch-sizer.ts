@@ -1,6 +1,6 @@
 import type { BatchLimits } from '../options/batching.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
-import type { RunTimes } from './run-times.ts'
+import type { RunTimes } from './estimates.ts'
 
 /** Chooses the limits of batches, bucket by bucket. */
 export interface BatchSizer {

@@ -4,7 +4,7 @@ import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Arena, InstanceStatistics } from '../observe/model-statistics.ts'
 import { expiresAtMs, type InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
-import type { BusyWorker } from './estimator.ts'
+import type { BusyWorker } from './estimates.ts'
 
 /** An instance of a model, as the scheduler sees it: what runs its batches lies a floor higher. */
 export interface Instance {

@@ -4,7 +4,7 @@ import { type Bucket, Buckets } from './buckets.ts'
 import { Expiries } from './expiries.ts'
 import { expiresAtMs, type QueueExit, type WaitingRequest } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import type { RunTimes } from './run-times.ts'
+import type { RunTimes } from './estimates.ts'
 import type { BatchLimits } from '../options/batching.ts'
 
 /** What a queue asks of its owner. */

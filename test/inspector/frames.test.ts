@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { BatchWatch, FrameSource } from '../../src/adapters/inspector/frame-source.ts'
 import { latencyWindow } from '../../src/adapters/inspector/model-frame.ts'
-import { LatencyHistogram } from '../../src/observe/latency-histogram.ts'
+import { LatencyHistogram } from '../../src/observe/model-stats.ts'
 import { observersOf } from '../../src/engine/engine-resources.ts'
 import type { ObservedBatch, ObservedModel } from '../../src/observe/request-observer.ts'
 import { FrameHistory, modelKey } from '../../packages/perf/src/inspector-page/page/live-charts.ts'

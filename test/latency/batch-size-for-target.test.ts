@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 
 const limits = { preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 
 const floats = (row: number): MailedTensor => ({

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Estimator } from '../../src/schedule/estimator.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { Estimator, RunTimes } from '../../src/schedule/estimates.ts'
 
 it('a request is estimated at 0 ms, which says that nobody can tell, when no instance is left', () => {
   const runTimes = new RunTimes()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/schedule/answer-estimate.ts'
 import { chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 import { seen } from './seen.ts'
 
 describe('RunTimes', () => {

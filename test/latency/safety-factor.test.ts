@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SafetyFactor } from '../../src/schedule/run-times.ts'
+import { SafetyFactor } from '../../src/schedule/estimates.ts'
 import { WaitingRequest, PriorityLevel } from '../../src/request/infer-request.ts'
 import { mulberry32 } from '../models/random.ts'
 import { noPolicy } from '../queue/recorder.ts'

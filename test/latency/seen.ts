@@ -1,4 +1,4 @@
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 
 /** Run times seen so often, by rows. */
 export function seen(table: Record<number, number>, times = 20): RunTimes {

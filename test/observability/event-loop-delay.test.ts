@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { EventLoopDelay } from '../../src/observe/latency-histogram.ts'
+import { EventLoopDelay } from '../../src/observe/model-stats.ts'
 import { KeepAlive } from '../../src/base/clock.ts'
 import { FakeClock } from '../fake-clock.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
-import { LatencyHistogram } from '../../src/observe/latency-histogram.ts'
+import { LatencyHistogram } from '../../src/observe/model-stats.ts'
 
 const of = (...latenciesMs: number[]) => {
   const histogram = new LatencyHistogram()

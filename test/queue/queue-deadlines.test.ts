@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 import { noPolicy, setup } from './recorder.ts'
 import { repetitions } from '../support/full.ts'
 

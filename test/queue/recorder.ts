@@ -6,7 +6,7 @@ import {
   type PriorityLevel,
 } from '../../src/request/infer-request.ts'
 import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
-import type { RunTimes } from '../../src/schedule/run-times.ts'
+import type { RunTimes } from '../../src/schedule/estimates.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 export class Named extends WaitingRequest {

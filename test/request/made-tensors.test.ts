@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, ValueMetadata } from '../../src/tensor/metadata.ts'
-import { FeedParser, MadeTensors } from '../../src/request/feeds.ts'
+import { FeedParser } from '../../src/request/feeds.ts'
+import { MadeTensors } from '../../src/request/made-tensors.ts'
 
 const metadataOf = (inputs: readonly Partial<ValueMetadata>[], maxBatchSize = 4): ModelMetadata => ({
   name: 'm', path: '', properties: null, unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },

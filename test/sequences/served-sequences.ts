@@ -1,7 +1,7 @@
 import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
 import type { InferOptions, ModelOptions, Outputs, ReportedOutputs, SequenceEvent } from '../../src/index.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { ModelInstances } from '../../src/models/scaling/model-instances.ts'

@@ -9,7 +9,7 @@ import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
 import type { Instance } from '../../src/schedule/instance-set.ts'
 import type { WarmUp } from '../../src/run/warm-up.ts'
-import { RunTimes } from '../../src/schedule/run-times.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
 import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'

@@ -1,8 +1,7 @@
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { ModelVersionStatus } from '../../engine/loaded.ts'
 import { cut } from '../../errors.ts'
-import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
-import type { ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
+import type { LatencyDistribution, ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
 import {
   batchReasonsOf,
   batchSizesOf,

@@ -1,6 +1,5 @@
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
-import type { LatencyDistribution } from '../../observe/latency-histogram.ts'
-import type { BatchStatistics, ModelStatistics } from '../../observe/model-statistics.ts'
+import type { LatencyDistribution, BatchStatistics, ModelStatistics } from '../../observe/model-statistics.ts'
 
 export type Labels = Readonly<Record<string, string>>
 

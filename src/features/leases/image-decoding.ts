@@ -9,7 +9,7 @@ import { imageKind, type ImageKind } from '../image/image-kind.ts'
 import { checkBytes } from '../image/image-source.ts'
 import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
-import { Recent } from '../../schedule/run-times.ts'
+import { Recent } from '../../schedule/estimates.ts'
 import type {
   Preparation,
   Prepared,

@@ -7,7 +7,8 @@ import type {
 import type { SequenceId } from '../../options/infer-options.ts'
 import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
-import { type FeedParser, ownCopy } from '../../request/feeds.ts'
+import { type FeedParser } from '../../request/feeds.ts'
+import { ownCopy } from '../../request/bucket-keys.ts'
 import {
   elementCount,
   isElementType,

@@ -1,6 +1,6 @@
 import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../../tensor/metadata.ts'
 import type { InferRequest } from '../../request/infer-request.ts'
-import { sharedKey } from '../../request/feeds.ts'
+import { sharedKey } from '../../request/bucket-keys.ts'
 import {
   elementCount,
   storageLength,
