@@ -1,10 +1,10 @@
 // The files of src/ that run code for one warm infer(), by V8's coverage: npx tsx scripts/architecture/request-files.ts [FILE]
-// Prints them, and how many lines they have; given FILE, writes them into its block of text after "The files of a request".
+// Prints them, and how many lines of code they have; given FILE, writes them into its block of text after "The files of a request".
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { models } from '../../test/process/models.ts'
-import { linesOf, requestFilesText } from './request-files-text.ts'
+import { linesOfCode, requestFilesText } from './request-files-text.ts'
 
 const fixture = fileURLToPath(new URL('../../test/process/fixtures/way.mjs', import.meta.url))
 const output = execFileSync(process.execPath, ['--no-warnings', fixture], {
@@ -14,7 +14,7 @@ const output = execFileSync(process.execPath, ['--no-warnings', fixture], {
 const files = JSON.parse(output.trimEnd().split('\n').at(-1)!) as string[]
 const text = requestFilesText(files)
 console.log(text)
-console.log(`${files.reduce((sum, file) => sum + linesOf(file), 0)} lines`)
+console.log(`${files.reduce((sum, file) => sum + linesOfCode(file), 0)} lines of code`)
 const [, , document] = process.argv
 if (document !== undefined) {
   const before = readFileSync(document, 'utf8')
