@@ -28,8 +28,9 @@ const alone = {
   'commonjs.cjs': 'commonjs.cts',
 }
 
-/** The engine, in pieces that those who need less of it load alone: a client of a serving process, images, the tools. */
+/** The engine, in pieces that those who need less of it load alone: the command line, a client of a serving process, images, the tools. */
 const pieces = {
+  base: 'cli/main.ts',
   client: 'adapters/processes/processes.ts',
   images: 'features/image/exports.ts',
   tools: 'internals.ts',

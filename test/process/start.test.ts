@@ -15,7 +15,6 @@ const failures: [way: string, code: string, message: RegExp][] = [
     'ERR_MODEL_LOAD',
     /received 'the worker thread ended with exit code 5'\. Load it again/,
   ],
-  ['finds no modules', 'ERR_MODEL_LOAD', /received 'no such module on purpose'\. Load it again/],
   ['hangs', 'ERR_MODEL_LOAD', /received 'The worker did not start within 2000 ms\.'\. Load it again/],
   [
     'onnxruntime-node is missing',
