@@ -1,6 +1,6 @@
 // Bundles src/ into dist/, a step of `npm run build:ts`: a file for each entry point and program, with what they share in
 // dist/chunks, and a file for each kind of thread, which a thread reads alone. Their names are those of the sources.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
@@ -41,12 +41,21 @@ const source = (file) => join(root, 'src', file)
 const shared = {
   cwd: root,
   platform: 'node',
-  external: /^(?!valibot$)[^./]/, // of valibot, little is used
+  external: /^(?!(?:valibot|lru-cache)$)[^./]/, // of these, little is used
   transform: { target: 'node20.19' },
   treeshake: { moduleSideEffects: 'no-external' },
   logLevel: 'warn',
 }
-const output = { sourcemap: true, comments: { legal: true, annotation: false, jsdoc: false } }
+/** Less to parse at each start; what stack traces show keeps its lines and names. */
+const output = {
+  sourcemap: true,
+  comments: { legal: true, annotation: false, jsdoc: false },
+  minify: {
+    compress: true,
+    mangle: { toplevel: false, keepNames: true },
+    codegen: { removeWhitespace: false },
+  },
+}
 
 const reached = new Map()
 /** All modules that a file imports, and those that they import; not what is loaded later. */
@@ -67,30 +76,47 @@ const groups = Object.entries(pieces).map(([piece, file], index) => ({
   priority: 9 - index, // each takes what those before have left
 }))
 
-await build({
-  ...shared,
-  input: Object.fromEntries(
-    [...publicFiles, ...programs].map((file) => [
-      file.replace(/\.js$/, ''),
-      source(file.replace(/js$/, 'ts')),
-    ]),
-  ),
-  output: {
-    ...output,
-    dir: join(root, 'dist'),
-    chunkFileNames: 'chunks/[name].js',
-    codeSplitting: { groups },
-  },
-})
-for (const [file, from] of Object.entries(alone))
+const built = [
   await build({
     ...shared,
-    input: source(from),
+    input: Object.fromEntries(
+      [...publicFiles, ...programs].map((file) => [
+        file.replace(/\.js$/, ''),
+        source(file.replace(/js$/, 'ts')),
+      ]),
+    ),
     output: {
       ...output,
-      file: join(root, 'dist', file),
-      format: 'cjs',
-      exports: 'named',
-      codeSplitting: false,
+      dir: join(root, 'dist'),
+      chunkFileNames: 'chunks/[name].js',
+      codeSplitting: { groups },
     },
-  })
+  }),
+]
+for (const [file, from] of Object.entries(alone))
+  built.push(
+    await build({
+      ...shared,
+      input: source(from),
+      output: {
+        ...output,
+        file: join(root, 'dist', file),
+        format: 'cjs',
+        exports: 'named',
+        codeSplitting: false,
+      },
+    }),
+  )
+
+/** The folders of packages whose code is part of these files. */
+const packages = new Set(
+  built
+    .flatMap(({ output }) => output.flatMap(({ moduleIds = [] }) => moduleIds))
+    .flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []),
+)
+const licenseOf = (folder) => {
+  const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const file = ['LICENSE', 'LICENSE.md'].map((each) => join(folder, each)).find((path) => existsSync(path))
+  return `${name} ${version}\n\n${readFileSync(file, 'utf8').trim()}\n`
+}
+writeFileSync(join(root, 'dist/licenses.txt'), [...packages].sort().map(licenseOf).join('\n---\n\n'))

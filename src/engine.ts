@@ -45,8 +45,11 @@ import {
 } from './options/pipeline-config.ts'
 import type { FunctionInput, FunctionOutput, FunctionSignature } from './options/function-module.ts'
 import type { Capabilities } from './run/devices.ts'
-import { withReport } from './features/triton-repository/load-repository.ts'
-import type { RepositoryOptions, RepositoryReport } from './features/triton-repository/repository-options.ts'
+import {
+  withReport,
+  type RepositoryOptions,
+  type RepositoryReport,
+} from './features/triton-repository/repository-options.ts'
 import { invalidArgument } from './errors.ts'
 import type { ResolvedTraceSettings, TraceSettings } from './options/trace-options.ts'
 import type { TraceStatistics } from './observe/trace-writer.ts'
@@ -118,12 +121,13 @@ export class InferenceEngine {
     options?: LoadOptions,
   ): Promise<Model<M>>
   async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
-    const { pluginNames, repositories } = this.#resources
-    return this.#load(name, options, async (signal) =>
-      config === undefined && !repositories.isEmpty
+    const { pluginNames, usedRepositories } = this.#resources
+    return this.#load(name, options, async (signal) => {
+      const repositories = config === undefined ? await usedRepositories : null
+      return repositories?.isEmpty === false
         ? repositories.loadNamed(name, { signal })
-        : this.#loaded(name, resolveConfig(name, config, pluginNames), signal),
-    )
+        : this.#loaded(name, resolveConfig(name, config, pluginNames), signal)
+    })
   }
 
   /**
@@ -244,7 +248,7 @@ export class InferenceEngine {
     options: RepositoryOptions = {},
   ): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
-    const models = await outsideContext(() => this.#resources.repositories.load(path, options))
+    const models = await outsideContext(async () => (await this.#resources.repositories).load(path, options))
     this.#checkOpen()
     return withReport(
       models.map((named) => this.#facade(named)),

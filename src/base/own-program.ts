@@ -1,4 +1,4 @@
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { basename, isAbsolute } from 'node:path'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
@@ -60,6 +60,8 @@ export class OwnProgram<Word> {
     { args = [], env = {}, hasInput = false }: ProgramOptions,
     { onWord, onFailure, onEnd }: ProgramEvents<Word>,
   ) {
+    // Not imported: few processes start one, and each would load this, with all that it needs of the network.
+    const { fork } = process.getBuiltinModule('node:child_process')
     const child = fork(programFile(path), [...args], {
       execArgv: [],
       env: {

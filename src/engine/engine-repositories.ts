@@ -13,7 +13,6 @@ import {
   reportOf,
   Repositories,
   tell,
-  withReport,
 } from '../features/triton-repository/load-repository.ts'
 import {
   readModelFolder,
@@ -26,6 +25,7 @@ import {
   type RepositoryReport,
   type ResolvedWatch,
   takeWatch,
+  withReport,
 } from '../features/triton-repository/repository-options.ts'
 import { RepositoryWatch } from '../features/triton-repository/watch.ts'
 

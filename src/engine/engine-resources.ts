@@ -19,7 +19,7 @@ import { Traces } from '../observe/traces.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
 import { checkRecording } from '../options/method-options.ts'
 import type { Capabilities } from '../run/devices.ts'
-import { EngineRepositories } from './engine-repositories.ts'
+import type { EngineRepositories } from './engine-repositories.ts'
 import type { ModelState } from './loaded.ts'
 import {
   engineClosed,
@@ -75,13 +75,13 @@ export class EngineResources {
   readonly host: ModelHost
   readonly uses = new ModelUses()
   readonly models: ModelRegistry
-  readonly repositories: EngineRepositories
   readonly traces: Traces
   readonly recordings = new EngineRecordings(this.observers)
   readonly pluginNames: readonly string[]
   /** Thread options, as defaults for functions. */
   readonly workers: WorkerOptions
   readonly #loopDelay = new EventLoopDelay(this.clock, this.keepAlive)
+  #repositories: Promise<EngineRepositories> | null = null
   #closing: Promise<void> | null = null
 
   /** @throws InferenceError `ERR_PLATFORM` where no model can run. */
@@ -95,7 +95,18 @@ export class EngineResources {
     )
     this.host = new ModelHost(options, this.clock, (event) => this.events.emit('worker', event))
     this.models = new ModelRegistry(this)
-    this.repositories = new EngineRepositories(this)
+  }
+
+  /** Model repositories; their code is loaded with the first. */
+  get repositories(): Promise<EngineRepositories> {
+    return (this.#repositories ??= import('./engine-repositories.ts').then(
+      ({ EngineRepositories }) => new EngineRepositories(this),
+    ))
+  }
+
+  /** `null` as long as no repository was asked for. */
+  get usedRepositories(): Promise<EngineRepositories> | null {
+    return this.#repositories
   }
 
   /**
@@ -134,7 +145,7 @@ export class EngineResources {
   /** Finishes accepted requests, or rejects those that wait, and releases everything. May be called more than once. */
   close(destroy: boolean): Promise<void> {
     this.host.devices.providers.end()
-    this.repositories.close()
+    void this.#repositories?.then((repositories) => repositories.close())
     const models = this.models.close(destroy)
     this.#closing ??= this.keepAlive
       .during(
@@ -181,7 +192,7 @@ export function observersOf(engine: unknown): Observers {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for anything else.
  */
-export function repositoriesOf(engine: unknown): EngineRepositories {
+export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
   return resourcesOf(engine).repositories
 }
 

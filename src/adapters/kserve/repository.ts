@@ -30,7 +30,7 @@ export async function repositoryIndex(exchange: Exchange, engine: InferenceEngin
     })),
   )
   if (readyOnly) return jsonReply(all.filter(({ state }) => state === 'READY'))
-  const left = (await repositoriesOf(engine).names()).filter(
+  const left = (await (await repositoriesOf(engine)).names()).filter(
     (name) => !all.some((each) => each.name === name),
   )
   return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
@@ -73,7 +73,7 @@ async function load(engine: InferenceEngine, name: string, parameters: Fields): 
       `parameters.${other.slice(0, 80)}: the files of a model are those of its folder; change them there, and load it again`,
     )
   if (config === undefined) await engine.load(name)
-  else await repositoriesOf(engine).loadNamed(name, {}, config)
+  else await (await repositoriesOf(engine)).loadNamed(name, {}, config)
 }
 
 async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {

@@ -8,6 +8,7 @@ import {
   type RepositoryOptions,
   type RepositoryProblem,
   type RepositoryReport,
+  withReport,
 } from './repository-options.ts'
 
 /** Loads one version of a model. */
@@ -98,19 +99,6 @@ export function reportOf(
     missing: others.filter(isMissing).map(problem),
     failed: [...others.filter((error) => !isMissing(error)), ...refused].map(problem),
   }
-}
-
-/** The models, with the report as a hidden property: iterating or comparing the array yields models only. */
-export function withReport<M>(
-  models: M[],
-  { unsupported, missing, failed }: RepositoryReport,
-): M[] & RepositoryReport {
-  const properties = {
-    unsupported: { value: unsupported },
-    missing: { value: missing },
-    failed: { value: failed },
-  }
-  return Object.defineProperties(models, properties) as M[] & RepositoryReport
 }
 
 export function tell(

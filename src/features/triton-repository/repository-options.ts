@@ -130,3 +130,16 @@ function duration(name: string, value: unknown, otherwise: number): number {
   if (typeof value === 'number' && value > 0 && value < 2 ** 31) return value
   throw invalidArgument(`options.${name}`, 'milliseconds, more than 0 and less than 2^31', value)
 }
+
+/** The models, with the report as a hidden property: iterating or comparing the array yields models only. */
+export function withReport<M>(
+  models: M[],
+  { unsupported, missing, failed }: RepositoryReport,
+): M[] & RepositoryReport {
+  const properties = {
+    unsupported: { value: unsupported },
+    missing: { value: missing },
+    failed: { value: failed },
+  }
+  return Object.defineProperties(models, properties) as M[] & RepositoryReport
+}
