@@ -35,7 +35,7 @@ import { calibrateAtLoad } from '../schedule/calibration.ts'
 import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
-import { sequencesOf } from '../features/sequences/sequences.ts'
+import { Sequences } from '../features/sequences/sequences.ts'
 import { ModelInstances, OpenFailed } from '../models/scaling/model-instances.ts'
 import { ScaleWatch } from '../models/scaling/scale-watch.ts'
 import { Scaling } from '../models/scaling/scaling.ts'
@@ -209,14 +209,17 @@ export class LoadedModel extends Loaded<ServedModel> {
       instances,
       gaveUp: (reason) => this.fail(reason),
     })
-    const sequences = sequencesOf(config.sequence, sequenceInputs, {
-      metadata: joining.stacked,
-      parser,
-      scheduler,
-      clock,
-      staging: () => host.stagingOf(config),
-      over: (event) => events.emit('sequence', { model: name, version, ...event }),
-    })
+    const sequences =
+      sequenceInputs === null
+        ? null
+        : new Sequences({
+            config: config.sequence!,
+            inputs: sequenceInputs,
+            parser,
+            scheduler,
+            staging: () => host.stagingOf(config),
+            over: (event) => events.emit('sequence', { model: name, version, ...event }),
+          })
     this.served = new ServedModel(scheduler, parser, sequences, config)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)

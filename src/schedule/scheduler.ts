@@ -611,14 +611,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
-    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#hopeless(request))
+    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.hopeless(request))
     else if (why === 'closed')
       this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
     this.#update()
   }
 
   /** The error of a waiting request whose deadline cannot be met any more. */
-  #hopeless(request: InferRequest): InferenceError {
+  hopeless(request: InferRequest): InferenceError {
     const limitMs = request.deadlineAtMs! - request.enqueuedAtMs
     return this.#errors.hopeless(request, limitMs, this.times.bestAnswerMs(request, this.clock.nowMs()))
   }

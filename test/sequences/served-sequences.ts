@@ -9,7 +9,7 @@ import { Joining } from '../../src/schedule/joining.ts'
 import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
 import { Scheduler } from '../../src/schedule/scheduler.ts'
 import { SequenceInputs } from '../../src/features/sequences/sequence-inputs.ts'
-import { sequencesOf, type Sequences } from '../../src/features/sequences/sequences.ts'
+import { Sequences } from '../../src/features/sequences/sequences.ts'
 import { FakeHost, type House } from '../workers/serving.ts'
 import { accumulate, accumulatorInputs, accumulatorOutputs, type Row } from './accumulators.ts'
 
@@ -49,14 +49,14 @@ export class ServedSequences {
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))
-    this.sequences = sequencesOf(config.sequence, inputs, {
-      metadata: joining.stacked,
+    this.sequences = new Sequences({
+      config: config.sequence!,
+      inputs,
       parser,
       scheduler: this.scheduler,
-      clock,
       over: (event) => void this.over.push(event),
       staging: () => ({ acquire }),
-    })!
+    })
     const host = new FakeHost(clock, house.places, (byteLength) => buffer(byteLength, () => {}))
     this.#instances = new ModelInstances('m', config, host, () => this.failure === null)
     for (const { threads } of house.places)

@@ -178,7 +178,7 @@ export class ImageDecoding {
       for (const { name, options, writeTo } of images) {
         const input = this.#inputs.find((each) => each.name === name)!
         let tensor: TensorLike
-        if (tensors !== null) tensor = tensors[name] as unknown as TensorLike
+        if (tensors !== null) tensor = tensors[name]!
         else {
           const row = newRow(options)
           writeTo(row)

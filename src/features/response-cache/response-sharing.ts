@@ -27,7 +27,7 @@ import {
   coalescedReport,
 } from './kept-answers.ts'
 import { RequestKeys } from './request-keys.ts'
-import type { BatchTimes, ModelStats } from '../../observe/model-stats.ts'
+import type { BatchTimes } from '../../observe/model-stats.ts'
 import { Expiries } from '../../schedule/expiries.ts'
 import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
 
@@ -57,15 +57,14 @@ export class ResponseSharing {
   readonly #kept: KeptAnswers | null
   /** By key; `null`: runs are not shared. */
   readonly #inFlight: Map<string, SharedRun> | null
-  readonly #limits: CallerLimits
-  readonly #counts: CallerCounts
-  readonly #settling: Settling
-  readonly #turns: TurnTaking
-  #hits = 0
-  #misses = 0
-  #coalesced = 0
-  #hitMs = 0
-  #missMs = 0
+  /** Callers that share a run, by their timeouts and deadlines, which the queue does not know. */
+  readonly #expiries = new Expiries<Caller>()
+  readonly #alarm: Alarm
+  /** `null` unless answers keep the order of arrival. */
+  readonly #order: AnswerOrder | null
+  /** Since when answers without a run follow each other in this turn of the event loop; `null` before the first. */
+  #turnSinceMs: number | null = null
+  readonly #counted = { hits: 0, misses: 0, coalesced: 0, hitMs: 0, missMs: 0 }
 
   private constructor(
     scheduler: Scheduler,
@@ -79,10 +78,8 @@ export class ResponseSharing {
     this.#keys = new RequestKeys(scheduler.metadata, config.version)
     this.#kept = maxBytes > 0 ? new KeptAnswers(maxBytes) : null
     this.#inFlight = coalesce ? new Map() : null
-    this.#limits = new CallerLimits(this.#clock, (caller, nowMs) => this.#expired(caller, nowMs))
-    this.#counts = new CallerCounts(scheduler.stats, this.#clock)
-    this.#settling = new Settling(config.preserveOrdering)
-    this.#turns = new TurnTaking(this.#clock)
+    this.#alarm = new Alarm(this.#clock, () => this.#expire())
+    this.#order = config.preserveOrdering ? new AnswerOrder() : null
   }
 
   /** For a newly loaded model; `null` if every request has its own run. */
@@ -100,31 +97,24 @@ export class ResponseSharing {
       if (this.#scheduler.observed.by.observer !== null)
         this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       if (signal?.aborted) {
-        this.#counts.refused()
+        this.#scheduler.stats.refused('cancelled')
         return void caller.fail(signal.reason, true)
       }
-      this.#settling.accept(caller)
+      this.#order?.accept(caller)
       if (signal !== undefined) caller.listen(signal, () => this.#leave(caller, 'cancelled', signal.reason))
       try {
         this.#answer(caller, asked)
       } catch (error) {
-        this.#counts.failed(caller, 'execution') // out of memory for a copy
-        this.#settling.reject(caller, this.#errors.failedRun(caller, (error as Error).message))
+        this.#countFailure(caller, 'execution') // out of memory for a copy
+        this.#reject(caller, this.#errors.failedRun(caller, (error as Error).message))
       }
     })
   }
 
   get totals(): ResponseTotals {
     const { evictions, entries, bytes } = this.#kept ?? { evictions: 0, entries: 0, bytes: 0 }
-    const counts = {
-      hits: this.#hits,
-      misses: this.#misses,
-      coalesced: this.#coalesced,
-      evictions,
-      entries,
-      bytes,
-    }
-    return { counts, hitMs: this.#hitMs, missMs: this.#missMs }
+    const { hitMs, missMs, ...counts } = this.#counted
+    return { counts: { ...counts, evictions, entries, bytes }, hitMs, missMs }
   }
 
   /** Clears the cache: the model is released. */
@@ -147,33 +137,34 @@ export class ResponseSharing {
     const { enqueuedAtMs } = caller
     const own = answerOf(caller, copyOutputs(outputs), () => cachedReport(report))
     const nowMs = this.#clock.nowMs()
-    this.#hits++
-    this.#hitMs += nowMs - enqueuedAtMs
+    this.#counted.hits++
+    this.#counted.hitMs += nowMs - enqueuedAtMs
     caller.observation?.shared({
       how: 'cached',
       batchId: report.batchId,
       begunAtMs: enqueuedAtMs,
       doneAtMs: nowMs,
     })
-    this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
+    const count = () =>
+      this.#scheduler.stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
+    this.#inTurn(() => this.#end(caller, { answer: own, count }))
   }
 
   /** Lets a caller wait for the run of an equal request; false if there is none that it may join. */
   #join(caller: Caller, key: string, { options }: Asked): boolean {
     const run = this.#inFlight?.get(key)
     if (run?.admits(caller, options.maxRunMs ?? 0) !== true) return false
-    this.#coalesced++
+    this.#counted.coalesced++
     this.#limit(caller, options)
     run.join(caller)
     // A run that has begun is delivered, late or not.
-    if (run.waits)
-      for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#limits.watch(each)
+    if (run.waits) for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#watch(each)
     return true
   }
 
   /** Begins a run for this caller and for later ones with an equal request, until it ends. */
   #lead(caller: Caller, key: string, { feeds, maxRows, level, options }: Asked): void {
-    this.#misses++
+    this.#counted.misses++
     this.#limit(caller, options)
     const run = new SharedRun(key, caller)
     const answered = (answer: Answer) => this.#answered(run, answer as ReportedOutputs<AnyOutputs>)
@@ -187,7 +178,7 @@ export class ResponseSharing {
     run.request.account = run
     run.request.observation = caller.observation
     this.#inFlight?.set(key, run) // replaces one that waits longer than this one may
-    this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
+    this.#counted.missMs += this.#clock.nowMs() - caller.enqueuedAtMs
     this.#scheduler.submit(run.request, { ...options, signal: undefined })
   }
 
@@ -205,7 +196,7 @@ export class ResponseSharing {
     const begunAtMs = run.request.enqueuedAtMs + report.queuedMs
     let left = run.callers.size
     for (const caller of run.callers) {
-      this.#limits.unwatch(caller)
+      this.#unwatch(caller)
       caller.run = null
       const queuedMs = Math.max(0, begunAtMs - caller.enqueuedAtMs)
       try {
@@ -221,10 +212,10 @@ export class ResponseSharing {
             begunAtMs: caller.enqueuedAtMs + queuedMs,
             doneAtMs: this.#clock.nowMs(),
           })
-        this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
+        this.#end(caller, { answer, count: () => this.#countAnswer(caller, run) })
       } catch (error) {
         const reason = this.#errors.failedRun(caller, (error as Error).message) // out of memory for the copy
-        this.#settling.end(caller, { reason, count: () => this.#counts.failed(caller, 'execution') })
+        this.#end(caller, { reason, count: () => this.#countFailure(caller, 'execution') })
       }
     }
   }
@@ -237,22 +228,22 @@ export class ResponseSharing {
     } catch {
       // Out of memory for the copy: the next equal request runs again.
     }
-    this.#missMs += this.#clock.nowMs() - startMs
+    this.#counted.missMs += this.#clock.nowMs() - startMs
   }
 
   #failed(run: SharedRun, reason: unknown): void {
     this.#forget(run)
     const why = failureOf(reason)
     for (const caller of run.callers) {
-      this.#limits.unwatch(caller)
+      this.#unwatch(caller)
       caller.run = null
       const isOther = caller !== run.first && reason instanceof InferenceError
       const own = isOther ? this.#errors.ofOther(reason, run.request, caller) : reason
-      const count = () => this.#counts.failed(caller, why)
-      if (why === 'execution' || why === 'crashed') this.#settling.end(caller, { reason: own, count }) // a response like any other
+      const count = () => this.#countFailure(caller, why)
+      if (why === 'execution' || why === 'crashed') this.#end(caller, { reason: own, count }) // a response like any other
       else {
         count()
-        this.#settling.reject(caller, own)
+        this.#reject(caller, own)
       }
     }
   }
@@ -260,19 +251,17 @@ export class ResponseSharing {
   /** A caller's limit has passed; others may still wait. */
   #expired(caller: Caller, nowMs: number): void {
     if (caller.run?.waits !== true) return
-    const { deadlineAtMs, enqueuedAtMs } = caller
-    if (deadlineAtMs === null || deadlineAtMs > nowMs)
-      return this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
-    const estimatedMs = this.#scheduler.times.bestAnswerMs(caller, nowMs)
-    this.#leave(caller, 'deadline', this.#errors.hopeless(caller, deadlineAtMs - enqueuedAtMs, estimatedMs))
+    if (caller.deadlineAtMs === null || caller.deadlineAtMs > nowMs)
+      this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
+    else this.#leave(caller, 'deadline', this.#scheduler.hopeless(caller))
   }
 
   /** Rejects one caller. A run without callers is cancelled. */
   #leave(caller: Caller, why: RejectionReason, reason: unknown): void {
     const { run } = caller
-    this.#limits.unwatch(caller)
-    this.#counts.failed(caller, why)
-    this.#settling.reject(caller, reason, why === 'cancelled')
+    this.#unwatch(caller)
+    this.#countFailure(caller, why)
+    this.#reject(caller, reason, why === 'cancelled')
     if (run === null || run.leave(caller)) return // had its answer, or others remain
     this.#forget(run)
     this.#scheduler.cancel(run.request, why, reason)
@@ -281,7 +270,71 @@ export class ResponseSharing {
   #forget(run: SharedRun): void {
     if (this.#inFlight?.get(run.key) === run) this.#inFlight.delete(run.key)
   }
+
+  /** Watches the limit of a caller, if it has one. */
+  #watch(caller: Caller): void {
+    const atMs = expiresAtMs(caller)
+    if (atMs === Infinity || caller.expirySlot !== null) return
+    this.#expiries.push(caller, atMs, this.#clock.nowMs())
+    this.#alarm.set(atMs)
+  }
+
+  #unwatch(caller: Caller): void {
+    if (caller.expirySlot === null) return
+    this.#expiries.remove(caller)
+    if (this.#expiries.size === 0) this.#alarm.clear()
+  }
+
+  #expire(): void {
+    const nowMs = this.#clock.nowMs()
+    for (const caller of this.#expiries.takeDue(nowMs)) this.#expired(caller, nowMs)
+    this.#alarm.set(this.#expiries.nextAtMs)
+  }
+
+  /** Settles a caller now or, if answers keep the order of arrival, at its turn. */
+  #end(caller: Caller, outcome: HeldOutcome): void {
+    if (caller.settled) return // cancelled meanwhile
+    if (this.#order === null) settle(caller, outcome)
+    else this.#order.ended(caller, outcome)
+  }
+
+  /** Rejects a caller at once, whatever came before it. */
+  #reject(caller: Caller, reason: unknown, isWithdrawn = false): void {
+    caller.fail(reason, isWithdrawn)
+    this.#order?.release()
+  }
+
+  /** The times of a run are charged to the first caller that is answered; for the others they are zero. */
+  #countAnswer({ enqueuedAtMs }: Caller, run: SharedRun): void {
+    const { begunAtMs, times } = run
+    const { stats } = this.#scheduler
+    run.times = null
+    if (times === null)
+      stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
+    else stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+  }
+
+  #countFailure({ enqueuedAtMs }: Caller, why: RejectionReason): void {
+    this.#scheduler.stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+  }
+
+  /**
+   * Calls `answer` now, or after a turn of the event loop. A chain of calls that are all answered from the cache, each
+   * made after the answer before, would otherwise block everything else in the process.
+   */
+  #inTurn(answer: () => void): void {
+    const nowMs = this.#clock.nowMs()
+    if (this.#turnSinceMs === null) {
+      this.#turnSinceMs = nowMs
+      setImmediate(() => (this.#turnSinceMs = null))
+    }
+    if (nowMs - this.#turnSinceMs < stretchMs) answer()
+    else setImmediate(answer)
+  }
 }
+
+/** How long answers without a run may follow each other before the event loop gets its turn, in milliseconds. */
+const stretchMs = 0.5
 
 /** One `infer()` of a model with shared answers. It waits for a run, and is not in a queue itself. */
 class Caller extends InferRequest {
@@ -366,149 +419,10 @@ function later(a: number | null, b: number | null): number | null {
   return a === null || b === null ? null : Math.max(a, b)
 }
 
-/** Watches the timeouts and deadlines of callers that share a run, as the queue does not know them. */
-class CallerLimits {
-  readonly #clock: Clock
-  readonly #expired: (caller: Caller, nowMs: number) => void
-  readonly #expiries = new Expiries<Caller>()
-  readonly #alarm: Alarm
-  #watched = 0
-
-  /** @param expired called when a caller's first limit has passed. */
-  constructor(clock: Clock, expired: (caller: Caller, nowMs: number) => void) {
-    this.#clock = clock
-    this.#expired = expired
-    this.#alarm = new Alarm(clock, () => this.#ring())
-  }
-
-  /** Watches a caller that has a limit. */
-  watch(caller: Caller): void {
-    const atMs = expiresAtMs(caller)
-    if (atMs === Infinity || caller.expirySlot !== null) return
-    this.#watched++
-    this.#expiries.push(caller, atMs, this.#clock.nowMs())
-    this.#alarm.set(atMs)
-  }
-
-  /** Stops watching a caller. Does nothing if it is not watched. */
-  unwatch(caller: Caller): void {
-    if (caller.expirySlot === null) return
-    this.#expiries.remove(caller)
-    if (--this.#watched === 0) this.#alarm.clear()
-  }
-
-  #ring(): void {
-    const nowMs = this.#clock.nowMs()
-    const due = this.#expiries.takeDue(nowMs)
-    this.#watched -= due.length
-    for (const caller of due) this.#expired(caller, nowMs)
-    this.#alarm.set(this.#expiries.nextAtMs)
-  }
-}
-
-/** Counts each caller once, by its outcome. The scheduler does not count runs for callers. */
-class CallerCounts {
-  readonly #stats: ModelStats
-  readonly #clock: Clock
-
-  constructor(stats: ModelStats, clock: Clock) {
-    this.#stats = stats
-    this.#clock = clock
-  }
-
-  /** The request was aborted before its call. */
-  refused(): void {
-    this.#stats.refused('cancelled')
-  }
-
-  /** The request was answered from the cache. */
-  hit({ enqueuedAtMs }: Caller): void {
-    this.#stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
-  }
-
-  /**
-   * The request was answered by a run. Its times are charged to the first caller; for the others they are
-   * zero.
-   */
-  answered({ enqueuedAtMs }: Caller, run: SharedRun): void {
-    const { begunAtMs, times } = run
-    run.times = null
-    if (times === null)
-      this.#stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
-    else this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
-  }
-
-  failed({ enqueuedAtMs }: Caller, why: RejectionReason): void {
-    this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
-  }
-}
-
 /** Why a run has failed. It has only the inputs that all its callers share, and no signal. */
 function failureOf(reason: unknown): RejectionReason {
   const found = rejectionOf(reason)
   return found === 'invalid' ? 'changed' : found
-}
-
-/** Settles requests, in order of arrival if the order is to be kept. */
-class Settling {
-  readonly #order: AnswerOrder | null
-
-  constructor(preserveOrdering: boolean) {
-    this.#order = preserveOrdering ? new AnswerOrder() : null
-  }
-
-  /** A request has arrived and takes the next place among the responses. */
-  accept(request: InferRequest): void {
-    this.#order?.accept(request)
-  }
-
-  /** A request has ended: settles it now, or at its turn. */
-  end(request: InferRequest, outcome: HeldOutcome): void {
-    if (request.settled) return // cancelled meanwhile
-    if (this.#order === null) settle(request, outcome)
-    else this.#order.ended(request, outcome)
-  }
-
-  /** Rejects a request at once, whatever came before it. */
-  reject(request: InferRequest, reason: unknown, isWithdrawn = false): void {
-    request.fail(reason, isWithdrawn)
-    this.#order?.release()
-  }
-}
-
-/**
- * How long answers without a run may follow each other before the event loop gets its turn, in milliseconds.
- */
-const stretchMs = 0.5
-
-/**
- * Lets the event loop run now and then. A chain of calls that are all answered from the cache, each made
- * after the answer before, would otherwise block everything else in the process.
- */
-class TurnTaking {
-  readonly #clock: Clock
-  #open = false
-  #sinceMs = 0
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** Calls `answer` now, or after a turn of the event loop. */
-  take(answer: () => void): void {
-    const nowMs = this.#clock.nowMs()
-    if (!this.#open) {
-      this.#open = true
-      this.#sinceMs = nowMs
-      setImmediate(this.#nextTurn)
-    }
-    if (nowMs - this.#sinceMs < stretchMs) answer()
-    else setImmediate(answer)
-  }
-
-  readonly #nextTurn = (): void => {
-    this.#open = false
-  }
 }
 
 /** Outputs in the form that a request asked for: with a report, or without. */

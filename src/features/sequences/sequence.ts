@@ -4,6 +4,7 @@ import type { RejectionReason } from '../../observe/rejections.ts'
 import type { InferRequest, SequenceTurn } from '../../request/infer-request.ts'
 import type { TensorData } from '../../tensor/tensor.ts'
 import type { SequenceInputs } from './sequence-inputs.ts'
+import type { Sequences } from './sequences.ts'
 import type { StateTensors } from './state-tensors.ts'
 
 const nobody = () => {}
@@ -95,17 +96,6 @@ export class Sequence {
   }
 }
 
-/** What a turn needs from the owner of the sequences. */
-export interface TurnOwner {
-  /** By output index: which state it returns; -1 for none. */
-  stateOf(output: number): number
-  /** @throws Error if the next request could not take a state of these dims. */
-  checkState(state: number, dims: readonly number[]): void
-  slotsWith(sequence: Sequence): number
-  emptyRowLike(request: InferRequest): InferRequest
-  ended(turn: Turn, succeeded: boolean, reason: unknown): void
-}
-
 /** One request of a sequence. */
 export class Turn implements SequenceTurn {
   readonly sequence: Sequence
@@ -118,12 +108,12 @@ export class Turn implements SequenceTurn {
   slot = -1
   /** Called when its turn comes, or will never come. */
   onTurn: () => void = nobody
-  readonly #owner: TurnOwner
+  readonly #owner: Sequences
   /** The outputs that its caller asked for; `null` for all except states. */
   readonly #shown: readonly number[] | null
 
   constructor(
-    owner: TurnOwner,
+    owner: Sequences,
     sequence: Sequence,
     request: InferRequest,
     isStart: boolean,

@@ -1,17 +1,16 @@
 import type { CheckedOptions, SequenceId, SequenceOptions } from '../../options/infer-options.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { SequenceEvent } from '../../observe/engine-events.ts'
-import { InferRequest, type Answer, type PriorityLevels } from '../../request/infer-request.ts'
+import { InferRequest, type Answer } from '../../request/infer-request.ts'
 import { EmptyRows, type SequenceInputs } from './sequence-inputs.ts'
-import { Sequence, Turn, type TurnOwner, BatchSlots, Candidates, type Places } from './sequence.ts'
+import { Sequence, Turn, BatchSlots, Candidates, type Places } from './sequence.ts'
 import { StateTensors, StateMemory } from './state-tensors.ts'
 import { type Clock, Alarm } from '../../base/clock.ts'
 import type { ResolvedSequence } from '../../options/sequence-config.ts'
 import type { StagingBuffer } from '../../native/staging-pool.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { FeedParser } from '../../request/feeds.ts'
-import type { RejectionReason } from '../../observe/rejections.ts'
-import type { ObservedRequests } from '../../schedule/observed-requests.ts'
+import type { Scheduler } from '../../schedule/scheduler.ts'
 import { randomUUID } from 'node:crypto'
 import type { ElementType } from '../../tensor/tensor.ts'
 
@@ -22,8 +21,11 @@ const endedWithModel = 'ended with its model'
  * after the other, in order of their calls. Each gets its control inputs, and the state that the one before
  * produced. Waiting requests are held in the model's queue, where limits and aborts apply as to any request.
  */
-export class Sequences implements TurnOwner {
-  readonly #parts: SequenceParts
+export class Sequences {
+  readonly #model: SequencedModel
+  readonly #metadata: ModelMetadata
+  readonly #places: Places
+  readonly #memory: StateMemory
   readonly #errors: SequenceErrors
   readonly #empty: EmptyRows
   readonly #ids: SequenceIds
@@ -37,9 +39,19 @@ export class Sequences implements TurnOwner {
   readonly #stateOf: readonly number[]
   #draining = false
 
-  constructor(parts: SequenceParts) {
-    const { metadata, inputs, clock, config } = parts
-    this.#parts = parts
+  constructor(model: SequencedModel) {
+    const { inputs, config, scheduler } = model
+    const { metadata, instances, clock } = scheduler
+    const batches = () => Math.max(1, instances.size)
+    const perInstance = config.oldest?.maxCandidateSequences ?? Infinity
+    this.#model = model
+    this.#metadata = metadata
+    this.#places =
+      config.direct === undefined
+        ? new Candidates(() => perInstance * batches())
+        : new BatchSlots(Math.max(1, metadata.maxBatchSize), batches)
+    this.#memory = new StateMemory((byteLength) => model.staging().acquire(byteLength, null))
+    instances.onAdded = () => this.fill() // there are more places
     this.#errors = new SequenceErrors(metadata.name)
     this.#empty = new EmptyRows(metadata, inputs)
     this.#ids = new SequenceIds(inputs.correlationType)
@@ -72,13 +84,13 @@ export class Sequences implements TurnOwner {
     { id, start, end }: SequenceOptions,
     owner: object | null = null,
   ): Promise<Answer> {
-    const { parser, inputs, scheduler } = this.#parts
+    const { parser, inputs, scheduler } = this.#model
     this.#idle.expire()
     const parsed = parser.parse(feeds, false, inputs.filled)
     const key = keyOf(id)
     const known = this.#open.get(key)
     if ((known === undefined || known.closed) && !start)
-      throw this.#errors.unknown(key, { id, start, end }, this.#parts.config.maxSequenceIdleMs)
+      throw this.#errors.unknown(key, { id, start, end }, this.#model.config.maxSequenceIdleMs)
     if (known !== undefined && owner !== null && known.owner !== owner && !start)
       throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
     const sequence = known ?? this.#begin(id, key)
@@ -99,14 +111,14 @@ export class Sequences implements TurnOwner {
       if (start) turn.onTurn = sequence.passTo(owner)
       this.#add(sequence, turn)
       if (scheduler.observed.by.observer !== null)
-        scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
+        scheduler.observed.begun(request, checked, this.#model.scheduler.clock.nowMs())
       scheduler.submit(request, checked)
     })
   }
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an id that does not fit the model's input. */
   checkId(id: SequenceId): void {
-    this.#parts.inputs.correlation(id)
+    this.#model.inputs.correlation(id)
   }
 
   /** An id without an open sequence, of the model's type. */
@@ -146,7 +158,8 @@ export class Sequences implements TurnOwner {
   }
 
   checkState(state: number, dims: readonly number[]): void {
-    const { inputs, metadata } = this.#parts
+    const { inputs } = this.#model
+    const metadata = this.#metadata
     const { name, shape } = metadata.inputs[inputs.stateInputs[state]!]!
     if (
       dims.length === shape.length &&
@@ -160,7 +173,7 @@ export class Sequences implements TurnOwner {
   }
 
   slotsWith({ place }: Sequence): number {
-    return place === null ? 0 : this.#parts.places.slots(place)
+    return place === null ? 0 : this.#places.slots(place)
   }
 
   emptyRowLike(request: InferRequest): InferRequest {
@@ -190,7 +203,7 @@ export class Sequences implements TurnOwner {
     if (code === 'ERR_TIMEOUT' && sequence.place === null)
       sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
     // A crash loses state inside the model. State that we keep survives.
-    else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
+    else if (code === 'ERR_INSTANCE_CRASHED' && this.#model.inputs.stateInputs.length === 0) {
       sequence.ended = [
         'sequenceEnded',
         () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason),
@@ -201,16 +214,16 @@ export class Sequences implements TurnOwner {
   }
 
   #begin(id: SequenceId, key: string): Sequence {
-    const { inputs, memory, places } = this.#parts
+    const { inputs } = this.#model
     const sequence = new Sequence(
       id,
       key,
       inputs.correlation(id),
-      new StateTensors(inputs.stateTypes, inputs.initial, memory),
+      new StateTensors(inputs.stateTypes, inputs.initial, this.#memory),
     )
     this.#open.set(key, sequence)
     this.#errors.forget(key)
-    if (this.#backlog.size === 0) sequence.place = places.give()
+    if (this.#backlog.size === 0) sequence.place = this.#places.give()
     if (sequence.place === null) this.#backlog.add(sequence)
     return sequence
   }
@@ -234,8 +247,8 @@ export class Sequences implements TurnOwner {
     turn.onTurn()
     if (turn.isStart) this.#restart(sequence)
     sequence.started = true
-    const changed = sequence.fill(request, turn.isEnd, this.#parts.inputs)
-    const key = changed ? this.#parts.parser.keyOf(request) : turn.shapeKey
+    const changed = sequence.fill(request, turn.isEnd, this.#model.inputs)
+    const key = changed ? this.#model.parser.keyOf(request) : turn.shapeKey
     const { group, slot } = sequence.place!
     const hasSlot = slot >= 0 && !request.whole
     turn.slot = hasSlot ? slot : -1
@@ -246,7 +259,7 @@ export class Sequences implements TurnOwner {
   #restart(sequence: Sequence): void {
     const { id, started, lastEnded } = sequence
     if (started)
-      this.#parts.over(
+      this.#model.over(
         lastEnded
           ? { type: 'ended', sequenceId: id }
           : { type: 'evicted', sequenceId: id, reason: 'was begun anew' },
@@ -271,13 +284,13 @@ export class Sequences implements TurnOwner {
   #advance(sequence: Sequence): void {
     if (sequence.ended !== null) {
       const [why, error] = sequence.ended // one per caller, each with its own stack
-      for (const request of sequence.waiting) this.#parts.scheduler.cancel(request, why, error())
+      for (const request of sequence.waiting) this.#model.scheduler.cancel(request, why, error())
     }
     const [next] = sequence.waiting
     if (next !== undefined) {
       if (sequence.place === null || sequence.current !== null) return
       this.#prepare(sequence, next.turn as Turn)
-      return this.#parts.scheduler.release(next)
+      return this.#model.scheduler.release(next)
     }
     if (sequence.current !== null) return
     if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1]().message)
@@ -289,7 +302,7 @@ export class Sequences implements TurnOwner {
   /** Gives places to the sequences that wait for one. */
   fill(): void {
     for (const sequence of this.#backlog) {
-      const place = this.#parts.places.give()
+      const place = this.#places.give()
       if (place === null) return
       this.#backlog.delete(sequence)
       sequence.place = place
@@ -304,11 +317,11 @@ export class Sequences implements TurnOwner {
     if (this.#open.get(sequence.key) === sequence) this.#open.delete(sequence.key)
     this.#backlog.delete(sequence)
     this.#idle.delete(sequence)
-    if (sequence.place !== null) this.#parts.places.free(sequence.place)
+    if (sequence.place !== null) this.#places.free(sequence.place)
     sequence.place = null
     sequence.state.release()
     sequence.onFinished()
-    this.#parts.over({ type, sequenceId: sequence.id, ...(reason !== undefined && { reason }) })
+    this.#model.over({ type, sequenceId: sequence.id, ...(reason !== undefined && { reason }) })
   }
 }
 
@@ -323,67 +336,14 @@ function passStartOn(sequence: Sequence, request: InferRequest): void {
   else (next.turn as Turn).isStart = true
 }
 
-/** A model with sequences, as its scheduler serves it. */
-interface ServedModel {
-  readonly metadata: ModelMetadata
-  readonly parser: FeedParser
-  readonly scheduler: SequenceScheduler & {
-    readonly instances: { readonly size: number; onAdded: () => void }
-  }
-  readonly clock: Clock
-  over: SequenceParts['over']
-  staging(): { acquire(byteLength: number, device: null): StagingBuffer }
-}
-
-/** Sets up the sequences of a model, by the strategy of its configuration; `null` if it has none. */
-export function sequencesOf(
-  config: ResolvedSequence | null,
-  inputs: SequenceInputs | null,
-  { metadata, parser, scheduler, clock, over, staging }: ServedModel,
-): Sequences | null {
-  if (config === null || inputs === null) return null
-  const instances = () => Math.max(1, scheduler.instances.size)
-  const { direct, oldest } = config
-  const perInstance = oldest?.maxCandidateSequences ?? Infinity
-  const places =
-    direct === undefined
-      ? new Candidates(() => perInstance * instances())
-      : new BatchSlots(Math.max(1, metadata.maxBatchSize), instances)
-  const sequences = new Sequences({
-    metadata,
-    config,
-    inputs,
-    parser,
-    scheduler,
-    places,
-    memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)),
-    clock,
-    over,
-  })
-  scheduler.instances.onAdded = () => sequences.fill() // there are more places
-  return sequences
-}
-
-/** The scheduler of the model. */
-interface SequenceScheduler {
-  readonly levels: PriorityLevels
-  readonly observed: ObservedRequests
-  submit(request: InferRequest, options: CheckedOptions): void
-  /** Sends a request that was held. */
-  release(request: InferRequest): void
-  cancel(request: InferRequest, why: RejectionReason, reason: unknown): void
-}
-
-/** The parts that {@link Sequences} uses. */
-interface SequenceParts {
-  readonly metadata: ModelMetadata
+/** A model with sequences. */
+interface SequencedModel {
   readonly config: ResolvedSequence
   readonly inputs: SequenceInputs
   readonly parser: FeedParser
-  readonly scheduler: SequenceScheduler
-  readonly places: Places
-  readonly memory: StateMemory
-  readonly clock: Clock
+  readonly scheduler: Scheduler
+  /** The memory for states. */
+  staging(): { acquire(byteLength: number, device: null): StagingBuffer }
   /** Called for each sequence when it is removed. */
   over(event: Pick<SequenceEvent, 'type' | 'sequenceId' | 'reason'>): void
 }
