@@ -8,6 +8,7 @@ import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { field, message, model, tensorType, value } from '../onnx-file/wire.ts'
 import { root, zerohop, zerohopWithoutAddon } from './run.ts'
+import { full } from '../support/full.ts'
 
 /** What `inspect --json` prints of a model. */
 async function inspected(path: string, ...more: string[]): Promise<Inspection> {
@@ -393,7 +394,7 @@ describe('zerohop inspect', () => {
     }
   })
 
-  it(
+  it.runIf(full)(
     'takes no longer for each of many inputs and functions than for one of a few',
     { timeout: 30_000 },
     async () => {

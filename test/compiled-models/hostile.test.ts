@@ -1,3 +1,4 @@
+// Full: it loads models in other processes for each way in which a cache can be harmed.
 // Alone: it changes the working folder of its process.
 import {
   chmodSync,

@@ -10,14 +10,14 @@ const { version } = openNativeOrt()
 const mebibyte = 2 ** 20
 
 async function loaded(memory: MemoryOptions, executor: 'native' | 'binding' = 'native') {
-  const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.matmulSlow(512, 10), {
+  const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.matmulSlow(64, 10), {
     memory,
     maxBatchSize: 0,
     checkRows: false,
   })
   // Each of its ten intermediate values has 16 MiB.
   const run = () =>
-    model.infer({ x: new Tensor('float32', new Float32Array(8192 * 512).fill(1), [8192, 512]) })
+    model.infer({ x: new Tensor('float32', new Float32Array(65_536 * 64).fill(1), [65_536, 64]) })
   return { model, run }
 }
 

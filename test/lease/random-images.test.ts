@@ -13,7 +13,7 @@ import { inParallel } from '../support/shared.ts'
 import { until } from '../support/until.ts'
 import { repetitions } from '../support/full.ts'
 
-const requests = repetitions(1500, 500)
+const requests = repetitions(1500, 300)
 const [width, height] = [32, 24]
 const rowDims = [3, height, width]
 const image = { scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }

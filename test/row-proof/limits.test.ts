@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { answerQuestions, proveRows, type RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
 import { readGraph } from '../../src/onnx/row-proof/read-graph.ts'
 import { graph, type GraphBuilder } from '../models/builder.ts'
+import { full } from '../support/full.ts'
 
 const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) =>
   answerQuestions(
@@ -358,7 +359,7 @@ describe('what would take very long ends soon', () => {
     expect(verdictOf(model, [{ name: 'x', shape: ['N', 40_000_000], batchAxis: 0 }])).toBe('unknown')
   })
 
-  it('with long sums in many elements', () => {
+  it.runIf(full)('with long sums in many elements', () => {
     const model = graph('sums')
       .input('x', 'float32', ['N', ...Array.from({ length: 60 }, (_, index) => `S${index}`)])
       .output('y', 'float32', ['N'])

@@ -7,6 +7,7 @@ import { runFixture } from '../process/child.ts'
 import { load, sharedEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { outcomeOf } from './outcome.ts'
+import { full } from '../support/full.ts'
 
 const engine = sharedEngine()
 const row: Feeds = { x: new Float32Array(4) }
@@ -67,7 +68,7 @@ describe('a signal that outlives its requests', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0)
   })
 
-  it('keeps no memory of them', async () => {
+  it.runIf(full)('keeps no memory of them', async () => {
     const ending = await runFixture('long-lived-signal.mjs', 'split requests and streams', ['--expose-gc'])
     expect(ending).toMatchObject({ code: 0, answer: 'kept nothing', stderr: '' })
   })
