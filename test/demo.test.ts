@@ -12,6 +12,7 @@ import { parseOptions, readLabels } from '../examples/demo/options.ts'
 import { accuracyOf, outcomeTable, stagingLines, summary } from '../examples/demo/report.ts'
 import { UsageError } from '../examples/demo/usage-error.ts'
 import { identityUnbatched } from './models/small.ts'
+import { full } from './support/full.ts'
 
 const quiet = (): Command => new Command().exitOverride().configureOutput({ writeErr: () => undefined })
 const parse = (...line: string[]) => parseOptions(line, quiet())
@@ -285,7 +286,7 @@ describe('the demo with a model', () => {
     )
   }
 
-  it.each([
+  it.runIf(full).each([
     [
       'whose input is no image',
       identityUnbatched('float32', [2, 3]),
@@ -304,7 +305,7 @@ describe('the demo with a model', () => {
     })
   })
 
-  it('that takes one image at a time classifies all the same', async () => {
+  it.runIf(full)('that takes one image at a time classifies all the same', async () => {
     const { code, stdout } = await demo('--model', identityUnbatched('float32', [1, 1, 1, 8]))
     expect({ code, stdout }).toEqual({
       code: 0,

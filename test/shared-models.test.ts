@@ -6,6 +6,7 @@ import { largestBatch } from './support/against-plain.ts'
 import { load, sharedEngine } from './support/open.ts'
 import { largestDifference } from './support/same.ts'
 import { hasShared, inParallel, missingShared, sharedLines, sharedPath } from './support/shared.ts'
+import { full } from './support/full.ts'
 
 // Published models whose answers are known from elsewhere, each under 16 concurrent callers.
 
@@ -107,7 +108,7 @@ describe.skipIf(!hasShared)(`Silero VAD${missingShared}`, () => {
     return probabilities
   }
 
-  it.each(instances)(
+  it.runIf(full).each(instances)(
     'hears the same in four streams at different places, each with its own state, with %s',
     async (_, instanceGroup) => {
       const model = await load(

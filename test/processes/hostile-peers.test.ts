@@ -31,6 +31,7 @@ import * as small from '../models/small.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import { until } from '../support/until.ts'
 import { ownPath, served } from './served.ts'
+import { repetitions } from '../support/full.ts'
 
 const hello = { protocol: protocolVersion, version: '0', sharesMemory: false }
 const greeting = textFrame(frameKinds.hello, messageText(hello))
@@ -299,7 +300,7 @@ describe('a client that means harm', () => {
     async () => {
       const { engine, path, remote, server } = await served(true)
       await engine.load('identity', { path: small.identity('float32') })
-      for (let seed = 1; seed <= 60; seed++) {
+      for (let seed = 1; seed <= repetitions(60, 12); seed++) {
         const random = mulberry32(seed)
         const { descriptor, welcome, handedOver } = await greetNatively(
           processes!,

@@ -4,6 +4,7 @@ import type { PerfResult } from '../../src/perf/result.ts'
 import * as small from '../../../../test/models/small.ts'
 import { dependentRows } from '../../../../test/models/dependent-rows.ts'
 import { root, zerohop } from '../../../../test/cli/run.ts'
+import { full } from '../../../../test/support/full.ts'
 
 const model = small.identity('float32')
 
@@ -18,7 +19,7 @@ async function measured(...line: string[]): Promise<PerfResult & { readonly code
 }
 
 describe('zerohop perf --scenario', () => {
-  it.each([
+  it.runIf(full).each([
     ['single-stream', ['--min-query-count', '700'], 'us', 700],
     ['multi-stream', ['--min-query-count', '662', '--samples-per-query', '4'], 'us', 2648],
     [
@@ -76,7 +77,7 @@ describe('zerohop perf --scenario', () => {
     expect(code).toBe(2)
   })
 
-  it('looks for the peak of server where no rate is given, and tells of each that it tries', async () => {
+  it.runIf(full)('looks for the peak of server where no rate is given, and tells of each that it tries', async () => {
     // No answer is within such a bound, at whatever rate.
     const { code, stdout, stderr } = await zerohop(
       'perf',
@@ -160,7 +161,7 @@ describe('zerohop perf --scenario', () => {
 })
 
 describe('Ctrl-C', () => {
-  it('ends a search, and what was found until then is told', async () => {
+  it.runIf(full)('ends a search, and what was found until then is told', async () => {
     const line = [
       'perf',
       '-m',
@@ -248,7 +249,7 @@ describe('zerohop perf --check-rows', () => {
 describe('zerohop perf --inputs and --goodput', () => {
   const short = ['-p', '150', '-r', '3', '-s', '100000']
 
-  it('shows what a response cache makes of the same requests', async () => {
+  it.runIf(full)('shows what a response cache makes of the same requests', async () => {
     const { inputs } = await measured('-m', model, '--inputs', 'both', '--response-cache', ...short)
     const hits = inputs!.map(({ levels }) => levels[0]!.server)
     expect(inputs!.map(({ inputs: kind, distinct }) => [kind, distinct])).toEqual([
@@ -260,7 +261,7 @@ describe('zerohop perf --inputs and --goodput', () => {
     expect(hits[1]!.cacheHitCount).toBe(0)
   })
 
-  it.each(['request_latency:60000', '60000'])('counts answers within a bound, as %s', async (bound) => {
+  it.runIf(full).each(['request_latency:60000', '60000'])('counts answers within a bound, as %s', async (bound) => {
     const { code, stdout } = await zerohop('perf', '-m', model, '--goodput', bound, ...short)
     expect(stdout).toMatch(/Goodput within 60000 msec: [\d.]+ requests\/sec \(100 %\)/)
     expect([0, 2]).toContain(code)
