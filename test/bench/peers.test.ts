@@ -1,24 +1,27 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checked } from '../../bench/peers/answers.ts'
-import { withArrivals } from '../../bench/peers/arrivals.ts'
+import { arrivalsOf, withArrivals } from '../../bench/peers/arrivals.ts'
 import { decodersMs } from '../../bench/peers/decoders.ts'
+import { source } from '../../bench/peers/folders.ts'
 import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-client.ts'
 import { kserve } from '../../bench/peers/kserve.ts'
-import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
-import { LevelWatch } from '../../bench/peers/level-run.ts'
+import { type LevelFigures, LevelWatch, type LoopEnd } from '../../bench/peers/level-run.ts'
 import { numbersOf } from '../../bench/peers/numbers.ts'
 import { peers } from '../../bench/peers/peers.ts'
-import { planOf } from '../../bench/peers/plan.ts'
+import { pythonOf } from '../../bench/peers/peers/python.ts'
+import { expectedSeconds, levelsOf, planOf, shortenedOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
 import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
+import { readState } from '../../bench/peers/state.ts'
 import type { Level, Workload } from '../../bench/peers/workload.ts'
+import { openLoop } from '../../bench/programs/open-loop.ts'
 import { full } from '../support/full.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
@@ -368,5 +371,152 @@ describe('the table', () => {
     expect(targetsOf([asked], [broken, unit('fastapi', 0, 50, 60)], plan)).toMatchObject([
       { what: expect.stringContaining('fastapi at 64') as string, found: 0, met: false },
     ])
+  })
+})
+
+const level = { ratePerSecond: 200, warmupSeconds: 0.5, warmupRequests: 0, seconds: 2 }
+
+describe('the times of an open loop', () => {
+  it('are as many as its rate says, in the warm-up and in the window, one after the other', () => {
+    const times = [...arrivalsOf('mlp', 0, level)]
+    expect(times).toHaveLength(100 + 400)
+    expect(times.filter((ms) => ms < 500)).toHaveLength(100)
+    expect(times).toEqual([...new Set(times)].sort((a, b) => a - b))
+    expect(times[0]).toBeGreaterThanOrEqual(0)
+    expect(times.at(-1)).toBeLessThan(2500)
+  })
+
+  it('are the same for all who ask for the same, and others in another round, for another model and at another rate', () => {
+    expect(arrivalsOf('mlp', 1, level)).toEqual(arrivalsOf('mlp', 1, level))
+    const firsts = [
+      arrivalsOf('mlp', 0, level),
+      arrivalsOf('mlp', 1, level),
+      arrivalsOf('resnet50', 0, level),
+      arrivalsOf('mlp', 0, { ...level, ratePerSecond: 100 }),
+    ].map(([first]) => first)
+    expect(new Set(firsts).size).toBe(4)
+  })
+
+  it('lie apart as those of a Poisson process do', () => {
+    const times = arrivalsOf('mlp', 0, { ...level, ratePerSecond: 10_000 }).subarray(5000)
+    const gaps = Array.from(times.subarray(1), (ms, index) => ms - times[index]!)
+    const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length
+    expect(mean).toBeCloseTo(0.1, 3)
+    expect(gaps.filter((gap) => gap > mean).length / gaps.length).toBeCloseTo(Math.exp(-1), 1)
+  })
+
+  it('are in a file for each open loop', () => {
+    const levels = withArrivals(
+      'mlp',
+      0,
+      [{ callers: 1, warmupSeconds: 0, warmupRequests: 1, seconds: 1 }, level],
+      folder,
+    )
+    expect(levels[0]).not.toHaveProperty('arrivals')
+    const bytes = readFileSync(levels[1]!.arrivals!)
+    expect(new Float64Array(Uint8Array.from(bytes).buffer)).toEqual(arrivalsOf('mlp', 0, level))
+  })
+
+  it('count from the moment that a loop is told', async () => {
+    const startMs = performance.now() - 1000
+    const intended: number[] = []
+    await openLoop([10, 20], (ms) => intended.push(ms), startMs)
+    expect(intended).toEqual([startMs + 10, startMs + 20])
+  })
+
+  it.skipIf(!existsSync(pythonOf('onnxruntime')))('are those that the loop in Python asks at', () => {
+    const { arrivals } = withArrivals('mlp', 0, [level], folder)[0]!
+    const program = join(folder, 'starts.py')
+    writeFileSync(
+      program,
+      [
+        'import json, sys',
+        `sys.path.insert(0, ${JSON.stringify(source('python'))})`,
+        'from load import Load',
+        'load = Load(json.loads(sys.argv[1]), [b""])',
+        'print(json.dumps([(at - load.warm_until) * 1000 for at in load.waiting]))',
+      ].join('\n'),
+    )
+    const { stdout, stderr } = spawnSync(
+      pythonOf('onnxruntime'),
+      [program, JSON.stringify({ ...level, arrivals })],
+      { encoding: 'utf8', env: { PYTHONDONTWRITEBYTECODE: '1' } },
+    )
+    expect(stderr).toBe('')
+    const found = JSON.parse(stdout) as number[]
+    const expected = arrivalsOf('mlp', 0, level)
+    expect(found).toHaveLength(expected.length)
+    for (const [index, ms] of found.entries()) expect(ms).toBeCloseTo(expected[index]! - 500, 3)
+  })
+})
+
+describe('peers plan', () => {
+  const workload = {
+    name: 'mlp',
+    rates: [5],
+    inProcessRates: [9],
+    usualPerSecond: 100,
+  } as unknown as Workload
+
+  describe('the plan', () => {
+    const plan = planOf({ quick: false, smoke: false, rounds: 2, seconds: 1 })
+
+    it('holds closed loops before open ones, and more rates in process', () => {
+      const levels = levelsOf(plan, peerNamed('zerohop'), workload)
+      expect(levels.map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([
+        1,
+        8,
+        64,
+        256,
+        '5/s',
+        '9/s',
+      ])
+      expect(
+        levelsOf(plan, peerNamed('fastapi'), workload).map(
+          ({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`,
+        ),
+      ).toEqual([1, 8, 64, 256, '5/s'])
+    })
+
+    it('holds a rate for 200 requests where they come within 12 seconds, and no longer than is asked in a smoke run', () => {
+      const secondsOf = (asked: Parameters<typeof planOf>[0], ...rates: number[]): number[] =>
+        levelsOf(planOf(asked), peerNamed('fastapi'), { ...workload, rates })
+          .filter(({ callers }) => callers === undefined)
+          .map(({ seconds }) => seconds)
+      expect(secondsOf({ quick: false, smoke: false, seconds: 1 }, 5, 20)).toEqual([12, 10])
+      expect(secondsOf({ quick: false, smoke: false, seconds: 1 }, 50, 500)).toEqual([4, 2])
+      expect(secondsOf({ quick: false, smoke: false }, 50, 500)).toEqual([8, 8])
+      expect(secondsOf({ quick: false, smoke: true, seconds: 0.1 }, 5)).toEqual([0.2])
+    })
+
+    it('counts the time that rates are held in what it takes', () => {
+      const seconds = (rate: number) =>
+        expectedSeconds(plan, [{ peer: peerNamed('fastapi'), workload: { ...workload, rates: [rate] } }])
+      expect(seconds(5) - seconds(500)).toBeCloseTo(2 * (12 - 2))
+    })
+
+    it('knows whether it is a shortened one', () => {
+      const shortened = (changes: { seconds?: number; rounds?: number }, quick = false) =>
+        shortenedOf(planOf({ quick, smoke: false, ...changes }))
+      expect(shortened({})).toBeNull()
+      expect(shortened({ seconds: 8, rounds: 5 })).toBeNull()
+      expect(shortened({ seconds: 1 })).toEqual({ seconds: 1, rounds: 3 })
+      expect(shortened({ rounds: 2 })).toEqual({ seconds: 4, rounds: 2 })
+      expect(shortened({}, true)).toEqual({ seconds: 0.5, rounds: 1 })
+    })
+
+    it('takes as long as its rounds', () => {
+      const pairs = [{ peer: peerNamed('zerohop'), workload: workload }]
+      expect(expectedSeconds({ ...plan, rounds: 4 }, pairs)).toBe(2 * expectedSeconds(plan, pairs))
+    })
+
+    it('goes on from results of the same plan only', () => {
+      const file = join(folder, 'result.json')
+      expect(readState(file, plan).units).toEqual([])
+      writeFileSync(file, JSON.stringify({ details: { plan, units: [{ peer: 'zerohop' }] } }))
+      expect(readState(file, plan).units).toEqual([{ peer: 'zerohop' }])
+      expect(readState(file, plan)).toMatchObject({ versions: {}, missing: {} })
+      expect(() => readState(file, { ...plan, seconds: 9 })).toThrow('holds results of another plan')
+    })
   })
 })

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/schedule/answer-estimate.ts'
-import { chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
-import { RunTimes } from '../../src/schedule/estimates.ts'
+import { PriorityLevel, WaitingRequest } from '../../src/request/infer-request.ts'
+import { admissionMarginMs, type Backlog, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
+import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
+import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
+import { Estimator, RunTimes, SafetyFactor } from '../../src/schedule/estimates.ts'
+import type { MailedTensor } from '../../src/tensor/tensor.ts'
+import { mulberry32 } from '../models/random.ts'
+import { noPolicy } from '../queue/recorder.ts'
 import { seen } from './seen.ts'
 
 describe('RunTimes', () => {
@@ -173,5 +178,244 @@ describe('a latency target', () => {
     expect(target.review('', 1)).toBe(true)
     expect(target.limits('').preferredBatchSizes).toEqual([2])
     expect(target.limits('never run').preferredBatchSizes).toEqual([2, 8])
+  })
+})
+
+it('a request is estimated at 0 ms, which says that nobody can tell, when no instance is left', () => {
+  const runTimes = new RunTimes()
+  runTimes.observe('', 1, 5)
+  const limits = { maxBatchSize: 32, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+  const times = new Estimator(runTimes, { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
+  expect(times.estimatedAnswerMs('', 1, 0, [], 0)).toBe(0)
+  expect(times.estimatedAnswerMs('', 1, 100, [], 0)).toBe(0)
+  expect(
+    times.estimatedAnswerMs('', 1, 0, [{ worker: { freeInMs: 0, sharing: () => 1 } }], 0),
+  ).toBeGreaterThan(5)
+})
+
+describe('where all that is under way fits one batch', () => {
+  const limits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+  const request = { bucketKey: '', deadlineAtMs: null }
+
+  /** Batches of 64, each taken half a millisecond after the one before it. */
+  function ran(times: Estimator, requests = [request, request]): boolean {
+    for (let run = 0; run < 100; run++) {
+      const startMs = run + 0.5
+      if (
+        times.observe(
+          { requests, rows: 64, timeline: { takenAtMs: startMs, startMs, inferEndMs: run + 1 } },
+          0,
+          0,
+          run + 1,
+        )
+      )
+        return true
+    }
+    return false
+  }
+
+  it('batches are to have half of it', () => {
+    const times = new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
+    expect([times.sizer?.limits(''), times.divides]).toEqual([limits, false])
+    expect(ran(times)).toBe(true)
+    expect([times.sizer?.limits(''), times.divides]).toEqual([{ ...limits, preferredBatchSizes: [32] }, true])
+  })
+
+  it('it stays as it is where it is one request', () => {
+    expect(
+      ran(new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 }), [request]),
+    ).toBe(false)
+  })
+
+  it('it stays as it is where its requests have slots', () => {
+    expect(
+      new Estimator(new RunTimes(), {
+        limits,
+        latencyTargetMs: 0,
+        instances: 1,
+        weight: 1,
+        isCapped: false,
+        isDivisible: false,
+      }).sizer,
+    ).toBeNull()
+  })
+
+  it('batches have the size that a latency target, or a search for the best one, gives them', () => {
+    const [targeted, searched] = [
+      new Estimator(new RunTimes(), { limits, latencyTargetMs: 1000, instances: 1, weight: 1 }),
+      new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1, isCapped: true }),
+    ]
+    ran(targeted)
+    expect(targeted.sizer).toBe(targeted.target)
+    expect(ran(searched)).toBe(false)
+    expect(searched.sizer).toBe(searched.cap)
+  })
+})
+
+const level = new PriorityLevel(0, noPolicy)
+const nowMs = 1000
+
+/** Requests answered at {@link nowMs} with these deadlines. */
+const batch = (...deadlinesMs: readonly (number | null)[]) =>
+  deadlinesMs.map((deadlineMs) =>
+    Object.assign(new WaitingRequest(1, '', level), { deadlineAtMs: deadlineMs }),
+  )
+
+describe('SafetyFactor', () => {
+  it('grows with requests that are late or dropped, and shrinks a little with those in time', () => {
+    const caution = new SafetyFactor()
+    caution.answered(batch(nowMs, nowMs + 1), nowMs)
+    const { factor } = caution
+    expect(factor).toBeLessThan(1)
+    caution.answered(batch(nowMs - 1, nowMs + 1), nowMs)
+    expect(caution.factor / factor - 1).toBeGreaterThan(20 * (1 - factor))
+    const before = caution.factor
+    caution.dropped()
+    caution.answered(batch(nowMs + 1), nowMs)
+    expect(caution.factor).toBeGreaterThan(before)
+  })
+
+  it('learns nothing from requests without a deadline', () => {
+    const caution = new SafetyFactor()
+    caution.answered(batch(null, null), nowMs)
+    expect(caution.factor).toBe(1)
+  })
+
+  it('settles where fewer than one of 100 is late', () => {
+    const caution = new SafetyFactor()
+    const random = mulberry32(1)
+    let [late, all] = [0, 0]
+    for (let run = 0; run < 100_000; run++) {
+      // Late with a chance of 1 in 10 at a factor of 1, 1 in 100 at 2.
+      const isLate = random() < 10 ** -caution.factor
+      caution.answered(batch(isLate ? nowMs - 1 : nowMs + 1), nowMs)
+      if (run < 10_000) continue
+      all++
+      if (isLate) late++
+    }
+    expect(late / all).toBeGreaterThan(0.006)
+    expect(late / all).toBeLessThan(0.009)
+  })
+
+  it('stays within bounds, so that it comes back from a time in which all was late', () => {
+    const caution = new SafetyFactor()
+    for (let run = 0; run < 1000; run++) caution.answered(batch(0), nowMs)
+    expect(caution.factor).toBe(4)
+    for (let run = 0; run < 10_000; run++) caution.answered(batch(nowMs + 1), nowMs)
+    expect(caution.factor).toBe(0.5)
+  })
+})
+
+const floats = (row: number): MailedTensor => ({
+  type: 'float32',
+  dims: [1, row],
+  data: new Float32Array(row).buffer,
+})
+
+/** The batch sizes that are measured, with runs of `runMs`, and how often each is run. */
+async function measured(
+  feeds: readonly (MailedTensor | null)[],
+  maxBatchSize: number,
+  preferred: readonly number[] = [],
+  runMs = (_rows: number) => 1,
+) {
+  const runs = new Map<number, number>()
+  const run: RunSample = async (given) => {
+    const rows = (given.find((feed) => feed !== null) as MailedTensor).dims[0]!
+    runs.set(rows, (runs.get(rows) ?? 0) + 1)
+    return { error: null, runMs: runMs(rows) }
+  }
+  await calibrate(new RunTimes(), { feeds, bucketKey: '' }, maxBatchSize, preferred, 50, run)
+  expect(new Set(runs.values())).toEqual(new Set([4]))
+  return [...runs.keys()]
+}
+
+describe('calibration', () => {
+  it('measures powers of two, preferred sizes and the largest', async () => {
+    expect(await measured([floats(4)], 12, [3, 6])).toEqual([1, 2, 3, 4, 6, 8, 12])
+    expect(await measured([floats(4)], 0)).toEqual([1])
+  })
+
+  it('ends with the first size that exceeds the target alone', async () => {
+    expect(await measured([floats(4)], 2 ** 31 - 1, [], (rows) => rows)).toEqual([1, 2, 4, 8, 16, 32, 64])
+  })
+
+  it.each([
+    ['rows of 16 bytes', [floats(4)], 2 ** 17],
+    ['rows of no byte', [floats(0)], 2 ** 17],
+    ['rows of 600 KB', [null, floats(150_000)], 128],
+    ['rows of 300 MB', [{ type: 'uint8', dims: [1, 3e8], data: new ArrayBuffer(3e8) } as const], 1],
+    [
+      'rows of many strings',
+      [{ type: 'string', dims: [1, 2048], data: Array.from({ length: 2048 }, () => 'a') } as const],
+      256,
+    ],
+  ])(
+    'ends where inputs would need much memory, however many rows are allowed: %s',
+    async (_, feeds, largest) => {
+      expect((await measured(feeds, 2 ** 31 - 1)).at(-1)).toBe(largest)
+    },
+  )
+
+  it('does not measure each of many preferred sizes', async () => {
+    const preferred = Array.from({ length: 1000 }, (_, index) => index + 1)
+    expect(await measured([floats(4)], 1000, preferred)).toEqual([
+      1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000,
+    ])
+  })
+})
+
+const limits = { preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+
+/** Runs that take 1 ms and 0.1 ms per row. */
+function known(): RunTimes {
+  const runTimes = new RunTimes()
+  for (let run = 0; run < 4; run++)
+    for (let rows = 1; rows <= 1024; rows *= 2) runTimes.observe('', rows, 1 + rows / 10)
+  return runTimes
+}
+
+describe('the batch sizes that a latency target chooses from', () => {
+  it('are all of them up to 64', () => {
+    expect(candidateSizes(1)).toEqual([1])
+    expect(candidateSizes(3)).toEqual([1, 2, 3])
+    expect(candidateSizes(64)).toEqual(Array.from({ length: 64 }, (_, index) => index + 1))
+  })
+
+  it.each([65, 100, 1000, 65_536, 1_000_000, 2 ** 31 - 1])(
+    'are close to each other and few up to %i, itself and powers of two among them',
+    (most) => {
+      const sizes = candidateSizes(most)
+      expect(sizes.length).toBeLessThan(500)
+      expect(sizes.at(-1)).toBe(most)
+      for (let power = 1; power < most; power *= 2) expect(sizes).toContain(power)
+      for (const [index, size] of sizes.entries())
+        expect(size).toBeLessThanOrEqual(
+          Math.max((sizes[index - 1] ?? 0) + 1, 1.0625 * (sizes[index - 1] ?? 0)),
+        )
+    },
+  )
+})
+
+describe('a latency target', () => {
+  it.each([200_000, 2 ** 31 - 1])(
+    'finds the same size with a largest batch of %i rows as with one of 1024',
+    (maxBatchSize) => {
+      const chosen = (most: number) => {
+        const target = new LatencyTarget({ ...limits, maxBatchSize: most }, 50, known(), 1)
+        const [first] = target.limits('').preferredBatchSizes
+        target.review('', 1)
+        return [first, target.limits('').preferredBatchSizes[0]]
+      }
+      expect(chosen(maxBatchSize)).toEqual(chosen(1024))
+      expect(chosen(1024)[0]).toBeGreaterThan(64)
+    },
+  )
+
+  it('chooses among as many preferred sizes as there are', () => {
+    const sizes = Array.from({ length: 200_000 }, (_, index) => index + 1)
+    const best = chooseBatchSize(sizes, { bucketKey: '', runTimes: known(), targetMs: 50, instances: 1 })
+    expect(best).toBeGreaterThan(64)
+    expect(best).toBeLessThan(1024)
   })
 })

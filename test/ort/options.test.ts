@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createOrt, Tensor, type InferenceSession } from '../../src/adapters/ort/ort-exports.ts'
+import { createOrt, type InferenceSession, Tensor } from '../../src/adapters/ort/ort-exports.ts'
 import { graph } from '../models/builder.ts'
 import { identity } from '../models/identity.ts'
+import { endsEachTime, testTimeoutMs } from '../process/child.ts'
 import { ownEngine } from '../support/open.ts'
 
 type Options = InferenceSession.SessionOptions
@@ -157,4 +158,22 @@ describe('session options', () => {
     expect(engine.models()[0]!.metadata.maxBatchSize).toBe(0)
     expect(ort.engine).toBe(engine)
   })
+})
+
+it(
+  'a process that has run a session, and neither released it nor closed anything, ends when nothing runs',
+  { timeout: testTimeoutMs },
+  async () => {
+    await endsEachTime('ort.mjs', 'run', { answer: { y: [1, 2, 3, 4], models: 1 } })
+  },
+)
+
+it('a module may be imported without an engine being made', { timeout: testTimeoutMs }, async () => {
+  await endsEachTime('ort.mjs', 'import', { answer: { threads: 0 } })
+})
+
+it('is left to be imported by CommonJS as well', async () => {
+  expect((await import('node:module')).createRequire(import.meta.url)('zerohop/ort')).toHaveProperty(
+    'InferenceSession',
+  )
 })

@@ -1,5 +1,11 @@
-import { describe, it } from 'vitest'
-import { endsEachTime, testTimeoutMs } from './child.ts'
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { endsEachTime, limitMs, runFixture, testTimeoutMs } from './child.ts'
 
 // Two requests had been handed over: the running one and the one behind it. They are finished in any case.
 const drained = [true, true, true, true, 'ERR_CLOSED', 'closed']
@@ -56,3 +62,173 @@ describe('an open engine', () => {
     endsEachTime('life.mjs', scenario, { answer }),
   )
 })
+
+it(
+  'an idle engine with loaded models has no timers and uses less than 0.5 % of a core',
+  { timeout: limitMs + 10_000 },
+  async () => {
+    const { code, signal, answer, stderr } = await runFixture('idle.mjs', 'idle')
+    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
+    const [answers, timers, medianShare] = answer as [boolean[], string[], number]
+    expect(answers).toEqual([true, true, true, true, true, true])
+    expect(timers).toEqual([])
+    expect(medianShare).toBeLessThan(0.005)
+  },
+)
+
+const matching = (text: RegExp) => expect.stringMatching(text)
+
+const failures: [way: string, code: string, message: RegExp][] = [
+  [
+    'throws',
+    'ERR_MODEL_LOAD',
+    /^workers of model 'small': expected a worker thread that stays, received 'thrown at start on purpose'\. Load it again once the cause is gone: that starts a thread afresh$/,
+  ],
+  ['exits', 'ERR_MODEL_LOAD', /received 'the worker thread ended with exit code 3'\. Load it again/],
+  [
+    'exits as it loads ONNX Runtime',
+    'ERR_MODEL_LOAD',
+    /received 'the worker thread ended with exit code 5'\. Load it again/,
+  ],
+  ['hangs', 'ERR_MODEL_LOAD', /received 'The worker did not start within 2000 ms\.'\. Load it again/],
+  [
+    'onnxruntime-node is missing',
+    'ERR_NATIVE_LOAD',
+    /received 'Cannot find module 'onnxruntime-node''\. Run `npm install onnxruntime-node`\.$/,
+  ],
+  [
+    'onnxruntime-node is too old',
+    'ERR_NATIVE_LOAD',
+    /expected onnxruntime-node 1\.25 or newer.*received 'its version 1\.24\.3 is older/,
+  ],
+  [
+    'onnxruntime-node cannot be loaded',
+    'ERR_NATIVE_LOAD',
+    /cannot open shared object file.*run `npm install onnxruntime-node` again\.$/,
+  ],
+]
+
+const forGood: [way: string, code: string, message: RegExp][] = [
+  ['cannot be made at all', 'ERR_MODEL_LOAD', /--foo/],
+  ['gets no memory for its stack', 'ERR_MODEL_LOAD', /EAGAIN/],
+  ['may load no addons', 'ERR_NATIVE_LOAD', /loading addons is disabled.*without --no-addons/],
+]
+
+describe('a worker that does not start', () => {
+  it.each(failures)(
+    'fails each load, leaves no thread, and the next load tries afresh: %s',
+    { timeout: testTimeoutMs },
+    (way, code, message) => {
+      const failure = [code, matching(message)]
+      return endsEachTime('start.mjs', way, { answer: [[failure, failure, failure], true, 0] })
+    },
+  )
+
+  it.each(forGood)(
+    'fails each load and leaves no thread: it %s',
+    { timeout: testTimeoutMs },
+    (way, code, message) => {
+      const failure = [code, matching(message)]
+      return endsEachTime('start.mjs', way, { answer: [[failure, failure, failure], 0] })
+    },
+  )
+
+  it(
+    'is left to itself while it hangs inside ONNX Runtime, and nobody waits for it',
+    { timeout: testTimeoutMs },
+    () => {
+      const failure = ['ERR_MODEL_LOAD', matching(/did not start within 1000 ms/)]
+      return endsEachTime('start.mjs', 'hangs as it loads ONNX Runtime', {
+        answer: [[failure, failure], true, true],
+      })
+    },
+  )
+
+  it('ends itself when it comes back from ONNX Runtime after all', { timeout: testTimeoutMs }, () =>
+    endsEachTime('start.mjs', 'hangs as it loads ONNX Runtime, and the engine lives on', {
+      answer: ['ERR_MODEL_LOAD', true],
+    }),
+  )
+
+  it.each([
+    ['throws', 'ERR_MODEL_LOAD'],
+    ['hangs', 'ERR_MODEL_LOAD'],
+    ['hangs as it loads ONNX Runtime', 'ERR_MODEL_LOAD'],
+    ['onnxruntime-node is missing', 'ERR_NATIVE_LOAD'],
+  ])('lets the engine be closed at any moment: %s', { timeout: testTimeoutMs }, (way, code) =>
+    endsEachTime('start.mjs', `${way}, and the engine is closed`, { answer: [code] }),
+  )
+})
+
+describe('ONNX Runtime in a worker', () => {
+  it.each(['by default', 'workers with an environment of their own'])(
+    'leaves no log and no database of its telemetry: %s',
+    { timeout: testTimeoutMs },
+    (scenario) => endsEachTime('telemetry.mjs', scenario, { answer: [true, true, []] }),
+  )
+})
+
+const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+  ? '--permission'
+  : '--experimental-permission'
+const told = async (...allowed: string[]) =>
+  (await runFixture('permission.mjs', '', [permission, '--allow-fs-read=*', ...allowed])).answer
+
+it(
+  "under Node's permission model a model is served with what the page on installing says",
+  { timeout: limitMs },
+  async () => {
+    expect(await told('--allow-addons', '--allow-worker')).toBe('answered')
+  },
+)
+
+it('the option that is missing is named', { timeout: 2 * limitMs }, async () => {
+  expect(await told('--allow-addons')).toEqual({
+    code: 'ERR_MODEL_LOAD',
+    message: expect.stringContaining('Start Node with --allow-worker beside --permission'),
+  })
+  expect(await told('--allow-worker')).toEqual({
+    code: 'ERR_NATIVE_LOAD',
+    message: expect.stringContaining('with --permission, add --allow-addons'),
+  })
+})
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** A folder in which this package is installed, with all that is installed here but onnxruntime-node. */
+function project(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'zerohop-alone-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const modules = join(folder, 'node_modules')
+  mkdirSync(join(modules, 'zerohop'), { recursive: true })
+  for (const name of ['dist', 'package.json', 'build'])
+    symlinkSync(join(root, name), join(modules, 'zerohop', name))
+  for (const name of readdirSync(join(root, 'node_modules')))
+    if (!['onnxruntime-node', 'zerohop', '.bin'].includes(name))
+      symlinkSync(join(root, 'node_modules', name), join(modules, name))
+  return folder
+}
+
+it(
+  'without onnxruntime-node a load says what to install, and nothing is said of a fallback that there is not',
+  { timeout: limitMs },
+  async () => {
+    const folder = project()
+    const main = `import { InferenceEngine } from 'zerohop'
+const engine = new InferenceEngine()
+await engine.load('digits', { path: process.argv[2] }).catch(({ code, message }) => console.log(code, message))
+await engine.close()
+`
+    writeFileSync(join(folder, 'main.mjs'), main)
+    // Else what is linked to would find what lies beside it here.
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      ['--preserve-symlinks', '--no-deprecation', 'main.mjs', join(root, 'examples/digits/model.onnx')],
+      { cwd: folder },
+    )
+    expect(stdout).toMatch(
+      /^ERR_NATIVE_LOAD onnxruntime-node cannot be loaded: .*Run `npm install onnxruntime-node`\.$/m,
+    )
+    expect(stderr).not.toContain('ZEROHOP_EXECUTOR_FALLBACK')
+  },
+)

@@ -1,11 +1,30 @@
+import { execFile, fork } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { dirname } from 'node:path'
 import { Duplex } from 'node:stream'
-import type { Socket } from 'node:net'
-import { describe, expect, it } from 'vitest'
-import type { NativeProcesses } from '../../src/native/native-binding.ts'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { SilenceWatch } from '../../src/adapters/processes/client-connection.ts'
 import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
-import { frameKinds, frameOf } from '../../src/adapters/processes/messages.ts'
-import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import {
+  frameKinds,
+  frameOf,
+  FrameReader,
+  messageText,
+  protocolVersion,
+  textFrame,
+} from '../../src/adapters/processes/messages.ts'
+import { connect } from '../../src/adapters/processes/processes.ts'
 import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { takeLock } from '../../src/adapters/processes/serving-lock.ts'
+import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import { loadBinding } from '../../src/native/addon.ts'
+import type { NativeProcesses } from '../../src/native/native-binding.ts'
+import { rejectionOf } from '../abuse/refusal.ts'
+import * as small from '../models/small.ts'
+import { ownPath, served } from './served.ts'
 
 const ringBytes = 2 ** 20
 
@@ -150,4 +169,238 @@ describe('memory that is to be shared', () => {
     )
     expect(open.size).toBe(0)
   })
+})
+
+it.skipIf(process.platform !== 'linux')(
+  'a client and its server that have nothing to do are woken by nothing, and hold no process by themselves',
+  async () => {
+    const child = fork(fileURLToPath(new URL('fixtures/idle-connection.mjs', import.meta.url)), [
+      ownPath(),
+      small.identity('float32'),
+    ])
+    const told = await new Promise<{ median: number; timers: string[] }>((resolve, reject) => {
+      child.once('message', (message) => resolve(message as never))
+      child.once('exit', (code) => reject(new Error(`it ended with code ${code}`)))
+    })
+    expect(told).toMatchObject({ median: 0, timers: [] })
+    expect(await new Promise((resolve) => child.once('exit', resolve))).toBe(0)
+  },
+)
+
+describe('a limit of a request', () => {
+  function watched() {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const asked = vi.fn()
+    return { watch: new SilenceWatch(asked), asked, passes: (ms: number) => vi.advanceTimersByTime(ms) }
+  }
+
+  it('is kept to the millisecond where nothing is heard of the server', () => {
+    const { watch, asked, passes } = watched()
+    const onSilence = vi.fn()
+    watch.watch(500, onSilence)
+    passes(249)
+    expect(asked).not.toHaveBeenCalled()
+    passes(250)
+    expect([asked.mock.calls.length, onSilence.mock.calls.length]).toEqual([1, 0])
+    passes(1)
+    expect(onSilence).toHaveBeenCalledTimes(1)
+  })
+
+  it('gives a server some time to say something, however short it is', () => {
+    const { watch, passes } = watched()
+    const onSilence = vi.fn()
+    watch.watch(1, onSilence)
+    passes(49)
+    expect(onSilence).not.toHaveBeenCalled()
+    passes(2)
+    expect(onSilence).toHaveBeenCalledTimes(1)
+  })
+
+  it('is left to a server that says something, which is asked again until the request is answered', () => {
+    const { watch, asked, passes } = watched()
+    const onSilence = vi.fn()
+    const end = watch.watch(500, onSilence)
+    asked.mockImplementation(() => watch.heard())
+    passes(20_000)
+    expect(onSilence).not.toHaveBeenCalled()
+    expect(asked.mock.calls.length).toBeGreaterThan(10)
+    asked.mockReset() // it is stopped
+    passes(1100)
+    expect(onSilence).toHaveBeenCalledTimes(1)
+    end()
+    passes(10_000)
+    expect(asked).toHaveBeenCalledTimes(1)
+  })
+
+  it('of many is asked for once', () => {
+    const { watch, asked, passes } = watched()
+    for (let request = 0; request < 100; request++) watch.watch(400 + request, () => {})
+    passes(1000)
+    expect(asked).toHaveBeenCalledTimes(1)
+  })
+
+  it('counts no more once the request is answered', () => {
+    const { watch, asked, passes } = watched()
+    const end = watch.watch(500, () => expect.unreachable())
+    end()
+    passes(1000)
+    expect(asked).not.toHaveBeenCalled()
+  })
+})
+
+/** A server that greets and says nothing more, as one that is stopped. */
+async function silentServer() {
+  const path = ownPath()
+  const kinds: number[] = []
+  const sockets: Socket[] = []
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => {}))
+    const frames = new FrameReader(2 ** 20, (kind) => kinds.push(kind))
+    socket.on('data', (chunk: Buffer) => frames.push(chunk))
+    socket.write(
+      textFrame(
+        frameKinds.welcome,
+        messageText({
+          protocol: protocolVersion,
+          version: '0',
+          process: 1,
+          ringBytes: 0,
+          maxRequests: 10,
+          maxBytes: 2 ** 20,
+        }),
+      ),
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  const end = () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+  onTestFinished(end)
+  return { path, kinds, end }
+}
+
+describe('a client of a server that is stopped', () => {
+  it('has the limits of its requests kept, and withdraws them', async () => {
+    const { path, kinds } = await silentServer()
+    const remote = await connect(path, { sharedMemory: false })
+    onTestFinished(() => remote.destroy())
+    const feeds = { x: Float32Array.of(1) }
+    const errors = await Promise.all([
+      rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 60 })),
+      rejectionOf(() => remote.infer('m', feeds, { deadlineMs: 70 })),
+      rejectionOf(() => remote.infer('m', feeds, { timeoutMs: 1e6, deadlineMs: 1 })),
+    ])
+    expect(errors).toMatchObject([
+      { code: 'ERR_TIMEOUT', message: expect.stringContaining('60 ms (timeoutMs)') as string },
+      { code: 'ERR_DEADLINE', message: expect.stringContaining('70 ms (deadlineMs)') as string },
+      { code: 'ERR_DEADLINE', message: expect.stringContaining('1 ms (deadlineMs)') as string },
+    ])
+    await vi.waitFor(() => expect(kinds.filter((kind) => kind === frameKinds.withdrawal)).toHaveLength(3))
+    await remote.close() // nothing is in flight any more
+  })
+
+  it('has them kept while it looks for the next server, too', async () => {
+    const { path, end } = await silentServer()
+    const remote = await connect(path, { sharedMemory: false, timeoutMs: 60_000 })
+    onTestFinished(() => remote.destroy())
+    const first = rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }))
+    end()
+    expect(await first).toMatchObject({ code: 'ERR_DISCONNECTED' })
+    expect(
+      await rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }, { timeoutMs: 20 })),
+    ).toMatchObject({ code: 'ERR_TIMEOUT' })
+  })
+})
+
+describe.skipIf(process.platform === 'win32')('a client', () => {
+  it('refuses a server of another user, without shared memory as well', async ({ skip }) => {
+    const processes = loadBinding().binding?.processes
+    if (processes === undefined) skip()
+    const { path, kinds } = await silentServer()
+    vi.spyOn(processes!, 'peer').mockReturnValue({ process: 1, user: process.getuid!() + 1 })
+    onTestFinished(() => void vi.restoreAllMocks())
+    expect(await rejectionOf(() => connect(path, { sharedMemory: false, timeoutMs: 100 }))).toMatchObject({
+      code: 'ERR_DISCONNECTED',
+      message: expect.stringContaining('another user serves there') as string,
+    })
+    expect(kinds).toEqual([])
+  })
+})
+
+const processes = loadBinding().binding?.processes ?? null
+
+describe.each([
+  ...(processes === null ? [] : [{ how: 'with the addon', by: processes }]),
+  { how: 'without it', by: null },
+])('a lock, $how', ({ by }) => {
+  it('is of one holder until that gives it up', () => {
+    const path = ownPath()
+    const held = takeLock(by, path)
+    expect(held).not.toBeNull()
+    expect(takeLock(by, path)).toBeNull()
+    held!.release()
+    const again = takeLock(by, path)
+    expect(again).not.toBeNull()
+    again!.release()
+  })
+})
+
+describe('a lock without the addon', () => {
+  it("that a process has left which is gone is in nobody's way", () => {
+    const path = ownPath()
+    writeFileSync(`${path}.pid`, String(2 ** 22 + 1)) // above what the system gives
+    const held = takeLock(null, path)
+    expect(held).not.toBeNull()
+    expect(takeLock(null, path)).toBeNull()
+    held!.release()
+  })
+
+  it.skipIf(process.platform !== 'linux')(
+    "that a process has left whose number another one has by now is in nobody's way",
+    () => {
+      const path = ownPath()
+      writeFileSync(`${path}.pid`, `${process.ppid} 1`) // of a process that was started as the system was
+      const held = takeLock(null, path)
+      expect(held).not.toBeNull()
+      held!.release()
+    },
+  )
+
+  it('that another process has stays with it', () => {
+    const path = ownPath()
+    writeFileSync(`${path}.pid`, String(process.ppid))
+    expect(takeLock(null, path)).toBeNull()
+  })
+})
+
+it('a client takes nothing but its own modules and the tensors: no engine, no schemas, no threads, nothing to start processes with', async () => {
+  const { path, engine } = await served(true)
+  await engine.load('identity', { path: small.identity('float32') })
+  const client = fileURLToPath(new URL('fixtures/client-modules.mjs', import.meta.url))
+  const { stdout } = await promisify(execFile)(process.execPath, [client, path, 'identity'])
+  const { files, sources, ofNode } = JSON.parse(stdout) as Record<'files' | 'sources' | 'ofNode', string[]>
+
+  const packages = files.flatMap((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [])
+  expect([...new Set(packages)]).toEqual(['onnxruntime-common'])
+  const folders = sources.map((file) => dirname(file)).filter((folder) => folder !== '.')
+  expect([...new Set(folders)].sort()).toEqual([
+    'adapters/processes',
+    'base',
+    'engine', // how classes are read from outputs
+    'native',
+    'options',
+    'request',
+    'tensor',
+  ])
+  expect(sources.filter((file) => file.startsWith('engine/'))).toEqual(['engine/classification.ts'])
+  expect(
+    sources.filter((file) =>
+      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(file),
+    ),
+  ).toEqual([])
+  expect(
+    ofNode.filter((name) => /NativeModule (crypto|child_process|worker_threads|http)$/.test(name)),
+  ).toEqual([])
 })

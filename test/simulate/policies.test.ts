@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { PolicyName, Scenario } from '../../bench/simulate/scenario.ts'
+import { type PolicyName, policyNames, type Scenario } from '../../bench/simulate/scenario.ts'
 import { simulate } from '../../bench/simulate/simulate.ts'
-import { linear } from './tables.ts'
+import { atLoad, capacity, linear, subLinear } from './tables.ts'
 
 /** Requests of one row at these times; one instance, and runs of 100 ms whatever their size. */
 function batchesOf(policy: PolicyName, timesMs: readonly number[], changes: Partial<Scenario> = {}) {
@@ -123,5 +123,129 @@ describe('models that share instances', () => {
     expect(batches).toEqual({ 4: 1, 8: 22 })
     expect(p50Ms).toBeLessThanOrEqual(600)
     expect(maxMs).toBe(2300)
+  })
+})
+
+describe('a simulated queue', () => {
+  it('has the mean wait of an M/D/1 queue under Poisson arrivals at 50 %', () => {
+    const one = { service: [{ rows: 1, ms: 30 }], maxBatchSize: 1 }
+    const { meanMs, utilisation } = simulate({ ...atLoad(0.5, one), policy: 'none', requests: 200_000 })
+    const waitMs = (0.5 * 30) / (2 * (1 - 0.5))
+    expect(utilisation).toBeCloseTo(0.5, 2)
+    expect(Math.abs(meanMs! - 30 - waitMs) / waitMs).toBeLessThan(0.03)
+  })
+
+  it.each(policyNames)('answers constant arrivals below its capacity after one run: %s', (policy) => {
+    const arrivals = { kind: 'constant', ratePerSecond: 20 } as const
+    const result = simulate({ ...linear, arrivals, policy, requests: 1000, maxQueueDelayMs: 0 })
+    expect(result).toMatchObject({ answered: 1000, batches: { 1: 1000 } })
+    expect(result.p50Ms).toBeCloseTo(30, 6)
+    expect(result.maxMs).toBeCloseTo(30, 6)
+    expect(result.throughputPerSecond).toBeCloseTo(20, 1)
+  })
+
+  it.each(policyNames)(
+    'has as much to do on twice the instances at twice the rate, with shorter queues: %s',
+    (policy) => {
+      const [one, two] = [1, 2].map((instances) =>
+        simulate({ ...atLoad(0.7, { ...linear, instances }), policy, requests: 20_000 }),
+      )
+      expect(two!.p99Ms!).toBeLessThan(one!.p99Ms!)
+      expect(two!.throughputPerSecond / one!.throughputPerSecond).toBeCloseTo(2, 0)
+    },
+  )
+
+  it('serves at most its capacity, whatever comes', () => {
+    const { throughputPerSecond, utilisation } = simulate({
+      ...atLoad(3, linear),
+      policy: 'zerohop',
+      requests: 20_000,
+    })
+    expect(throughputPerSecond / capacity(linear)).toBeGreaterThan(0.99)
+    expect(throughputPerSecond / capacity(linear)).toBeLessThanOrEqual(1)
+    expect(utilisation).toBeGreaterThan(0.99)
+  })
+
+  it('comes out the same for the same seed, and otherwise for another', () => {
+    const scenario = {
+      ...atLoad(0.8, linear),
+      policy: 'zerohop-target',
+      requests: 5000,
+      jitter: 0.1,
+    } as const
+    const [first, again, other] = [1, 1, 2].map((seed) => ({
+      ...simulate({ ...scenario, seed }),
+      wallSeconds: 0,
+    }))
+    expect(again).toEqual(first)
+    expect(other).not.toEqual(first)
+  })
+})
+
+const mixed: Partial<Scenario> = {
+  rows: [
+    { rows: 1, share: 0.8 },
+    { rows: 2, share: 0.1 },
+    { rows: 4, share: 0.1 },
+  ],
+}
+
+const scenarios: [name: string, scenario: Partial<Scenario>][] = [
+  ['light load', atLoad(0.3, linear)],
+  ['overload', atLoad(2, subLinear)],
+  [
+    'a queue delay and preferred sizes',
+    { ...atLoad(0.9, linear), maxQueueDelayMs: 20, preferredBatchSizes: [3, 6] },
+  ],
+  ['requests of several rows, and jitter', { ...atLoad(0.9, { ...linear, ...mixed }), jitter: 0.3 }],
+  [
+    'models that share instances',
+    { ...atLoad(1.2, { ...subLinear, ...mixed, instances: 3 }), models: 10, maxQueueDelayMs: 5 },
+  ],
+  [
+    'bursts',
+    { ...linear, arrivals: { kind: 'on-off', ratePerSecond: 200, onMs: 500, offMs: 2000 }, burst: 500 },
+  ],
+]
+
+describe.each(scenarios)('under %s', (_, scenario) => {
+  it.each(policyNames)('every request ends once, in a batch of allowed size: %s', (policy) => {
+    const { maxBatchSize } = scenario
+    const result = simulate({ ...scenario, policy, requests: 5000, targetMs: 300, timelineMs: 1000 })
+    const { requests, answered, refused, dropped, late, batches, timeline, meanBatchRows } = result
+    expect(requests).toBe(5000 + (scenario.burst ?? 0))
+    expect(answered + refused + dropped).toBe(requests)
+    expect(Math.max(...Object.keys(batches).map(Number))).toBeLessThanOrEqual(maxBatchSize!)
+    const runs = Object.values(batches).reduce((sum, count) => sum + count, 0)
+    expect(timeline.reduce((sum, interval) => sum + interval.runs, 0)).toBe(runs)
+    expect(timeline.reduce((sum, interval) => sum + interval.rows, 0)).toBeCloseTo(meanBatchRows * runs, 6)
+    const sum = (key: 'offered' | 'answered' | 'late' | 'refused' | 'dropped') =>
+      timeline.reduce((total, interval) => total + interval[key], 0)
+    expect([sum('offered'), sum('answered'), sum('late'), sum('refused'), sum('dropped')]).toEqual([
+      requests,
+      answered,
+      late,
+      refused,
+      dropped,
+    ])
+    if (policy !== 'zerohop-target') expect(answered).toBe(requests)
+  })
+})
+
+describe('more than a machine has', () => {
+  it.each(policyNames)(
+    '64 instances, 100 models and 100 000 requests at once end, each once: %s',
+    (policy) => {
+      const result = simulate({ ...linear, policy, instances: 64, models: 100, requests: 0, burst: 100_000 })
+      expect(result.answered + result.refused + result.dropped).toBe(100_000)
+      if (policy === 'zerohop-target') expect(result).toMatchObject({ late: 0, dropped: 0 })
+      else expect(result).toMatchObject({ answered: 100_000, maxQueued: 100_000 })
+    },
+  )
+})
+
+describe('misuse', () => {
+  it('a request with more rows than a batch may have is a RangeError', () => {
+    expect(() => simulate({ ...linear, rows: [{ rows: 9, share: 1 }], requests: 1 })).toThrow(RangeError)
   })
 })

@@ -1,12 +1,18 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
+import { JsonArrayFile } from '../../src/observe/json-array-file.ts'
+import { TraceAccount } from '../../src/observe/trace-writer.ts'
+import { TracedRequest } from '../../src/observe/traced-request.ts'
 import { gatherRow, identity, identityVariable } from '../models/small.ts'
-import { load, ownEngine } from '../support/open.ts'
 import { loadGate, loadNumber, one, step } from '../pipelines/arithmetic.ts'
 import { deferred } from '../support/deferred.ts'
+import { load, ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
+import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 import { namesOf, tracedEngine } from './traced-engine.ts'
 
 const whole = [
@@ -303,4 +309,120 @@ describe('without traces', () => {
     })
     expect(engine.trace.settings()).toEqual({ level: [], rate: 1000, count: -1, file: null, logFrequency: 0 })
   })
+})
+
+it('a trace of a request ends with it, and not with what it takes to write its tensors down', () => {
+  let nowMs = 10
+  const texts: string[] = []
+  const account = new TraceAccount(1e6, () => {})
+  const source = { account, nextId: () => 1, nowMs: () => nowMs }
+  const model = { name: 'm', version: 1, metadata: { inputs: [], outputs: [] }, batching: null }
+  const facts = {
+    atMs: 0,
+    rows: 1,
+    requestId: undefined,
+    priority: undefined,
+    timeoutMs: undefined,
+    deadlineMs: undefined,
+    sequenceId: undefined,
+    reported: false,
+    data: [],
+    dims: null,
+  }
+  const settings = {
+    level: ['TIMESTAMPS', 'TENSORS'],
+    rate: 1,
+    count: -1,
+    file: 'f',
+    logFrequency: 0,
+  } as const
+  const trace = TracedRequest.begin(source, model, facts, settings, {
+    add: (text: string) => texts.push(text),
+  } as never)!
+  const answer = {
+    get y() {
+      nowMs += 100
+      return { type: 'float32', dims: [1], data: Float32Array.of(1) }
+    },
+  }
+  trace.ended(true, null, answer)
+  const [, { timestamps }, tensor] = JSON.parse(`[${texts.join(',')}]`) as [
+    object,
+    { timestamps: { ns: number }[] },
+    object,
+  ]
+  expect(timestamps.at(-1)!.ns - timestamps[0]!.ns).toBe(10e6)
+  expect(tensor).toMatchObject({ activity: 'TENSOR_BACKEND_OUTPUT', tensor: { name: 'y', data: '1' } })
+})
+
+const fileIn = (name = 'array.json') => {
+  const path = join(temporaryFolder({}), name)
+  return {
+    path,
+    file: new JsonArrayFile(path),
+    content: () => JSON.parse(readFileSync(path, 'utf8')) as unknown[],
+  }
+}
+
+describe('an array that is written to a file', () => {
+  it('takes the place of what the file held, however long that was, and is gone on with once closed', async () => {
+    const { path, file, content } = fileIn()
+    writeFileSync(path, 'x'.repeat(1000))
+    await file.append('1')
+    expect(content()).toEqual([1])
+    await file.close()
+    await file.append('2,3')
+    expect(content()).toEqual([1, 2, 3])
+    await file.close()
+  })
+
+  it('is begun anew when somebody has taken it away, put an empty file in its place, or emptied it', async () => {
+    const { path, file, content } = fileIn()
+    const changes = [
+      () => rmSync(path),
+      () => renameSync(path, `${path}.1`),
+      () => (renameSync(path, `${path}.1`), writeFileSync(path, '')),
+      () => truncateSync(path),
+    ]
+    await file.append('0')
+    for (const [index, change] of changes.entries()) {
+      change()
+      await file.append(`${index + 1}`)
+      expect(content()).toEqual([index + 1])
+    }
+    await file.close()
+  })
+
+  it('is left alone once somebody else writes to it', async () => {
+    const { path, file, content } = fileIn()
+    await file.append('"the first"')
+    const other = new JsonArrayFile(path)
+    await other.append('"the second, which has begun it anew"')
+    expect((await errorOf(file.append('"more"'))).message).toMatch(
+      /^something else has written to it: expected its 16 bytes, found 4[0-9]$/,
+    )
+    file.appendSync('"at the end"')
+    expect(content()).toEqual(['the second, which has begun it anew'])
+    await other.append('2')
+    expect(content()).toHaveLength(2)
+    await Promise.all([file.close(), other.close()])
+  })
+
+  it.each([1, 4_000_000])(
+    'is whole where the process ends while %i bytes are on their way',
+    async (length) => {
+      for (let round = 0; round < 8; round++) {
+        const { path, file, content } = fileIn()
+        writeFileSync(path, 'of before'.repeat(10))
+        if (round % 2 === 0) await file.append('0')
+        const appended = file.append(JSON.stringify('x'.repeat(length)))
+        for (let turn = 0; turn < round; turn++) await nextTurn()
+        file.appendSync('"last"')
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5) // threads go on as the process ends, and nothing else
+        expect(content()).toEqual([...(round % 2 === 0 ? [0] : []), 'x'.repeat(length), 'last'])
+        await appended.catch(() => {})
+        await file.close()
+      }
+    },
+  )
 })

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { InferenceEngine, Tensor, type BatchReport, type InferOptions, type Model } from '../../src/index.ts'
+import { type BatchReport, InferenceEngine, type InferOptions, type Model, Tensor } from '../../src/index.ts'
 import { perPosition } from '../models/lengths.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
-import { rules, ticked, type Arrival, type Rule } from './rules.ts'
+import { Replay } from './replay.ts'
+import { type Arrival, type Rule, rules, ticked } from './rules.ts'
 
 /** Long beside what a busy machine holds a timer up by: only the order of events matters here. */
 const tickMs = 40
@@ -84,6 +85,18 @@ describe("the rules of Triton's dynamic batcher, on an engine with a slow model"
         ...options,
       })
       expect(await play(model, rule)).toEqual({ batches: rule.batches, rejected: rule.rejected ?? {} })
+    })
+  }
+})
+
+describe("the rules of Triton's dynamic batcher, on the fake clock", () => {
+  for (const rule of rules) {
+    it(`${rule.section}: ${rule.rule}`, () => {
+      expect(new Replay(rule).run()).toEqual({
+        batches: rule.batches,
+        waits: rule.waits,
+        rejected: rule.rejected ?? {},
+      })
     })
   }
 })

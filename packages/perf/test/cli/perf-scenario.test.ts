@@ -77,28 +77,31 @@ describe('zerohop perf --scenario', () => {
     expect(code).toBe(2)
   })
 
-  it.runIf(full)('looks for the peak of server where no rate is given, and tells of each that it tries', async () => {
-    // No answer is within such a bound, at whatever rate.
-    const { code, stdout, stderr } = await zerohop(
-      'perf',
-      '-m',
-      model,
-      '--scenario',
-      'server',
-      '--target-latency',
-      '0.000001',
-      '--min-duration',
-      '0',
-      '--min-query-count',
-      '2',
-      '--find-peak-attempts',
-      '1',
-    )
-    expect(stdout).toContain('Mode     : FindPeakPerformance\n')
-    expect(stdout).toContain('Peak : the bound does not hold at any rate\n')
-    expect(stderr.split('\n').filter((line) => /^target_qps .* does not hold/.test(line))).toHaveLength(1)
-    expect(code).toBe(2)
-  })
+  it.runIf(full)(
+    'looks for the peak of server where no rate is given, and tells of each that it tries',
+    async () => {
+      // No answer is within such a bound, at whatever rate.
+      const { code, stdout, stderr } = await zerohop(
+        'perf',
+        '-m',
+        model,
+        '--scenario',
+        'server',
+        '--target-latency',
+        '0.000001',
+        '--min-duration',
+        '0',
+        '--min-query-count',
+        '2',
+        '--find-peak-attempts',
+        '1',
+      )
+      expect(stdout).toContain('Mode     : FindPeakPerformance\n')
+      expect(stdout).toContain('Peak : the bound does not hold at any rate\n')
+      expect(stderr.split('\n').filter((line) => /^target_qps .* does not hold/.test(line))).toHaveLength(1)
+      expect(code).toBe(2)
+    },
+  )
 
   it.each([
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
@@ -261,9 +264,12 @@ describe('zerohop perf --inputs and --goodput', () => {
     expect(hits[1]!.cacheHitCount).toBe(0)
   })
 
-  it.runIf(full).each(['request_latency:60000', '60000'])('counts answers within a bound, as %s', async (bound) => {
-    const { code, stdout } = await zerohop('perf', '-m', model, '--goodput', bound, ...short)
-    expect(stdout).toMatch(/Goodput within 60000 msec: [\d.]+ requests\/sec \(100 %\)/)
-    expect([0, 2]).toContain(code)
-  })
+  it.runIf(full).each(['request_latency:60000', '60000'])(
+    'counts answers within a bound, as %s',
+    async (bound) => {
+      const { code, stdout } = await zerohop('perf', '-m', model, '--goodput', bound, ...short)
+      expect(stdout).toMatch(/Goodput within 60000 msec: [\d.]+ requests\/sec \(100 %\)/)
+      expect([0, 2]).toContain(code)
+    },
+  )
 })

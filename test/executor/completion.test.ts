@@ -1,0 +1,91 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import type { NativeBinding } from '../../src/native/native-binding.ts'
+import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/binding-executor.ts'
+import { Bell } from '../../src/run/executors/binding/control-block.ts'
+import { CompletionHub } from '../../src/run/executors/native/completion-hub.ts'
+import { until } from '../support/until.ts'
+
+afterEach(() => void vi.restoreAllMocks())
+
+it('tells the times of runs on the clock of this thread, also where it was held up while it looked at both', () => {
+  let nowMs = 1000
+  let looks = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 0.001))
+  const completion = [7, 0, 3, 51_010, 51_011, 51_012, 0]
+  const binding = {
+    // It is 50 s ahead, and the first looks take 20 ms.
+    nowMs: () => {
+      const atMs = nowMs + 50_000
+      if (looks++ < 3) nowMs += 20
+      return atMs
+    },
+    CompletionHub: class {
+      take(numbers: Float64Array): number {
+        numbers.set(completion)
+        return 1
+      }
+    },
+  }
+  const hub = new CompletionHub(binding as unknown as NativeBinding)
+  const told: number[] = []
+  hub.add(7, {
+    batchDone: (slotId, { startMs, inferEndMs }) => void told.push(slotId, startMs, inferEndMs),
+    answered: () => {},
+    loopEnded: () => {},
+  })
+  hub.drain()
+  expect(told).toEqual([3, expect.closeTo(1010, 2), expect.closeTo(1012, 2)])
+})
+
+/** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */
+class Source implements CompletionSource {
+  outstanding = 1
+  readonly #bell: Bell
+  readonly #onDrain: () => void
+
+  constructor(bell: Bell, onDrain = () => {}) {
+    this.#bell = bell
+    this.#onDrain = onDrain
+  }
+
+  drainCompletions(): void {
+    if (this.#bell.count > 0) this.outstanding = 0
+    this.#onDrain()
+  }
+}
+
+const fails = () => {
+  throw new Error('of its own')
+}
+
+describe('a completion loop', () => {
+  it('hears others although one source throws, without another batch being dispatched', async () => {
+    const bell = new Bell()
+    const loop = new CompletionLoop(bell)
+    const good = new Source(bell)
+    let failing = true
+    const bad = new Source(bell, () => {
+      if (!failing) return
+      failing = false
+      loop.listen(good) // a batch that the same look dispatches elsewhere
+      fails()
+    })
+    expect(() => loop.listen(bad)).toThrow('of its own')
+    bell.ring()
+    await until(() => good.outstanding === 0 && bad.outstanding === 0)
+  })
+
+  it('looks only at those with something outstanding', async () => {
+    const bell = new Bell()
+    const loop = new CompletionLoop(bell)
+    let looks = 0
+    const idle = new Source(bell, () => void looks++)
+    idle.outstanding = 0
+    loop.listen(idle)
+    const busy = new Source(bell)
+    loop.listen(busy)
+    bell.ring()
+    await until(() => busy.outstanding === 0)
+    expect(looks).toBe(1)
+  })
+})
