@@ -39,7 +39,7 @@ describe('zerohop types', () => {
       const { code, stderr } = await zerohop('types', join(folder, 'm.onnx'), '--out', join(folder, out))
       expect({ code, stderr }).toEqual({
         code: 2,
-        stderr: "error: option '-o, --out <file>' names the model itself\n",
+        stderr: "error: option '-o, --out <file>' is the model itself: name another file\n",
       })
     }
     expect(readFileSync(join(folder, 'm.onnx'))).toEqual(readFileSync(identity('float32', [2])))

@@ -39,7 +39,8 @@ beforeEach(() => {
     'package.json',
     '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }',
   )
-  for (const source of [loader, 'src/base/own-package.ts', 'src/base/platform.ts'])
+  const base = ['own-package', 'platform', 'settings'].map((name) => `src/base/${name}.ts`)
+  for (const source of [loader, 'src/errors.ts', ...base])
     put(source, readFileSync(join(root, source), 'utf8'))
 })
 
