@@ -35,12 +35,13 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     'dist/run/worker-thread/native-thread.cjs',
     'dist/run/worker-thread/serve.cjs',
     'dist/run/function-thread/function-server.cjs',
-    'native/binding.gyp',
+    'native/CMakeLists.txt',
+    'native/package.json',
     'native/sources.json',
     'native/addon.cc',
   ]
   expect(files).toEqual(expect.arrayContaining(needed))
-  // So nothing in the root: a binding.gyp there would be an install script to npm and yarn, whatever package.json says.
+  // Nothing else in the root: a binding.gyp there would be an install script to yarn, whatever package.json says.
   const expected = [
     /^(README\.md|CHANGELOG\.md|CONTRIBUTING\.md|SECURITY\.md|LICENSE|package\.json)$/,
     /^dist\/.+\.(c?js(\.map)?|d\.c?ts)$/,
@@ -48,7 +49,7 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     /^docs\/([\w-]+\/)*[\w-]+\.(md|png)$/,
     /^docs\/api\/.+\.md$/,
     /^examples\/digits\/(README\.md|(finder|model)\.onnx)$/,
-    /^native\/(?!build\/|test\/)([\w-]+\/)*[\w-]+\.(cc|h|gyp|json)$/,
+    /^native\/(?!build\/|test\/)([\w-]+\/)*[\w-]+\.(cc|h|json)$/,
     /^native\/CMakeLists\.txt$/,
     /^prebuilds\/[\w-]+\/zerohop\.node$/,
   ]

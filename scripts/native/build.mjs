@@ -1,5 +1,5 @@
 // Builds the native addon: node scripts/native/build.mjs [--cmake|--gyp] [--debug|--asan|--tsan] [--optional]
-// --cmake (the default) puts it into build/cmake/<configuration>, --gyp into native/build/<configuration>.
+// --cmake (the default) puts it into build/cmake/<configuration>, --gyp into build/<configuration>.
 // --optional is for npm's prepare: nothing to do where a prebuild fits, and never a reason for npm to fail.
 import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -35,8 +35,8 @@ function buildWithGyp(configuration) {
     configuration === 'Debug' ? '--debug' : '--release',
     ...(nodedir ? [`--nodedir=${nodedir}`] : []),
   ]
-  run(process.execPath, [nodeGyp, 'configure', 'build', '-C', 'native', ...flags, '--loglevel=warn'])
-  return `native/build/${configuration}/zerohop.node`
+  run(process.execPath, [nodeGyp, 'configure', 'build', ...flags, '--loglevel=warn'])
+  return `build/${configuration}/zerohop.node`
 }
 
 /** Says in a few words what the chosen build lacks, or nothing. */
@@ -63,6 +63,10 @@ function main(args) {
   const lacking = missing(gyp)
   try {
     if (lacking !== undefined) throw new Error(`${lacking} is missing`)
+    const { core, addon } = JSON.parse(readFileSync(join(root, 'native/sources.json'), 'utf8'))
+    console.log(
+      `zerohop: compiling the native addon, ${core.length + addon.length} C++ files, with ${gyp ? 'node-gyp' : 'CMake'}: under a minute`,
+    )
     console.log(`zerohop: built ${gyp ? buildWithGyp(configuration) : buildWithCMake(configuration)}`)
     if (existsSync(prebuildPath))
       console.warn(

@@ -86,6 +86,23 @@ function inside(name, file) {
   return relative(root, packageFile(name, file))
 }
 
+/** Makes them all, and says every few seconds how far it is: the compiler itself says nothing for minutes. */
+async function withProgress(names) {
+  const startMs = performance.now()
+  let made = 0
+  const say = () =>
+    console.log(
+      `zerohop: ${made} of ${names.length} made (${names.join(', ')}), after ${Math.round((performance.now() - startMs) / 1000)} s`,
+    )
+  say()
+  const timer = setInterval(say, 10_000)
+  try {
+    await pMap(names, (name) => build(name).then(() => made++), { concurrency: availableParallelism() }) // each compiles one file after the other
+  } finally {
+    clearInterval(timer)
+  }
+}
+
 try {
   const asked = process.argv.slice(2)
   const names =
@@ -97,7 +114,7 @@ try {
   const unknown = names.find((name) => !Object.hasOwn(platforms, name))
   if (unknown !== undefined)
     throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
-  await pMap(names, build, { concurrency: availableParallelism() }) // each compiles one file after the other
+  await withProgress(names)
 } catch (error) {
   fail(error)
 }

@@ -57,8 +57,8 @@ function defaultPaths(): string[] {
     `prebuilds/${prebuildName()}`,
     'build/cmake/Release',
     'build/cmake/Debug',
-    'native/build/Release',
-    'native/build/Debug',
+    'build/Release',
+    'build/Debug',
   ]
   return folders.map((folder) => join(packageFolder, folder, 'zerohop.node'))
 }
@@ -82,10 +82,10 @@ function open(path: string): NativeBinding {
   return addon.exports as NativeBinding
 }
 
-/** In a checkout there is a script; an installed package has its sources and node-gyp's build file. */
+/** In a checkout there is a script; an installed package has its sources and CMake's build file. */
 function buildCommand(): string {
   if (existsSync(join(packageFolder, 'scripts/native/build.mjs'))) return 'npm run build:native'
-  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${join(packageFolder, 'native')}`
+  return `run \`npm install cmake-js node-addon-api@8 node-api-headers\`, then \`npx cmake-js compile -d native -O build/cmake/Release -B Release\` in ${packageFolder}`
 }
 
 /**

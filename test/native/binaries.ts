@@ -9,7 +9,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
   `prebuilds/${prebuildName()}`,
   ...['Release', 'Debug', 'Asan'].map((configuration) => `build/cmake/${configuration}`),
-  ...['Release', 'Debug'].map((configuration) => `native/build/${configuration}`),
+  ...['Release', 'Debug'].map((configuration) => `build/${configuration}`),
 ]
 
 /** Every binary that is built, by its path in the checkout. */

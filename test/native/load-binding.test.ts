@@ -80,10 +80,10 @@ describe('without a binary the loader gives the reason', () => {
     const { path, reason, kept } = load()
     expect([path, kept]).toEqual([undefined, true])
     expect(reason).toContain(`no native addon for ${prebuildName()}`)
-    for (const folder of [dirname(prebuilt), 'build/cmake/Release', 'native/build/Release']) {
+    for (const folder of [dirname(prebuilt), 'build/cmake/Release', 'build/Release']) {
       expect(reason).toContain(`${join(home, folder, 'zerohop.node')}: not there`)
     }
-    expect(reason).toContain(`npx node-gyp rebuild\` in ${join(home, 'native')}`)
+    expect(reason).toContain(`npx cmake-js compile -d native -O build/cmake/Release -B Release\` in ${home}`)
   })
 
   test('in a checkout the next command is the script', () => {
@@ -133,7 +133,7 @@ describe.skipIf(nothingBuilt)(
     })
 
     test('takes the prebuild before local builds', () => {
-      for (const path of [prebuilt, 'build/cmake/Release/zerohop.node', 'native/build/Release/zerohop.node'])
+      for (const path of [prebuilt, 'build/cmake/Release/zerohop.node', 'build/Release/zerohop.node'])
         putBinary(path)
       expect(load().path).toBe(join(home, prebuilt))
     })
@@ -142,8 +142,8 @@ describe.skipIf(nothingBuilt)(
       put(prebuilt, 'not a library')
       putBinary('build/cmake/Release/zerohop.node')
       truncateSync(join(home, 'build/cmake/Release/zerohop.node'), 10_000)
-      putBinary('native/build/Release/zerohop.node')
-      expect(load().path).toBe(join(home, 'native/build/Release/zerohop.node'))
+      putBinary('build/Release/zerohop.node')
+      expect(load().path).toBe(join(home, 'build/Release/zerohop.node'))
     })
 
     test('refuses a binary of another version and says which', () => {

@@ -1,13 +1,14 @@
-# The source build that node-gyp users expect; developers use CMake (CMakeLists.txt). One list of sources serves both.
-# Not in the package's root: npm would take it for an install script, and build the addon, or fail to, at each `npm ci`.
+# The build that node-gyp users expect in a checkout; developers, and those who build an installed package, use native/CMakeLists.txt.
+# Both read one list of sources. Not among the package's files: yarn would run node-gyp wherever it is installed, and npm is told by
+# "gypfile": false in package.json not to run it at each `npm ci`.
 {
   'targets': [
     {
       'target_name': 'zerohop',
       'sources': [
-        '<!@(node -p "const s = require(\'./sources.json\'); [...s.core, ...s.addon].join(\' \')")',
+        '<!@(node -p "const s = require(\'./native/sources.json\'); [...s.core, ...s.addon].map((file) => \'native/\' + file).join(\' \')")',
       ],
-      'include_dirs': ['.'],
+      'include_dirs': ['native'],
       'dependencies': ['<!(node -p "require(\'node-addon-api\').targets"):node_addon_api_except'],
       'defines': ['NAPI_VERSION=8', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'NOMINMAX'],
       'cflags_cc': ['-std=c++17', '-fvisibility=hidden'],
