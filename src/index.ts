@@ -87,18 +87,15 @@ export { SequenceStream } from './engine/sequence-stream.ts'
 export type { StreamInferOptions, StreamOptions } from './engine/sequence-stream.ts'
 export type { InstanceGroup, InstanceKind } from './options/instance-groups.ts'
 export type { AutoTuneOptions } from './options/instance-groups.ts'
+export type { MemoryOptions, RunOptions, SessionOptions } from './options/session-options.ts'
 export type {
-  MemoryOptions,
   ModelConfig,
   ModelOptions,
   PaddingConfig,
   ProviderOptions,
   ResponseCacheOptions,
-  RunOptions,
-  SessionOptions,
-  WarmupOptions,
-  WarmupSample,
 } from './options/model-config.ts'
+export type { WarmupOptions, WarmupSample } from './options/warmup-options.ts'
 export type { CostedRequest, OverCostAction, RequestCost } from './options/batching.ts'
 export type { DynamicBatchingConfig, QueuePolicy } from './options/batching.ts'
 export type { BatchReport, InferOptions, ReportedOutputs, StepReport } from './options/infer-options.ts'

@@ -1,6 +1,7 @@
 import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import type { ModelSource, ResolvedConfig } from '../options/model-config.ts'
+import type { ModelSource } from '../options/model-source.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import { namedInputs } from '../options/session-options.ts'
 import type { OpenedSession } from '../run/executors/executor.ts'
 import type { SampleFailed } from '../run/warm-up.ts'

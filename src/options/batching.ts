@@ -197,13 +197,7 @@ export type RequestCost =
 export type OverCostAction = 'ALONE' | 'REJECT'
 
 /** Cost options with defaults in place. */
-export interface ResolvedCost {
-  readonly of: RequestCost
-  /** `Infinity` for no limit. */
-  readonly maxBatchCost: number
-  readonly maxPaddingShare: number
-  readonly overCostAction: OverCostAction
-}
+export type ResolvedCost = NonNullable<ReturnType<typeof resolveCost>>
 
 /** Default of `maxPaddingShare`. */
 export const defaultPaddingShare = 0.1
@@ -228,23 +222,14 @@ export const costEntries = {
   overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
 }
 
-interface CostOptions {
-  readonly cost?: RequestCost | undefined
-  readonly maxBatchCost?: number | undefined
-  readonly maxPaddingShare?: number | undefined
-  readonly overCostAction?: OverCostAction | undefined
-}
+type CostOptions = Pick<Scheduling, keyof typeof costEntries>
 
 /**
  * The cost options with defaults; `null` without `cost`.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for an option that needs another one, or excludes it.
  */
-export function resolveCost(
-  model: string,
-  options: CostOptions | null,
-  hasSequence: boolean,
-): ResolvedCost | null {
+export function resolveCost(model: string, options: CostOptions | null, hasSequence: boolean) {
   if (options === null) return null
   const { cost, maxBatchCost, maxPaddingShare = defaultPaddingShare, overCostAction = 'ALONE' } = options
   const wrong = (option: keyof CostOptions, expected: string, hint: string): InferenceError =>
@@ -272,7 +257,13 @@ export function resolveCost(
       'dynamicBatching.maxBatchCost beside it',
       'Without it nothing costs too much',
     )
-  return { of: cost, maxBatchCost: maxBatchCost ?? Infinity, maxPaddingShare, overCostAction }
+  return {
+    of: cost,
+    /** `Infinity` for no limit. */
+    maxBatchCost: maxBatchCost ?? Infinity,
+    maxPaddingShare,
+    overCostAction,
+  }
 }
 
 /** The cost part of a batch's limits, for padded rows or not. */

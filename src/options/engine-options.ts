@@ -5,12 +5,7 @@ import { invalidArgument } from '../errors.ts'
 import { availableCores } from '../base/available-resources.ts'
 import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
 
-import {
-  resolveTraceOptions,
-  traceSchema,
-  type ResolvedTraceOptions,
-  type TraceOptions,
-} from './trace-options.ts'
+import { resolveTraceOptions, traceSchema, type TraceOptions } from './trace-options.ts'
 import { filePath } from '../base/files.ts'
 import { setting } from '../base/settings.ts'
 
@@ -90,8 +85,8 @@ export const providersSchema = v.pipe(
       options: v.optional(properties, {}),
     }),
   ),
-  v.transform((plugins) =>
-    Object.entries(plugins).map(([name, plugin]): ResolvedPlugin => {
+  v.transform((plugins): readonly ResolvedPlugin[] =>
+    Object.entries(plugins).map(([name, plugin]) => {
       const { library, precision, options } = plugin as {
         library: string | URL
         precision?: ComputePrecision
@@ -306,22 +301,7 @@ export interface EngineOptions {
 }
 
 /** Engine options with defaults in place. */
-export interface ResolvedEngineOptions {
-  readonly cores: number
-  readonly cpuWorkers: number
-  readonly executor: ExecutorChoice
-  /** `null` for no inline runs. */
-  readonly inline: Required<InlineOptions> | null
-  readonly staging: StagingOptions
-  readonly providers: readonly ResolvedPlugin[]
-  readonly workers: WorkerOptions
-  /** `null` for none. */
-  readonly cache: ResolvedCache | null
-  readonly verify: VerifyChoice
-  /** `undefined`: depends on the size of the model. */
-  readonly verifyTimeoutMs: number | undefined
-  readonly trace: ResolvedTraceOptions
-}
+export type ResolvedEngineOptions = Readonly<ReturnType<typeof resolveEngineOptions>>
 
 const positiveInteger = wholeNumber(1)
 
@@ -396,29 +376,32 @@ const schema = declares<EngineOptions>()(
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptions {
-  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs, trace } =
-    parseOptions(schema, options, 'options')
-  if (executor === 'binding' && providers.length > 0) {
+export function resolveEngineOptions(options: unknown = {}) {
+  const { cpuWorkers, inline, staging, workers, cache, verify, trace, ...plain } = parseOptions(
+    schema,
+    options,
+    'options',
+  )
+  if (plain.executor === 'binding' && plain.providers.length > 0) {
     throw invalidArgument(
       'options.providers',
       "to be left out with executor: 'binding', which cannot use plugins",
-      providers[0]!.name,
+      plain.providers[0]!.name,
       { hint: "Take executor: 'native'" },
     )
   }
   const cores = availableCores().usable
   return {
+    ...plain,
     cores,
     cpuWorkers: cpuWorkers ?? cores,
-    executor,
+    /** `null` for no inline runs. */
     inline: inline === false ? null : (inline as Required<InlineOptions>),
     staging: staging as StagingOptions,
-    providers,
     workers: workers as WorkerOptions,
+    /** `null` for none. */
     cache: resolveCache(cache as false | CacheOptions | undefined),
     verify: resolveVerify(verify),
-    verifyTimeoutMs,
     trace: resolveTraceOptions(trace as TraceOptions | undefined),
   }
 }

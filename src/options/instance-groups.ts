@@ -160,12 +160,6 @@ export interface AutoTuneOptions {
   maxMemoryBytes?: number
 }
 
-/** {@link AutoTuneOptions} with defaults in place, checked. */
-export interface ResolvedAutoTune {
-  readonly maxInstances: number
-  readonly maxMemoryBytes: number
-}
-
 const optionsSchema = optionsOf({
   maxInstances: v.optional(wholeNumber(1, maxInstances)),
   maxMemoryBytes: v.optional(wholeNumber(0)),
@@ -190,7 +184,7 @@ export function resolveAutoTune(
   model: string,
   given: v.InferOutput<typeof autoTuneSchema>,
   { latencyTargetMs, sequence, instanceGroup }: Deciding,
-): ResolvedAutoTune | null {
+): Required<AutoTuneOptions> | null {
   if (given === false) return null
   const options = given === true ? {} : given
   const beside = (option: string) =>

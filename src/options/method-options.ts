@@ -152,12 +152,6 @@ export interface LeaseOptions {
   dims?: Readonly<Record<string, readonly number[]>> | undefined
 }
 
-/** {@link LeaseOptions} with every default in place. */
-export interface ResolvedLeaseOptions {
-  readonly maxHoldMs: number
-  readonly dims: Readonly<Record<string, unknown>>
-}
-
 const defaultMaxHoldMs = 60_000
 
 /**
@@ -165,7 +159,7 @@ const defaultMaxHoldMs = 60_000
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkLeaseOptions(model: string, options: unknown = {}): ResolvedLeaseOptions {
+export function checkLeaseOptions(model: string, options: unknown = {}) {
   const { maxHoldMs = defaultMaxHoldMs, dims = {} } = readOptions('options', options, ['maxHoldMs', 'dims'], {
     model,
   })

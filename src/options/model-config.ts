@@ -1,7 +1,5 @@
 import * as v from 'valibot'
 import type { InferenceSession } from 'onnxruntime-common'
-import { resolve } from 'node:path'
-import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
 import {
   autoTuneSchema,
   checkCounts,
@@ -12,7 +10,6 @@ import {
   scalingEntries,
   type AutoTuneOptions,
   type InstanceGroup,
-  type ResolvedAutoTune,
 } from './instance-groups.ts'
 import {
   checkScheduling,
@@ -22,10 +19,7 @@ import {
   schedulingSchema,
   type BatchLimits,
   type DynamicBatchingConfig,
-  type LevelOptions,
-  type ResolvedCost,
 } from './batching.ts'
-import type { Feeds } from './model-signature.ts'
 import {
   batchingOfSequences,
   checkSequence,
@@ -42,7 +36,7 @@ import {
   type OutputConfig,
 } from './tensor-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
+import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
   declares,
   parseOptions,
@@ -58,76 +52,15 @@ import {
   checkSessionOptions,
   flattenExtra,
   memorySchema,
-  type CheckedSessionOptions,
-  type ResolvedMemory,
+  type MemoryOptions,
+  type RunOptions,
   type SessionConfigEntries,
+  type SessionOptions,
 } from './session-options.ts'
 import { ownProperties, typed } from './plain-options.ts'
 import { readVersion } from './method-options.ts'
-import { filePath } from '../base/files.ts'
-import type { FunctionWorkerOptions } from './function-config.ts'
-import type { ModelFunction } from './function-module.ts'
-
-/** How a function is opened on its thread. */
-export interface FunctionSource {
-  readonly inputs: readonly RawValueMetadata[]
-  readonly outputs: readonly RawValueMetadata[]
-  /** Whether the first dimensions count rows. */
-  readonly batched: boolean
-  readonly model: string
-  readonly parameters: Readonly<Record<string, unknown>>
-  readonly concurrency: number
-  readonly workers: FunctionWorkerOptions
-  /** The function, if the application's thread runs it; `null` for a module on threads of its own. */
-  readonly run: ModelFunction | null
-}
-
-/** The source of a model: a file, bytes, or a function's module. */
-export interface ModelSource {
-  /** Absolute; '' for bytes. */
-  readonly path: string
-  /** A copy of the caller's bytes, in memory that all threads share; `null` for a file. */
-  readonly bytes: SharedArrayBuffer | null
-  /** For a function, whose module, if any, is the file; else `null`. */
-  readonly function: FunctionSource | null
-  /** Whether it skips the trial and compilation before it is opened: a graph of a few operators. */
-  readonly isSmallGraph?: boolean
-}
-
-/**
- * Checks the source of a model, and copies its bytes.
- *
- * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one valid `path` or `bytes` is given.
- */
-export function resolveSource(
-  model: string,
-  { path, bytes }: { path?: unknown; bytes?: unknown },
-): ModelSource {
-  const wrong = (name: string, expected: string, received: unknown) =>
-    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
-  if (bytes === undefined) {
-    if (path === undefined) throw wrong('path', 'to be given, or bytes', path)
-    const file = filePath(path)
-    if (file === null) throw wrong('path', 'a path or a file: URL', path instanceof URL ? path.href : path)
-    return { path: resolve(file), bytes: null, function: null }
-  }
-  if (path !== undefined)
-    throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
-  if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes))
-    throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
-  if (bytes.byteLength === 0) throw wrong('bytes', 'at least one byte (a detached buffer has none)', bytes)
-  const copy = new SharedArrayBuffer(bytes.byteLength)
-  new Uint8Array(copy).set(isUint8Array(bytes) ? bytes : new Uint8Array(bytes))
-  return { path: '', bytes: copy, function: null }
-}
-
-/** How equal requests of a model share answers. */
-export interface ResolvedResponses {
-  /** Most bytes of cached answers; 0 for no cache. */
-  readonly maxBytes: number
-  /** Whether equal requests share a run in flight. */
-  readonly coalesce: boolean
-}
+import { resolveSource, type ModelBytes, type ModelFile } from './model-source.ts'
+import { resolveWarmup, warmupSchema, type WarmupOptions, type WarmupSample } from './warmup-options.ts'
 
 const defaultMaxBytes = 64 * 2 ** 20
 
@@ -151,7 +84,7 @@ export function resolveResponses(
   model: string,
   responseCache: v.InferOutput<typeof responseCacheSchema>,
   coalesce: boolean | undefined,
-): ResolvedResponses | null {
+) {
   const cache = responseCache === true ? {} : responseCache === false ? null : responseCache
   const own = cache?.coalesce
   if (coalesce !== undefined && own !== undefined && own !== coalesce) {
@@ -162,47 +95,12 @@ export function resolveResponses(
   }
   const shares = coalesce ?? own ?? cache !== null
   if (cache === null && !shares) return null
-  return { maxBytes: cache === null ? 0 : (cache.maxBytes ?? defaultMaxBytes), coalesce: shares }
-}
-
-/** How instances are warmed up. */
-export interface ResolvedWarmup {
-  /** Samples from the user. */
-  readonly samples: readonly WarmupSample[]
-  /** Data of generated runs; `null` for none. `'harmless'`: zeros, only where zeros are safe. */
-  readonly madeUp: 'harmless' | 'zeros' | 'random' | null
-  /** Rows of each run. `null`: one row for generated data, and samples as they are. */
-  readonly batchSizes: readonly number[] | 'all' | null
-  /** Number of runs per generated input. */
-  readonly count: number
-}
-
-const count = wholeNumber(1)
-const samples = v.array(optionsOf({ feeds: properties, count: v.optional(count, 1) }))
-
-/** Schema of `warmup`. */
-export const warmupSchema = v.optional(
-  v.union([
-    v.boolean(),
-    samples,
-    optionsOf({
-      data: v.optional(v.union([v.picklist(['zeros', 'random']), samples]), 'zeros'),
-      batchSizes: v.optional(v.union([v.literal('all'), v.pipe(v.array(count), v.minLength(1))])),
-      count: v.optional(count, 2),
-    }),
-  ]),
-  true,
-)
-
-/** `warmup` with all defaults in place. */
-export function resolveWarmup(given: v.InferOutput<typeof warmupSchema>): ResolvedWarmup {
-  const none: ResolvedWarmup = { samples: [], madeUp: null, batchSizes: null, count: 1 }
-  if (typeof given === 'boolean') return given ? { ...none, madeUp: 'harmless' } : none
-  if (Array.isArray(given)) return { ...none, samples: given as WarmupSample[] }
-  const { data, batchSizes = null, count } = given
-  const sizes = Array.isArray(batchSizes) ? [...new Set(batchSizes)].sort((a, b) => a - b) : batchSizes
-  if (typeof data === 'string') return { samples: [], madeUp: data, batchSizes: sizes, count }
-  return { samples: data as WarmupSample[], madeUp: null, batchSizes: sizes, count }
+  return {
+    /** Most bytes of cached answers; 0 for no cache. */
+    maxBytes: cache === null ? 0 : (cache.maxBytes ?? defaultMaxBytes),
+    /** Whether equal requests share a run in flight. */
+    coalesce: shares,
+  }
 }
 
 /**
@@ -240,42 +138,6 @@ export interface ProviderOptions {
   readonly [option: string]: unknown
 }
 
-/**
- * Memory that ONNX Runtime allocates for intermediate values of CPU runs. By default its arena keeps this memory for
- * the next run, so the largest run determines the memory held until the model is unloaded.
- */
-export interface MemoryOptions {
-  /**
-   * `false`: no arena; each run allocates and frees its own memory. Replaces `sessionOptions.enableCpuMemArena`.
-   * Default `true`.
-   */
-  arena?: boolean
-  /**
-   * When the arena frees unused memory, except for a first block of 1 MiB: after each `'run'`, or when the model has
-   * been `'idle'` for two seconds. Native executor only. Default: never.
-   */
-  shrink?: 'run' | 'idle'
-  /**
-   * Most bytes the arena keeps after a run, besides memory in use (the weights). Over this limit it frees all but a
-   * first block of 1 MiB. A run may use more. Native executor only. Default: no limit.
-   */
-  limitBytes?: number
-}
-
-/** ONNX Runtime's session options; {@link ModelOptions.executionProviders} is a separate option. */
-export interface SessionOptions extends InferenceSession.SessionOptions {
-  /**
-   * As `freeDimensionOverrides`, but by denotation (`DATA_BATCH`) instead of name. Native executor only. Default: none.
-   */
-  readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
-}
-
-/** ONNX Runtime's options of each run. */
-export interface RunOptions {
-  /** ONNX Runtime's run config entries, nested or under their full names. Every value is a string. Default `{}`. */
-  readonly extra?: Readonly<Record<string, unknown>>
-}
-
 /** Options of the response cache. */
 export interface ResponseCacheOptions {
   /**
@@ -285,61 +147,6 @@ export interface ResponseCacheOptions {
   maxBytes?: number
   /** As {@link ModelOptions.coalesce}. Default `true`. */
   coalesce?: boolean
-}
-
-/** A request that each instance runs before the model is ready. */
-export interface WarmupSample {
-  /** Inputs by name, as for `infer()`. */
-  feeds: Feeds
-  /** Number of runs. Default 1. */
-  count?: number
-}
-
-/** What each instance runs before the model is ready. */
-export interface WarmupOptions {
-  /**
-   * Input data.
-   *
-   * - `'zeros'` or `'random'`: generated values, for each size of `padding`, with lengths that the model accepts; runs
-   *   that fail are skipped. Random integers are 1 to 7, as few models accept others. Zeros are also used for integers:
-   *   a model that divides by one would end the process.
-   * - Samples: they must run, or the load fails.
-   *
-   * Default `'zeros'`.
-   */
-  data?: 'zeros' | 'random' | readonly WarmupSample[]
-  /**
-   * Rows of the runs: each of these sizes, or `'all'` distinct sizes (1, 2, 4, 8 ... up to the largest, and the
-   * preferred ones). A sample's first row is repeated. Sizes over 128 MiB of inputs, or over the batch limit, are
-   * skipped. Default: one row, and samples as they are.
-   */
-  batchSizes?: readonly number[] | 'all'
-  /**
-   * Runs per generated input. Default 2: the first run of a shape measures the memory it needs, the second is the first
-   * to allocate it in one block.
-   */
-  count?: number
-}
-
-/** A model in a file. */
-interface ModelFile {
-  /**
-   * The `.onnx` (or `.ort`) file, as a path or a `file:` URL (also as text). External data files are resolved next to
-   * it.
-   */
-  path: string | URL
-  bytes?: undefined
-}
-
-/** A model in memory. */
-interface ModelBytes {
-  path?: undefined
-  /**
-   * The contents of such a file. `load()` copies them once, so you may change or drop them afterwards. All instances
-   * share the copy, which is kept until the model is released, to reopen it after a worker dies. While a session opens,
-   * its worker holds a second copy. Pass external data in `sessionOptions.externalData`.
-   */
-  bytes: Uint8Array | ArrayBuffer
 }
 
 /** Options of a model from a file or from memory. */
@@ -511,49 +318,7 @@ export interface ModelOptions {
 export type ModelConfig = ModelOptions & (ModelFile | ModelBytes)
 
 /** A configuration with all defaults in place. No other code reads the raw one. */
-export interface ResolvedConfig extends ModelSource {
-  /** `undefined` where none was given. */
-  readonly version: number | undefined
-  /** `undefined`: derived from the model. */
-  readonly maxBatchSize: number | undefined
-  readonly defaultMaxBatchSize: number
-  /** `undefined`: as the model has them. */
-  readonly inputs: readonly InputConfig[] | undefined
-  readonly outputs: readonly OutputConfig[] | undefined
-  readonly sequence: ResolvedSequence | null
-  readonly checkRows: boolean
-  readonly joinRequests: boolean
-  /** Ascending. */
-  readonly preferredBatchSizes: readonly number[]
-  readonly maxQueueDelayMs: number
-  /** `null` without `cost`. */
-  readonly cost: ResolvedCost | null
-  readonly preserveOrdering: boolean
-  readonly levels: LevelOptions
-  readonly holdUntilQueued: number
-  readonly instanceGroup: readonly Required<InstanceGroup>[]
-  readonly sessionOptions: CheckedSessionOptions
-  readonly memory: ResolvedMemory
-  readonly runEntries: SessionConfigEntries
-  readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
-  /** Whether all requested execution providers must be available. */
-  readonly required: boolean
-  readonly warmup: ResolvedWarmup
-  /** 0 for none. */
-  readonly latencyTargetMs: number
-  /** 0 for none. */
-  readonly maxRunMs: number
-  readonly weight: number
-  readonly optionalInputs: readonly string[]
-  readonly parameters: Readonly<Record<string, string>>
-  readonly padding: readonly Required<PaddingConfig>[]
-  readonly rerunAfterCrash: boolean
-  readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
-  readonly splitOversized: boolean
-  /** `null`: each request has a run of its own. */
-  readonly responses: ResolvedResponses | null
-  readonly autoTune: ResolvedAutoTune | null
-}
+export type ResolvedConfig = ReturnType<typeof resolveConfig>
 
 const paddingSchema = declares<PaddingConfig>()(
   optionsOf({
@@ -633,35 +398,46 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
 )
 
 /**
- * Turns the caller's configuration into a checked, complete and frozen one.
+ * Turns the caller's configuration into a checked, complete and frozen one. Options that the schema leaves as they are to
+ * be used need no line here.
  *
  * @param plugins names of provider plugins, which are also instance kinds.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function resolveConfig(
-  model: string,
-  config: unknown,
-  plugins: readonly string[] = [],
-): ResolvedConfig {
+export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []) {
   const raw = parseOptions(schema, config, 'config', model)
-  const sequence = raw.sequence as ResolvedSequence | undefined
-  const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
-  const settled: Omit<ResolvedConfig, 'autoTune'> = {
-    ...resolveSource(model, raw),
+  const {
+    path,
+    bytes,
+    version,
+    dynamicBatching,
+    sequence: givenSequence,
+    responseCache,
+    coalesce,
+    runOptions,
+    autoTune,
+    ...plain
+  } = raw
+  const sequence = (givenSequence as ResolvedSequence | undefined) ?? null
+  const batching = dynamicBatching === false ? null : batchingOfSequences(dynamicBatching, sequence)
+  const settled = {
+    ...resolveSource(model, { path, bytes }),
+    ...plain,
+    /** `undefined` where none was given. */
     version:
-      raw.version === undefined
+      version === undefined
         ? undefined
-        : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
-    maxBatchSize: raw.maxBatchSize,
-    defaultMaxBatchSize: raw.defaultMaxBatchSize,
+        : readVersion(version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
+    /** `undefined`: as the model has them. */
     inputs: raw.inputs as readonly InputConfig[] | undefined,
     outputs: raw.outputs as readonly OutputConfig[] | undefined,
-    sequence: sequence ?? null,
-    checkRows: raw.checkRows,
+    sequence,
     joinRequests: batching !== null,
+    /** Ascending. */
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
     maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
-    cost: resolveCost(model, batching, sequence !== undefined),
+    /** `null` without `cost`. */
+    cost: resolveCost(model, batching, sequence !== null),
     preserveOrdering: batching?.preserveOrdering ?? false,
     levels: resolveLevels(batching),
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
@@ -671,25 +447,21 @@ export function resolveConfig(
     }),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
-    runEntries: runEntries(model, raw.runOptions?.extra),
-    executionProviders: raw.executionProviders,
-    required: raw.required,
+    runEntries: runEntries(model, runOptions?.extra),
     warmup: resolveWarmup(raw.warmup),
+    /** 0 for none. */
     latencyTargetMs: raw.latencyTargetMs ?? 0,
+    /** 0 for none. */
     maxRunMs: raw.maxRunMs ?? 0,
-    weight: raw.weight,
-    optionalInputs: raw.optionalInputs,
-    parameters: raw.parameters,
     padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({
       ...padding,
       sizes: sizes === 'longest' ? sizes : ascending(sizes),
     })),
     rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // it starts again from the state before it
-    rejectNonFinite: raw.rejectNonFinite,
-    splitOversized: raw.splitOversized,
-    responses: resolveResponses(model, raw.responseCache, raw.coalesce),
+    /** `null`: each request has a run of its own. */
+    responses: resolveResponses(model, responseCache, coalesce),
   }
-  const resolved: ResolvedConfig = { ...settled, autoTune: resolveAutoTune(model, raw.autoTune, settled) }
+  const resolved = { ...settled, autoTune: resolveAutoTune(model, autoTune, settled) }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
   checkCounts(model, raw.instanceGroup)
@@ -701,10 +473,9 @@ export function resolveConfig(
   const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
-  if (sequence !== undefined)
-    checkSequence(model, sequence, raw.dynamicBatching === false ? null : raw.dynamicBatching)
-  if (sequence !== undefined && resolved.responses !== null)
-    throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
+  if (sequence !== null) checkSequence(model, sequence, dynamicBatching === false ? null : dynamicBatching)
+  if (sequence !== null && resolved.responses !== null)
+    throw sharedSequence(model, coalesce === true ? 'coalesce' : 'responseCache')
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)

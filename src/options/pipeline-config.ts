@@ -141,40 +141,12 @@ export interface PipelineConfig<
   version?: number | string
 }
 
-/** A tensor declared by a pipeline's configuration. */
-export interface ResolvedTensor {
-  readonly name: string
-  /** `undefined`: that of the models. */
-  readonly type: TensorType | undefined
-  readonly dims: readonly number[] | undefined
-}
-
-/** A step with defaults in place. */
-export interface ResolvedStep {
-  readonly name: string
-  readonly model: string
-  readonly version: number | undefined
-  /** Names of the model's inputs, each with its pipeline tensor. */
-  readonly inputs: readonly (readonly [input: string, tensor: string])[]
-  readonly outputs: readonly (readonly [output: string, tensor: string])[]
-  readonly when: NonNullable<PipelineStep['when']> | null
-  readonly needs: readonly string[]
-  /** The model's inputs that fan out; `null` for none. */
-  readonly fanOut: readonly string[] | 'all' | null
-}
-
 /** A configuration with all defaults that do not depend on a model. */
-export interface ResolvedPipeline {
-  readonly version: number | undefined
-  readonly inputs: readonly (ResolvedTensor & { readonly optional: boolean })[]
-  readonly steps: readonly ResolvedStep[]
-  readonly outputs: readonly (ResolvedTensor & Pick<PipelineOutput, 'labels'>)[]
-  /** `undefined`: the smallest limit of the models. */
-  readonly maxBatchSize: number | undefined
-  /** `Infinity` for no limit. */
-  readonly maxInFlight: number
-  readonly parameters: Readonly<Record<string, string>>
-}
+export type ResolvedPipeline = ReturnType<typeof resolvePipelineConfig>
+/** A step with defaults in place. */
+export type ResolvedStep = ResolvedPipeline['steps'][number]
+/** A tensor declared by a pipeline's configuration. */
+export type ResolvedTensor = Pick<ResolvedPipeline['inputs'][number], 'name' | 'type' | 'dims'>
 
 /** Whether a configuration is a pipeline's. */
 export function isPipeline<C extends object>(config: C): config is Extract<C, { readonly steps: unknown }> {
@@ -255,14 +227,16 @@ const schema = declares<
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function resolvePipelineConfig(model: string, config: unknown): ResolvedPipeline {
-  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = parseOptions(
+export function resolvePipelineConfig(model: string, config: unknown) {
+  const { version, inputs, steps, outputs, maxInFlight, ...plain } = parseOptions(
     schema,
     config,
     'config',
     model,
   )
   const details = { model, code: 'ERR_MODEL_CONFIG' } as const
+  const versionOf = (given: unknown, name: string) =>
+    given === undefined ? undefined : readVersion(given, name, details)
   for (const [option, tensors] of [
     ['inputs', inputs],
     ['outputs', outputs],
@@ -282,12 +256,12 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
   }
   const stepNames = namesOf(model, steps)
   return Object.freeze({
-    version: version === undefined ? undefined : readVersion(version, 'version', details),
-    inputs: inputs.map(({ name, type, dims, optional }) => ({ name, type, dims, optional })),
-    outputs: outputs.map(({ name, type, dims, labels }) => ({ name, type, dims, ...(labels && { labels }) })),
-    maxBatchSize,
+    ...plain,
+    version: versionOf(version, 'version'),
+    inputs,
+    outputs,
+    /** `Infinity` for no limit. */
     maxInFlight: maxInFlight ?? Infinity,
-    parameters,
     steps: steps.map((step, index) => {
       if (step.when === undefined && step.needs.length > 0)
         throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
@@ -296,16 +270,14 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
       if (Object.keys(step.outputs).length === 0)
         throw pipelineError(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
       return {
+        ...step,
         name: stepNames[index]!,
-        model: step.model,
-        version:
-          step.version === undefined
-            ? undefined
-            : readVersion(step.version, `steps[${index}].version`, details),
+        version: versionOf(step.version, `steps[${index}].version`),
+        /** Names of the model's inputs, each with its pipeline tensor. */
         inputs: Object.entries(step.inputs),
         outputs: Object.entries(step.outputs),
         when: step.when ?? null,
-        needs: step.needs,
+        /** The model's inputs that fan out; `null` for none. */
         fanOut: fanOutOf(model, index, step),
       }
     }),
@@ -319,7 +291,7 @@ function fanOutOf(
     inputs,
     fanOut,
   }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] },
-): ResolvedStep['fanOut'] {
+): readonly string[] | 'all' | null {
   if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
   const names = Object.keys(inputs)
   const strange = fanOut.findIndex((input, at) => !names.includes(input) || fanOut.indexOf(input) !== at)

@@ -194,9 +194,9 @@ export function checkSequence(
 /** The batching options, with those of the sequence strategy first. */
 export function batchingOfSequences<B extends object>(
   batching: B,
-  sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | undefined,
+  sequence: Pick<ResolvedSequence, 'direct' | 'oldest'> | null,
 ): B {
-  if (sequence === undefined) return batching
+  if (sequence === null) return batching
   const { direct, oldest } = sequence
   if (direct !== undefined)
     return {

@@ -3,11 +3,26 @@ import { isUint8Array } from 'node:util/types'
 import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
-import type { FunctionSource, ResolvedConfig, SessionOptions } from './model-config.ts'
+import type { FunctionSource } from './model-source.ts'
+import type { ResolvedConfig } from './model-config.ts'
 import { optionsOf } from './options-schema.ts'
 import { isSince } from '../base/platform.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { inputsOfSequence } from './sequence-config.ts'
+
+/** ONNX Runtime's session options; {@link ModelOptions.executionProviders} is a separate option. */
+export interface SessionOptions extends InferenceSession.SessionOptions {
+  /**
+   * As `freeDimensionOverrides`, but by denotation (`DATA_BATCH`) instead of name. Native executor only. Default: none.
+   */
+  readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
+}
+
+/** ONNX Runtime's options of each run. */
+export interface RunOptions {
+  /** ONNX Runtime's run config entries, nested or under their full names. Every value is a string. Default `{}`. */
+  readonly extra?: Readonly<Record<string, unknown>>
+}
 
 /** Most threads of a session. ONNX Runtime starts as many as requested, until the system runs out of threads. */
 export const maxThreads = 1024
@@ -184,14 +199,30 @@ export function flattenExtra(
   return entries
 }
 
-/** `memory` options with defaults in place. */
-export interface ResolvedMemory {
-  /** `undefined`: as in `sessionOptions`. */
-  readonly arena?: boolean | undefined
-  readonly shrink?: 'run' | 'idle' | undefined
-  /** `Infinity` for no limit. */
-  readonly limitBytes: number
+/**
+ * Memory that ONNX Runtime allocates for intermediate values of CPU runs. By default its arena keeps this memory for
+ * the next run, so the largest run determines the memory held until the model is unloaded.
+ */
+export interface MemoryOptions {
+  /**
+   * `false`: no arena; each run allocates and frees its own memory. Replaces `sessionOptions.enableCpuMemArena`.
+   * Default `true`.
+   */
+  arena?: boolean
+  /**
+   * When the arena frees unused memory, except for a first block of 1 MiB: after each `'run'`, or when the model has
+   * been `'idle'` for two seconds. Native executor only. Default: never.
+   */
+  shrink?: 'run' | 'idle'
+  /**
+   * Most bytes the arena keeps after a run, besides memory in use (the weights). Over this limit it frees all but a
+   * first block of 1 MiB. A run may use more. Native executor only. Default: no limit.
+   */
+  limitBytes?: number
 }
+
+/** `memory` options with defaults in place. `limitBytes` is `Infinity` for no limit. */
+export type ResolvedMemory = ResolvedConfig['memory']
 
 export const memorySchema = v.optional(
   optionsOf({

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { StagingOptions } from '../options/engine-options.ts'
-import type { FunctionSource, ResolvedConfig } from '../options/model-config.ts'
+import type { FunctionSource } from '../options/model-source.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
 import type { Placement } from '../options/session-options.ts'
 import { CompletionLoop } from './executors/binding/binding-executor.ts'
 import { SharedMemory } from './executors/binding/shared-memory.ts'

@@ -1,4 +1,5 @@
-import type { ResolvedConfig, WarmupSample } from '../options/model-config.ts'
+import type { ResolvedConfig } from '../options/model-config.ts'
+import type { WarmupSample } from '../options/warmup-options.ts'
 import {
   byteLengthOf,
   elementCount,

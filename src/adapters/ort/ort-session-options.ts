@@ -3,7 +3,8 @@ import { basename } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import { filePath } from '../../base/files.ts'
 import { type InferenceErrorCode, invalidArgument } from '../../errors.ts'
-import type { ModelOptions, SessionOptions } from '../../options/model-config.ts'
+import type { ModelOptions } from '../../options/model-config.ts'
+import type { SessionOptions } from '../../options/session-options.ts'
 import { warn } from '../../base/warnings.ts'
 
 /** Session options that are passed to the model unchanged. */

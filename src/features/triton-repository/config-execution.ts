@@ -1,13 +1,8 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { maxThreads } from '../../options/session-options.ts'
 import type { InstanceGroup } from '../../options/instance-groups.ts'
-import type {
-  MemoryOptions,
-  ModelOptions,
-  ProviderOptions,
-  RunOptions,
-  SessionOptions,
-} from '../../options/model-config.ts'
+import type { MemoryOptions, RunOptions, SessionOptions } from '../../options/session-options.ts'
+import type { ModelOptions, ProviderOptions } from '../../options/model-config.ts'
 import { type ConfigFields, defined } from './config-fields.ts'
 
 const rules = {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { NotReadable, readRegularFile } from '../../base/files.ts'
-import type { WarmupSample } from '../../options/model-config.ts'
+import type { WarmupSample } from '../../options/warmup-options.ts'
 import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import type { TensorConfig } from '../../options/tensor-config.ts'
 import { isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'

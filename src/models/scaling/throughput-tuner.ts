@@ -1,5 +1,5 @@
 import { type Clock, Alarm } from '../../base/clock.ts'
-import type { ResolvedAutoTune } from '../../options/instance-groups.ts'
+import type { AutoTuneOptions } from '../../options/instance-groups.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
 import type { InstanceUse } from './autoscaler.ts'
@@ -59,7 +59,12 @@ export class ThroughputTuner {
   #applying = 0
   #closed = false
 
-  constructor(model: Tuned, { maxInstances, maxMemoryBytes }: ResolvedAutoTune, cores: number, clock: Clock) {
+  constructor(
+    model: Tuned,
+    { maxInstances, maxMemoryBytes }: Required<AutoTuneOptions>,
+    cores: number,
+    clock: Clock,
+  ) {
     this.#model = model
     this.#cores = cores
     this.#clock = clock

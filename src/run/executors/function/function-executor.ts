@@ -1,5 +1,5 @@
 import { functionCarrier } from '../../../tensor/metadata.ts'
-import type { FunctionSource } from '../../../options/model-config.ts'
+import type { FunctionSource } from '../../../options/model-source.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { OpenedSession, RunTimestamps, ExecutorEvents } from '../executor.ts'
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'

@@ -1,5 +1,5 @@
 import { pathToFileURL } from 'node:url'
-import type { FunctionSource } from '../../../options/model-config.ts'
+import type { FunctionSource } from '../../../options/model-source.ts'
 import type {
   FunctionBatch,
   FunctionContext,
