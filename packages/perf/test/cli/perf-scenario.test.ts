@@ -117,12 +117,12 @@ describe('zerohop perf --scenario', () => {
     ],
     [
       ['--check-rows', '--inputs', 'same'],
-      /one of --scenario, --replay, --check-rows and --inputs says what is measured/,
+      /--scenario, --replay, --check-rows and --inputs exclude each other, except --scenario with --inputs/,
       3,
     ],
     [
       ['--scenario', 'server', '--replay', 'requests.jsonl'],
-      /one of --scenario, --replay, --check-rows and --inputs says what is measured/,
+      /--scenario, --replay, --check-rows and --inputs exclude each other, except --scenario with --inputs/,
       3,
     ],
     [

@@ -68,7 +68,7 @@ describe('zerohop tune', () => {
     process.kill(-child.pid!, 'SIGINT') // as a terminal does, to the whole group
     expect({ code: await ended, stderr }).toEqual({
       code: 130,
-      stderr: expect.stringContaining(`interrupted; what was measured is in ${statePath('stopped')}`),
+      stderr: expect.stringContaining(`interrupted; the measurements are in ${statePath('stopped')}`),
     })
     expect(existsSync(output('stopped'))).toBe(false)
     expect(() => process.kill(-child.pid!, 0)).toThrow('ESRCH')
@@ -135,13 +135,13 @@ describe('zerohop tune', () => {
       'ENOENT: no such file or directory',
     ],
     ['an output that is a folder', [model, '-o', folder], 1, 'EISDIR'],
-    ['the model as its output', [model, '-o', model], 1, 'output: expected another file than the model'],
-    ['the model as its state', [model, '--state', model], 1, 'state: expected another file than the model'],
+    ['the model as its output', [model, '-o', model], 1, 'output: expected a file other than the model'],
+    ['the model as its state', [model, '--state', model], 1, 'state: expected a file other than the model'],
     [
       'the output as its state',
       [model, '--state', output('refused')],
       1,
-      'state: expected another file than the output',
+      'state: expected a file other than the output',
     ],
     [
       'options that change what is measured',
@@ -153,7 +153,7 @@ describe('zerohop tune', () => {
       'budgets where nothing costs anything',
       [model, '--max-batch-costs', '5'],
       1,
-      '--max-batch-costs: expected --model-config with dynamicBatching.cost beside it',
+      '--max-batch-costs: expected dynamicBatching.cost in --model-config',
     ],
     [
       'a provider that there is not',
@@ -172,7 +172,7 @@ describe('zerohop tune', () => {
       'a file of Triton for a provider that it does not have',
       [model, '--format', 'pbtxt', '--provider', 'openvino'],
       2,
-      'has no word for --provider openvino',
+      'cannot express --provider openvino',
     ],
   ])('refuses %s', async (_, line, code, message) => {
     const ended = await zerohop('tune', '-o', output('refused'), ...line)
