@@ -193,7 +193,7 @@ export class ModelInstance implements Instance {
       failures,
     })
     this.#release(slotId)
-    this.session.ran()
+    if (this.session.keepsArena) this.session.ran()
     this.#askForMore()
   }
 

@@ -30,9 +30,13 @@ const maxDeathsOverOpening = 3
 export class WorkerSession {
   readonly id: number
   readonly worker: Worker
+  /** Whether batches can be run on it now; only it sets this. */
+  ready = false
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
+  /** Whether what its arena keeps is looked after: then it has to know of each run. */
+  readonly keepsArena: boolean
   #batches: ModelInstance | null = null
   #events: SessionEvents | null = null
   #state: SessionState | null = null
@@ -43,7 +47,6 @@ export class WorkerSession {
   #ahead: OpeningAhead | null = null
   /** The thread on which it is open. */
   #openOn: Executor | null = null
-  #ready = false
   /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
   #closing: Promise<void> | null = null
@@ -68,6 +71,7 @@ export class WorkerSession {
     this.#clock = clock
     this.#state = state
     this.#arena = ArenaKeeper.of(id, source.memory, clock, () => this.#shrinkArena())
+    this.keepsArena = this.#arena !== null
     worker.attach(this)
   }
 
@@ -79,11 +83,6 @@ export class WorkerSession {
   /** `null` before it was open. */
   get state(): SessionState | null {
     return this.#state
-  }
-
-  /** Whether batches can be run on it now. */
-  get ready(): boolean {
-    return this.#ready
   }
 
   /** From now on it is opened from something else. */
@@ -209,9 +208,9 @@ export class WorkerSession {
     return this.worker.ask(this, thread, (executor) => executor.shrinkArena!(this.id))
   }
 
-  /** A batch was run on it. */
+  /** A batch was run on it, which {@link keepsArena}. */
   ran(): void {
-    if (this.#arena !== null && this.#openOn !== null) this.#arena.ran(this.#openOn)
+    if (this.#openOn !== null) this.#arena?.ran(this.#openOn)
   }
 
   /** What its arena holds; `null` for none, and when it is not known. */
@@ -223,14 +222,14 @@ export class WorkerSession {
   serve(batches: ModelInstance, events: SessionEvents): void {
     this.#batches = batches
     this.#events = events
-    this.#ready = true
+    this.ready = true
     this.worker.join(batches)
   }
 
   /** Takes no more batches; those that it was given come to their end, and so does the session with its thread. */
   leave(): void {
     this.#leaving = true
-    this.#ready = false
+    this.ready = false
   }
 
   /** Takes no more batches, stops being opened or tried, and releases the session when the batches that it was given are done. */
@@ -240,7 +239,7 @@ export class WorkerSession {
   }
 
   async #close(): Promise<void> {
-    this.#ready = false
+    this.ready = false
     this.#arena?.close()
     this.#ahead?.release()
     if (this.#batches !== null) this.worker.part(this.#batches)
@@ -255,7 +254,7 @@ export class WorkerSession {
   lost(reason: string): void {
     const diedOverIt = this.#work !== null
     this.#openOn = null
-    this.#ready = false
+    this.ready = false
     this.#work = null
     if (this.#batches === null || this.#leaving) return // opening it rejects, or it is not needed any more
     if (diedOverIt && ++this.#deathsOverOpening >= maxDeathsOverOpening) return this.abandon(reason)
@@ -275,7 +274,7 @@ export class WorkerSession {
       await this.open()
       await this.#events!.reopened()
       if (this.#closing !== null || this.#leaving) return
-      this.#ready = true
+      this.ready = true
       this.#deathsOverOpening = 0
       this.worker.offer(this.#batches!)
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { ReadyEstimate } from '../request/infer-request.ts'
-import { deadlineMarginMs } from './batch-policy.ts'
+import { deadlineMarginMs } from './request-queue.ts'
 import type { RunTimes } from './estimates.ts'
 
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */

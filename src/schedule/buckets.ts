@@ -3,7 +3,6 @@ import type { BatchSizer } from './batch-sizer.ts'
 import { expiresAtMs, type LineOf, type WaitingRequest } from '../request/infer-request.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import { chooseByCost, inServingOrder } from './batch-by-cost.ts'
-import { fullBatchRows } from './batch-policy.ts'
 
 const longestPatienceMs = 1000
 const shortestPatienceMs = 20
@@ -523,4 +522,12 @@ export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> 
 
 function ringOf(places: number): null[] {
   return Array.from({ length: places }, () => null)
+}
+
+/** Rows at which a batch is dispatched, idle instance or not: the largest preferred size. */
+export function fullBatchRows({
+  maxBatchSize,
+  preferredBatchSizes,
+}: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
+  return preferredBatchSizes.at(-1) ?? maxBatchSize
 }

@@ -1,7 +1,7 @@
 import type { InferRequest, ReadyEstimate } from '../request/infer-request.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
 import { aloneKey, type BatchLimits } from '../options/batching.ts'
-import { fullBatchRows } from './batch-policy.ts'
+import { fullBatchRows } from './buckets.ts'
 import { BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
 import { LoadDivision } from './load-division.ts'
 
@@ -54,6 +54,8 @@ export class Estimator {
   readonly #weight: number
   readonly #arrivals = new ArrivalRate()
   #runs = 0
+  /** When a run ended that was too small to be divided; 0 for none since one that was not. */
+  #passedOverMs = 0
 
   constructor(
     runTimes: RunTimes,
@@ -112,8 +114,16 @@ export class Estimator {
     this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
-    if (this.#division !== null)
-      return this.#division.finished(rows, requests.length, takenAtMs, others, waitingRows, nowMs)
+    const division = this.#division
+    if (division !== null) {
+      if (!division.divides && rows < division.leastRows) {
+        this.#passedOverMs = nowMs
+        return false
+      }
+      if (this.#passedOverMs > 0) division.passedOver(this.#passedOverMs)
+      this.#passedOverMs = 0
+      return division.finished(rows, requests.length, takenAtMs, others, waitingRows, nowMs)
+    }
     return (
       this.target !== null &&
       ++this.#runs % reviewEveryRuns === 0 &&

@@ -1,37 +1,38 @@
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { Batch } from './batch.ts'
+import type { Batch, FinishedBatch } from './batch.ts'
+import { warn } from '../base/warnings.ts'
 import { type Clock, Alarm } from '../base/clock.ts'
 import type { InstanceSet } from './instance-set.ts'
 import type { Answers } from './answers.ts'
 
 /** The errors a request of `model` may be rejected with, in one place. */
 export class RequestErrors {
-  readonly #model: string
+  readonly model: string
   readonly #rerunAfterCrash: boolean
 
   constructor(model: string, rerunAfterCrash: boolean) {
-    this.#model = model
+    this.model = model
     this.#rerunAfterCrash = rerunAfterCrash
   }
 
   timedOut(request: InferRequest): InferenceError {
     const limitMs = Math.round(request.timeoutAtMs! - request.enqueuedAtMs)
     const message =
-      `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms; ` +
+      `waited in the queue of model '${this.model}' longer than its ${limitMs} ms; ` +
       'give it more time (timeoutMs, or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send less at once'
     return this.#error('ERR_TIMEOUT', request, message)
   }
 
   /** @param limitMs the longest that a run may take. */
   ranTooLong(request: InferRequest, limitMs: number): InferenceError {
-    const message = `was part of a run of model '${this.#model}' that took more than its ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
+    const message = `was part of a run of model '${this.model}' that took more than its ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
     return this.#error('ERR_TIMEOUT', request, message, { expected: `a run of at most ${limitMs} ms` })
   }
 
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
-    const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
+    const message = `found the queue of model '${this.model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
     return this.#error('ERR_QUEUE_FULL', request, message, {
       expected: `fewer than ${maxQueueSize} waiting`,
       retryAfterMs,
@@ -42,7 +43,7 @@ export class RequestErrors {
   hopeless(request: InferRequest, limitMs: number, estimatedMs: number): InferenceError {
     const rounded = Math.max(1, Math.round(estimatedMs))
     const message =
-      `would be answered by model '${this.#model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
+      `would be answered by model '${this.model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
       'give it more time, or send less at once'
     return this.#error('ERR_DEADLINE', request, message, {
       expected: `an answer within ${limitMs} ms`,
@@ -51,7 +52,7 @@ export class RequestErrors {
   }
 
   nonFinite(request: InferRequest, output: string): InferenceError {
-    const message = `has an answer of model '${this.#model}' whose output '${output}' is not finite (rejectNonFinite)`
+    const message = `has an answer of model '${this.model}' whose output '${output}' is not finite (rejectNonFinite)`
     return this.#error('ERR_EXECUTION', request, message, {
       name: output,
       expected: 'finite numbers',
@@ -60,7 +61,7 @@ export class RequestErrors {
   }
 
   closed(request: InferRequest): InferenceError {
-    return this.#error('ERR_CLOSED', request, `was not answered yet when model '${this.#model}' was closed`)
+    return this.#error('ERR_CLOSED', request, `was not answered yet when model '${this.model}' was closed`)
   }
 
   crashed(request: InferRequest, reason: string): InferenceError {
@@ -76,19 +77,19 @@ export class RequestErrors {
   }
 
   #lost(request: InferRequest, reason: string, next: string): InferenceError {
-    const message = `was lost with the worker of model '${this.#model}': ${reason}; ${next}`
+    const message = `was lost with the worker of model '${this.model}': ${reason}; ${next}`
     return this.#error('ERR_INSTANCE_CRASHED', request, message, { cause: new Error(reason) })
   }
 
   failedRun(request: InferRequest, reason: string): InferenceError {
-    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, {
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.model}': ${reason}`, {
       cause: new Error(reason),
     })
   }
 
   /** The run of the request alone says of its entries what cannot be true. */
   undivided(request: InferRequest, { message, output, expected, received }: UndividedOutput): InferenceError {
-    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${message}`, {
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.model}': ${message}`, {
       name: output,
       expected,
       received,
@@ -124,7 +125,7 @@ export class RequestErrors {
     // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many. A time-out gets its caller's (rejectCaller).
     Error.stackTraceLimit = 0
     const error = new InferenceError(code, message, {
-      model: this.#model,
+      model: this.model,
       ...details,
       ...(requestId === undefined ? {} : { requestId }),
     })
@@ -140,15 +141,54 @@ function shown({ requestId }: InferRequest): string {
   return requestId === undefined ? 'The request' : `Request '${requestId}'`
 }
 
-/** Runs that have to be done again, before anything else that waits. */
+/**
+ * What becomes of the requests of a run that failed: they are run again, before anything else that waits, or rejected.
+ */
 export class Retries {
   readonly #batches: Pick<Batch, 'requests' | 'reason' | 'alone'>[] = []
   readonly #rerunAfterCrash: boolean
+  readonly #answers: Answers
+  readonly #errors: RequestErrors
+  #hasWarned = false
   /** Requests waiting for another run; a field, as it is asked for at every turn. */
   count = 0
 
-  constructor(rerunAfterCrash: boolean) {
+  constructor(rerunAfterCrash: boolean, answers: Answers, errors: RequestErrors) {
     this.#rerunAfterCrash = rerunAfterCrash
+    this.#answers = answers
+    this.#errors = errors
+  }
+
+  /** A run failed. */
+  failed(batch: Batch, message: string): void {
+    if (batch.rerun !== null) return this.#afterStop(batch)
+    if (batch.requests.length > 1) return this.#bisect(batch)
+    for (const request of batch.requests)
+      this.#answers.failed(request, this.#errors.failedRun(request, message))
+  }
+
+  /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
+  undivided(batch: FinishedBatch, error: UndividedOutput): void {
+    if (batch.requests.length > 1) {
+      this.#warnOfUndivided(error.message)
+      return this.#bisect(batch)
+    }
+    for (const request of batch.requests)
+      this.#answers.failed(request, this.#errors.undivided(request, error))
+  }
+
+  #warnOfUndivided(message: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    const text = `A run of model '${this.#errors.model}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
+    warn('ZEROHOP_NOT_DIVIDED', text)
+  }
+
+  /** The thread of a run has ended; with `died` the run may be what it died of. */
+  lost(batch: Batch, reason: string, died: boolean): void {
+    if (!died) return this.#afterStop(batch)
+    for (const request of this.#afterDeath(batch))
+      this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
   }
 
   /** Whether the next one is to be on its worker alone. */
@@ -160,7 +200,7 @@ export class Retries {
    * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
    * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.
    */
-  bisect({ requests, reason }: Pick<Batch, 'requests' | 'reason'>): void {
+  #bisect({ requests, reason }: Pick<Batch, 'requests' | 'reason'>): void {
     const open = requests.filter(({ settled }) => !settled)
     const middle = Math.ceil(open.length / 2)
     this.#add(open.slice(0, middle), reason, false)
@@ -168,8 +208,8 @@ export class Retries {
   }
 
   /** A run was stopped: runs what is left of it, whole, in halves or each by itself. */
-  afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
-    if (batch.rerun === 'halves') this.bisect(batch)
+  #afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
+    if (batch.rerun === 'halves') this.#bisect(batch)
     else if (batch.rerun === 'singly')
       for (const request of batch.requests) this.#add(request.settled ? [] : [request], batch.reason, false)
     else
@@ -186,7 +226,7 @@ export class Retries {
    *
    * @returns the requests that are not run again.
    */
-  afterDeath({ requests, reason }: Batch): readonly InferRequest[] {
+  #afterDeath({ requests, reason }: Batch): readonly InferRequest[] {
     if (!this.#rerunAfterCrash) return requests
     const lost = requests.filter(({ crashed }) => crashed)
     for (const request of requests) {
@@ -236,7 +276,7 @@ export class Retries {
   }
 }
 
-/** Whom a {@link RunStops} tells. */
+/** What a {@link RunStops} works with. */
 interface StopTargets {
   readonly clock: Clock
   readonly instances: InstanceSet

@@ -42,6 +42,10 @@ interface Verdict {
  * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
  */
 export class LoadDivision implements BatchSizer {
+  /** Whether a load is divided at present, be it for a trial. A field, as it is asked for each batch; so is the next one. */
+  divides = false
+  /** Rows of the smallest load that may be divided. */
+  leastRows = leastRows
   readonly #own: BatchLimits
   #limits: BatchLimits
   #instances = 1
@@ -88,11 +92,6 @@ export class LoadDivision implements BatchSizer {
     )
   }
 
-  /** Whether it does so at present, be it for a trial. */
-  get divides(): boolean {
-    return this.#state !== 'watching'
-  }
-
   limits(): BatchLimits {
     return this.#limits
   }
@@ -105,6 +104,7 @@ export class LoadDivision implements BatchSizer {
   set instances(count: number) {
     if (count === this.#instances) return
     this.#instances = count
+    this.leastRows = count > 1 ? 2 : leastRows
     if (this.#state === 'watching') this.#load = 0
     else this.#instancesChanged = true
   }
@@ -132,11 +132,7 @@ export class LoadDivision implements BatchSizer {
     const isAll = isLast && requests > 1
     const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
     if (this.#state === 'watching')
-      return this.#watch(
-        isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0,
-        idleMs,
-        nowMs,
-      )
+      return this.#watch(isAll && !paused && rows >= this.leastRows ? rows : 0, idleMs, nowMs)
     if (this.#state === 'gathering') {
       if (isLast) return this.#asWhole()
       if (++this.#runs < agreeing) return false
@@ -157,6 +153,12 @@ export class LoadDivision implements BatchSizer {
     if (!isOver) return false
     // Where nothing is left to be gathered, what comes next may be a single request, which waits for no other.
     return isLast ? this.#asWhole() : this.#gather(this.#load, [this.#load], nowMs)
+  }
+
+  /** A smaller load than may be divided was run, the last time at `atMs`. To be called while none is divided. */
+  passedOver(atMs: number): void {
+    this.#lastMs = atMs
+    this.#watch(0, 0, atMs)
   }
 
   /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it, or callers have paused. */
@@ -187,6 +189,7 @@ export class LoadDivision implements BatchSizer {
 
   #divide(state: 'trying' | 'kept'): true {
     this.#state = state
+    this.divides = true
     this.#partRows = Math.ceil(this.#load / Math.max(2, this.instances))
     this.#parts = Math.ceil(this.#load / this.#partRows)
     this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
@@ -234,6 +237,7 @@ export class LoadDivision implements BatchSizer {
    */
   #gather(load: number, preferredBatchSizes: readonly number[], nowMs: number): true {
     this.#state = 'gathering'
+    this.divides = true
     this.#runs = 0
     const maxQueueDelayMs = Math.min(load, this.#own.maxBatchSize) / this.#verdict.wholeRate
     this.#limits = {
@@ -247,6 +251,7 @@ export class LoadDivision implements BatchSizer {
 
   #asWhole(): true {
     this.#state = 'watching'
+    this.divides = false
     this.#instancesChanged = false
     this.#load = 0
     this.#limits = this.#own

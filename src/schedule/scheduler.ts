@@ -28,7 +28,6 @@ import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
 import { Answers } from './answers.ts'
 import { SplitRequest } from './split-request.ts'
-import { warn } from '../base/warnings.ts'
 
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
@@ -87,7 +86,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #deaths = 0
   /** Whether outputs have other than one entry per row. */
   readonly #divides: boolean
-  #hasWarned = false
   #formed = 0
   #runs = 0
 
@@ -118,7 +116,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#rowCheck = rowCheck
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
-    this.#retries = new Retries(config.rerunAfterCrash)
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
@@ -138,6 +135,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
       this.times.sizer,
     )
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
+    this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
       config.maxRunMs,
       { clock, instances: this.instances, answers: this.#answers, errors: this.#errors },
@@ -368,29 +366,15 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
-  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
-    const rowsAhead = this.levels.rowsAhead(this.levels.of(priority))
-    return this.times.estimatedAnswerMs(
-      bucketKey,
-      rows,
-      rowsAhead,
-      this.instances.serving,
-      this.clock.nowMs(),
-    )
+  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number, ready?: ReadyEstimate): number {
+    const rowsAhead = this.levels.rowsAhead(this.levels.of(priority), ready !== undefined)
+    const { serving } = this.instances
+    return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, serving, this.clock.nowMs(), ready)
   }
 
   /** The same of a request of one row and the default level; where the model takes encoded images, of one with images like the last. */
   get estimatedMs(): number {
-    const level = this.levels.of(undefined)
-    const ready = this.decoding?.estimate(level)
-    return this.times.estimatedAnswerMs(
-      '',
-      1,
-      this.levels.rowsAhead(level, ready !== undefined),
-      this.instances.serving,
-      this.clock.nowMs(),
-      ready,
-    )
+    return this.estimatedAnswerMs('', 1, undefined, this.decoding?.estimate(this.levels.of(undefined)))
   }
 
   // ── for the instances ──
@@ -554,45 +538,25 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }
 
-  /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
   #undivided(batch: FinishedBatch, error: UndividedOutput): void {
     this.#ended(batch, error.message)
     this.#deaths = 0
-    if (batch.requests.length > 1) {
-      this.#warnOfUndivided(error.message)
-      this.#retries.bisect(batch)
-    } else
-      for (const request of batch.requests)
-        this.#answers.failed(request, this.#errors.undivided(request, error))
+    this.#retries.undivided(batch, error)
     this.answered(this.clock.nowMs())
     this.instances.offerSoon()
-  }
-
-  #warnOfUndivided(message: string): void {
-    if (this.#hasWarned) return
-    this.#hasWarned = true
-    const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
-    warn('ZEROHOP_NOT_DIVIDED', text)
   }
 
   failed(batch: Batch, message: string): void {
     this.#ended(batch, message)
     this.#deaths = 0
-    if (batch.rerun !== null) this.#retries.afterStop(batch)
-    else if (batch.requests.length > 1) this.#retries.bisect(batch)
-    else
-      for (const request of batch.requests)
-        this.#answers.failed(request, this.#errors.failedRun(request, message))
+    this.#retries.failed(batch, message)
     this.#update()
     this.instances.offerSoon()
   }
 
   lost(batch: Batch, reason: string, died: boolean): void {
     this.#ended(batch, reason)
-    if (!died) this.#retries.afterStop(batch)
-    else
-      for (const request of this.#retries.afterDeath(batch))
-        this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
+    this.#retries.lost(batch, reason, died)
     // A suspect that runs alone says nothing new of the model.
     if (!batch.alone && ++this.#deaths >= maxDeaths)
       this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)

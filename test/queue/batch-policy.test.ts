@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decide } from '../../src/schedule/batch-policy.ts'
-import type { Moment, QueuedRows } from '../../src/schedule/batch-policy.ts'
+import { decide, type Moment, type QueuedRows } from '../../src/schedule/request-queue.ts'
 import type { BatchLimits, BatchReason } from '../../src/options/batching.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */

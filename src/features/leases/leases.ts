@@ -8,7 +8,7 @@ import { RowBlocks, RowBlock, type BlockLayout } from '../../native/row-blocks.t
 import type { LeaseStatistics } from '../../observe/model-statistics.ts'
 import { HeldRows, type LeaseEnd } from './held-rows.ts'
 import { LeasableInputs } from './leasable-inputs.ts'
-import { fullBatchRows } from '../../schedule/batch-policy.ts'
+import { fullBatchRows } from '../../schedule/buckets.ts'
 import { batchLimits, type ResolvedConfig } from '../../options/model-config.ts'
 import { layOut } from '../../run/layout.ts'
 import { slotsFor } from '../../run/staging-slot.ts'
