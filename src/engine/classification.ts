@@ -15,7 +15,7 @@ export interface Classification {
 }
 
 /** The output to classify, and how. */
-export interface Classified {
+interface Classified {
   readonly outputs: unknown
   readonly count: number
   readonly output: string | undefined

@@ -21,7 +21,7 @@ export interface LeasedInput {
 }
 
 /** Inputs of a request, by name. */
-export type LeasedFeeds = Record<
+type LeasedFeeds = Record<
   string,
   { readonly type: ElementType; readonly dims: readonly number[]; readonly data: TensorData }
 >

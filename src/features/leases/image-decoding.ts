@@ -30,7 +30,7 @@ import type { HeldRows } from './held-rows.ts'
 import type { DecodedImage, Leases } from './leases.ts'
 
 /** A request with encoded images as inputs. */
-export interface ImageFeeds {
+interface ImageFeeds {
   /** The feeds at the time of the call, with a placeholder of the right size for each image. */
   readonly feeds: Feeds
   readonly preparation: Preparation
@@ -46,7 +46,7 @@ interface ImageInput {
 }
 
 /** What images are decoded for. */
-export interface DecodedFor {
+interface DecodedFor {
   readonly model: string
   /** The inputs, in the form that requests have. */
   readonly inputs: readonly { readonly name: string; readonly shape: readonly unknown[] }[]
@@ -224,7 +224,7 @@ export class ImageDecoding {
 }
 
 /** An encoded image given for an input. */
-export interface EncodedImage {
+interface EncodedImage {
   readonly input: ImageInput
   readonly bytes: Uint8Array
   readonly kind: ImageKind

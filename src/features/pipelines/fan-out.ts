@@ -10,7 +10,7 @@ import type { RunningStep, StepCaller } from '../target.ts'
 import type { StepBinding } from './step-binding.ts'
 
 /** A step of one request whose rows are run one by one. */
-export interface FannedStep {
+interface FannedStep {
   /** Of the step, when it began. */
   readonly binding: StepBinding
   readonly feeds: FannedFeeds

@@ -23,7 +23,7 @@ export interface GraphStep {
 }
 
 /** A tensor of the graph. */
-export interface GraphTensor {
+interface GraphTensor {
   readonly name: string
   /** The step that makes it; -1 for an input of the pipeline. */
   readonly madeBy: number

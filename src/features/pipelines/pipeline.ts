@@ -501,7 +501,7 @@ class PlacesOfRuns {
 }
 
 /** Counts the outcomes of one step of a pipeline. */
-export class StepStats {
+class StepStats {
   readonly #step: GraphStep
   #successes = 0
   #successMs = 0

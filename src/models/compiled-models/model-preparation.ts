@@ -27,7 +27,7 @@ import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model
 import { ModelTrial, type TrialOptions, type TrialResult } from './model-trial.ts'
 
 /** The engine options that preparation needs. */
-export type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
+type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
 
 /** A model that is prepared with a cache. */
 interface Job {

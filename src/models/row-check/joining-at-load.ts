@@ -176,10 +176,7 @@ function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetad
 }
 
 /** A result without a proof, for outputs that do not have one entry per row; `null` if there are none. */
-export function proofOfEntries({
-  served,
-  needed,
-}: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
+function proofOfEntries({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
   const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
   return index === undefined
     ? null

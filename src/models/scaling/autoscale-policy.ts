@@ -19,7 +19,7 @@ export interface AutoscaleLimits {
 }
 
 /** The current state of a group. */
-export interface AutoscaleMoment {
+interface AutoscaleMoment {
   readonly nowMs: number
   readonly instances: number
   /** Milliseconds the oldest request has waited; 0 if none waits, or an instance could take it. */
@@ -48,7 +48,7 @@ export interface AutoscaleMemory {
 }
 
 /** The decision. */
-export interface AutoscaleDecision {
+interface AutoscaleDecision {
   /** The number of instances to have. */
   readonly instances: number
   /** No waiting adds an instance before this time; `Infinity` while none could. */

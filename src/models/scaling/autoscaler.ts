@@ -37,7 +37,7 @@ export interface Autoscaled {
 }
 
 /** A group that autoscales. */
-export interface AutoscaledGroup {
+interface AutoscaledGroup {
   /** Index among the model's groups. */
   readonly number: number
   readonly limits: AutoscaleLimits

@@ -14,7 +14,7 @@ export interface ThroughputSetting {
 }
 
 /** A candidate and its throughput, the median of its measurements. */
-export interface TriedSetting extends ThroughputSetting {
+interface TriedSetting extends ThroughputSetting {
   readonly rowsPerSecond: number
 }
 
