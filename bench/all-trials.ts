@@ -28,6 +28,7 @@ import { scheduler } from './trials/scheduler.ts'
 import { sequences } from './trials/sequences.ts'
 import { sessions } from './trials/sessions.ts'
 import { soak } from './trials/soak.ts'
+import { start } from './trials/start.ts'
 import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
@@ -48,6 +49,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   'event-loop': eventLoop,
   jobs: jobsTrial,
   sessions,
+  start,
   'first-load': firstLoad,
   'warm-load': warmLoad,
   'kept-memory': keptMemory,
