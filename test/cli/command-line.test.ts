@@ -11,6 +11,7 @@ import { toolCommands } from '../../src/cli/hand-over.ts'
 import { identity } from '../models/small.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { type Ended, root, zerohop } from './run.ts'
+import { full } from '../support/full.ts'
 
 describe('command line', () => {
   describe('zerohop', () => {
@@ -159,7 +160,7 @@ describe('the page of the command line, and those of single commands', () => {
     ])
   })
 
-  it.each([...lines, ...others])('is right that one can call zerohop %s', async (line) => {
+  it.runIf(full).each([...lines, ...others])('is right that one can call zerohop %s', async (line) => {
     const cwd = temporaryFolder({})
     symlinkSync(join(root, 'examples'), join(cwd, 'examples'))
     const { stdout, stderr } = await promisify(execFile)(

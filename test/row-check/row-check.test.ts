@@ -17,6 +17,7 @@ import { requestsOf } from '../support/row-requests.ts'
 import { expectClose, expectSame } from '../support/same.ts'
 import { noise } from '../support/samples.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
+import { full } from '../support/full.ts'
 
 const engine = sharedEngine({ cpuWorkers: 1 })
 /** Requests wait for each other, so that all that may be joined are. */
@@ -32,6 +33,9 @@ const sameRows: typeof expectSame = (received, expected) => {
 }
 const rows = [1, 3, 1, 2, 1, 4, 1]
 
+/** The graphs of a test whose subject is not the graphs: all in `npm run test:full`, else every fourth. */
+const some = <T>(graphs: readonly T[]) => graphs.filter((_, index) => full || index % 4 === 0)
+
 describe('rows that depend on each other are found, and requests run alone', () => {
   it.each(dependentRows().map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
     const model = await load(engine, graph.path, together(rows.length))
@@ -41,7 +45,7 @@ describe('rows that depend on each other are found, and requests run alone', () 
 })
 
 describe('rows that depend on each other are found by running where there is no graph', () => {
-  it.each(dependentRows().map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
+  it.each(some(dependentRows()).map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
     const model = await load(engine, await ortForm(graph.path), together(rows.length))
     expect(await decided(model)).toMatchObject({ rows: 'dependent', reason: expect.stringMatching(/./) })
     await runsAlone(model, graph)
@@ -68,7 +72,7 @@ describe('rows that do not depend on each other are found, and requests are join
 })
 
 describe('rows that do not depend on each other are found by running where there is no graph', () => {
-  it.each(independentRows().map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
+  it.each(some(independentRows()).map((graph) => [graph.name, graph] as const))('%s', async (_, graph) => {
     const model = await load(engine, await ortForm(graph.path))
     const isOpen = model.metadata.inputs.some(({ shape }) =>
       shape.slice(1).some((dim) => typeof dim === 'string'),
