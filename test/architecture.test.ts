@@ -186,7 +186,7 @@ describe('packages', () => {
   })
 
   it('Piscina is known to one file', () => {
-    expect(naming('piscina')).toEqual(['run/thread-pool.ts'])
+    expect(naming('piscina')).toEqual(['run/device-pool.ts'])
   })
 
   it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {

@@ -1,8 +1,7 @@
-import { checkElements } from './gather.ts'
 import { layOut, viewOf, type ViewedLayout } from './layout.ts'
 import type { TensorPlace } from './executors/executor.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { elementCount, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
+import { elementCount, type ElementType } from '../tensor/tensor.ts'
 import type { RowPlaces, RowBlock } from '../native/row-blocks.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
@@ -167,24 +166,6 @@ export function layOutInPlace(
     rowDims: null,
     memory: buffer.memory,
     toldIn: 0,
-  }
-}
-
-/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
-export function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
-  for (const { request, row } of moved) {
-    for (const [index, data] of request.data.entries()) {
-      if (data === null) continue
-      const { offset, rowBytes } = block.layout.inputs[index]!
-      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
-      const target = new Storage(
-        block.buffer.bytes,
-        offset + row * rowBytes,
-        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
-      )
-      checkElements(data as TensorData, target.length)
-      ;(target as Float32Array).set(data as Float32Array)
-    }
   }
 }
 

@@ -1,5 +1,7 @@
 import type { TensorPlace, SlotLayout } from './executors/executor.ts'
-import type { SlotMemory } from '../native/staging-pool.ts'
+import type { SlotMemory, StagingBuffer, StagingPool } from '../native/staging-pool.ts'
+import { cudaDevice, type Placement } from '../options/session-options.ts'
+import type { InferRequest } from '../request/infer-request.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
 import {
   elementCount,
@@ -228,4 +230,77 @@ export function viewLayout(
     memory: null,
     toldIn: 0,
   }
+}
+
+const minBytes = 4096
+const doubledBelowBytes = 2 ** 20
+
+/** Memory for a batch of `neededBytes`, and for somewhat larger ones to come: the double at most, from 1 MiB on a quarter. */
+export function roomFor(neededBytes: number): number {
+  const power = 2 ** Math.ceil(Math.log2(Math.max(minBytes, neededBytes)))
+  const step = power > doubledBelowBytes ? power / 8 : power
+  return Math.ceil(neededBytes / step) * step || minBytes
+}
+
+/** Least room for the rows of an input, in elements. */
+const leastRoom = 256
+
+/** Whether a model has inputs whose rows may have different lengths in one batch. */
+export function hasRaggedInputs({ inputs }: Pick<ModelMetadata, 'inputs'>): boolean {
+  return inputs.some(({ ragged }) => ragged === true)
+}
+
+/**
+ * Room for the rows of a batch, in elements by input; `undefined` for an input whose rows are all alike. More than is needed, by
+ * a quarter at most, so that few layouts do for batches of all sizes.
+ */
+export function roomForRows(
+  { inputs }: ModelMetadata,
+  batch: readonly InferRequest[],
+): (number | undefined)[] {
+  return inputs.map(({ ragged, type }, index) => {
+    if (ragged !== true || type === 'string') return undefined
+    let elements = 0
+    for (const { dims, data } of batch) if (data[index] !== null) elements += elementCount(dims![index]!)
+    const step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(leastRoom, elements))) - 3)
+    return Math.max(leastRoom, Math.ceil(elements / step) * step)
+  })
+}
+
+/** What a slot needs for the largest batch, in bytes; the least a slot has where shapes vary from request to request. */
+export function largestSlotBytes(metadata: ModelMetadata): number {
+  const batched = metadata.maxBatchSize > 0
+  const varies = metadata.inputs.some(({ shape }) =>
+    shape.some((dim, axis) => typeof dim !== 'number' && !(batched && axis === 0)),
+  )
+  if (varies) return roomFor(0)
+  const given = metadata.inputs.map(() => true)
+  return roomFor(layOut(metadata, { rows: metadata.maxBatchSize, given }).byteLength)
+}
+
+/**
+ * Memory for the slots of an instance on a CUDA device, page-locked while the model is being loaded: at the first batch it
+ * would keep the application's thread for up to hundreds of milliseconds, the making of the device's context included.
+ * Rejects when memory cannot be had, with none kept.
+ *
+ * @returns for the first slots: fewer past the limit, none for an instance that runs elsewhere.
+ */
+export async function slotsAhead(
+  pool: Pick<StagingPool, 'acquireAhead'>,
+  metadata: ModelMetadata,
+  placement: Placement,
+  slots: number,
+): Promise<StagingBuffer[]> {
+  const device = cudaDevice(placement)
+  const buffers: StagingBuffer[] = []
+  try {
+    for (let slot = 0; slot < slots && device !== null; slot++) {
+      const buffer = await pool.acquireAhead(largestSlotBytes(metadata), device)
+      if (buffer !== null) buffers.push(buffer)
+    }
+  } catch (error) {
+    for (const buffer of buffers) buffer.release()
+    throw error
+  }
+  return buffers
 }

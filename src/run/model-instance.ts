@@ -2,6 +2,7 @@ import type { MailedValue } from '../tensor/values.ts'
 import type { RunTimestamps } from './executors/executor.ts'
 import type { MailedOutputs, RowFailures, Batch } from '../schedule/batch.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
+import type { Worker } from './worker.ts'
 import type { WorkerSession } from './worker-session.ts'
 import type { Instance } from '../schedule/instance-set.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
@@ -43,6 +44,7 @@ export class ModelInstance implements Instance {
   /** The model's name and a number, as in Triton. */
   readonly name: string
   readonly session: WorkerSession
+  readonly worker: Worker
   readonly weight: number
   readonly #scheduler: Scheduler
   readonly source: SlotSource
@@ -59,14 +61,11 @@ export class ModelInstance implements Instance {
     this.name = name
     this.weight = weight
     this.session = session
+    this.worker = session.worker
     this.source = source
     this.#large = new LargeSlots(scheduler.clock, (slot) => this.#giveBack(slot))
     this.use = new InstanceUse(scheduler.clock)
     for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
-  }
-
-  get worker(): WorkerSession['worker'] {
-    return this.session.worker
   }
 
   /** Whether it would start a batch at once. */

@@ -1,15 +1,32 @@
 import type { Executor } from './executors/executor.ts'
-import type { MailedValue } from '../tensor/values.ts'
-import type { SlotMemory, StagingBuffer, StagingPool } from '../native/staging-pool.ts'
+import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
-import { gatherBatch, hasRaggedInputs, roomForRows } from './gather.ts'
-import { gatherMoved, leasedRows, placeInBlock, type InPlaceBatch, layOutInPlace } from './in-place.ts'
-import { layOut, withDivisors, viewLayout, type ViewedLayout } from './layout.ts'
+import { leasedRows, placeInBlock, type InPlaceBatch, layOutInPlace } from './in-place.ts'
+import {
+  hasRaggedInputs,
+  layOut,
+  roomFor,
+  roomForRows,
+  withDivisors,
+  viewLayout,
+  type ViewedLayout,
+} from './layout.ts'
 import type { Batch } from '../schedule/batch.ts'
-import type { ModelMetadata } from '../tensor/metadata.ts'
-import type { Padding } from '../request/padding.ts'
+import type { ModelMetadata, ValueMetadata } from '../tensor/metadata.ts'
+import {
+  isPacked,
+  type ElementType,
+  type TensorData,
+  elementCount,
+  type MailedTensor,
+  lengthOf,
+  plainView,
+  storageOf,
+} from '../tensor/tensor.ts'
+import { copyBlocks, copyPacked } from '../tensor/elements.ts'
+import type { MailedValue } from '../tensor/values.ts'
+import { type Padding, copyResized } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import { cudaDevice, type Placement } from '../options/session-options.ts'
 
 /** What slots are made of. */
 export interface SlotSource {
@@ -29,16 +46,6 @@ export interface SlotSource {
 const maxLayouts = 512
 /** Layouts of batches of so many rows are found without making a key, and stay; less than {@link maxLayouts}. */
 const mostByRows = 256
-const minBytes = 4096
-const doubledBelowBytes = 2 ** 20
-
-/** Memory for a batch of `neededBytes`, and for somewhat larger ones to come: the double at most, from 1 MiB on a quarter. */
-export function roomFor(neededBytes: number): number {
-  const power = 2 ** Math.ceil(Math.log2(Math.max(minBytes, neededBytes)))
-  const step = power > doubledBelowBytes ? power / 8 : power
-  return Math.ceil(neededBytes / step) * step || minBytes
-}
-
 const none: readonly InferRequest[] = []
 
 /** The application's side of one staging slot: where the rows of a batch are gathered and its outputs appear. */
@@ -263,59 +270,182 @@ export class StagingSlot {
 /** Slots for batches that run, and one that is gathered meanwhile. */
 export const slotsFor = (concurrency: number): number => concurrency + 1
 
-/** What a slot needs for the largest batch, in bytes; the least a slot has where shapes vary from request to request. */
-export function largestSlotBytes(metadata: ModelMetadata): number {
-  const batched = metadata.maxBatchSize > 0
-  const varies = metadata.inputs.some(({ shape }) =>
-    shape.some((dim, axis) => typeof dim !== 'number' && !(batched && axis === 0)),
-  )
-  if (varies) return roomFor(0)
-  const given = metadata.inputs.map(() => true)
-  return roomFor(layOut(metadata, { rows: metadata.maxBatchSize, given }).byteLength)
+/** Copies the rows of `batch` to where `layout` has them; what cannot lie there is returned to go by message. */
+function gatherBatch(
+  metadata: ModelMetadata,
+  padding: Padding | null,
+  batch: readonly InferRequest[],
+  layout: ViewedLayout,
+): readonly (MailedValue | null)[] | null {
+  let mailed: (MailedValue | null)[] | null = null
+  for (let index = 0; index < layout.inputViews.length; index++) {
+    const view = layout.inputViews[index]
+    if (view === undefined) continue
+    if (view === null) {
+      mailed ??= layout.inputViews.map(() => null)
+      mailed[index] = gatherMailed(
+        metadata.inputs[index]!,
+        layout.inputBlocks[index] === 0 ? [batch[0]!] : batch,
+        index,
+        layout.inputDims[index]!,
+      )
+    } else if (layout.rowDims?.[index] != null) {
+      gatherRagged(batch, index, view, layout.rowDims[index]!)
+    } else if (layout.lengths !== null && padding!.byInput[index] !== undefined) {
+      gatherPadded(batch, padding!, index, layout.inputDims[index]!, layout.lengths, view)
+    } else if (layout.packs && isPacked(metadata.inputs[index]!.type as ElementType)) {
+      gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
+    } else if (layout.inputBlocks[index] !== 1) {
+      gatherBlocks(batch, index, view, layout.inputBlocks[index]!, layout.inputRowElements[index]!)
+    } else {
+      const rowElements = layout.inputRowElements[index]!
+      let at = 0
+      for (let member = 0; member < batch.length; member++) {
+        const request = batch[member]!
+        const data = request.data[index] as Float32Array
+        const elements = batch.length === 1 ? view.length : request.rows * rowElements
+        checkElements(data, elements)
+        ;(view as Float32Array).set(data, at)
+        at += elements
+      }
+    }
+  }
+  return mailed
+}
+
+/** What travels by message: the strings of a batch, or what is no tensor, of one request. */
+function gatherMailed(
+  { type, ragged }: ValueMetadata,
+  batch: readonly InferRequest[],
+  index: number,
+  dims: readonly number[],
+): MailedValue {
+  if (type !== 'string') return batch[0]!.data[index] as MailedValue
+  if (ragged === true) return gatherRaggedStrings(batch, index)
+  return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
+}
+
+/** Strings of rows that have dims of their own. */
+function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
+  const ragged = batch.flatMap(({ data, dims, rows }) => {
+    const own = dims![index]!.slice(1)
+    const elements = elementCount(own)
+    const strings = data[index] as readonly string[]
+    return Array.from({ length: rows }, (_, row): MailedTensor => ({
+      type: 'string',
+      dims: own,
+      data: strings.slice(row * elements, (row + 1) * elements),
+    }))
+  })
+  return { ragged }
+}
+
+/** Rows that are filled up to the length of the batch along one dimension. */
+function gatherPadded(
+  batch: readonly InferRequest[],
+  padding: Padding,
+  index: number,
+  dims: readonly number[],
+  lengths: readonly number[],
+  view: TensorData,
+): void {
+  const entry = padding.byInput[index]!
+  const { axis, fill } = padding.inputs[entry]!
+  const length = lengths[entry]!
+  const blocksPerRow = elementCount(dims.slice(1, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  let at = 0
+  for (const request of batch) {
+    const blocks = request.rows * blocksPerRow
+    const own = padding.ownLength(entry, request)!
+    const data = plainView(request.data[index] as TensorData)
+    checkElements(data, blocks * own * inner)
+    copyResized(data, 0, view, at, blocks, inner, own, length, fill)
+    at += blocks * length * inner
+  }
+}
+
+/** Rows whose elements share bytes, with the next row's too where their number is odd. */
+function gatherPacked(
+  batch: readonly InferRequest[],
+  index: number,
+  view: Uint8Array,
+  rowElements: number,
+): void {
+  let at = 0
+  for (const request of batch) {
+    const data = plainView(request.data[index] as Uint8Array)
+    const elements = batch.length === 1 ? view.length * 2 : request.rows * rowElements
+    checkElements(data, Math.ceil(elements / 2))
+    copyPacked(data, 0, view, at, elements)
+    at += elements
+  }
 }
 
 /**
- * Memory for the slots of instances on CUDA devices, page-locked while the model is being loaded: at the first batch it
- * would keep the application's thread for up to hundreds of milliseconds, the making of the device's context included.
+ * Rows along another dimension than the first: `blocks` times a part of each, one row behind the other.
+ *
+ * @param blocks how many there are before that dimension; 0 for what all rows share.
  */
-export class SlotsAhead {
-  /** By instance, then by slot; empty for an instance that runs elsewhere. */
-  readonly byInstance: readonly (readonly StagingBuffer[])[]
-
-  private constructor(byInstance: readonly (readonly StagingBuffer[])[]) {
-    this.byInstance = byInstance
+function gatherBlocks(
+  batch: readonly InferRequest[],
+  index: number,
+  view: TensorData,
+  blocks: number,
+  rowElements: number,
+): void {
+  const rows = blocks === 0 ? 0 : view.length / rowElements
+  let at = 0
+  for (const request of batch) {
+    const data = plainView(request.data[index] as TensorData)
+    checkElements(data, blocks === 0 ? view.length : request.rows * rowElements)
+    if (blocks === 0) return (view as Float32Array).set(data as Float32Array)
+    copyBlocks(data, request.rows, 0, view, rows, at, request.rows, blocks, rowElements / blocks)
+    at += request.rows
   }
+}
 
-  /**
-   * Rejects as soon as memory cannot be had, with none kept.
-   *
-   * @param instances where each of them runs.
-   */
-  static async acquire(
-    pool: Pick<StagingPool, 'acquireAhead'>,
-    metadata: ModelMetadata,
-    instances: readonly { readonly placement: Placement }[],
-    slotsPerInstance: number,
-  ): Promise<SlotsAhead> {
-    const byInstance: StagingBuffer[][] = instances.map(() => [])
-    const ahead = new SlotsAhead(byInstance)
-    try {
-      for (const [index, { placement }] of instances.entries()) {
-        const device = cudaDevice(placement)
-        for (let slot = 0; slot < slotsPerInstance && device !== null; slot++) {
-          const buffer = await pool.acquireAhead(largestSlotBytes(metadata), device)
-          if (buffer !== null) byInstance[index]!.push(buffer)
-        }
-      }
-    } catch (error) {
-      ahead.release()
-      throw error
+/** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
+function checkElements(data: TensorData, elements: number): void {
+  const received = lengthOf(data)
+  if (received !== elements)
+    throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
+}
+
+/** Copies the rows of a batch one behind the other, and notes the dims of each. */
+function gatherRagged(
+  batch: readonly InferRequest[],
+  index: number,
+  view: TensorData,
+  rowDims: Int32Array,
+): void {
+  let at = 0
+  let noted = 0
+  for (const { data, dims, rows } of batch) {
+    const own = dims![index]!
+    const elements = elementCount(own)
+    checkElements(data[index] as TensorData, elements)
+    ;(view as Float32Array).set(data[index] as Float32Array, at)
+    at += elements
+    for (let row = 0; row < rows; row++)
+      for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
+  }
+}
+
+/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
+function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
+  for (const { request, row } of moved) {
+    for (const [index, data] of request.data.entries()) {
+      if (data === null) continue
+      const { offset, rowBytes } = block.layout.inputs[index]!
+      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
+      const target = new Storage(
+        block.buffer.bytes,
+        offset + row * rowBytes,
+        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
+      )
+      checkElements(data as TensorData, target.length)
+      ;(target as Float32Array).set(data as Float32Array)
     }
-    return ahead
-  }
-
-  /** Gives everything back: the model will not be served. */
-  release(): void {
-    for (const buffer of this.byInstance.flat()) buffer.release()
   }
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { NativeBinding } from '../../src/native/native-binding.ts'
 import { CompletionLoop, type CompletionSource } from '../../src/run/executors/binding/binding-executor.ts'
 import { Bell } from '../../src/run/executors/binding/control-block.ts'
-import { CompletionHub } from '../../src/run/executors/native/completion-hub.ts'
+import { CompletionHub } from '../../src/run/executors/native/native-executor.ts'
 import { until } from '../support/until.ts'
 
 afterEach(() => void vi.restoreAllMocks())
@@ -19,6 +19,9 @@ it('tells the times of runs on the clock of this thread, also where it was held 
       if (looks++ < 3) nowMs += 20
       return atMs
     },
+    RunLoop: class {
+      id = 7
+    },
     CompletionHub: class {
       take(numbers: Float64Array): number {
         numbers.set(completion)
@@ -28,12 +31,13 @@ it('tells the times of runs on the clock of this thread, also where it was held 
   }
   const hub = new CompletionHub(binding as unknown as NativeBinding)
   const told: number[] = []
-  hub.add(7, {
+  const loop = hub.newLoop({
     batchDone: (slotId, { startMs, inferEndMs }) => void told.push(slotId, startMs, inferEndMs),
     answered: () => {},
     loopEnded: () => {},
   })
   hub.drain()
+  hub.dropLoop(loop)
   expect(told).toEqual([3, expect.closeTo(1010, 2), expect.closeTo(1012, 2)])
 })
 

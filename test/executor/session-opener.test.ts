@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { completionHub } from '../../src/run/executors/native/native-executor.ts'
 import { openAhead } from '../../src/run/executors/native/session-opener.ts'
 import type { NativeBinding } from '../../src/native/native-binding.ts'
 
@@ -49,7 +50,7 @@ function standIn() {
     startLoop: () => true,
     noteExit() {},
   } as unknown as NativeBinding
-  const open = (model: string) => openAhead(binding, 0, model, [])
+  const open = (model: string) => openAhead(completionHub(binding), 0, model, [])
   return { loops, open }
 }
 

@@ -4,9 +4,9 @@ import type { StagingBuffer } from '../../src/native/staging-pool.ts'
 import { noOptions } from '../../src/options/infer-options.ts'
 import { InferRequest, PriorityLevel } from '../../src/request/infer-request.ts'
 import type { Executor } from '../../src/run/executors/executor.ts'
-import { layOut, type ViewedLayout } from '../../src/run/layout.ts'
+import { largestSlotBytes, layOut, roomFor, slotsAhead, type ViewedLayout } from '../../src/run/layout.ts'
 import { LargeSlots } from '../../src/run/model-instance.ts'
-import { largestSlotBytes, roomFor, SlotsAhead, StagingSlot } from '../../src/run/staging-slot.ts'
+import { StagingSlot } from '../../src/run/staging-slot.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 import { FakeClock } from '../fake-clock.ts'
 
@@ -310,23 +310,19 @@ describe('slots ahead', () => {
   })
 
   describe('slots made ahead', () => {
-    const place = (kind: 'cpu' | 'cuda', gpu: number) => ({ placement: { kind, gpu, intraOpNumThreads: 1 } })
+    const place = (kind: 'cpu' | 'cuda', gpu: number) => ({ kind, gpu, intraOpNumThreads: 1 })
 
-    it('are for instances on CUDA devices, each on its own device, and may be given back', async () => {
+    it('are for instances on CUDA devices, each on its own device', async () => {
       const asked: [bytes: number, device: number][] = []
-      let released = 0
       const pool = {
         acquireAhead: async (bytes: number, device: number) => {
           asked.push([bytes, device])
-          return asked.length === 4 ? null : ({ release: () => released++ } as unknown as StagingBuffer)
+          return asked.length === 4 ? null : ({} as StagingBuffer)
         },
       }
-      const ahead = await SlotsAhead.acquire(
-        pool,
-        metadata(4, ['N', 1024]),
-        [place('cuda', 1), place('cpu', 0), place('cuda', 0)],
-        2,
-      )
+      const ahead: StagingBuffer[][] = []
+      for (const placement of [place('cuda', 1), place('cpu', 0), place('cuda', 0)])
+        ahead.push(await slotsAhead(pool, metadata(4, ['N', 1024]), placement, 2))
       const bytes = largestSlotBytes(metadata(4, ['N', 1024]))
       expect(asked).toEqual([
         [bytes, 1],
@@ -335,9 +331,7 @@ describe('slots ahead', () => {
         [bytes, 0],
       ])
       // Past the limit there is none: that slot gets its memory with its first batch.
-      expect(ahead.byInstance.map(({ length }) => length)).toEqual([2, 0, 1])
-      ahead.release()
-      expect(released).toBe(3)
+      expect(ahead.map(({ length }) => length)).toEqual([2, 0, 1])
     })
 
     it('are given back when one of them cannot be had', async () => {
@@ -349,12 +343,7 @@ describe('slots ahead', () => {
           return { release: () => released++ } as unknown as StagingBuffer
         },
       }
-      const acquiring = SlotsAhead.acquire(
-        pool,
-        metadata(4, ['N', 1024]),
-        [place('cuda', 0), place('cuda', 1)],
-        2,
-      )
+      const acquiring = slotsAhead(pool, metadata(4, ['N', 1024]), place('cuda', 0), 4)
       await expect(acquiring).rejects.toThrow('the device is gone')
       expect([acquired, released]).toEqual([3, 3])
     })

@@ -8,7 +8,9 @@ import type { Worker } from '../../run/worker.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { toleranceWith } from '../row-check/compare-rows.ts'
 import { ModelInstance } from '../../run/model-instance.ts'
-import { slotsFor, SlotsAhead } from '../../run/staging-slot.ts'
+import { slotsFor } from '../../run/staging-slot.ts'
+import { slotsAhead } from '../../run/layout.ts'
+import type { StagingBuffer } from '../../native/staging-pool.ts'
 import type { ModelHost } from '../model-host.ts'
 import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
 import type { ModelOrigin } from '../../options/engine-options.ts'
@@ -284,7 +286,8 @@ export class InstanceLife {
   number = -1
   readonly #of: ModelInstances
   #movesFromBytes = 0
-  #ahead: SlotsAhead | null = null
+  /** Memory for its slots, until it serves. */
+  #ahead: readonly StagingBuffer[] = []
   #warmUp: WarmUp | null = null
   #instance: ModelInstance | null = null
 
@@ -318,12 +321,8 @@ export class InstanceLife {
 
   /** Allocates memory for its slots if that must not wait for the first batch. */
   async reserve(metadata: ModelMetadata): Promise<void> {
-    this.#ahead = await SlotsAhead.acquire(
-      this.#of.host.stagingOf(this.#of.config),
-      metadata,
-      [this.seat],
-      slotsFor(1),
-    )
+    const staging = this.#of.host.stagingOf(this.#of.config)
+    this.#ahead = await slotsAhead(staging, metadata, this.seat.placement, slotsFor(1))
   }
 
   /** Takes batches from now on, under this number. */
@@ -348,8 +347,8 @@ export class InstanceLife {
       concurrency: config.function?.concurrency,
     })
     this.#instance = instance
-    instance.adopt(this.#ahead?.byInstance[0] ?? [])
-    this.#ahead = null
+    instance.adopt(this.#ahead)
+    this.#ahead = []
     scheduler.instances.add(instance)
     this.session.serve(instance, {
       reopened: async () => {
@@ -387,8 +386,8 @@ export class InstanceLife {
 
   /** Releases its memory and session; no batch may be in flight. */
   async close(): Promise<void> {
-    this.#ahead?.release()
-    this.#ahead = null
+    for (const buffer of this.#ahead) buffer.release()
+    this.#ahead = []
     // Before the worker's release, so that the worker's thread frees the memory.
     this.#instance?.release()
     await this.session.close()

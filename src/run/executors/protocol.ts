@@ -67,7 +67,7 @@ export interface StartRefusal {
 export interface ThreadExecutor extends Executor {
   /** What the init task is to be given, and what of it must be moved. */
   setup(): { setup: WorkerSetup; transferList: MessagePort[] }
-  /** The thread has been started; `end` is {@link StartedThread.end}. */
+  /** The thread has been started; `end` is {@link WorkerThread.end}. */
   started?(end: () => Promise<void>): void
   /** The thread is gone, whatever its last word was. */
   threadEnded(): void

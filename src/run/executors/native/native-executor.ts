@@ -1,6 +1,11 @@
-import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { isMainThread, MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { OpenOptions } from '../../../options/session-options.ts'
-import type { NativeBinding, NativeCompletionDetails, NativeRunLoop } from '../../../native/native-binding.ts'
+import type {
+  NativeBinding,
+  NativeCompletionDetails,
+  NativeCompletionHub,
+  NativeRunLoop,
+} from '../../../native/native-binding.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import { libraryCarrier, type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
 import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
@@ -18,13 +23,6 @@ import {
 import type { Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../protocol.ts'
-import {
-  completionHub,
-  type CompletionHub,
-  type LoopOwner,
-  guardLoop,
-  unguardLoop,
-} from './completion-hub.ts'
 import type { NativeOrt } from './native-ort.ts'
 import { openAhead, sessionSettings, sharable } from './session-opener.ts'
 
@@ -78,7 +76,6 @@ interface OpenedDetails extends NativeCompletionDetails {
 
 /** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
 export class NativeExecutor implements ThreadExecutor, LoopOwner {
-  readonly #binding: NativeBinding
   readonly #port: MessagePort
   readonly #workerPort: MessagePort
   readonly #events: ExecutorEvents
@@ -101,7 +98,6 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
     const { port1, port2 } = new MessageChannel()
-    this.#binding = ort.binding
     this.#port = port1
     this.#workerPort = port2
     this.#events = events
@@ -109,8 +105,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#addon = ort.path
     this.#niceIncrement = niceIncrement
     this.#hub = completionHub(ort.binding)
-    this.#loop = new ort.binding.RunLoop(this.#hub.native)
-    this.#hub.add(this.#loop.id, this)
+    this.#loop = this.#hub.newLoop(this)
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
     // The port closes with the thread, however that ends: the one sign of death that names the worker.
     this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
@@ -119,7 +114,6 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
       this.#proofs.delete(questionId)
     })
     this.#port.unref()
-    guardLoop(ort.binding, this.#loop)
   }
 
   /** Whether its thread is inside ONNX Runtime; tests ask. */
@@ -172,7 +166,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
     return sharable(options)
-      ? openAhead(this.#binding, this.#niceIncrement, model, sessionSettings(options))
+      ? openAhead(this.#hub, this.#niceIncrement, model, sessionSettings(options))
       : null
   }
 
@@ -296,10 +290,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   threadEnded(): void {
     this.#hub.drain() // what was finished before the end is still good; nothing comes after
-    this.#hub.remove(this.#loop.id)
-    unguardLoop(this.#loop)
+    this.#hub.dropLoop(this.#loop)
     this.#onEnded()
-    setImmediate(() => this.#loop.dispose()) // not before what had not started was taken back
+    setImmediate(() => this.#loop.dispose()) // not before what had not started was revoked
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
@@ -359,4 +352,159 @@ function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly Raw
   } catch {
     return [] // the engine finds the same and closes it
   }
+}
+
+/** The owner of a loop, which is notified of what that has done. */
+export interface LoopOwner {
+  /** A batch is done. `times` is reused. */
+  batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void
+  answered(questionId: number, runMs: number, details: NativeCompletionDetails | null): void
+  /** The loop's thread has ended. */
+  loopEnded(): void
+}
+
+/** Numbers of one completion, as `take` writes them. */
+const numbers = 7
+const taken = 64
+const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
+
+/** Looks at both clocks; a thread may be held up between two of them. */
+const clockLooks = 16
+
+/** Brings what loops have done to their owners: one for the isolate, woken once for all that is done. */
+export class CompletionHub {
+  readonly binding: NativeBinding
+  readonly #native: NativeCompletionHub
+  readonly #owners = new Map<number, LoopOwner>()
+  readonly #numbers = new Float64Array(numbers * taken)
+  /** The addon's clock minus `performance.now`. */
+  readonly #offsetMs: number
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0, inline: false }
+  #draining = false
+  #again = false
+
+  constructor(binding: NativeBinding) {
+    this.binding = binding
+    this.#native = new binding.CompletionHub(() => this.#onWake())
+    this.#offsetMs = clockOffsetMs(binding)
+  }
+
+  /** A thread of the addon's whose owner is notified from now on, and which the exit of this process (or worker thread) stops. */
+  newLoop(owner: LoopOwner): NativeRunLoop {
+    const loop = new this.binding.RunLoop(this.#native)
+    this.#owners.set(loop.id, owner)
+    guardLoop(this.binding, loop)
+    return loop
+  }
+
+  /** The end of {@link newLoop}: the thread has ended. */
+  dropLoop(loop: NativeRunLoop): void {
+    this.#owners.delete(loop.id)
+    if (loops.delete(loop) && loops.size === 0) process.off('exit', stopLoops)
+  }
+
+  /** Reports all that is done; called by an owner that it notifies, it does nothing: the rest comes in turn. */
+  drain(): void {
+    this.#again = true
+    if (this.#draining) return
+    this.#draining = true
+    const failures: unknown[] = []
+    try {
+      this.#takeAll(failures)
+    } finally {
+      this.#draining = false
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  #takeAll(failures: unknown[]): void {
+    while (this.#again) {
+      const count = this.#native.take(this.#numbers)
+      this.#again = count === taken
+      for (let index = 0; index < count; index++) {
+        try {
+          this.#report(index * numbers)
+        } catch (error) {
+          failures.push(error) // the others must not go unheard for it
+        }
+      }
+    }
+  }
+
+  #onWake(): void {
+    try {
+      this.drain()
+    } catch (error) {
+      // Out of a call from native code it would be lost.
+      queueMicrotask(() => {
+        throw error
+      })
+    }
+  }
+
+  /** Outputs that JavaScript cannot hold, such as a string of more than it allows, make a failure of what gave them. */
+  #takeDetails(): NativeCompletionDetails {
+    try {
+      return this.#native.takeDetails()
+    } catch (error) {
+      return { error: `its outputs cannot be held: ${(error as Error).message}`, outputs: [] }
+    }
+  }
+
+  #report(at: number): void {
+    const all = this.#numbers
+    const kind = all[at + 1]!
+    const id = all[at + 2]!
+    const times = this.#times
+    times.startMs = all[at + 3]! - this.#offsetMs
+    times.inferStartMs = all[at + 4]! - this.#offsetMs
+    times.inferEndMs = times.endMs = all[at + 5]! - this.#offsetMs
+    const details = all[at + 6] === 1 ? this.#takeDetails() : null
+    const owner = this.#owners.get(all[at]!)
+    if (owner === undefined) return
+    times.inline = kind === kinds.batchHere
+    if (kind === kinds.batch || kind === kinds.batchHere) owner.batchDone(id, times, details)
+    else if (kind === kinds.answer) owner.answered(id, times.endMs - times.startMs, details)
+    else owner.loopEnded()
+  }
+}
+
+/** What the addon's clock is ahead of `performance.now`: by the closest of some looks at both. */
+function clockOffsetMs(binding: NativeBinding): number {
+  let [offsetMs, closestMs] = [0, Infinity]
+  for (let look = 0; look < clockLooks; look++) {
+    const beforeMs = performance.now()
+    const addonMs = binding.nowMs()
+    const afterMs = performance.now()
+    if (afterMs - beforeMs < closestMs)
+      [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
+  }
+  return offsetMs
+}
+
+const hubs = new WeakMap<NativeBinding, CompletionHub>()
+
+/** The hub of this isolate. */
+export function completionHub(binding: NativeBinding): CompletionHub {
+  let hub = hubs.get(binding)
+  if (hub === undefined) hubs.set(binding, (hub = new CompletionHub(binding)))
+  return hub
+}
+
+const loops = new Set<NativeRunLoop>()
+let addon: NativeBinding | null = null
+
+/**
+ * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
+ * process go with whatever is left.
+ */
+function stopLoops(): void {
+  for (const loop of loops) loop.stop()
+  if (isMainThread) addon?.noteExit()
+}
+
+function guardLoop(binding: NativeBinding, loop: NativeRunLoop): void {
+  addon = binding
+  if (loops.size === 0) process.on('exit', stopLoops)
+  loops.add(loop)
 }

@@ -1,12 +1,6 @@
-import type { NativeBinding, NativeCompletionDetails, NativeRunLoop } from '../../../native/native-binding.ts'
+import type { NativeCompletionDetails, NativeRunLoop } from '../../../native/native-binding.ts'
 import { type OpeningAhead, bytesId } from '../executor.ts'
-import {
-  completionHub,
-  type CompletionHub,
-  type LoopOwner,
-  guardLoop,
-  unguardLoop,
-} from './completion-hub.ts'
+import type { CompletionHub, LoopOwner } from './native-executor.ts'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import { PluginProvider } from '../../../options/engine-options.ts'
@@ -28,21 +22,17 @@ interface Opening {
  */
 class SessionOpener implements LoopOwner {
   readonly niceIncrement: number
-  readonly #binding: NativeBinding
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
   /** In the order in which they are done: the first is under way. */
   readonly #openings = new Map<number, Opening>()
   #lastId = 0
 
-  constructor(binding: NativeBinding, niceIncrement: number) {
+  constructor(hub: CompletionHub, niceIncrement: number) {
     this.niceIncrement = niceIncrement
-    this.#binding = binding
-    this.#hub = completionHub(binding)
-    this.#loop = new binding.RunLoop(this.#hub.native)
-    this.#hub.add(this.#loop.id, this)
-    guardLoop(binding, this.#loop)
-    binding.startLoop(this.#loop.id, niceIncrement)
+    this.#hub = hub
+    this.#loop = hub.newLoop(this)
+    hub.binding.startLoop(this.#loop.id, niceIncrement)
   }
 
   /** Openings that are not done. */
@@ -83,8 +73,7 @@ class SessionOpener implements LoopOwner {
   }
 
   loopEnded(): void {
-    this.#hub.remove(this.#loop.id)
-    unguardLoop(this.#loop)
+    this.#hub.dropLoop(this.#loop)
     this.#loop.dispose()
   }
 
@@ -92,7 +81,7 @@ class SessionOpener implements LoopOwner {
     this.#loop.cancelQuestion(id)
     const [underWay] = this.#openings.keys()
     if (id !== underWay) return this.#withdraw(id)
-    const timer = setTimeout(() => this.#leave(id), endLimitMs).unref()
+    const timer = setTimeout(() => this.#detach(id), endLimitMs).unref()
     const { resolve, reject } = this.#openings.get(id)!
     const ended = (): void => clearTimeout(timer)
     this.#openings.set(id, {
@@ -101,17 +90,17 @@ class SessionOpener implements LoopOwner {
     })
   }
 
-  /** One that waits behind another says nothing of the thread, which is not to be left for it. */
+  /** One that waits behind another says nothing of the thread, which is not to be detached for it. */
   #withdraw(id: number): void {
     this.#openings.get(id)!.reject(new Error('Its opening was cancelled.'))
     this.#openings.delete(id)
   }
 
   /** The thread is detached, and ends when it comes back. What waits for it is opened by those who asked. */
-  #leave(id: number): void {
+  #detach(id: number): void {
     const left = this.#openings.get(id)
     if (left === undefined) return
-    forget(this.#binding, this)
+    forget(this.#hub, this)
     if (this.#loop.stop()) this.loopEnded()
     this.#openings.delete(id)
     left.reject(new Error('Its opening did not end.'))
@@ -120,7 +109,7 @@ class SessionOpener implements LoopOwner {
   }
 }
 
-const openersOf = new WeakMap<NativeBinding, SessionOpener[]>()
+const openersOf = new WeakMap<CompletionHub, SessionOpener[]>()
 
 /**
  * Opens a session on a thread where nothing is run; see {@link Executor.openAhead}.
@@ -128,26 +117,26 @@ const openersOf = new WeakMap<NativeBinding, SessionOpener[]>()
  * @param niceIncrement of that thread, and of those that ONNX Runtime starts for the session.
  */
 export function openAhead(
-  binding: NativeBinding,
+  hub: CompletionHub,
   niceIncrement: number,
   model: string | SharedArrayBuffer,
   settings: readonly SessionSetting[],
 ): OpeningAhead {
-  const all = openersOf.get(binding) ?? []
-  openersOf.set(binding, all)
+  const all = openersOf.get(hub) ?? []
+  openersOf.set(hub, all)
   const openers = all.filter((opener) => opener.niceIncrement === niceIncrement)
   const [least] = openers.toSorted((a, b) => a.underWay - b.underWay)
   if (least !== undefined && (least.underWay === 0 || openers.length === mostThreads))
     return least.open(model, settings)
-  const added = new SessionOpener(binding, niceIncrement)
+  const added = new SessionOpener(hub, niceIncrement)
   all.push(added)
   return added.open(model, settings)
 }
 
-function forget(binding: NativeBinding, opener: SessionOpener): void {
+function forget(hub: CompletionHub, opener: SessionOpener): void {
   openersOf.set(
-    binding,
-    openersOf.get(binding)!.filter((other) => other !== opener),
+    hub,
+    openersOf.get(hub)!.filter((other) => other !== opener),
   )
 }
 
