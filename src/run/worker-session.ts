@@ -298,7 +298,7 @@ export class WorkerSession {
   }
 }
 
-const unproved = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })
+const unproved = (reason: string): RowProof => ({ rows: 'unknown', node: null, reason })
 
 /** What a session is opened from. */
 export interface SessionSource {

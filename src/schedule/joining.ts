@@ -138,7 +138,7 @@ export class Joining {
       joining,
     })
     this.#never = !config.joinRequests
-    const settled = proof !== null && proof.verdict !== 'unknown'
+    const settled = proof !== null && proof.rows !== 'unknown'
     this.#hasLengths = served.inputs.some(({ name: input, shape, ...value }) => {
       const isPadded = (axis: number) =>
         config.padding.some((padded) => padded.input === input && padded.dim === axis)
@@ -150,7 +150,7 @@ export class Joining {
       this.#hasLengths || (maxBatchSize > 0 && served.inputs.some((input) => batchAxisOf(input) === -1))
     const hasEntries = batched.outputs.some(({ rows }) => rows !== undefined) // of which the graph says nothing
     this.isByBucket =
-      proof?.verdict === 'unknown' && !this.declared && (this.isOpen || config.optionalInputs.length > 0)
+      proof?.rows === 'unknown' && !this.declared && (this.isOpen || config.optionalInputs.length > 0)
     this.asksOfBuckets = this.isByBucket && !hasEntries
     this.isToRun = config.checkRows && unproved === undefined
     this.#undecided =
@@ -160,7 +160,7 @@ export class Joining {
       maxBatchSize > 1 &&
       obstacle === null
     this.#metadata = this.#shown(joining)
-    if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfMeeting(wordsOf(proof))
+    if (joining.rows === 'declared' && proof?.rows === 'dependent') this.#warnOfMeeting(wordsOf(proof))
   }
 
   /** The model as its users see it. */
@@ -224,9 +224,9 @@ export class Joining {
   }
 
   /** The graph, with the lengths of a bucket and the values that its rows share, says something of its rows. */
-  foundOfBucket(key: string, { verdict, node, reason }: RowProof): void {
-    if (this.#refuted || verdict === 'unknown' || this.declared) return
-    if (verdict === 'proved') return this.#join(key, 'proved', null)
+  foundOfBucket(key: string, { rows, node, reason }: RowProof): void {
+    if (this.#refuted || rows === 'unknown' || this.declared) return
+    if (rows === 'independent') return this.#join(key, 'proved', null)
     this.#buckets.set(key, { how: 'proved', joins: false })
     if (!this.#joinsAny)
       this.#show({
@@ -234,7 +234,7 @@ export class Joining {
         how: 'proved',
         ...nodeOf({ node }),
         largestDifference: null,
-        reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)`,
+        reason: `${wordsOf({ rows, node, reason })} (for requests of the shapes so far)`,
       })
     this.onChange()
   }
@@ -255,7 +255,7 @@ export class Joining {
     if (this.#refuted) return // other batches may have been on their way
     this.#refuted = true
     this.#undecided = false
-    if (!(this.declared && this.#proof?.verdict === 'meets')) {
+    if (!(this.declared && this.#proof?.rows === 'dependent')) {
       // else the warning at load has announced it
       this.#warn(
         'ZEROHOP_NOT_BATCHABLE',
@@ -425,8 +425,8 @@ function initially(
       'declared',
       `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`,
     )
-  if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
-  if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
+  if (proof?.rows === 'independent') return joining('independent', 'proved', wordsOf(proof))
+  if (proof?.rows === 'dependent') return joining('dependent', 'proved', wordsOf(proof))
   if (unproved !== undefined)
     return joining(
       'unknown',
@@ -437,11 +437,10 @@ function initially(
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }
 
-function wordsOf({ verdict, node, reason }: RowProof): string {
-  const words =
-    verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
+function wordsOf({ rows, node, reason }: RowProof): string {
+  const words = rows === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
   const hasEntries = givesEntries.test(node ?? '') || reason.endsWith(severalEntries)
-  return verdict !== 'proved' && hasEntries ? `${words}; ${dividesEntries}` : words
+  return rows !== 'independent' && hasEntries ? `${words}; ${dividesEntries}` : words
 }
 
 function capital(text: string): string {

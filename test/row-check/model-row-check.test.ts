@@ -17,8 +17,8 @@ const cutOff: Rows = (rows) => {
   const loudest = Math.max(...db.flatMap((row) => [...row]))
   return db.map((row) => row.map((value) => Math.max(value, loudest - 80)))
 }
-const unknown: RowProof = { verdict: 'unknown', node: "Odd 'odd'", reason: "Odd 'odd': it has no rule" }
-const proved: RowProof = { verdict: 'proved', node: null, reason: 'the graph shows it' }
+const unknown: RowProof = { rows: 'unknown', node: "Odd 'odd'", reason: "Odd 'odd': it has no rule" }
+const proved: RowProof = { rows: 'independent', node: null, reason: 'the graph shows it' }
 
 interface ModelSetup {
   readonly length?: number | string
@@ -258,7 +258,7 @@ describe('lengths that only requests show', () => {
   })
 
   it('settle nothing for others where rows meet at some', async () => {
-    const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
+    const meets: RowProof = { rows: 'dependent', node: "If 'if'", reason: "If 'if': rows meet" }
     const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, {
       length: 'T', prove: ({ inputs }) => ({ 8: proved, 9: meets })[inputs[0]!.shape[1] as 8] ?? unknown,
     }) // prettier-ignore
@@ -276,7 +276,7 @@ describe('lengths that only requests show', () => {
   })
 
   it('are joined at those alone with which runs showed that they may be', async () => {
-    const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
+    const meets: RowProof = { rows: 'dependent', node: "If 'if'", reason: "If 'if': rows meet" }
     const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, {
       length: 'T',
       prove: ({ inputs }) => (inputs[0]!.shape[1] === 9 ? meets : unknown),

@@ -144,9 +144,9 @@ it.each([[{}], [{ maxBatchSize: 8 }]])(
 )
 
 it.each([
-  ['kept', { verdict: 'proved', node: null, reason: 'the graph shows it' }],
-  ['kept', { verdict: 'unknown', node: "Reshape 'r'", reason: 'a length is not known' }],
-  ['asked for again', { verdict: 'unknown', node: null, reason: 'its graph cannot be read: EMFILE' }],
+  ['kept', { rows: 'independent', node: null, reason: 'the graph shows it' }],
+  ['kept', { rows: 'unknown', node: "Reshape 'r'", reason: 'a length is not known' }],
+  ['asked for again', { rows: 'unknown', node: null, reason: 'its graph cannot be read: EMFILE' }],
 ] as const)('what the graph says is %s: %j', async (whether, proof) => {
   const notes = new Map<string, string>()
   const prove = vi.fn(async () => [proof])

@@ -42,7 +42,7 @@ interface Mutant {
   readonly after: string
 }
 
-type Verdict = proveRowsModule.RowProof['verdict']
+type Verdict = proveRowsModule.RowProof['rows']
 
 /** What came of a graph with the rules as they are, and has to come of it again; but for `unknown`, of which anything may come. */
 interface Expected {
@@ -59,7 +59,7 @@ type Caught = 'refuted' | 'missed' | 'threw'
 
 // What is changed
 
-const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|meets|notFollowed|wrong|fixedBeside)\(/
+const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|dependent|notFollowed|wrong|fixedBeside)\(/
 
 /** All changes of a line. */
 function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
@@ -81,7 +81,7 @@ function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
     add('check dropped', '')
   add(
     'check dropped',
-    line.replace(/^(\s*(?:return|const [\w: ]+ =) )(.+?) \? (.+) : (?:meets|notFollowed)\(.*\)$/, '$1$3'),
+    line.replace(/^(\s*(?:return|const [\w: ]+ =) )(.+?) \? (.+) : (?:dependent|notFollowed)\(.*\)$/, '$1$3'),
   )
   if (/\bif \(/.test(line) && isCheck.test(line)) {
     eachPlace('condition weakened', /(?<=\(|\|\| )[^()|]+(?:\([^()]*\))?[^()|]* \|\| /g, () => '')
@@ -89,7 +89,7 @@ function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
     if (!changes.some(({ kind }) => kind === 'check dropped'))
       eachPlace(
         'check dropped',
-        /\bif \((.+)\) (?=(?:return )?(?:meets|notFollowed|throw))/g,
+        /\bif \((.+)\) (?=(?:return )?(?:dependent|notFollowed|throw))/g,
         ([, condition]) => `if (false && (${condition})) `,
       )
   }
@@ -195,9 +195,9 @@ class Judge {
     try {
       for (const { text, model, question, verdict, differs } of this.#graphs) {
         if (!differs && missed !== null) return missed
-        const own = proveRows(model, question).verdict
-        if (own === 'proved' && differs) return { caught: 'refuted', by: text }
-        if (own !== verdict && verdict !== 'unknown' && !(own === 'proved' && verdict === 'meets'))
+        const own = proveRows(model, question).rows
+        if (own === 'independent' && differs) return { caught: 'refuted', by: text }
+        if (own !== verdict && verdict !== 'unknown' && !(own === 'independent' && verdict === 'dependent'))
           missed ??= { caught: 'missed', by: text }
       }
     } catch (error) {
@@ -239,7 +239,7 @@ async function judgeMutant(
 /** What is known of graphs: operator cases, some of those derived from them, and random graphs; each by its runs, and by the proof as it is. */
 async function expectedOf(graphs: number): Promise<Expected[]> {
   const expected: Expected[] = allCases.flatMap(({ text, expected: wanted }) =>
-    verdictsOf(text, undefined, wanted === 'meets'),
+    verdictsOf(text, undefined, wanted === 'dependent'),
   )
   expected.push(...(await expectedOfDerived()))
   const source = await GraphSource.open()
@@ -260,7 +260,7 @@ async function expectedOfDerived(): Promise<Expected[]> {
       if (truth.answer !== 'differs' && truth.answer !== 'same') return []
       return verdictsOf(text, [output], truth.answer === 'differs', (verdict, node, reason) => {
         const key =
-          verdict === 'proved'
+          verdict === 'independent'
             ? text
             : `${verdict} ${node?.split(' ')[0]} ${reason.replaceAll(/'[^']*'|\d/g, '')}`
         alike.set(key, (alike.get(key) ?? 0) + 1)
@@ -279,9 +279,9 @@ function verdictsOf(
   return (['all', 'none'] as const).flatMap((known) => {
     const graph = parseGraph(text)
     try {
-      const { verdict, node, reason } = proofOf({ ...graph, outputs: outputs ?? graph.outputs }, known)
+      const { rows: verdict, node, reason } = proofOf({ ...graph, outputs: outputs ?? graph.outputs }, known)
       // What is wrong without any change says nothing of changes.
-      return (verdict === 'proved' && differs) || !isKept(verdict, node, reason)
+      return (verdict === 'independent' && differs) || !isKept(verdict, node, reason)
         ? []
         : [{ text, ...(outputs && { outputs }), known, verdict, differs }]
     } catch {

@@ -52,11 +52,11 @@ function provedAxis(graph: GraphText, name: string, known: KnownDims): number | 
     try {
       return proofOf({ ...graph, outputs: [{ name, batchAxis }] }, known)
     } catch {
-      return { verdict: 'unknown', reason: '' } // which another test asks for
+      return { rows: 'unknown', reason: '' } // which another test asks for
     }
   }
   const first = verdictAt(0)
-  if (first.verdict === 'proved') return 0
+  if (first.rows === 'independent') return 0
   const [, axis] = /has its rows along dimension (\d)/.exec(first.reason) ?? []
-  return axis !== undefined && verdictAt(Number(axis)).verdict === 'proved' ? Number(axis) : null
+  return axis !== undefined && verdictAt(Number(axis)).rows === 'independent' ? Number(axis) : null
 }

@@ -11,7 +11,7 @@ import { allCases } from './operator-cases.ts'
 export function derivedCases(): { text: string; graph: GraphText }[] {
   const plain = allCases.filter(({ text }) => !text.includes('fn '))
   const texts = new Set([
-    ...plain.filter(({ expected }) => expected !== 'meets').flatMap(({ text }) => derivedTexts(text)),
+    ...plain.filter(({ expected }) => expected !== 'dependent').flatMap(({ text }) => derivedTexts(text)),
     ...plain.flatMap(({ text }) => summedUp(text)),
   ])
   return [...texts]

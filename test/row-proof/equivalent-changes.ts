@@ -67,22 +67,22 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts',
     },
     {
-      line: "return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : meets('its maps are not one for each row')",
+      line: "return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : dependent('its maps are not one for each row')",
       changes: ['check dropped', 'comparison turned', 'comparison turned 2'],
       why: 'onnxruntime-node gives no maps, so that no run says what is true: structured-values.test.ts',
     },
     {
-      line: "if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')",
+      line: "if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return dependent('it takes one row of words only')",
       changes: ['check dropped', 'comparison turned'],
       why: 'ONNX Runtime opens no model that gives it more than one row of words',
     },
     {
-      line: "'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),",
+      line: "'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : dependent('it is as wide as the longest of all rows')),",
       changes: ['comparison turned', 'any value taken as data'],
       why: 'onnxruntime-node has no kernel of it',
     },
     {
-      line: "'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),",
+      line: "'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? dependent('it looks at all rows') : tensor(bool, [])),",
       changes: ['comparison turned'],
       why: 'onnxruntime-node has no kernel of it',
     },
@@ -108,12 +108,12 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
   ],
   'operation.ts': [
     {
-      line: 'if (rows.axis !== axis) meets(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
+      line: 'if (rows.axis !== axis) dependent(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
       changes: ['comparison turned 2'],
       why: 'it chooses the words alone',
     },
     {
-      line: 'else if (rows.axis !== own.axis) meets(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)',
+      line: 'else if (rows.axis !== own.axis) dependent(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)',
       changes: ['check dropped'],
       why: 'the next line says the same of other axes, in other words',
     },
@@ -165,7 +165,7 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'rows along the axis itself have met in the line above',
     },
     {
-      line: "for (const each of op.all()) if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')",
+      line: "for (const each of op.all()) if (each.rows !== null) dependent('how many boxes it gives for each row depends on what that holds')",
       changes: ['check dropped'],
       why: 'what a rule does not ask for is checked to be the same for all rows behind it, and said in other words',
     },

@@ -138,7 +138,7 @@ interface Case {
 const expectUnproved = async ({ file, runtime, reason }: Case) => {
   expect(await inRuntime(file)).toBe(runtime)
   const proof = proofOf(file)
-  expect(proof.verdict).toBe('unknown')
+  expect(proof.rows).toBe('unknown')
   expect(proof.reason).toMatch(reason)
 }
 
@@ -146,18 +146,18 @@ describe('what the hostile files are made of', () => {
   it('is read as ONNX Runtime reads it', async () => {
     expect([
       await inRuntime(softmax(number(3, 1), isInt)),
-      proofOf(softmax(number(3, 1), isInt)).verdict,
-    ]).toEqual(['apart', 'proved'])
+      proofOf(softmax(number(3, 1), isInt)).rows,
+    ]).toEqual(['apart', 'independent'])
     expect([
       await inRuntime(softmax(number(3, 0), isInt)),
-      proofOf(softmax(number(3, 0), isInt)).verdict,
-    ]).toEqual(['meet', 'meets'])
+      proofOf(softmax(number(3, 0), isInt)).rows,
+    ]).toEqual(['meet', 'dependent'])
     for (const [element, runtime, verdict] of [
-      [1, 'apart', 'proved'],
-      [0, 'meet', 'meets'],
+      [1, 'apart', 'independent'],
+      [0, 'meet', 'dependent'],
     ] as const) {
       const file = decided(initializer('w', tensor(2, [], number(5, element))))
-      expect([await inRuntime(file), proofOf(file).verdict]).toEqual([runtime, verdict])
+      expect([await inRuntime(file), proofOf(file).rows]).toEqual([runtime, verdict])
     }
   })
 })
@@ -408,9 +408,9 @@ describe('fields of a message that are written otherwise than by protobuf', () =
     const sums = (axes: Uint8Array) =>
       model(node('ReduceMean', ['x'], ['m'], attribute('axes', 7, axes)), node('Sub', ['x', 'm'], ['y']), io)
     for (const axes of [number(8, 1), part(8, varint(1)), part(8, varint(-1))])
-      expect([await inRuntime(sums(axes)), proofOf(sums(axes)).verdict]).toEqual(['apart', 'proved'])
+      expect([await inRuntime(sums(axes)), proofOf(sums(axes)).rows]).toEqual(['apart', 'independent'])
     for (const axes of [bytes(number(8, 1), part(8, varint(0))), part(8, varint(0), varint(1))])
-      expect([await inRuntime(sums(axes)), proofOf(sums(axes)).verdict]).toEqual(['meet', 'meets'])
+      expect([await inRuntime(sums(axes)), proofOf(sums(axes)).rows]).toEqual(['meet', 'dependent'])
     const known = softmax(number(3, 1), isInt)
     for (const more of [
       number(1000, 1),
@@ -418,9 +418,9 @@ describe('fields of a message that are written otherwise than by protobuf', () =
       float(1000, 1),
       bytes(varint(1000 * 8 + 1), Buffer.alloc(8)),
     ])
-      expect([await inRuntime(bytes(known, more)), proofOf(bytes(known, more)).verdict]).toEqual([
+      expect([await inRuntime(bytes(known, more)), proofOf(bytes(known, more)).rows]).toEqual([
         'apart',
-        'proved',
+        'independent',
       ])
     for (const data of [
       part(4, little(1, 2, 3, 4)),
@@ -547,14 +547,14 @@ describe('names', () => {
     const named = (name: Uint8Array | string, taken: string) =>
       model(largest(name), node('Relu', ['x'], ['t']), node('Sub', ['x', taken], ['y']), io)
     for (const name of [bytes(0xef, 0xbb, 0xbf, 't'), 't\u200b', 'T', '\u0074\u0301']) {
-      expect([await inRuntime(named(name, 't')), proofOf(named(name, 't')).verdict]).toEqual([
+      expect([await inRuntime(named(name, 't')), proofOf(named(name, 't')).rows]).toEqual([
         'apart',
-        'proved',
+        'independent',
       ])
       expect([
         await inRuntime(named(name, Buffer.from(name).toString())),
-        proofOf(named(name, Buffer.from(name).toString())).verdict,
-      ]).toEqual(['meet', 'meets'])
+        proofOf(named(name, Buffer.from(name).toString())).rows,
+      ]).toEqual(['meet', 'dependent'])
     }
   })
 
@@ -613,8 +613,8 @@ describe('names', () => {
       proofOf(file, [
         ...x,
         ...['a', 'b', 'c'].map((name) => ({ name, shape: name === 'c' ? [] : [1], batchAxis: -1 })),
-      ]).verdict,
-    ).not.toBe('proved')
+      ]).rows,
+    ).not.toBe('independent')
   })
 })
 
@@ -731,7 +731,7 @@ describe('attributes', () => {
 
   it('may have an empty name of what they take their value from', async () => {
     const file = softmax(number(3, 1), isInt, part(21, ''))
-    expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
+    expect([await inRuntime(file), proofOf(file).rows]).toEqual(['apart', 'independent'])
   })
 })
 
@@ -886,7 +886,7 @@ describe('operators', () => {
 
   it('may be said to be of one version twice, as skl2onnx does', async () => {
     const file = opsets(opset('', 13), opset('ai.onnx', 13))
-    expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
+    expect([await inRuntime(file), proofOf(file).rows]).toEqual(['apart', 'independent'])
   })
 
   it('are not followed where a shape can never fit, as ONNX Runtime may make one of it that does', async () => {
@@ -901,8 +901,8 @@ describe('operators', () => {
       opset('', 17),
     )
     expect(await inRuntime(file)).toBe('apart') // [N, 4] has become [4 * N]
-    const { verdict, reason } = proofOf(file)
-    expect([verdict, reason]).toEqual([
+    const { rows, reason } = proofOf(file)
+    expect([rows, reason]).toEqual([
       'unknown',
       expect.stringMatching(/the shape \[N\] has another number of elements/),
     ])
@@ -1004,7 +1004,7 @@ describe('lengths that a file says its values have', () => {
       model(...shaped, last, givenX, part(12, value('y', 1, [1, 4]))),
     ]
     for (const file of harmless)
-      expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
+      expect([await inRuntime(file), proofOf(file).rows]).toEqual(['apart', 'independent'])
   })
 
   it('leave the proof open where those of an input differ', () => {
@@ -1017,7 +1017,7 @@ describe('lengths that a file says its values have', () => {
     )
     const inputs = [{ name: 'x', shape: ['N', 'S'], batchAxis: 0 }]
     expect(proofOf(file, inputs)).toMatchObject({
-      verdict: 'unknown',
+      rows: 'unknown',
       reason: expect.stringMatching(
         /the file says that 't' has the shape \[\?, 4\], and it has \[N, x\[1\]\]/,
       ),
@@ -1188,10 +1188,10 @@ describe('functions', () => {
 
   it('leave attributes away for which a call has no value, or give them their default', async () => {
     const none = calling(call('F'), fn('F', [taken()], local, part(6, 'along')))
-    expect([await inRuntime(none), proofOf(none).verdict]).toEqual(['apart', 'proved'])
+    expect([await inRuntime(none), proofOf(none).rows]).toEqual(['apart', 'independent'])
     const usual = calling(call('F'), fn('F', [taken()], local, along(0)))
-    expect([await inRuntime(usual), proofOf(usual).verdict]).toEqual(['meet', 'meets'])
+    expect([await inRuntime(usual), proofOf(usual).rows]).toEqual(['meet', 'dependent'])
     const given = calling(call('F', int('along', 1)), fn('F', [taken()], local, along(0)))
-    expect([await inRuntime(given), proofOf(given).verdict]).toEqual(['apart', 'proved'])
+    expect([await inRuntime(given), proofOf(given).rows]).toEqual(['apart', 'independent'])
   })
 })

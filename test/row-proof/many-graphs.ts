@@ -62,13 +62,13 @@ for (let seed = first; seed < first + total; seed++) {
   slowest = Math.max(slowest, performance.now() - before)
   const withoutDims = proofOf(graph, 'none')
   const truth = await truthOf(graph, seed)
-  verdicts.add(proof.verdict)
+  verdicts.add(proof.rows)
   truths.add(truth.answer)
   const operator = /^[\w.:]+/.exec(proof.node ?? '')?.[0] ?? 'an output'
-  if (proof.verdict === 'proved') for (const each of new Set(graph.operators)) proofs.add(each)
-  if (proof.verdict === 'meets' && truth.answer === 'same') falseAlarms.add(operator)
-  if (proof.verdict === 'unknown' && truth.answer === 'same') notFollowed.add(operator)
-  if ((proof.verdict === 'proved' || withoutDims.verdict === 'proved') && refutes(truth)) {
+  if (proof.rows === 'independent') for (const each of new Set(graph.operators)) proofs.add(each)
+  if (proof.rows === 'dependent' && truth.answer === 'same') falseAlarms.add(operator)
+  if (proof.rows === 'unknown' && truth.answer === 'same') notFollowed.add(operator)
+  if ((proof.rows === 'independent' || withoutDims.rows === 'independent') && refutes(truth)) {
     refuted++
     writeFileSync(join(folder, `${seed}.txt`), text)
     writeFileSync(join(folder, `${seed}.onnx`), graph.model)

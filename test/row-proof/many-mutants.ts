@@ -40,7 +40,7 @@ type Report =
   | 'proved, and refused'
   | 'proved, and of other inputs'
   | 'proved, and cannot run'
-  | 'proved'
+  | 'independent'
   | 'refuted'
 
 if (values.folder === undefined) await runAll()
@@ -109,7 +109,7 @@ function report(seed: number, what: Report): Promise<void> {
 
 async function judged(mutant: GraphText, seed: number, folder: string, text: string): Promise<Report> {
   const questions = (['all', 'none'] as const).map((known) => questionOf(mutant, known))
-  if (answerQuestions(() => readGraph(mutant.model), questions).at(-1)!.verdict !== 'proved')
+  if (answerQuestions(() => readGraph(mutant.model), questions).at(-1)!.rows !== 'independent')
     return 'not proved'
   try {
     if (!(await hasInputs(mutant))) return 'proved, and of other inputs'
@@ -118,7 +118,7 @@ async function judged(mutant: GraphText, seed: number, folder: string, text: str
   }
   const truth = await truthOf(mutant, seed)
   if (truth.answer === 'cannot run') return 'proved, and cannot run'
-  if (!refutes(truth)) return 'proved'
+  if (!refutes(truth)) return 'independent'
   writeFileSync(join(folder, `${seed}.onnx`), mutant.model)
   console.log(`refuted: seed ${seed}, ${truth.where}\n${text}\n`)
   return 'refuted'

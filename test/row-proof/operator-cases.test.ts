@@ -18,42 +18,44 @@ describe('operator cases', () => {
     const wrong: string[] = []
     for (const { text, expected } of allCases) {
       const { answer, where } = await truthOf(parseGraph(text))
-      if (answer !== (expected === 'meets' ? 'differs' : 'same')) wrong.push(`${text}: ${answer}, ${where}`)
+      if (answer !== (expected === 'dependent' ? 'differs' : 'same'))
+        wrong.push(`${text}: ${answer}, ${where}`)
     }
     expect(wrong).toEqual([])
   })
 
   it.each(['all', 'none'] as const)('whose rows meet are never proved (dims known: %s)', (known) => {
-    const meeting = allCases.filter(({ expected }) => expected === 'meets')
+    const meeting = allCases.filter(({ expected }) => expected === 'dependent')
     expect(meeting.length).toBeGreaterThan(400)
     expect(
       meeting
-        .filter(({ text }) => proofOf(parseGraph(text), known).verdict === 'proved')
+        .filter(({ text }) => proofOf(parseGraph(text), known).rows === 'independent')
         .map(({ text }) => text),
     ).toEqual([])
   })
 
   it('whose rows meet are said to, with the node where they do', () => {
     const said = allCases.filter(({ text, expected }) => {
-      const { verdict, node } = proofOf(parseGraph(text))
-      return expected === 'meets' && verdict === 'meets' && node !== null
+      const { rows, node } = proofOf(parseGraph(text))
+      return expected === 'dependent' && rows === 'dependent' && node !== null
     })
     expect(said.length).toBeGreaterThanOrEqual(leastSaid)
   })
 
   it('whose rows stay apart are mostly proved without any dimension', () => {
     const proved = allCases.filter(
-      ({ text, expected }) => expected === 'proved' && proofOf(parseGraph(text), 'none').verdict === 'proved',
+      ({ text, expected }) =>
+        expected === 'independent' && proofOf(parseGraph(text), 'none').rows === 'independent',
     )
     expect(proved.length).toBeGreaterThanOrEqual(leastWithoutDims)
   })
 
   it('whose rows stay apart are proved', () => {
-    const apart = allCases.filter(({ expected }) => expected === 'proved')
+    const apart = allCases.filter(({ expected }) => expected === 'independent')
     expect(apart.length).toBeGreaterThan(600)
     const missed = apart.flatMap(({ text }) => {
-      const { verdict, reason } = proofOf(parseGraph(text))
-      return verdict === 'proved' ? [] : [`${text}: ${verdict}, ${reason}`]
+      const { rows, reason } = proofOf(parseGraph(text))
+      return rows === 'independent' ? [] : [`${text}: ${rows}, ${reason}`]
     })
     expect(missed).toEqual([])
   })

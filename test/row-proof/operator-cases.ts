@@ -20,7 +20,7 @@ export const allCases: readonly OperatorCase[] = [...operatorCases, ...graphCase
 
 function listed(table: CaseTable): OperatorCase[] {
   return Object.entries(table).flatMap(([subject, cases]) =>
-    (['proved', 'same', 'meets'] as const).flatMap((expected) =>
+    (['independent', 'same', 'dependent'] as const).flatMap((expected) =>
       (cases[expected] ?? []).map((text) => ({ subject, text, expected })),
     ),
   )

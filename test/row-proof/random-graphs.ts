@@ -219,7 +219,9 @@ class Growth {
       const all = this.#templates.get(isFirst && tries === 0 ? this.#first : this.#pick(subjects))!
       const isToMeet = !this.#isPure && this.#chance(0.6)
       const isWanted = ({ expected }: Template) =>
-        isToMeet ? expected === 'meets' : expected === 'proved' || (expected === 'same' && this.#chance(0.25))
+        isToMeet
+          ? expected === 'dependent'
+          : expected === 'independent' || (expected === 'same' && this.#chance(0.25))
       const fitting = all.filter(isWanted)
       if (fitting.length === 0) continue
       const template = this.#pick(fitting)
@@ -242,7 +244,7 @@ class Growth {
       this.#values.push({
         ...output,
         name: `${prefix}${output.name}`,
-        axis: expected === 'meets' && output.dims[output.axis]?.of !== 1 ? -1 : output.axis,
+        axis: expected === 'dependent' && output.dims[output.axis]?.of !== 1 ? -1 : output.axis,
       })
   }
 

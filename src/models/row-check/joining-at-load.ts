@@ -14,7 +14,7 @@ import { Joining, type Served } from '../../schedule/joining.ts'
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
 /** Increment with each change of the proof rules: notes of proofs and checks are valid for one revision. */
-export const rulesRevision = 15
+export const rulesRevision = 16
 
 /** Prefix of notes of proofs. Another version of the rules proves everything again. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
@@ -73,7 +73,7 @@ export async function joiningAtLoad(
   if (usual !== null && notStackable(usual.batched) === null) {
     const proof = await proofForAll(usual, config.optionalInputs, session)
     const isOpen =
-      proof.verdict === 'meets' || (proof.verdict === 'unknown' && config.maxBatchSize === undefined)
+      proof.rows === 'dependent' || (proof.rows === 'unknown' && config.maxBatchSize === undefined)
     for (const axes of isOpen && config.padding.length === 0
       ? namedAxes(config, usual.served, usual.needed)
       : []) {
@@ -82,7 +82,7 @@ export async function joiningAtLoad(
         reading !== null && notStackable(reading.batched) === null
           ? await proofForAll(reading, config.optionalInputs, session)
           : null
-      if (own?.verdict === 'proved')
+      if (own?.rows === 'independent')
         return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading!), axes })
     }
     return new Joining(name, config, opened, { tolerance, proof })
@@ -102,10 +102,10 @@ export async function joiningAtLoad(
     readings.map((reading) => questionOf(reading)),
   )
   const proof = proofs.at(-1)!
-  if (proof.verdict === 'proved') {
+  if (proof.rows === 'independent') {
     const reading = readings[proofs.length - 1]!
     const own = await proofForAll(reading, config.optionalInputs, session)
-    if (own.verdict === 'proved')
+    if (own.rows === 'independent')
       return new Joining(name, config, opened, {
         tolerance,
         proof: withAxes(own, reading),
@@ -113,15 +113,15 @@ export async function joiningAtLoad(
       })
     return new Joining(name, config, opened, {
       tolerance,
-      proof: { ...own, verdict: 'unknown' },
+      proof: { ...own, rows: 'unknown' },
       axes: reading.axes,
       unproved: notStackable(found.batched)!,
     })
   }
   // Shared values may decide: the likeliest reading is proved again with the values of each request.
   const open = proofs.findIndex(
-    ({ verdict, node }, index) =>
-      verdict === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater),
+    ({ rows, node }, index) =>
+      rows === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater),
   )
   if (open === -1) return new Joining(name, config, opened, { tolerance })
   return new Joining(name, config, opened, {
@@ -181,7 +181,7 @@ function proofOfEntries({ served, needed }: Pick<ShapedTensors, 'served' | 'need
   return index === undefined
     ? null
     : {
-        verdict: 'unknown',
+        rows: 'unknown',
         node: null,
         reason: `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of`,
       }
@@ -196,7 +196,7 @@ async function proofForAll(
   const optional = optionalInputs.filter((name) => shaped.served.inputs.some((input) => input.name === name))
   if (optional.length > mostOptional)
     return {
-      verdict: 'unknown',
+      rows: 'unknown',
       node: null,
       reason: `it has ${optional.length} optional inputs, each of which a request may leave out`,
     }
@@ -208,7 +208,7 @@ async function proofForAll(
     )
     if (!question.inputs.some(({ batchAxis }) => batchAxis !== -1)) continue // no request of this kind has rows
     proof = (await ask(session, [question]))[0]!
-    if (proof.verdict !== 'proved') return proof
+    if (proof.rows !== 'independent') return proof
   }
   return proof!
 }
@@ -267,7 +267,7 @@ export async function ask(
   if (noted !== '') return JSON.parse(noted) as RowProof[]
   const proofs = await session.prove(questions)
   // An unknown answer without a node may change the next time: a file could not be read.
-  if (proofs.every(({ verdict, node }) => verdict !== 'unknown' || node !== null))
+  if (proofs.every(({ rows, node }) => rows !== 'unknown' || node !== null))
     session.setNote(key, JSON.stringify(proofs))
   return proofs
 }

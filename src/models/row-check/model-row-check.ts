@@ -81,7 +81,7 @@ export class ModelRowCheck {
   readonly #runs = new PacedRuns()
   readonly #kept: KeptRequests
   /** The answers of the graph by bucket; `null` while it is asked. */
-  readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
+  readonly #buckets = new Map<string, RowProof['rows'] | null>()
   #session!: () => TriedSession
   /** Consecutive buckets without an answer. */
   #unknown = 0
@@ -118,7 +118,7 @@ export class ModelRowCheck {
     for (const { feeds, bucketKey } of this.#samples) await this.#askOfSample(feeds, bucketKey)
     const isProved =
       this.#samples.length > 0 &&
-      this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
+      this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'independent')
     if (this.#isOver || !this.#joining.undecided || isProved) return false
     const key = this.#noteKey()
     const known = readVerdict(session.note(key))
@@ -162,7 +162,8 @@ export class ModelRowCheck {
     const key = request.whole ? this.#parser.rowKeyOf(request) : request.bucketKey
     if (key === null) return
     const found = this.#ofBucket(key, request)
-    if (!isLookedAt || this.#isOver || found === 'proved' || found === 'meets' || this.#joins(key)) return
+    if (!isLookedAt || this.#isOver || found === 'independent' || found === 'dependent' || this.#joins(key))
+      return
     this.#kept.keep(request, key)
     this.#tryNext()
   }
@@ -173,7 +174,7 @@ export class ModelRowCheck {
   }
 
   /** The answer of the graph for a bucket. It is asked if the lengths of its rows are new. */
-  #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
+  #ofBucket(key: string, { data, dims }: InferRequest): RowProof['rows'] | null {
     if (!this.#joining.asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
     if (found !== undefined) {
@@ -237,10 +238,10 @@ export class ModelRowCheck {
     }
     const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
     if (!this.#buckets.has(key)) return // forgotten meanwhile
-    this.#buckets.set(key, proof!.verdict)
-    this.#unknown = proof!.verdict === 'unknown' ? this.#unknown + 1 : 0
+    this.#buckets.set(key, proof!.rows)
+    this.#unknown = proof!.rows === 'unknown' ? this.#unknown + 1 : 0
     this.#joining.foundOfBucket(key, proof!)
-    if (proof!.verdict !== 'unknown') this.#kept.drop(key)
+    if (proof!.rows !== 'unknown') this.#kept.drop(key)
     this.#tryNext()
   }
 

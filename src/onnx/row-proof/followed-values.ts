@@ -11,7 +11,7 @@ import {
   takeSteps,
   type Dim,
 } from './dims.ts'
-import { meets, notFollowed } from './not-proved.ts'
+import { dependent, notFollowed } from './not-proved.ts'
 
 /** The values of `TensorProto.DataType` that rules use. */
 export const elementType = {
@@ -80,7 +80,7 @@ export interface List {
 /** Why nothing more is known of a value: rows mix in it, or it was not followed. */
 export interface Fault {
   readonly kind: 'fault'
-  readonly verdict: 'meets' | 'unknown'
+  readonly verdict: 'dependent' | 'unknown'
   /** Order of the node at which it began, in the graph; -1 for none. */
   readonly order: number
   readonly node: string | null
@@ -113,7 +113,7 @@ export function tensor(
   takeSteps(4 + shape.length)
   if (!shape.every(isWhole)) notFollowed('a length is no whole number')
   const isLong = elements !== null && elements.length > mostElements
-  if (isLong && elements.some(ofRows)) meets('a value depends on the number of rows')
+  if (isLong && elements.some(ofRows)) dependent('a value depends on the number of rows')
   return {
     kind: 'tensor',
     type,
@@ -170,7 +170,7 @@ export function samePlace(a: Place | null, b: Place | null): boolean {
 
 /** What two branches, or two turns of a loop, have in common. */
 export function either(a: Value, b: Value, name: string): Value {
-  if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
+  if (a.kind === 'fault') return a.verdict === 'dependent' || b.kind !== 'fault' ? a : b
   if (b.kind === 'fault') return b
   const differ = (reason: string): Fault => ({
     kind: 'fault',

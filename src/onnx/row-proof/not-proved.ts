@@ -1,6 +1,6 @@
 /** Thrown by rules if rows are not proved to stay separate: they mix, or it is not known. */
 export class NotProved extends Error {
-  readonly verdict: 'meets' | 'unknown'
+  readonly verdict: 'dependent' | 'unknown'
 
   constructor(verdict: NotProved['verdict'], reason: string) {
     super(reason)
@@ -8,8 +8,8 @@ export class NotProved extends Error {
   }
 }
 
-export const meets = (reason: string): never => {
-  throw new NotProved('meets', reason)
+export const dependent = (reason: string): never => {
+  throw new NotProved('dependent', reason)
 }
 export const notFollowed = (reason: string): never => {
   throw new NotProved('unknown', reason)

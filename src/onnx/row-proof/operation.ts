@@ -23,7 +23,7 @@ import {
   type Tensor,
   type Value,
 } from './followed-values.ts'
-import { meets, notFollowed } from './not-proved.ts'
+import { dependent, notFollowed } from './not-proved.ts'
 
 /**
  * Computes what is known of an operator's outputs from its inputs. Throws if rows mix, or if that is not
@@ -95,14 +95,14 @@ export class Operation {
   /** An input that may contain row positions, as indices do, but not the number of rows. */
   indices(index: number): Tensor {
     const value = this.raw(index)
-    return countsRows(value) ? meets('a value depends on the number of rows') : value
+    return countsRows(value) ? dependent('a value depends on the number of rows') : value
   }
 
   /** An input used as data. Throws if it depends on the number of rows, or on a row's position. */
   data(index: number): Tensor {
     const value = this.indices(index)
     if (value.place !== null || value.columns !== null)
-      return meets('a value depends on the places of rows in the batch')
+      return dependent('a value depends on the places of rows in the batch')
     return value
   }
 
@@ -121,7 +121,7 @@ export class Operation {
   /** An input that all rows share. */
   shared(index: number, what = `input ${index}`): Tensor {
     const value = this.data(index)
-    return value.rows === null ? value : meets(`${what} is one for all rows, and is made of them`)
+    return value.rows === null ? value : dependent(`${what} is one for all rows, and is made of them`)
   }
 
   /** Throws if an input that the rule did not read is not the same for all rows. */
@@ -133,7 +133,7 @@ export class Operation {
   elements(index: number, what: string): readonly Dim[] {
     const elements = this.counts(index, what)
     return elements.some(ofRows)
-      ? meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on the number of rows`)
+      ? dependent(`${what} ${isPlural(what) ? 'depend' : 'depends'} on the number of rows`)
       : elements
   }
 
@@ -141,7 +141,7 @@ export class Operation {
   counts(index: number, what: string): readonly Dim[] {
     const value = this.raw(index)
     if (value.rows !== null)
-      return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
+      return dependent(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
     takeSteps(10 * (value.elements?.length ?? 0))
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
   }
@@ -221,13 +221,13 @@ export function axisIn(axis: number, rank: number): number {
 /** Throws if rows lie along one of the axes. */
 export function apart({ rows }: Tensor, axes: readonly number[], does: string): void {
   if (rows !== null && axes.includes(rows.axis))
-    meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
+    dependent(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
 /** Throws if rows lie along another axis than these. */
 export function rowsOnly({ rows }: Tensor, axes: readonly number[], does: string): void {
   if (rows !== null && !axes.includes(rows.axis))
-    meets(`it ${does} along dimension ${rows.axis}, which counts the rows`)
+    dependent(`it ${does} along dimension ${rows.axis}, which counts the rows`)
 }
 
 /**
@@ -241,7 +241,7 @@ export function moved(
   elements: readonly Dim[] | null = null,
 ): Tensor {
   if (of.columns !== null) notFollowed('where the numbers of an index go is not followed')
-  if (elements === null && countsRows(of)) meets('a value depends on the number of rows')
+  if (elements === null && countsRows(of)) dependent('a value depends on the number of rows')
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
 
@@ -265,13 +265,13 @@ export function together(
     const rows = of?.rows ?? null
     if (rows === null) continue
     if (rows.axis !== axis)
-      meets(
+      dependent(
         axis === -1
           ? `${what} is one for all rows, and is made of them`
           : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`,
       )
     if (found !== null && !sameRows({ ...found, axis }, rows))
-      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     found = rows
   }
   if (found === null) return null
@@ -288,7 +288,7 @@ export function together(
 /** A fixed number of entries stands where another tensor has its rows. */
 function fixedBeside(what: string, dim: Dim): never {
   return typeof dim === 'number'
-    ? meets(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`)
+    ? dependent(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`)
     : notFollowed(`${what} has ${shown(dim)} entries where the rows are counted`)
 }
 
@@ -306,11 +306,11 @@ export function broadcast(tensors: readonly Tensor[]): {
     const own = { ...each.rows, axis: each.rows.axis + offset(each) }
     if (rows === null) rows = own
     else if (rows.axis !== own.axis)
-      meets(
+      dependent(
         `rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`,
       )
     else if (!sameRows(rows, own))
-      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const dims = tensors.flatMap((each) => each.shape[axis - offset(each)] ?? [])

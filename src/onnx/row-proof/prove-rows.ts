@@ -43,11 +43,11 @@ export interface RowProof {
   /**
    * | | joining requests |
    * |---|---|
-   * | `proved` | changes no answer, for every number of rows and whatever they hold |
-   * | `meets` | lets rows meet, or gives values that depend on how many rows there are, or on their places |
+   * | `independent` | changes no answer, for every number of rows and whatever they hold |
+   * | `dependent` | lets rows meet, or gives values that depend on how many rows there are, or on their places |
    * | `unknown` | may be either: a node was not followed |
    */
-  readonly verdict: 'proved' | 'meets' | 'unknown'
+  readonly rows: 'independent' | 'dependent' | 'unknown'
   /**
    * The first node at which rows mix, or that was not followed, such as `ReduceMax 'mel/max'`; `null` if no
    * node is at fault.
@@ -133,12 +133,12 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   const faults = question.outputs
     .map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!))
     .filter((fault) => fault !== null)
-  const first = (['meets', 'unknown'] as const).flatMap((verdict) =>
+  const first = (['dependent', 'unknown'] as const).flatMap((verdict) =>
     faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order),
   )[0]
   if (first === undefined)
-    return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
-  return { verdict: first.verdict, node: first.node, reason: first.reason }
+    return { rows: 'independent', node: null, reason: 'the graph shows that each row is computed by itself' }
+  return { rows: first.verdict, node: first.node, reason: first.reason }
 }
 
 /**
@@ -154,7 +154,7 @@ export function answerQuestions(read: () => OnnxModel | null, questions: readonl
     withinSteps(mostSteps, () => {
       for (const question of questions) {
         proofs.push(proofOf(graph, question))
-        if (proofs.at(-1)!.verdict === 'proved') break
+        if (proofs.at(-1)!.rows === 'independent') break
       }
     })
   } catch (error) {
@@ -172,14 +172,14 @@ function proofOf(graph: OnnxModel | null, question: RowQuestion): RowProof {
   }
 }
 
-const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })
+const unknown = (reason: string): RowProof => ({ rows: 'unknown', node: null, reason })
 
 /** Why an output cannot be divided into the rows of each request; `null` if it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
   const wrong = (reason: string): Fault => ({
     kind: 'fault',
-    verdict: 'meets',
+    verdict: 'dependent',
     order: Number.MAX_SAFE_INTEGER,
     node: null,
     reason: `output '${name}' ${reason}`,
@@ -427,7 +427,7 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
 /** Rules never return this: a shape that depends on the number of rows, for a value without rows. */
 function checked(value: Value): Value {
   if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows))
-    throw new NotProved('meets', `the shape ${shownDims(value.shape)} depends on the number of rows`)
+    throw new NotProved('dependent', `the shape ${shownDims(value.shape)} depends on the number of rows`)
   return value
 }
 
@@ -465,7 +465,7 @@ function worst(inputs: readonly (Value | null)[]): Fault | null {
       ? one.order <= other.order
         ? one
         : other
-      : one.verdict === 'meets'
+      : one.verdict === 'dependent'
         ? one
         : other,
   )

@@ -30,7 +30,7 @@ export default function start({ setup, answer }: StartTask): void {
     const unknown = (reason: string) => ({
       type: 'proved',
       questionId: message.questionId,
-      proofs: [{ verdict: 'unknown', node: null, reason }],
+      proofs: [{ rows: 'unknown', node: null, reason }],
     })
     void import('./prove.ts')
       .then(({ prove }) => prove(message))

@@ -1,14 +1,14 @@
 /**
  * Graphs (see graph-text.ts) of an operator, by what joining does to them.
  *
- * proved: joining changes nothing, and the proof has to see it.
+ * independent: joining changes nothing, and the proof has to see it.
  * same: joining changes nothing; a proof may leave it open.
- * meets: joining changes answers, so that a proof would be wrong.
+ * dependent: joining changes answers, so that a proof would be wrong.
  */
 export interface Cases {
-  readonly proved?: readonly string[]
+  readonly independent?: readonly string[]
   readonly same?: readonly string[]
-  readonly meets?: readonly string[]
+  readonly dependent?: readonly string[]
 }
 
 /** By operator, or by what a graph of several does. */

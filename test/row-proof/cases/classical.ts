@@ -13,97 +13,101 @@ const svm = `kernel_type='RBF' kernel_params=[0.5,0.0,3.0] coefficients=[0.5,-0.
 /** Operators of ai.onnx.ml. */
 export const classicalCases: CaseTable = {
   ArrayFeatureExtractor: {
-    proved: [
+    independent: [
       'ml.ArrayFeatureExtractor(in(N,4), [2,0])',
       'ml.ArrayFeatureExtractor(k(4), in(int64 N <4)) -> 1',
     ],
-    meets: [
+    dependent: [
       'ml.ArrayFeatureExtractor(in(N,4), in(int64 N <4)) -> 1',
       'ml.ArrayFeatureExtractor(in(N), [0])',
       'ml.ArrayFeatureExtractor(in(2,N), [0]) -> 1',
     ],
   },
-  Binarizer: { proved: ['ml.Binarizer(in(N,3)) threshold=0.5', 'ml.Binarizer(in(2,N)) threshold=0.5 -> 1'] },
+  Binarizer: {
+    independent: ['ml.Binarizer(in(N,3)) threshold=0.5', 'ml.Binarizer(in(2,N)) threshold=0.5 -> 1'],
+  },
   CategoryMapper: {
-    proved: [`ml.CategoryMapper(in(string N,2)) cats_strings=['a','b'] cats_int64s=[4,5] default_int64=-1`],
+    independent: [
+      `ml.CategoryMapper(in(string N,2)) cats_strings=['a','b'] cats_int64s=[4,5] default_int64=-1`,
+    ],
   },
   FeatureVectorizer: {
-    proved: [
+    independent: [
       'ml.FeatureVectorizer(in(N,2)) inputdimensions=[2]',
       'ml.FeatureVectorizer(in(N,2), in(N,1)) inputdimensions=[2,1]',
     ],
-    meets: [
+    dependent: [
       'ml.FeatureVectorizer(in(N), in(N)) inputdimensions=[2,2]',
       'ml.FeatureVectorizer(in(2,N), in(2,N)) inputdimensions=[1,1] -> 1',
     ],
   },
   Imputer: {
-    proved: [
+    independent: [
       'ml.Imputer(in(N,3)) imputed_value_floats=[1.0,2.0,3.0] replaced_value_float=0.0',
       'ml.Imputer(in(N,3)) imputed_value_floats=[1.5] replaced_value_float=0.0',
     ],
   },
   LabelEncoder: {
-    proved: [
+    independent: [
       `ml.LabelEncoder(in(string N,2)) keys_strings=['a','b'] values_int64s=[4,5] default_int64=-1`,
       'ml.LabelEncoder(in(int64 2,N)) keys_int64s=[0,1] values_floats=[0.5,1.5] default_float=-1.0 -> 1',
     ],
-    meets: [
+    dependent: [
       'x = in(N)\nAdd(x, Cast(Mod(ml.LabelEncoder(Mul(Range(0, Gather(Shape(x), 0), 1), 3)) keys_int64s=[0,3] values_int64s=[1,2] default_int64=0, 3)) to=float32)',
     ],
   },
   LinearClassifier: {
-    proved: [
+    independent: [
       'l, p = ml.LinearClassifier(in(N,2)) classlabels_ints=[0,1] coefficients=[0.5,-0.5,0.2,0.7] intercepts=[0.1,0.2]\n-> 0,0',
       `l, p = ml.LinearClassifier(in(N,2)) classlabels_strings=['n','y'] coefficients=[0.5,-0.5,0.2,0.7] intercepts=[0.1,0.2] post_transform='SOFTMAX'\n-> 0,0`,
     ],
   },
   LinearRegressor: {
-    proved: [
+    independent: [
       'ml.LinearRegressor(in(N,2)) coefficients=[0.5,-0.5] intercepts=[0.1]',
       'ml.LinearRegressor(in(N,2)) coefficients=[0.5,-0.5,0.1,0.2] intercepts=[0.1,0.2] targets=2',
     ],
   },
   Normalizer: {
-    proved: [
+    independent: [
       `ml.Normalizer(in(N,3)) norm='L2'`,
       `ml.Normalizer(in(N,3)) norm='MAX'`,
       `ml.Normalizer(in(N,3)) norm='L1'`,
     ],
-    meets: [`ml.Normalizer(in(2,N)) norm='L2' -> 1`, `ml.Normalizer(in(N)) norm='L2'`],
+    dependent: [`ml.Normalizer(in(2,N)) norm='L2' -> 1`, `ml.Normalizer(in(N)) norm='L2'`],
   },
   OneHotEncoder: {
-    proved: [
+    independent: [
       'ml.OneHotEncoder(in(int64 N <4)) cats_int64s=[0,1,2] zeros=1',
       `ml.OneHotEncoder(in(string N,2)) cats_strings=['a','b'] zeros=1`,
     ],
   },
   Scaler: {
-    proved: [
+    independent: [
       'ml.Scaler(in(N,3)) offset=[0.5,1.0,2.0] scale=[1.0,2.0,3.0]',
       'ml.Scaler(in(N,3)) offset=[0.5] scale=[2.0]',
     ],
   },
   SVMClassifier: {
-    proved: [
+    independent: [
       `l, p = ml.SVMClassifier(in(N,2)) ${svm} classlabels_ints=[0,1] vectors_per_class=[1,1] post_transform='NONE'\n-> 0,0`,
     ],
   },
-  SVMRegressor: { proved: [`ml.SVMRegressor(in(N,2)) ${svm} n_supports=2 post_transform='NONE'`] },
+  SVMRegressor: { independent: [`ml.SVMRegressor(in(N,2)) ${svm} n_supports=2 post_transform='NONE'`] },
   TreeEnsembleRegressor: {
-    proved: [
+    independent: [
       `ml.TreeEnsembleRegressor(in(N,2)) n_targets=2 ${tree('regressor')}`,
       `ml.TreeEnsembleRegressor(in(N,2)) n_targets=2 aggregate_function='MAX' ${tree('regressor')}`,
     ],
   },
   TreeEnsembleClassifier: {
-    proved: [
+    independent: [
       `l, p = ml.TreeEnsembleClassifier(in(N,2)) classlabels_int64s=[0,1] post_transform='SOFTMAX' ${tree('classifier')}\n-> 0,0`,
       `l, p = ml.TreeEnsembleClassifier(in(N,2)) classlabels_strings=['n','y'] post_transform='NONE' ${tree('classifier')}\n-> 0,0`,
     ],
   },
   TreeEnsemble: {
-    proved: [
+    independent: [
       `ml.TreeEnsemble(in(N,2)) n_targets=1 aggregate_function=1 post_transform=0 tree_roots=[0] nodes_featureids=[0] nodes_splits=float32:[0.5] nodes_modes=uint8:[0] nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,0] leaf_weights=float32:[1.0,2.0] @ml5`,
       `ml.TreeEnsemble(in(N,2)) n_targets=1 aggregate_function=3 post_transform=0 tree_roots=[0] nodes_featureids=[0] nodes_splits=float32:[0.5] nodes_modes=uint8:[0] nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,0] leaf_weights=float32:[1.0,2.0] @ml5`,
     ],

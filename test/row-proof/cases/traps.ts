@@ -23,7 +23,7 @@ const branches = (then: string, other: string) =>
 /** What a proof may stumble over. */
 export const trapCases: CaseTable = {
   'indices within a row': {
-    proved: [
+    independent: [
       'Mod(in(int64 N -9..9), 5)',
       'Clip(in(int64 N -9..9), 0, 4)',
       'ArgMin(in(N,5)) axis=1 keepdims=0',
@@ -45,7 +45,7 @@ export const trapCases: CaseTable = {
         `${rowsOfFive}\ni = ${branches('ArgMax(in(N,5)) axis=1 keepdims=0', 'ArgMin(in(N,5)) axis=1 keepdims=0')}\nGather(flat, Add(${branches('Mul(r, 5)', 'Mul(5, r)')}, i))`,
         `${rowsOfFive}\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(r, 5), i)\nGather(flat, Reshape(Transpose(Unsqueeze(f, [1])) perm=[1,0], [-1]))`,
       ),
-    meets: [
+    dependent: [
       'Mod(in(int64 N -9..9), 6)',
       'Clip(in(int64 N -9..9), 3, -1)',
       'Mod(in(int64 N -9..9), -5)',
@@ -106,11 +106,11 @@ export const trapCases: CaseTable = {
     ],
   },
   'rows that lie in each other in two ways': {
-    proved: [
+    independent: [
       'Reshape(Add(Reshape(in(2,N,3), [-1,3]), Reshape(in(2,N,3), [-1,3])), [2,-1,3]) -> 1',
       'Reshape(Concat(Reshape(in(N,2,3), [-1,3]), Reshape(in(N,2,3), [-1,3])) axis=1, [-1,2,6])',
     ],
-    meets: [
+    dependent: [
       ...[
         'Add(a, b)',
         'Where(Greater(a, 0.0), a, b)',
@@ -146,7 +146,7 @@ export const trapCases: CaseTable = {
     same: [`${branches('in(N,3)', 'Relu(in(N,3))')}`],
   },
   'large tensors of counts': {
-    meets: [
+    dependent: [
       'Tile(count, [5000])',
       'Concat(Tile(count, [3000]), Tile(count, [3000])) axis=0',
       'Expand(count, [5000])',
@@ -210,7 +210,7 @@ export const trapCases: CaseTable = {
       ),
   },
   'products and pictures of counts': {
-    meets: [
+    dependent: [
       'Gemm(Reshape(f, [1,1]), k(1,2))',
       'MatMul(k(2,1), Reshape(f, [1,1]))',
       'ms.MatMulNBits(Reshape(f, [1,1]), k(uint8 4,1,8 <255), k(4 0.1..1)) K=1 N=4 bits=4 block_size=16',
@@ -240,7 +240,7 @@ export const trapCases: CaseTable = {
     ),
   },
   'layers and norms of counts': {
-    meets: [
+    dependent: [
       'Softmax(q)',
       'LayerNormalization(q, k(3))',
       'ms.SkipLayerNormalization(Reshape(q, [1,1,3]), k(1,1,3), k(3))',
@@ -281,7 +281,7 @@ export const trapCases: CaseTable = {
     }),
   },
   'layers that all rows share': {
-    proved: [
+    independent: [
       'LSTM(k(3,1,3), k(1,8,3), k(1,8,2), _, _, k(1,1,2), k(1,1,2)) hidden_size=2',
       'Attention(k(1,2,3,4), k(1,2,5,4), k(1,2,5,4), k(1,1,3,5)) @23',
       'ml.FeatureVectorizer(k(2), k(1)) inputdimensions=[2,1]',
@@ -293,7 +293,7 @@ export const trapCases: CaseTable = {
   },
   // What is there for one row alone fits a single row alone.
   'a state, or a mask, for one row': {
-    meets: [
+    dependent: [
       'y, h = LSTM(k(3,1,3), k(1,8,3), k(1,8,2), _, _, in(1,N,2)) hidden_size=2\n-> 2,1',
       'y, h = LSTM(in(3,N,3), k(1,8,3), k(1,8,2), _, _, k(1,1,2)) hidden_size=2\n-> 2,1',
       'y, h = LSTM(in(3,N,3), k(1,8,3), k(1,8,2), _, _, in(1,N,2), k(1,1,2)) hidden_size=2\n-> 2,1',
@@ -303,7 +303,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'what norms and sums over more than their axes say': {
-    meets: [
+    dependent: [
       'ReduceSum(in(2,3,N), [0,-3]) keepdims=0 -> 0',
       'MeanVarianceNormalization(in(N,2,2,2)) @8',
       'MeanVarianceNormalization(in(N,2,2,2)) across_channels=1 @8',
@@ -315,14 +315,14 @@ export const trapCases: CaseTable = {
       'LayerNormalization(in(1,3), in(N,3))',
     ],
     same: ['CumSum(in(N,3), Div(Cast(ReduceSum(int32:[2147483647,3])) to=int64, 2147483647))'],
-    proved: [
+    independent: [
       'ReduceSum(in(2,N,3), [0,-3]) keepdims=0 -> 0',
       'MeanVarianceNormalization(in(1,N,2,2)) @8 -> 1',
       'BatchNormalization(in(N,3,2), k(3,2), k(3,2), k(3,2), k(3,2 1..2)) spatial=0 @7',
     ],
   },
   'shapes of what layers keep': {
-    proved: [
+    independent: [
       'y, m = LayerNormalization(in(N,4), k(4))\nReshape(m, [-1])',
       'y, k, v = Attention(in(N,2,1,4), in(N,2,1,4), in(N,2,1,4), _, in(N,2,2,4), in(N,2,2,4)) @23\nReshape(k, Concat(Shape(k) start=0 end=1, [-1]) axis=0)',
       'y, k, v = ms.MultiHeadAttention(in(N,1,4), in(N,1,4), in(N,1,4), _, _, _, in(N,2,2,2), in(N,2,2,2)) num_heads=2\nReshape(k, Concat(Shape(k) start=0 end=1, [-1]) axis=0)',
@@ -335,7 +335,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'sums of what no longer has rows': {
-    meets: [
+    dependent: [
       'MatMul(in(3,N), k(2,4))',
       'MatMul(in(N), k(2,4))',
       'MatMul(k(4,2), in(N,3))',
@@ -347,7 +347,7 @@ export const trapCases: CaseTable = {
     ].map((op) => `Add(in(N,1), ReduceSum(${op}) keepdims=0)`),
   },
   'indices by the number of rows': {
-    meets: [
+    dependent: [
       `${counted}\nAdd(x, GatherElements(k(4), n) axis=0)`,
       `${counted}\nAdd(x, Gather(k(4), n))`,
       `${counted}\nAdd(x, GatherND(k(4,3), Unsqueeze(n, [0])))`,
@@ -377,7 +377,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'indices that are moved about with places of rows': {
-    meets: [
+    dependent: [
       ...[
         'Transpose(c) perm=[0,1]',
         'Reshape(c, [-1,2])',
@@ -455,19 +455,19 @@ export const trapCases: CaseTable = {
     ],
   },
   'own rows by too few bits': {
-    meets: [
+    dependent: [
       `${own}\nGather(Reshape(x, [-1]), Cast(Cast(f) to=int8) to=int64)`,
       `${own}\nGather(Reshape(x, [-1]), Cast(Cast(f) to=uint8) to=int64)`,
       'x = in(N,60)\nn = Gather(Shape(x), [0])\ne = Expand(k(1), Cast(Cast(Mul(n, [100])) to=uint8) to=int64)\nAdd(x, Cast(Shape(e)) to=float32)',
       'x = in(N,60)\nn = Cast(Cast(Mul(Shape(x) start=0 end=1, [60])) to=uint8) to=int64\nReshape(Reshape(x, n), [-1,60])',
     ],
-    proved: [
+    independent: [
       `${own}\nGather(Reshape(x, [-1]), f)`,
       `${own}\nGather(Reshape(x, [-1]), Cast(Cast(f) to=int32) to=int64)`,
     ],
   },
   'constants that are computed': {
-    meets: [
+    dependent: [
       'Equal(Cast(Cast(300) to=uint8) to=int64, 300)',
       'Equal(Cast(Cast(2049.0) to=float16) to=float32, 2049.0)',
       'Equal(9223372036854775807, 9223372036854775806)',
@@ -518,7 +518,7 @@ export const trapCases: CaseTable = {
     ),
   },
   'turns of a loop': {
-    meets: [
+    dependent: [
       'x = in(N,3)\nLoop(3, _, x) body={ (i int64[], c bool[], s float32) t = If(Equal(i, 0)) then_branch={ u = Relu(s) -> u } else_branch={ u = Softmax(s) axis=0 -> u }; -> c, t }',
       'x = in(N,3)\nl, m = Loop(3, _, x, 0) body={ (i int64[], c bool[], s float32, k int64[]) t = If(Equal(k, 0)) then_branch={ u = Relu(s) -> u } else_branch={ u = Softmax(s) axis=0 -> u }; j = Add(k, 1); -> c, t, j }\n-> 0,_',
       'x = in(N,2,3)\nl = Loop(2, _, x) body={ (i int64[], c bool[], s float32) u = Reshape(s, [0,-1]); t = Reshape(Transpose(u), [-1,2,3]); -> c, t }\nRelu(l)',
@@ -531,7 +531,7 @@ export const trapCases: CaseTable = {
       'x = in(N,3)\ns = Loop(2, _, 1.0) body={ (i int64[], c bool[], s float32[]) t = Add(s, ReduceMax(x) keepdims=0); -> c, t }\nAdd(x, s)',
       'x = in(N,3)\ny = Scan(k(2,1,3)) num_scan_inputs=1 body={ (e float32) t = Add(e, ReduceMax(x) keepdims=0); -> t }\nAdd(x, Reshape(ReduceSum(y, [0]), [3]))',
     ],
-    proved: [
+    independent: [
       'x = in(N,3)\nl, m = Loop(3, _, x, 0) body={ (i int64[], c bool[], s float32, k int64[]) t = If(Equal(k, 0)) then_branch={ u = Relu(s) -> u } else_branch={ u = Softmax(s) axis=1 -> u }; j = Add(k, 1); -> c, t, j }\n-> 0,_',
       'y = Scan(in(N,3)) num_scan_inputs=1 body={ (x float32) t = Softmax(x) axis=0; -> t }',
       'y = Scan(in(N,2,2)) num_scan_inputs=1 body={ (x float32) t = Tanh(x); -> t }\nReshape(y, Concat(Shape(y) start=0 end=1, [4]) axis=0)',
@@ -539,7 +539,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'shapes of what meets in a branch or a turn': {
-    meets: [
+    dependent: [
       'x = in(N,3)\ny = Loop(2, _) body={ (i int64[], c bool[]) t = CumSum(x, 0); -> c, t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
       'y = Scan(in(4,N,3)) num_scan_inputs=1 body={ (a float32) t = CumSum(a, 0); -> t }\nAdd(in(N,3), Cast(Gather(Shape(y), 1)) to=float32)',
       'x = in(N,3)\nm = ReduceMax(x, [0]) keepdims=0\ny = Scan(in(N,4,3)) num_scan_inputs=1 scan_output_axes=[1] body={ (a float32) t = Add(a, m); -> t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
@@ -556,20 +556,20 @@ export const trapCases: CaseTable = {
   },
   // ONNX Runtime runs what makes them, which fails for some numbers of rows.
   'shapes alone of what fits some numbers of rows': {
-    meets: [
+    dependent: [
       'a = BatchNormalization(in(2,N), k(1), k(1), k(1), k(1 0.1..1))\nAdd(in(N,3), Cast(Gather(Shape(a), 0)) to=float32)',
       'v, i = TopK(in(N,3), [2]) axis=0\nAdd(in(N,3), Cast(Gather(Shape(v), 1)) to=float32)',
       'a = Gemm(in(N,3), k(3,3), k(2,3))\nAdd(in(N,3), Cast(Gather(Shape(a), 1)) to=float32)',
     ],
   },
   'masks of several numbers a row': {
-    meets: ['ms.Attention(in(N,3,4), k(4,12), k(12), Reshape(in(int32 N,2 1..4), [-1])) num_heads=2'],
+    dependent: ['ms.Attention(in(N,3,4), k(4,12), k(12), Reshape(in(int32 N,2 1..4), [-1])) num_heads=2'],
     same: [
       'm = in(int32 N 3..4)\ns = in(int32 N <1)\nms.Attention(in(N,3,4), k(4,12), k(12), Reshape(Concat(Unsqueeze(m, [0]), Unsqueeze(s, [0])) axis=0, [-1])) num_heads=2',
     ],
   },
   'choices of all rows': {
-    meets: [
+    dependent: [
       'Compress(in(N,3), in(bool N)) axis=1',
       'ReverseSequence(in(N,2), [2,1]) batch_axis=1 time_axis=0',
       'ScatterND(in(4,N), in(int64 N,1 <4), MatMul(in(N,1), in(1,N))) -> 1',
@@ -595,12 +595,12 @@ export const trapCases: CaseTable = {
     ],
   },
   'all of what is not 0': {
-    proved: [
+    independent: [
       'x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([1], Shape(x) start=0 end=1)), [0]))',
       'x = in(N,3)\nTranspose(Gather(Transpose(x), Squeeze(NonZero(Expand([2], Shape(x) start=1 end=2)), [0])))',
       'x = in(N,3)\nGather(x, Squeeze(NonZero(Cast(Expand([1], Shape(x) start=0 end=1)) to=bool), [0]))',
     ],
-    meets: [
+    dependent: [
       'x = in(N,3)\nGather(x, Squeeze(NonZero(Expand(Cast([256]) to=uint8, Shape(x) start=0 end=1)), [0]))',
       'x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([0], Shape(x) start=0 end=1)), [0]))',
       'x = in(N)\nGather(x, Squeeze(NonZero(Greater(x, 0.0)), [0]))',
@@ -608,18 +608,18 @@ export const trapCases: CaseTable = {
     ],
   },
   'rows that are cropped, scaled or turned': {
-    meets: [
+    dependent: [
       `x = in(N,4)\nResize(x, _, _, Concat(Shape(x) start=0 end=1, [2]) axis=0) keep_aspect_ratio_policy='not_larger' mode='nearest'`,
       `Resize(in(N,1,2,2), _, in(4 2..2.1)) mode='nearest'`,
       'y = Scan(in(N,3)) num_scan_inputs=1 scan_input_directions=[1] body={ (x float32) t = Tanh(x); -> t }',
       'y = Scan(in(N,3)) num_scan_inputs=1 scan_output_directions=[1] body={ (x float32) t = Tanh(x); -> t }',
     ],
-    proved: [
+    independent: [
       's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 scan_input_directions=[1] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,1',
     ],
   },
   'sequences by place': {
-    proved: [
+    independent: [
       'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2))), 0)\nReshape(y, [-1,3])',
       'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2)), 0), 0)\nReshape(y, [-1,2])',
       'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2))), -1)\nReshape(y, [-1,3])',
@@ -631,14 +631,14 @@ export const trapCases: CaseTable = {
     ],
   },
   'shapes and their zeros': {
-    proved: [
+    independent: [
       'Reshape(in(N,2,3), [-1,6]) allowzero=1',
       'ReduceMax(in(N,3), int64:[]) noop_with_empty_axes=1',
       'Reshape(ReduceSum(Reshape(Tile(in(N,3), [2,1]), [2,-1,3]), [0]), [-1,3])',
       'Flatten(in(N,3)) axis=-1',
       'Slice(Shape(in(2,N,3)), [0], [1])\nx = in(N,3)\nAdd(x, 1.0)',
     ],
-    meets: [
+    dependent: [
       'x = in(N,3)\nSub(x, ReduceMax(x, int64:[]))',
       'x = in(2,N,3)\nReduceSum(Reshape(Tile(x, [1,2,1]), [2,-1,2,3]), [2]) keepdims=0 -> 1',
       'Reshape(Tile(in(N,3), [2,1]), [-1,2,3])',
@@ -656,7 +656,7 @@ export const trapCases: CaseTable = {
     ),
   },
   'older versions': {
-    proved: [
+    independent: [
       'Slice(in(N,5)) starts=[1] ends=[3] axes=[1] @9',
       'Squeeze(in(N,1,3)) axes=[1] @11',
       'Unsqueeze(in(N,3)) axes=[1] @11',
@@ -692,7 +692,7 @@ export const trapCases: CaseTable = {
       'v, i = TopK(in(N,5)) k=2 axis=1 @9\n-> 0,0',
       'a, b = Split(in(N,5)) split=[2,3] axis=1 @11\n-> 0,0',
     ],
-    meets: [
+    dependent: [
       'Slice(in(N,5)) starts=[0] ends=[1] axes=[0] @9',
       'x = in(N,3)\nSub(x, ReduceMax(x, [0])) @18',
       'x = in(N,3)\nSub(x, ReduceSum(x, [0])) @13',
@@ -713,7 +713,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'what numbers are in ONNX Runtime': {
-    proved: [
+    independent: [
       unless('c = Cast(Gather(Shape(x), 1)) to=int32', 'Greater(Mul(c, int32:1000), int32:3000)'),
       unless('n = Cast(Gather(Shape(x), 0)) to=int32', 'Less(Mul(n, int32:1000), int32:0)'),
       unless('n = Cast(Gather(Shape(x), 0)) to=float32', 'Less(Floor(Mul(n, 0.5)), 0.0)'),
@@ -726,7 +726,7 @@ export const trapCases: CaseTable = {
         'Less(Gather(p, 1), 5000)',
       ),
     ],
-    meets: [
+    dependent: [
       unless('n = Cast(Gather(Shape(x), 0)) to=int32', 'Less(Mul(n, int32:1073741824), int32:0)'),
       unless(
         'n = Cast(Gather(Shape(x), 0)) to=int32',
@@ -787,7 +787,7 @@ export const trapCases: CaseTable = {
     ],
   },
   'more rows than one request may have': {
-    meets: [
+    dependent: [
       'y, k, v = ms.GroupQueryAttention(in(N,2,16), in(N,2,8), in(N,2,8), in(N,1,4,8), in(N,1,4,8), in(int32 N 5..6), int32:6) num_heads=2 kv_num_heads=1\n-> 0,0,0',
     ],
   },

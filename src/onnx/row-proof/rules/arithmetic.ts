@@ -27,7 +27,7 @@ import {
   type Place,
   type Tensor,
 } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 
 /**
  * Operators that work element by element, on inputs that are broadcast together. Shapes are also computed
@@ -50,7 +50,7 @@ export function elementWise(
     const { shape, rows } = broadcast(inputs)
     // PyTorch's exporter asks for the shape alone of the largest of several indices, rows' own among them.
     if (inputs.some(({ place, columns }) => place !== null || columns !== null))
-      return { ...op.fault('meets', 'a value depends on the places of rows in the batch'), shape }
+      return { ...op.fault('dependent', 'a value depends on the places of rows in the batch'), shape }
     return tensor(type ?? op.raw(0).type, shape, { rows })
   }
 }
@@ -111,7 +111,7 @@ export function withElements(type: number, shape: readonly Dim[], elements: read
       typeof element !== 'number' ||
       (type === bool ? element === 0 || element === 1 : Number.isFinite(element)),
   )
-  if (!isUsable && elements.some(ofRows)) meets('a value depends on the number of rows')
+  if (!isUsable && elements.some(ofRows)) dependent('a value depends on the number of rows')
   return tensor(type, shape, {
     elements: isUsable ? elements : null,
     nonZero,
@@ -250,7 +250,7 @@ const Add: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const plain = elementWise(null, ([x, y]) => add(x!, y!))
   if (a.place === null && b.place === null) return plain(op)
-  if (countsRows(a) || countsRows(b)) return meets('a value depends on the number of rows')
+  if (countsRows(a) || countsRows(b)) return dependent('a value depends on the number of rows')
   const { shape, rows } = broadcast([a, b])
   const boundOf = (value: Tensor) =>
     value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
@@ -268,7 +268,7 @@ const Mul: Rule = (op) => {
   const [own, other] = a.place === null ? [b, a] : [a, b]
   const factor = other.elements?.length === 1 ? other.elements[0]! : null
   if (factor === null || ofRows(factor) || !isAtLeast(factor, 0))
-    return meets('a value depends on the places of rows in the batch')
+    return dependent('a value depends on the places of rows in the batch')
   const { shape, rows } = broadcast([a, b])
   const { stride, bound } = own.place!
   return tensor(a.type, shape, {
@@ -348,7 +348,7 @@ const Cast: Rule = (op) => {
   const of = op.raw(0)
   const isWide = type === int64 || type === int32
   if (of.place !== null || of.columns !== null) {
-    if (!isWide || !isInteger(of.type)) return meets('a value depends on the places of rows in the batch')
+    if (!isWide || !isInteger(of.type)) return dependent('a value depends on the places of rows in the batch')
     for (const place of [of.place, ...(of.columns ?? [])]) if (place !== null) placeWithin(place, type)
     return { ...of, type }
   }
@@ -432,7 +432,7 @@ function variadic(calculate: Calculate | null): Rule {
       op.inputs.some((_, index) => op.raw(index).rows !== null) &&
       op.all().some(({ rows }) => rows === null)
     )
-      return meets('one of its inputs has no rows, which fits just one number of them')
+      return dependent('one of its inputs has no rows, which fits just one number of them')
     return fitting(op)
   }
 }

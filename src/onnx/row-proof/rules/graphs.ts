@@ -13,7 +13,7 @@ import {
   type Tensor,
   type Value,
 } from '../followed-values.ts'
-import { meets, notFollowed, NotProved } from '../not-proved.ts'
+import { dependent, notFollowed, NotProved } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
 
@@ -29,12 +29,12 @@ const If: Rule = (op) => {
   const run = (name: string) => op.runGraph(op.graph(name), [])
   const known = condition.rows === null ? (condition.elements?.[0] ?? null) : null
   if (typeof known === 'number') return run(known === 0 ? 'else_branch' : 'then_branch')
-  if (condition.rows !== null) return meets('which branch it takes depends on what the rows hold')
-  if (known !== null && ofRows(known)) return meets('which branch it takes depends on the number of rows')
+  if (condition.rows !== null) return dependent('which branch it takes depends on what the rows hold')
+  if (known !== null && ofRows(known)) return dependent('which branch it takes depends on the number of rows')
   const [yes, no] = [run('then_branch'), run('else_branch')]
   return yes.map((value, index) => {
     const other = no[index]!
-    const [one, two] = [value, other].map((each) => each.kind === 'fault' && each.verdict === 'meets')
+    const [one, two] = [value, other].map((each) => each.kind === 'fault' && each.verdict === 'dependent')
     // Which branch is taken is the same for all requests of a run: the other one may be that.
     if (one !== two)
       return op.fault('unknown', `in one of its branches: ${((one ? value : other) as Fault).reason}`)
@@ -88,8 +88,9 @@ const Loop: Rule = (op) => {
   const limit = op.has(0) ? op.raw(0) : null
   const condition = op.has(1) ? op.raw(1) : null
   for (const each of [limit, condition]) {
-    if (each !== null && each.rows !== null) return meets('how often it runs depends on what the rows hold')
-    if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
+    if (each !== null && each.rows !== null)
+      return dependent('how often it runs depends on what the rows hold')
+    if (each !== null && countsRows(each)) return dependent('how often it runs depends on the number of rows')
   }
   const body = op.graph('body')
   const initial = [...op.inputs.keys()]
@@ -123,8 +124,8 @@ const Loop: Rule = (op) => {
 
 function checkCondition(value: Tensor | Fault): Tensor {
   if (value.kind === 'fault') throw new NotProved(value.verdict, `whether it goes on: ${value.reason}`)
-  if (value.rows !== null) meets('whether it goes on depends on what the rows hold')
-  return countsRows(value) ? meets('whether it goes on depends on the number of rows') : value
+  if (value.rows !== null) dependent('whether it goes on depends on what the rows hold')
+  return countsRows(value) ? dependent('whether it goes on depends on the number of rows') : value
 }
 
 /** The outputs of all turns, stacked along a new dimension. */
@@ -171,10 +172,10 @@ function overEachRow(
   axes: readonly number[],
   initial: readonly Value[],
 ): readonly Value[] {
-  if (initial.length > 0) return meets('it goes from row to row')
-  const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
+  if (initial.length > 0) return dependent('it goes from row to row')
+  const rows = scanned[0]!.rows ?? dependent('one of its inputs has no rows, and another has')
   if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! })))
-    return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    return dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (
     [...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some(
       (direction) => direction !== 0,
@@ -192,7 +193,7 @@ function overEachRow(
   const outputAxes = op.ints('scan_output_axes')
   return made.map((value, index) => {
     if (value.kind !== 'tensor') return value
-    if (value.rows !== null || countsRows(value)) return op.fault('meets', 'a row meets all others')
+    if (value.rows !== null || countsRows(value)) return op.fault('dependent', 'a row meets all others')
     // A length that depends on what a row holds would be another one in each.
     if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('(')))
       return op.fault('unknown', 'whether its turns give equal shapes is not known')

@@ -11,7 +11,7 @@ import {
   type Rules,
 } from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { reduced } from './reductions.ts'
 
@@ -27,7 +27,7 @@ const { int64 } = elementType
  * into the first repetition.
  */
 function checkOwn(place: Place | null, rows: Rows, what: string): void {
-  if (place === null) meets(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
+  if (place === null) dependent(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
   else if (!pointsInto(place, rows.inner))
     notFollowed(`whether ${what} picks entries of its own row alone is not known`)
 }
@@ -55,9 +55,9 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
       ),
     )
   }
-  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
+  if (of.elements?.some(ofRows)) dependent('a value depends on the number of rows')
   if (index.columns !== null || of.columns !== null)
-    meets('a value depends on the places of rows in the batch')
+    dependent('a value depends on the places of rows in the batch')
   if (index.rows === null) {
     if (of.rows === null) return tensor(of.type, shape, { bound: of.bound, nonZero: of.nonZero })
     apart(of, [axis], 'picks entries')
@@ -68,10 +68,10 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
   }
   const rows = { ...index.rows, axis: axis + index.rows.axis }
   if (of.rows === null) {
-    if (index.place !== null) meets('it picks entries by the places of rows in the batch')
+    if (index.place !== null) dependent('it picks entries by the places of rows in the batch')
     return tensor(of.type, shape, { rows, bound: of.bound, nonZero: of.nonZero })
   }
-  if (of.rows.axis !== axis) meets('each row picks entries of all others')
+  if (of.rows.axis !== axis) dependent('each row picks entries of all others')
   checkOwn(index.place, of.rows, 'its index')
   return moved(of, shape, rows)
 }
@@ -80,19 +80,19 @@ const GatherElements: Rule = (op) => {
   const [of, index] = [op.indices(0), op.indices(1)]
   const axis = op.axis(of.shape.length, 0)
   if (index.columns !== null || of.columns !== null)
-    meets('a value depends on the places of rows in the batch')
+    dependent('a value depends on the places of rows in the batch')
   const result = (rows: Rows | null) => moved(of, index.shape, rows)
   if (index.rows === null)
-    return of.rows === null ? result(null) : meets('it picks entries by the places of rows in the batch')
+    return of.rows === null ? result(null) : dependent('it picks entries by the places of rows in the batch')
   if (of.rows === null) {
     if (index.rows.axis !== axis || index.place !== null)
-      meets('it picks entries by the places of rows in the batch')
+      dependent('it picks entries by the places of rows in the batch')
     return result(index.rows)
   }
   if (!sameRows(of.rows, index.rows))
-    meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
-  else if (index.place !== null) meets('a value depends on the places of rows in the batch')
+  else if (index.place !== null) dependent('a value depends on the places of rows in the batch')
   return result(index.rows)
 }
 
@@ -104,13 +104,13 @@ function placeOf(index: Tensor, column: number): Place | null {
       ? index.place
       : index.place === null
         ? null
-        : meets('a value depends on the places of rows in the batch')
+        : dependent('a value depends on the places of rows in the batch')
     : (index.columns[column] ?? null)
 }
 
 function widthOf(index: Tensor): number {
   const width = index.shape.at(-1)!
-  if (ofRows(width)) meets('an index is made of several rows')
+  if (ofRows(width)) dependent('an index is made of several rows')
   return typeof width === 'number' ? width : notFollowed('how many numbers an index has is not known')
 }
 
@@ -118,7 +118,7 @@ function widthOf(index: Tensor): number {
 function checkColumns(index: Tensor, width: number, rowsAt: number): void {
   for (let column = 0; column < width; column++)
     if (column !== rowsAt && placeOf(index, column) !== null)
-      meets('it picks entries by the places of rows in the batch')
+      dependent('it picks entries by the places of rows in the batch')
 }
 
 const GatherND: Rule = (op) => {
@@ -131,18 +131,18 @@ const GatherND: Rule = (op) => {
   checkColumns(index, width, at)
   if (of.rows !== null && at < 0) {
     if (index.rows === null || !sameRows(index.rows, of.rows))
-      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return moved(of, shape, of.rows)
   }
   if (index.rows !== null && index.rows.axis < batch)
-    meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
+    dependent(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
   if (of.rows === null)
     return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
   if (at < width) {
     checkOwn(placeOf(index, at), of.rows, 'its index')
     return moved(of, shape, index.rows)
   }
-  if (index.rows !== null) meets('each row picks entries of all others')
+  if (index.rows !== null) dependent('each row picks entries of all others')
   return moved(of, shape, { ...of.rows, axis: index.shape.length - 1 + at - width })
 }
 
@@ -151,14 +151,14 @@ const ScatterElements: Rule = (op) => {
   const of = op.data(0)
   const [index, updates] = [op.indices(1), op.data(2)]
   const axis = op.axis(of.shape.length, 0)
-  if (index.columns !== null) meets('a value depends on the places of rows in the batch')
+  if (index.columns !== null) dependent('a value depends on the places of rows in the batch')
   if (of.rows === null && index.rows === null && updates.rows === null) return like(of)
   // An entry that no index names stays as it is, so that fewer indices than rows would be for the first of them.
   for (const each of [of, index, updates])
     if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!))
-      meets('it puts entries by the places of rows in the batch')
+      dependent('it puts entries by the places of rows in the batch')
   if (of.rows!.axis === axis) checkOwn(index.place, of.rows!, 'its index')
-  else if (index.place !== null) meets('it puts entries by the places of rows in the batch')
+  else if (index.place !== null) dependent('it puts entries by the places of rows in the batch')
   return like(of)
 }
 
@@ -169,18 +169,18 @@ const ScatterND: Rule = (op) => {
   if (of.rows === null)
     return index.rows === null && updates.rows === null
       ? like(of)
-      : meets('it puts what the rows hold into something that all share')
+      : dependent('it puts what the rows hold into something that all share')
   if (of.rows.axis < width) {
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
     if (updates.rows === null || !sameRows(updates.rows, index.rows!))
-      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return like(of)
   }
-  if (index.rows !== null) meets('what it puts into a row depends on others')
+  if (index.rows !== null) dependent('what it puts into a row depends on others')
   const own = { ...of.rows, axis: index.shape.length - 1 + of.rows.axis - width }
   if (updates.rows === null || !sameRows(updates.rows, own))
-    meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   return like(of)
 }
 
@@ -189,7 +189,7 @@ const TensorScatter: Rule = (op) => {
   const [past, update, indices] = [op.data(0), op.data(1), op.optional(2)]
   const rows = together([{ of: past, axis: 0, what: 'the cache' }, { of: update, axis: 0, what: 'the update' }, { of: indices, axis: 0, what: 'the index' }]) // prettier-ignore
   if (rows !== null && [past, update, indices].some((each) => each !== null && each.rows === null))
-    meets('caches, updates and indices are not one to one')
+    dependent('caches, updates and indices are not one to one')
   return like(past)
 }
 
@@ -200,7 +200,7 @@ const TopK: Rule = (op) => {
   apart(of, [axis], 'sorts')
   const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
   if (typeof given !== 'number' && given.rows !== null)
-    meets('how many entries it gives depends on what the rows hold')
+    dependent('how many entries it gives depends on what the rows hold')
   const length = typeof given === 'number' ? given : (given.elements?.[0] ?? lengthOf(`k of ${op.label}`))
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
   return [
@@ -222,7 +222,7 @@ const Compress: Rule = (op) => {
   if (!op.hasAttribute('axis'))
     return of.rows === null
       ? tensor(of.type, [length])
-      : meets('it takes entries of all rows, one behind the other')
+      : dependent('it takes entries of all rows, one behind the other')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
   return moved(
@@ -234,7 +234,7 @@ const Compress: Rule = (op) => {
 
 const Unique: Rule = (op) => {
   const of = op.data(0)
-  if (of.rows !== null) meets('it compares entries of all rows')
+  if (of.rows !== null) dependent('it compares entries of all rows')
   const length = lengthOf(`entries of ${op.label}`)
   const axis = op.hasAttribute('axis') ? op.axis(of.shape.length, 0) : null
   const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
@@ -245,7 +245,7 @@ const Unique: Rule = (op) => {
 /** `uniques, indices, counts` of one dimension. */
 const uniqueOfFlat: Rule = (op) => {
   const of = op.data(0)
-  if (of.rows !== null) meets('it compares entries of all rows')
+  if (of.rows !== null) dependent('it compares entries of all rows')
   const length = lengthOf(`entries of ${op.label}`)
   return [tensor(of.type, [length]), tensor(int64, of.shape), tensor(int64, [length])]
 }
@@ -257,7 +257,7 @@ const ReverseSequence: Rule = (op) => {
   apart(of, [time], 'turns the order')
   if (of.rows?.axis === batch || lengths.rows !== null) {
     together([{ of, axis: batch, what: 'the input' }, { of: lengths, axis: 0, what: 'lengths' }]) // prettier-ignore
-    if (of.rows === null || lengths.rows === null) meets('lengths are not those of each row')
+    if (of.rows === null || lengths.rows === null) dependent('lengths are not those of each row')
   }
   return like(of)
 }
@@ -266,7 +266,7 @@ const ReverseSequence: Rule = (op) => {
 const OneHot: Rule = (op) => {
   const of = op.data(0)
   const given = op.indices(1)
-  if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
+  if (given.rows !== null) dependent('how many classes there are depends on what the rows hold')
   const values = op.shared(2, 'values')
   const known = given.elements?.[0]
   const depth = known !== undefined && isWhole(known) ? known : lengthOf(`depth of ${op.label}`) // of a fraction what is before the point
@@ -280,7 +280,7 @@ const OneHot: Rule = (op) => {
 /** The boxes that remain, of all images: a single list, whose entries do not correspond to rows. */
 const NonMaxSuppression: Rule = (op) => {
   for (const each of op.all())
-    if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
+    if (each.rows !== null) dependent('how many boxes it gives for each row depends on what that holds')
   return tensor(int64, [lengthOf(`boxes of ${op.label}`), 3])
 }
 
@@ -288,14 +288,14 @@ const NonMaxSuppression: Rule = (op) => {
 const RoiAlign: Rule = (op) => {
   const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
   if (of.rows === null) {
-    if (images.place !== null) meets('it picks entries by the places of rows in the batch')
+    if (images.place !== null) dependent('it picks entries by the places of rows in the batch')
   } else {
     if (of.rows.axis !== 0)
-      meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
+      dependent(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
     checkOwn(images.place, of.rows, 'the number of an image')
   }
   if ((regions.rows === null) !== (images.rows === null))
-    meets('regions and image numbers are not one to one')
+    dependent('regions and image numbers are not one to one')
   const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
   return tensor(
     of.type,
@@ -321,11 +321,11 @@ const MaxUnpool: Rule = (op) => {
             : lengthOf(`${op.label} ${axis}`)
       })
   if (of.rows === null && index.rows === null) return tensor(of.type, shape)
-  if (of.rows === null) return meets('it puts entries by the places of rows in the batch')
+  if (of.rows === null) return dependent('it puts entries by the places of rows in the batch')
   rowsOnly(of, [0], 'puts entries')
   checkOwn(index.place, { ...of.rows, inner: multiply(of.rows.inner, product(shape.slice(1))) }, 'its index')
   if (!sameRows(of.rows, index.rows!))
-    return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    return dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
   return tensor(of.type, shape, { rows: of.rows })
 }

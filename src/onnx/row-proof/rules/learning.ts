@@ -1,7 +1,7 @@
 import { isSame, lengthOf, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 import { elementWise } from './arithmetic.ts'
 import { reshaped } from './movement.ts'
 
@@ -62,7 +62,7 @@ const FeatureVectorizer: Rule = (op) => {
         : notFollowed('one of its inputs has no dimension of samples')
     rowsOnly(part, [0], 'puts features together')
     if (rows !== null && (part.rows === null || !sameRows(part.rows, rows)))
-      return meets('one of its inputs has a fixed number of rows')
+      return dependent('one of its inputs has a fixed number of rows')
   }
   return tensor(float32, [parts[0]!.shape[0]!, lengthOf(`features of ${op.label}`)], { rows })
 }
@@ -82,9 +82,9 @@ const OneHotEncoder: Rule = (op) => {
  */
 const ArrayFeatureExtractor: Rule = (op) => {
   const [of, index] = [op.data(0), reshaped(op.data(1), [-1])]
-  if (of.rows !== null && index.rows !== null) return meets('each row picks entries of all others')
+  if (of.rows !== null && index.rows !== null) return dependent('each row picks entries of all others')
   if (of.rows !== null && of.rows.axis === of.shape.length - 1)
-    return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
+    return dependent(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
   const shape = [...(of.shape.length === 1 ? [1] : of.shape.slice(0, -1)), index.shape[0]!]
   return tensor(of.type, shape, {
     rows: index.rows === null ? of.rows : { ...index.rows, axis: shape.length - 1 },
@@ -98,16 +98,16 @@ const ZipMap: Rule = (op) => {
   const { axis, outer, inner } = of.rows
   return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1)
     ? { kind: 'list', items: null, byRow: true }
-    : meets('its maps are not one for each row')
+    : dependent('its maps are not one for each row')
 }
 
 /** Words or characters, some of which may be removed. */
 const StringNormalizer: Rule = (op) => {
   const of = op.data(0)
   const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
-  if (of.rows !== null && takesOut) return meets('how many words are left depends on what the rows hold')
+  if (of.rows !== null && takesOut) return dependent('how many words are left depends on what the rows hold')
   if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0)
-    return meets('it takes one row of words only')
+    return dependent('it takes one row of words only')
   return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), lengthOf(`words of ${op.label}`)]) : like(of)
 }
 
@@ -123,7 +123,7 @@ const StringSplit: Rule = (op) => {
   const parts =
     of.rows === null
       ? tensor(string, [...of.shape, lengthOf(`parts of ${op.label}`)])
-      : op.fault('meets', 'it is as wide as the longest of all rows')
+      : op.fault('dependent', 'it is as wide as the longest of all rows')
   return [parts, like(of, int64)]
 }
 
@@ -178,7 +178,7 @@ export const learning: Rules = {
   'com.microsoft:Tokenizer': (op) =>
     op.data(0).rows === null
       ? notFollowed('its texts are not followed')
-      : meets('it is as wide as the longest of all rows'),
+      : dependent('it is as wide as the longest of all rows'),
   'com.microsoft:IsAllFinite': (op) =>
-    op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, []),
+    op.all().some(({ rows }) => rows !== null) ? dependent('it looks at all rows') : tensor(bool, []),
 }

@@ -24,7 +24,7 @@ import {
   type Rules,
 } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 
 /**
  * Products, convolutions, pooling, and sampling of images. Source: onnx.ai/onnx/operators/onnx__NAME.html,
@@ -60,7 +60,7 @@ function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
     [right, n, isVectorA ? rank - 2 : rank - 1],
   ] as const) {
     if (of.rows?.axis !== axis) continue
-    if (own !== null) meets('each row meets all others in a product')
+    if (own !== null) dependent('each row meets all others in a product')
     own = { ...of.rows, axis: place }
   }
   return tensor(
@@ -94,7 +94,7 @@ const Gemm: Rule = (op) => withAdded(matMul(...matricesOf(op)), op.optional(2))
 function withAdded(product: Tensor, added: Tensor | null): Tensor {
   if (added === null) return product
   const { shape, rows } = broadcast([product, added])
-  if (product.rows === null && rows !== null) return meets('rows are added to a product of none')
+  if (product.rows === null && rows !== null) return dependent('rows are added to a product of none')
   return tensor(product.type, shape, { rows })
 }
 
@@ -129,7 +129,7 @@ export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised)
         const isOne = shape.length === 0 || (of === left && shape.length === 1 && shape[0] === 1)
         if (isOne || of.rows === null) continue
         if (shape.length > 1 || of.rows.axis === of.shape.length - fromEnd)
-          return meets('a scale has an entry for each of a fixed number of rows')
+          return dependent('a scale has an entry for each of a fixed number of rows')
       }
     }
     return withAdded(matMul(left, right, type(op)), op.optional(added))
@@ -175,20 +175,20 @@ const Einsum: Rule = (op) => {
   const rowLetters = new Set(
     tensors.flatMap(({ rows }, index) => (rows === null ? [] : [letters[index]![rows.axis]])),
   )
-  if (rowLetters.size > 1) return meets('each row meets all others in a product')
+  if (rowLetters.size > 1) return dependent('each row meets all others in a product')
   const [rowLetter] = rowLetters
   let rows: Rows | null = null
   if (rowLetter !== undefined) {
     const places = letters.map((own) => own.flatMap((letter, axis) => (letter === rowLetter ? [axis] : [])))
     if (places.some((own) => own.length > 1) || result.filter((letter) => letter === rowLetter).length > 1)
-      return meets('rows lie along two dimensions of one input')
+      return dependent('rows lie along two dimensions of one input')
     const found = together(
       tensors.flatMap((of, index) =>
         places[index]!.length === 0 ? [] : [{ of, axis: places[index]![0]!, what: `input ${index}` }],
       ),
     )
     const axis = result.indexOf(rowLetter)
-    if (axis === -1) return meets(`it sums up along the dimension '${rowLetter}', which counts the rows`)
+    if (axis === -1) return dependent(`it sums up along the dimension '${rowLetter}', which counts the rows`)
     rows = { axis, ...found! }
   }
   const shape = result.map((letter) => {
@@ -254,7 +254,7 @@ const FusedConv: Rule = (op) => {
   if (!op.has(3)) return result
   const added = op.data(3)
   if ((result.rows === null) !== (added.rows === null))
-    return meets('what it adds is not one to one with its images')
+    return dependent('what it adds is not one to one with its images')
   broadcast([result, added])
   return result
 }
@@ -297,7 +297,7 @@ const DeformConv: Rule = (op) => {
   const [of, weights, offset, mask] = [op.data(0), op.shared(1, 'the weights'), op.data(2), op.optional(4)]
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: offset, axis: 0, what: 'offsets' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
   if (rows !== null && [of, offset, mask].some((each) => each !== null && each.rows === null))
-    return meets('images, offsets and masks are not one to one')
+    return dependent('images, offsets and masks are not one to one')
   return tensor(of.type, [of.shape[0]!, weights.shape[0]!, ...windows(op, of, weights.shape.slice(2))], {
     rows: of.rows,
   })
@@ -336,7 +336,7 @@ export const pool =
       result,
       isOwn && isWithinImage
         ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } })
-        : op.fault('meets', 'places of elements are counted over all rows'),
+        : op.fault('dependent', 'places of elements are counted over all rows'),
     ]
   }
 
@@ -344,7 +344,7 @@ const GridSample: Rule = (op) => {
   const [of, grid] = [op.data(0), op.data(1)]
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: grid, axis: 0, what: 'the grid' }]) // prettier-ignore
   if (rows !== null && (of.rows === null || grid.rows === null))
-    return meets('images and grids are not one to one')
+    return dependent('images and grids are not one to one')
   return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...grid.shape.slice(1, -1)], { rows: of.rows })
 }
 
@@ -362,7 +362,7 @@ const AffineGrid: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'makes a grid')
   const size = op.counts(1, 'the size')
-  if (size.slice(1).some(ofRows)) return meets('the size depends on the number of rows')
+  if (size.slice(1).some(ofRows)) return dependent('the size depends on the number of rows')
   if (of.rows !== null && !isSame(size[0]!, of.shape[0]!))
     return notFollowed('its size is not known to have all rows')
   return tensor(of.type, [of.shape[0]!, ...size.slice(2), size.length - 2], { rows: of.rows })
@@ -421,7 +421,7 @@ const CDist: Rule = (op) => {
   const [a, b] = [op.data(0), op.data(1)]
   apart(a, [1], 'sums up')
   apart(b, [1], 'sums up')
-  if (a.rows !== null && b.rows !== null) return meets('each row meets all others in a distance')
+  if (a.rows !== null && b.rows !== null) return dependent('each row meets all others in a distance')
   return tensor(a.type, [a.shape[0]!, b.shape[0]!], { rows: a.rows ?? (b.rows && { ...b.rows, axis: 1 }) })
 }
 

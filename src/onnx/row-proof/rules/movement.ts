@@ -38,7 +38,7 @@ import {
   type Rows,
   type Tensor,
 } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
 
 /**
@@ -74,13 +74,13 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
   const noQuotient = (dim: Dim, by: Dim, what: string): never => {
     if (typeof dim === 'number' && typeof by === 'number')
-      return meets(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
+      return dependent(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
     return notFollowed(
       `whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`,
     )
   }
   const perRowOf = (dim: Dim) =>
-    perRow(dim) ?? meets(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
+    perRow(dim) ?? dependent(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
   const to = dims.map((dim, axis) => {
     if (axis !== open) return dim
     const rest = divide(all, given)
@@ -98,9 +98,9 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   )
     return notFollowed(`the shape ${shownDims(to)} has another number of elements, or may have`)
   const axis = to.findIndex(ofRows)
-  if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
+  if (axis === -1) dependent(`the shape ${shownDims(to)} has room for just one number of rows`)
   if (to.some((dim, other) => other !== axis && ofRows(dim)))
-    meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
+    dependent(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
   const front = product(to.slice(0, axis))
   const outer = divide(before(shape, rows), front) ?? noQuotient(before(shape, rows), front, 'a row')
   const inner = divide(perRowOf(to[axis]!), outer) ?? noQuotient(perRowOf(to[axis]!), outer, 'a row')
@@ -139,14 +139,14 @@ const Squeeze: Rule = (op) => {
   const axes =
     given !== null && given.length > 0 ? given : of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
   if (of.rows !== null && axes.includes(of.rows.axis))
-    meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
+    dependent(`it takes away dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
 }
 
 /** Whether a squeeze without axes would remove a dimension. */
 function isOne(dim: Dim): boolean {
   if (typeof dim === 'number' || isAtLeast(dim, 2)) return dim === 1
-  if (ofRows(dim)) return meets('it takes away the dimension of the rows where there is one of them')
+  if (ofRows(dim)) return dependent('it takes away the dimension of the rows where there is one of them')
   return notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
 }
 
@@ -235,14 +235,14 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   if (rows !== null) {
     if (rows.axis === axis)
-      meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
+      dependent(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
     const fixed = parts.find((part) => part.rows === null)
     if (fixed !== undefined)
-      meets(
+      dependent(
         `one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`,
       )
     if (parts.some((part) => !sameRows(part.rows!, rows)))
-      meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   // What is empty ONNX Runtime leaves out, whatever its other dimensions are.
   const mayDiffer = (at: number) =>
@@ -271,7 +271,8 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
         shape,
         parts.flatMap(({ elements }) => elements!),
       )
-    if (parts.some(({ elements }) => elements?.some(ofRows))) meets('a value depends on the number of rows')
+    if (parts.some(({ elements }) => elements?.some(ofRows)))
+      dependent('a value depends on the number of rows')
     return tensor(type, shape, {
       bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound,
     })
@@ -291,7 +292,7 @@ function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | n
   const ofPart = ({ place, columns, shape }: Tensor): readonly (Place | null)[] => {
     const length = shape[axis]!
     if (axis !== shape.length - 1 || typeof length !== 'number')
-      return meets('a value depends on the places of rows in the batch')
+      return dependent('a value depends on the places of rows in the batch')
     return columns ?? Array.from({ length }, () => place)
   }
   return parts.flatMap(ofPart)
@@ -342,7 +343,7 @@ const Slice: Rule = (op) => {
     const within = (place: Dim) =>
       typeof place === 'number' ? Math.max(-(2 ** 50), Math.min(place, 2 ** 50)) : place // beyond any length, and counted with exactly
     if (!('kind' in given)) return given.map(within)
-    if (given.rows !== null) return meets(`its ${what} depend on what the rows hold`)
+    if (given.rows !== null) return dependent(`its ${what} depend on what the rows hold`)
     return (
       given.elements?.map(within) ??
       (typeof given.shape[0] === 'number'
@@ -389,7 +390,7 @@ function sliced(
   if (isAll || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
   apart(of, [axis], 'takes some of the entries')
   if ([start, end, step].some((each) => each !== null && ofRows(each)))
-    meets('which entries it takes depends on the number of rows')
+    dependent('which entries it takes depends on the number of rows')
   if (start === null || end === null || typeof step !== 'number')
     return partOf(of, axis, lengthOf('slice', [dim, opaque(label, [], anything)]), null)
   const mayCountFromEnd = [start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))
@@ -426,7 +427,7 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
       return isSame(to, 1) || isSame(own, to)
         ? own
         : typeof to === 'number' || ofRows(to)
-          ? meets(`the rows get the length ${shown(to)}`)
+          ? dependent(`the rows get the length ${shown(to)}`)
           : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
     // ONNX Runtime gives what is to become no entry at all one.
     if (!isSame(own, to) && !isAtLeast(to, 1))
@@ -434,15 +435,15 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
         ? notFollowed(`whether a length of ${shown(to)} is 0 is not known`)
         : lengthOf('expanded', [own, to])
     if (ofRows(to)) {
-      if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
-      if (of.rows !== null) return meets('each row is repeated for all others')
+      if (own !== 1) return dependent(`${shown(own)} entries get a length that depends on the number of rows`)
+      if (of.rows !== null) return dependent('each row is repeated for all others')
       return to
     }
     return broadcastDims(own, to) ?? notFollowed(`a length of ${shown(own)} cannot become ${shown(to)}`)
   })
   if (rows === null)
     rows = shape.some(ofRows)
-      ? (findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`))
+      ? (findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is no multiple of the number of rows`))
       : null
   const count = product(shape)
   if (
@@ -486,7 +487,7 @@ const Tile: Rule = (op) => {
     }
     const own = perRow(times)
     if (rows !== null || own !== 1)
-      return meets('how often it repeats something depends on the number of rows')
+      return dependent('how often it repeats something depends on the number of rows')
     rows = { axis, outer: 1, inner: dim }
     return multiply(dim, times)
   })
@@ -538,7 +539,8 @@ const ConstantOfShape: Rule = (op) => {
   const nonZero = fill !== null && fill !== 0
   if (shape.some(ofRows))
     return tensor(value.type, shape, {
-      rows: findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`),
+      rows:
+        findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is no multiple of the number of rows`),
       nonZero,
     })
   const count = product(shape)
@@ -558,7 +560,7 @@ const Range: Rule = (op) => {
   const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
   const type = parts[0]!.type
   if (parts.some((part) => part !== null && part.rows !== null))
-    meets('how long it is depends on what the rows hold')
+    dependent('how long it is depends on what the rows hold')
   if (parts.some((part) => part !== null && part.elements === null))
     return tensor(type, [lengthOf(`range ${op.label}`)])
   const [start, limit, delta] = [
@@ -567,10 +569,10 @@ const Range: Rule = (op) => {
     parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!,
   ]
   if ([start, limit, delta].some(ofRows)) {
-    if (!isInteger(type)) return meets('a value depends on the number of rows') // floats are counted up to 2^24
+    if (!isInteger(type)) return dependent('a value depends on the number of rows') // floats are counted up to 2^24
     const per = perRow(limit)
     if (start !== 0 || per === null || !isAtLeast(per, 1))
-      return meets('a value depends on the number of rows')
+      return dependent('a value depends on the number of rows')
     if (delta === 1)
       return tensor(type, [limit], {
         rows: { axis: 0, outer: 1, inner: per },
@@ -578,7 +580,7 @@ const Range: Rule = (op) => {
       })
     return isSame(delta, per)
       ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } })
-      : meets('a value depends on the places of rows in the batch')
+      : dependent('a value depends on the places of rows in the batch')
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
@@ -623,7 +625,7 @@ const NonZero: Rule = (op) => {
     )
   }
   if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1))
-    return meets('how many entries it gives depends on what the rows hold')
+    return dependent('how many entries it gives depends on what the rows hold')
   return tensor(elementType.int64, [1, shape[0]!], {
     rows: { ...rows, axis: 1 },
     place: { stride: rows.inner, bound: rows.inner },
@@ -664,7 +666,7 @@ const Resize: Rule = (op) => {
     return notFollowed('what it does along the rows depends on other dimensions')
   const hasSizes = sizeInput !== -1 && op.has(sizeInput)
   const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
-  if (given !== null && given.rows !== null) return meets('its scales depend on what the rows hold')
+  if (given !== null && given.rows !== null) return dependent('its scales depend on what the rows hold')
   const listed = given === null ? op.attribute('scales')?.floats : given.elements
   const shape = of.shape.map((dim, axis): Dim => {
     const at = axes.indexOf(axis)
@@ -673,9 +675,9 @@ const Resize: Rule = (op) => {
     const value = listed?.[at]
     if (value === undefined)
       return isRows ? notFollowed('its scales are not known') : lengthOf(`${op.label} ${axis}`)
-    if (!isRows && ofRows(value)) return meets('its scales depend on the number of rows')
+    if (!isRows && ofRows(value)) return dependent('its scales depend on the number of rows')
     if (isRows && !isSame(value, hasSizes ? dim : 1))
-      return meets(`it scales dimension ${axis}, which counts the rows`)
+      return dependent(`it scales dimension ${axis}, which counts the rows`)
     if (isRows) return dim
     if (keepsRatio || typeof value !== 'number')
       return hasSizes && !keepsRatio ? value : lengthOf(`${op.label} ${axis}`, [dim])
@@ -700,7 +702,7 @@ const CenterCropPad: Rule = (op) => {
   for (const [index, axis] of axes.entries()) {
     if (isSame(to[index]!, shape[axis]!)) continue
     apart(of, [axis], 'crops')
-    if (ofRows(to[index]!)) meets('how much it crops depends on the number of rows')
+    if (ofRows(to[index]!)) dependent('how much it crops depends on the number of rows')
     shape[axis] = to[index]!
   }
   return tensor(of.type, shape, { rows: of.rows })

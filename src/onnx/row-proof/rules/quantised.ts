@@ -1,7 +1,7 @@
 import { lengthOf } from '../dims.ts'
 import { apart, broadcast, like, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
-import { meets } from '../not-proved.ts'
+import { dependent } from '../not-proved.ts'
 import { pool, quantisedMatMul } from './linear.ts'
 import { joined } from './movement.ts'
 
@@ -25,10 +25,10 @@ function scaled(type: (op: Operation, scale: Tensor | null, zeroPoint: Tensor | 
     for (const part of [scale, zeroPoint]) {
       if (part === null || (part.rows === null && of.rows === null)) continue
       if (part.rows !== null && (!isBlocked || of.rows === null || !sameRows(part.rows, of.rows)))
-        return meets('a scale is made of rows, and stands for others')
+        return dependent('a scale is made of rows, and stands for others')
       const isOne = !isBlocked && part.shape.every((dim) => dim === 1)
       if (!isOne && (of.rows!.axis === axis || (isBlocked && part.rows === null)))
-        return meets(
+        return dependent(
           `a scale has an entry for each of a fixed number along dimension ${of.rows!.axis}, which counts the rows`,
         )
     }

@@ -1,7 +1,7 @@
 import { lengthOf, multiply, type Dim } from '../dims.ts'
 import { checkRank, like, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 
 /**
  * Recurrent layers and attention: they combine the steps of a sequence, whose dimension must not be that of
@@ -54,7 +54,7 @@ function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
   )
   return shared === undefined
     ? { axis: 0, ...rows }
-    : meets(`input ${shared.index} is the same for all rows, and has to be one for each`)
+    : dependent(`input ${shared.index} is the same for all rows, and has to be one for each`)
 }
 
 const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
@@ -200,7 +200,7 @@ const QEmbedLayerNormalization: Rule = (op) => {
 const DynamicQuantizeLSTM: Rule = (op) =>
   op.data(0).rows === null
     ? notFollowed('its shapes are not followed')
-    : meets('it makes one scale of its whole input')
+    : dependent('it makes one scale of its whole input')
 
 /** Scores of the next token, without those that would repeat an n-gram. */
 const NGramRepeatBlock: Rule = (op) => {

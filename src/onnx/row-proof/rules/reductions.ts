@@ -11,7 +11,7 @@ import {
   type Rules,
 } from '../operation.ts'
 import { elementType, tensor, type Tensor } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { dependent, notFollowed } from '../not-proved.ts'
 import { isWithin, withElements } from './arithmetic.ts'
 
 /**
@@ -94,7 +94,8 @@ function layerNormalization(inputs: number): Rule {
     const axis = op.axis(of.shape.length, -1)
     apart(of, range(axis, of.shape.length), 'norms entries')
     const { shape, rows } = broadcast([of, ...range(1, inputs).flatMap((index) => op.optional(index) ?? [])])
-    if (rows !== null && of.rows === null) return meets('its scale or bias has rows, and the input has none')
+    if (rows !== null && of.rows === null)
+      return dependent('its scale or bias has rows, and the input has none')
     if (shape.length > of.shape.length)
       return notFollowed('its scale or bias has more dimensions than the input')
     const norm = tensor(
@@ -115,7 +116,7 @@ const skipLayerNormalization: Rule = (op) => {
   const isRepeated =
     of.shape.length === 3 && of.rows?.axis === 0 && (skip.shape.length === 2 || skip.shape[0] === 1)
   if (of.rows === null ? skip.rows !== null : skip.rows === null && !isRepeated)
-    return meets('what it adds up is not one to one')
+    return dependent('what it adds up is not one to one')
   broadcast([of, skip])
   apart(of, [of.shape.length - 1], 'norms entries')
   const norm = tensor(elementType.float32, [...of.shape.slice(0, -1), 1], { rows: of.rows })
@@ -126,7 +127,7 @@ const BatchNormalization: Rule = (op) => {
   const of = op.data(0)
   const isTraining =
     op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
-  if (isTraining) return meets('it is in training mode, and norms over the batch')
+  if (isTraining) return dependent('it is in training mode, and norms over the batch')
   if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')
   const isByPlace = op.version < 9 && op.int('spatial', 1) === 0 // a mean for each entry of a row
   rowsOnly(of, isByPlace ? [0] : [0, ...range(2, of.shape.length)], 'norms entries')
@@ -168,7 +169,7 @@ const Dropout: Rule = (op) => {
     op.version >= 12
       ? op.has(2) && op.number(2, 'training_mode', 0) !== 0
       : op.version < 7 && op.int('is_test', 0) === 0
-  if (isTraining) return meets('it is in training mode, and draws random numbers')
+  if (isTraining) return dependent('it is in training mode, and draws random numbers')
   const of = op.data(0)
   return [like(of), like(of, elementType.bool)]
 }
@@ -179,15 +180,15 @@ const loss: Rule = (op) => {
   if (op.has(2)) op.shared(2, 'weights')
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: target, axis: 0, what: 'the target' }]) // prettier-ignore
   if (rows !== null && (of.rows === null || target.rows === null))
-    return meets('inputs and targets are not one to one')
+    return dependent('inputs and targets are not one to one')
   const reduction = op.string('reduction', 'mean')
   if (reduction === 'none') return [tensor(of.type, target.shape, { rows: target.rows }), like(of)]
   return rows === null
     ? [tensor(of.type, []), like(of)]
-    : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), like(of)]
+    : [op.fault('dependent', `it gives the ${reduction} of the losses of all rows`), like(of)]
 }
 
-const random: Rule = () => meets('it draws random numbers, which are others in each run')
+const random: Rule = () => dependent('it draws random numbers, which are others in each run')
 
 const overLast =
   (count: number): Rule =>
