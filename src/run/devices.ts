@@ -283,12 +283,9 @@ function refuseForBinding(
   if (Object.keys(runEntries).length > 0) refuse('runOptions.extra', runEntries)
   for (const [index, provider] of executionProviders.entries()) {
     if (typeof provider === 'string' || !deviceOnly.has(provider.name)) continue
-    const dropped = Object.keys(provider).find((option) => !['name', 'deviceId', 'required'].includes(option))
-    if (dropped !== undefined)
-      refuse(
-        `executionProviders[${index}].${dropped}`,
-        (provider as unknown as Record<string, unknown>)[dropped],
-      )
+    for (const [option, value] of Object.entries(provider))
+      if (!['name', 'deviceId', 'required'].includes(option))
+        refuse(`executionProviders[${index}].${option}`, value)
   }
 }
 

@@ -1,6 +1,6 @@
 // Alone: it measures the memory of its process.
 import { expect, it, vi } from 'vitest'
-import { NativeMemory } from '../../src/run/executors/native/native-memory.ts'
+import { NativeMemory } from '../../src/native/staging-memory.ts'
 import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/native/native-binding.ts'
 import { StagingPool } from '../../src/native/staging-pool.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/options/model-config.ts'
 import type { ModelOptions } from '../../src/index.ts'
-import { SampleFailed, WarmUp } from '../../src/run/warm-up.ts'
+import { SampleFailed, WarmUp } from '../../src/models/warm-up.ts'
 import type { ValueMetadata } from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { Padding } from '../../src/request/padding.ts'

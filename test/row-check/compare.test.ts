@@ -9,7 +9,7 @@ import {
 } from '../../src/models/row-check/compare-rows.ts'
 import { checkRequests, checkRows, type RunTrial } from '../../src/models/row-check/row-check.ts'
 import { PluginProvider } from '../../src/options/engine-options.ts'
-import type { TrialFeeds } from '../../src/run/trial-feeds.ts'
+import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
 import { floatTolerance } from '../../src/schedule/joining.ts'
 import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
 import { type ElementType, type MailedTensor, storageOf } from '../../src/tensor/tensor.ts'

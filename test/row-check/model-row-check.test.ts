@@ -6,7 +6,7 @@ import { noOptions } from '../../src/options/infer-options.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { joiningAtLoad } from '../../src/models/row-check/joining-at-load.ts'
 import { ModelRowCheck, type TriedSession } from '../../src/models/row-check/model-row-check.ts'
-import type { TrialFeeds } from '../../src/run/trial-feeds.ts'
+import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
 import type { RowProof, RowQuestion } from '../../src/onnx/row-proof/prove-rows.ts'
 
 type Rows = (rows: Float32Array[]) => Float32Array[]

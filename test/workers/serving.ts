@@ -8,7 +8,7 @@ import { noOptions, type CheckedOptions } from '../../src/options/infer-options.
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
 import type { Instance } from '../../src/schedule/instance-set.ts'
-import type { WarmUp } from '../../src/run/warm-up.ts'
+import type { WarmUp } from '../../src/models/warm-up.ts'
 import { RunTimes } from '../../src/schedule/estimates.ts'
 import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'

@@ -9,7 +9,7 @@ import {
   type TensorData,
   plainView,
 } from '../../tensor/tensor.ts'
-import type { TrialFeeds } from '../../run/trial-feeds.ts'
+import type { TrialFeeds } from './trial-feeds.ts'
 
 /** Number of different requests of equal row shape for one trial. */
 const wanted = 3

@@ -23,7 +23,7 @@ import {
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
-import { RowForm, singleRows, type TrialFeeds } from '../../run/trial-feeds.ts'
+import { RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** A session that runs trials. */
 export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>

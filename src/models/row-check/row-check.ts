@@ -19,9 +19,9 @@ import {
   rescaled,
   sampleRow,
   type Draw,
-} from '../../run/made-up-rows.ts'
+} from './made-up-rows.ts'
 import type { RowVerdict } from '../../schedule/joining.ts'
-import { alike, sameInput, singleRows, type TrialFeeds, joinFeeds, rowsIn } from '../../run/trial-feeds.ts'
+import { alike, sameInput, singleRows, type TrialFeeds, joinFeeds, rowsIn } from './trial-feeds.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
 import { mailedElements } from '../../tensor/elements.ts'
 import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'

@@ -1,6 +1,6 @@
 import { type Placement, cudaDevice, sessionOptions } from '../../options/session-options.ts'
 import { ThreadEndedError, type OpenedSession } from '../../run/executors/executor.ts'
-import { type WarmUp, holdsLater } from '../../run/warm-up.ts'
+import { type WarmUp, holdsLater } from '../warm-up.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { isSame, type SessionState, WorkerSession, type SessionSource } from '../../run/worker-session.ts'

@@ -191,11 +191,15 @@ export const identityModel = Buffer.from(
 export async function acceptsSharedMemory(runtime: Runtime): Promise<boolean> {
   try {
     const session = await runtime.openBytes(identityModel)
-    const data = new Float32Array(new SharedArrayBuffer(4)) as unknown as Float32Array<ArrayBuffer>
+    const data: Float32Array = new Float32Array(new SharedArrayBuffer(4))
     data[0] = 7
-    const { y } = await session.run({ x: new runtime.Tensor('float32', data, [1]) }, ['y'], {
-      logSeverityLevel: 4,
-    })
+    const { y } = await session.run(
+      { x: new runtime.Tensor('float32', data as Float32Array<ArrayBuffer>, [1]) },
+      ['y'],
+      {
+        logSeverityLevel: 4,
+      },
+    )
     await session.release()
     return (y?.data as Float32Array | undefined)?.[0] === 7
   } catch {

@@ -158,9 +158,7 @@ function mailedPiece(
   transfer: ArrayBuffer[],
 ): MailedTensor {
   if (!ArrayBuffer.isView(data)) return { type, dims, data }
-  const { buffer } = new (storageOf(type) as unknown as Float32ArrayConstructor)(
-    data as Float32Array,
-  ) as Float32Array<ArrayBuffer>
+  const buffer = (data as TensorData).slice().buffer as ArrayBuffer
   transfer.push(buffer)
   return { type, dims, data: buffer }
 }
@@ -262,7 +260,6 @@ function elements(what: string, type: TensorMetadata['type'], given: unknown): P
 }
 
 function fromNumbers(what: string, type: TensorMetadata['type'], given: readonly unknown[]): TensorData {
-  const Storage = storageOf(type) as unknown as Float32ArrayConstructor
   const isBig = type === 'int64' || type === 'uint64'
   const strange = given.findIndex(
     (item) =>
@@ -272,9 +269,14 @@ function fromNumbers(what: string, type: TensorMetadata['type'], given: readonly
   )
   if (strange !== -1)
     throw new Error(
-      `${what}: expected a ${Storage.name}, or numbers, received ${describe(given[strange])} among them`,
+      `${what}: expected a ${storageOf(type).name}, or numbers, received ${describe(given[strange])} among them`,
     )
-  return Storage.from(isBig ? (given.map((item) => BigInt(item as number)) as never) : (given as number[]))
+  const data = new (storageOf(type))(given.length)
+  for (const [at, item] of given.entries()) {
+    if (isBig) (data as BigInt64Array)[at] = BigInt(item as number)
+    else (data as Float32Array)[at] = Number(item)
+  }
+  return data
 }
 
 function emptyElement(type: TensorMetadata['type']): unknown {

@@ -14,13 +14,13 @@ import { batchSizesToTry } from '../schedule/calibration.ts'
 import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { PaddedInput, Padding } from '../request/padding.ts'
-import type { WorkerSession } from './worker-session.ts'
-import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
+import type { WorkerSession } from '../run/worker-session.ts'
+import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './row-check/trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
-import { rowRecipes, sampleRow, type RowRecipe } from './made-up-rows.ts'
+import { rowRecipes, sampleRow, type RowRecipe } from './row-check/made-up-rows.ts'
 
 /** Most bytes that the inputs of a run are given. */
 const maxBytes = 2 ** 27

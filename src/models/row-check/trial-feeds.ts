@@ -1,8 +1,8 @@
-import { elementCount, type MailedTensor, type TensorData } from '../tensor/tensor.ts'
-import { cutElements, joinTensors, mailedElements, copyBlocks, joinElements } from '../tensor/elements.ts'
-import type { SampleRun } from './executors/executor.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../tensor/metadata.ts'
-import { isMailedTensor, type MailedValue } from '../tensor/values.ts'
+import { elementCount, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
+import { cutElements, joinTensors, mailedElements, copyBlocks, joinElements } from '../../tensor/elements.ts'
+import type { SampleRun } from '../../run/executors/executor.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
+import { isMailedTensor, type MailedValue } from '../../tensor/values.ts'
 
 /** One request as a trial run takes it, in the order of the model's inputs; `null` for an optional input left out. */
 export type TrialFeeds = readonly (MailedTensor | null)[]

@@ -1,5 +1,5 @@
-import { batchAxisOf, type TensorMetadata } from '../tensor/metadata.ts'
-import type { PaddedInput } from '../request/padding.ts'
+import { batchAxisOf, type TensorMetadata } from '../../tensor/metadata.ts'
+import type { PaddedInput } from '../../request/padding.ts'
 import {
   isFloatType,
   elementCount,
@@ -7,11 +7,11 @@ import {
   storageOf,
   type ElementType,
   type MailedTensor,
-} from '../tensor/tensor.ts'
-import { mailedElements, packed } from '../tensor/elements.ts'
+} from '../../tensor/tensor.ts'
+import { mailedElements, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
-import { mulberry32 } from '../base/seeded-random.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
+import { mulberry32 } from '../../base/seeded-random.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 
 /** How rows are made up that a model may be able to run. */
 export interface RowRecipe {
@@ -258,15 +258,16 @@ export function sampleRow(
     if (type === 'string')
       return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
     const packs = isPacked(type)
-    const data = (packs ? new Int8Array(count) : new (storageOf(type))(count)) as Float32Array
+    const data = packs ? new Int8Array(count) : new (storageOf(type))(count)
     const own = Math.min(count, drawn)
     const usual = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
     const next = kind === 0 ? usual : particular(type, kind, count, usual)
     const big = type === 'int64' || type === 'uint64'
     for (let at = 0; at < own; at++)
-      (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : stored(type, next(at))
+      if (big) (data as BigInt64Array)[at] = BigInt(next(at))
+      else (data as Float32Array)[at] = stored(type, next(at))
     for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
-    return { type, dims, data: (packs ? packed(data) : data).buffer as ArrayBuffer }
+    return { type, dims, data: (packs ? packed(data as Int8Array) : data).buffer as ArrayBuffer }
   })
 }
 
