@@ -25,7 +25,8 @@ export const refusalReasons = [
   'invalid', 'cancelled', 'closed', 'notReady', 'sequenceEnded', 'timeout', 'deadline', 'leaseEnded', 'imageDecode', 'other',
 ] as const satisfies readonly RefusalReason[] // prettier-ignore
 
-const rejectionByCode: Partial<Record<InferenceErrorCode, RejectionReason>> = {
+/** How a request counts that was accepted, or found no place or no time, and ended with an error. */
+const rejectionByCode: Readonly<Record<InferenceErrorCode, RejectionReason>> = {
   ERR_QUEUE_FULL: 'queueFull',
   ERR_TIMEOUT: 'timeout',
   ERR_DEADLINE: 'deadline',
@@ -36,9 +37,18 @@ const rejectionByCode: Partial<Record<InferenceErrorCode, RejectionReason>> = {
   ERR_INVALID_ARG: 'invalid',
   ERR_MODEL_NOT_READY: 'notReady',
   ERR_MODEL_NOT_FOUND: 'notReady',
+  ERR_MODEL_CONFIG: 'execution',
+  ERR_MODEL_LOAD: 'execution',
+  ERR_MODEL_IN_USE: 'execution',
+  ERR_EXECUTION: 'execution',
+  ERR_NATIVE_LOAD: 'execution',
+  ERR_PLATFORM: 'execution',
+  ERR_DISCONNECTED: 'execution',
+  ERR_LEASE_ENDED: 'execution',
 }
 
-const refusalByCode: Partial<Record<InferenceErrorCode, RefusalReason>> = {
+/** How a request counts that was refused before. */
+const refusalByCode: Readonly<Record<InferenceErrorCode, RefusalReason>> = {
   ERR_INVALID_ARG: 'invalid',
   ERR_CLOSED: 'closed',
   ERR_MODEL_NOT_READY: 'notReady',
@@ -47,11 +57,21 @@ const refusalByCode: Partial<Record<InferenceErrorCode, RefusalReason>> = {
   ERR_DEADLINE: 'deadline',
   ERR_LEASE_ENDED: 'leaseEnded',
   ERR_IMAGE_DECODE: 'imageDecode',
+  ERR_MODEL_CONFIG: 'other',
+  ERR_MODEL_NOT_FOUND: 'other',
+  ERR_MODEL_LOAD: 'other',
+  ERR_MODEL_IN_USE: 'other',
+  ERR_QUEUE_FULL: 'other',
+  ERR_INSTANCE_CRASHED: 'other',
+  ERR_EXECUTION: 'other',
+  ERR_NATIVE_LOAD: 'other',
+  ERR_PLATFORM: 'other',
+  ERR_DISCONNECTED: 'other',
 }
 
 /** The reason under which a rejection counts that its caller did not ask for. */
 export function rejectionOf(error: unknown): RejectionReason {
-  return (error instanceof InferenceError && rejectionByCode[error.code]) || 'execution'
+  return error instanceof InferenceError ? rejectionByCode[error.code] : 'execution'
 }
 
 /**
@@ -61,7 +81,7 @@ export function rejectionOf(error: unknown): RejectionReason {
  */
 export function refusalOf(error: unknown, signal: AbortSignal | undefined): RefusalReason {
   if (signal?.aborted && error === signal.reason) return 'cancelled'
-  return error instanceof InferenceError ? (refusalByCode[error.code] ?? 'other') : 'other'
+  return error instanceof InferenceError ? refusalByCode[error.code] : 'other'
 }
 
 /** A count of 0 for each reason. */

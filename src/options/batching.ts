@@ -1,6 +1,14 @@
 import * as v from 'valibot'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { declares, optionsOf, properties, wholeNumber, delayMs } from './options-schema.ts'
+import {
+  declares,
+  delayMs,
+  optionsOf,
+  positiveNumber,
+  properties,
+  share,
+  wholeNumber,
+} from './options-schema.ts'
 import type { TensorLike } from '../tensor/tensor.ts'
 
 /** Limits of one priority level's queue; Triton's `ModelQueuePolicy`. */
@@ -212,13 +220,8 @@ export const costEntries = {
   cost: v.optional(
     v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
   ),
-  maxBatchCost: v.optional(
-    v.pipe(
-      v.number(),
-      v.check((cost) => cost > 0 && cost < Infinity, 'a finite number above 0'),
-    ),
-  ),
-  maxPaddingShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
+  maxBatchCost: v.optional(positiveNumber),
+  maxPaddingShare: v.optional(share),
   overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
 }
 

@@ -3,7 +3,16 @@ import type { ResourceLimits } from 'node:worker_threads'
 import { resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
 import { availableCores } from '../base/available-resources.ts'
-import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
+import {
+  declares,
+  fileOrUrl,
+  optionsOf,
+  parseOptions,
+  positiveNumber,
+  properties,
+  share,
+  wholeNumber,
+} from './options-schema.ts'
 
 import { resolveTraceOptions, traceSchema, type TraceOptions } from './trace-options.ts'
 import { filePath } from '../base/files.ts'
@@ -80,7 +89,7 @@ export const providersSchema = v.pipe(
   v.record(
     nameSchema,
     optionsOf({
-      library: v.pipe(v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')),
+      library: fileOrUrl,
       precision: v.optional(v.picklist(computePrecisions)),
       options: v.optional(properties, {}),
     }),
@@ -146,8 +155,8 @@ export const cacheSchema = v.optional(
   v.union([
     v.literal(false),
     optionsOf({
-      dir: v.optional(v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')),
-      maxBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+      dir: v.optional(fileOrUrl),
+      maxBytes: v.optional(wholeNumber(0, Infinity)),
     }),
   ]),
 )
@@ -305,11 +314,6 @@ export type ResolvedEngineOptions = Readonly<ReturnType<typeof resolveEngineOpti
 
 const positiveInteger = wholeNumber(1)
 
-const positiveNumber = v.pipe(
-  v.number(),
-  v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'),
-)
-
 /** Schema of the options that threads of every kind share. */
 export const threadEntries = {
   resourceLimits: v.optional(
@@ -328,7 +332,7 @@ export const threadEntries = {
 
 const schema = declares<EngineOptions>()(
   optionsOf({
-    cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
+    cpuWorkers: v.optional(wholeNumber(1, 1024)),
     executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
     inline: v.optional(
       v.union([
@@ -341,7 +345,7 @@ const schema = declares<EngineOptions>()(
             ),
             defaultInline.maxUs,
           ),
-          loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
+          loopShare: v.optional(share, defaultInline.loopShare),
         }),
       ]),
       {},
@@ -349,7 +353,7 @@ const schema = declares<EngineOptions>()(
     staging: v.optional(
       optionsOf({
         kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
-        limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+        limitBytes: v.optional(wholeNumber(0, Infinity)),
       }),
       {},
     ),
@@ -357,10 +361,7 @@ const schema = declares<EngineOptions>()(
     workers: v.optional(
       optionsOf({
         ...threadEntries,
-        niceIncrement: v.optional(
-          v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)),
-          5,
-        ),
+        niceIncrement: v.optional(wholeNumber(0, 19), 5),
       }),
       {},
     ),

@@ -50,9 +50,7 @@ export interface InstanceGroup {
 /** Most instances over all groups of a model: with some execution providers each has its own session. */
 export const maxInstances = 256
 
-const instances = v.optional(
-  v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(maxInstances)),
-)
+const instances = v.optional(wholeNumber(1, maxInstances))
 
 /** Schema of a group's instance counts. */
 export const scalingEntries = {

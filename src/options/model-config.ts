@@ -366,7 +366,7 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
             optionsOf({
               kind: v.optional(v.string(), 'auto'),
               ...scalingEntries,
-              cpuCount: v.optional(v.pipe(wholeNumber(1), v.maxValue(maxInstances))),
+              cpuCount: v.optional(wholeNumber(1, maxInstances)),
               gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
             }),
           ),

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { filePath } from '../base/files.ts'
 import { invalidArgument } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 
@@ -74,6 +75,18 @@ export function declares<Declared>() {
 /** Schema of a whole number. */
 export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
+
+/** Schema of a finite number above 0. */
+export const positiveNumber = v.pipe(
+  v.number(),
+  v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'),
+)
+
+/** Schema of a part of a whole, 0 to 1. */
+export const share = v.pipe(v.number(), v.minValue(0), v.maxValue(1))
+
+/** Schema of a file or a folder. */
+export const fileOrUrl = v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')
 
 /** Schema of a duration in milliseconds that may be 0, and fits a timer. */
 export const delayMs = v.pipe(

@@ -5,7 +5,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './model-config.ts'
-import { optionsOf } from './options-schema.ts'
+import { optionsOf, wholeNumber } from './options-schema.ts'
 import { isSince } from '../base/platform.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { inputsOfSequence } from './sequence-config.ts'
@@ -228,7 +228,7 @@ export const memorySchema = v.optional(
   optionsOf({
     arena: v.optional(v.boolean()),
     shrink: v.optional(v.picklist(['run', 'idle'])),
-    limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+    limitBytes: v.optional(wholeNumber(0, Infinity)),
   }),
   {},
 )

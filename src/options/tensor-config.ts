@@ -74,7 +74,7 @@ const entries = {
   type: v.optional(elementType),
   dims: v.optional(v.pipe(dims, v.minLength(1, 'at least one dimension'))),
   reshape: v.optional(dims),
-  batchAxis: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
+  batchAxis: v.optional(wholeNumber(0, Infinity)),
 }
 
 /** Schema of an entry of `inputs`. */

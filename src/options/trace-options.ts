@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
-import { parseOptions, optionsOf, properties } from './options-schema.ts'
+import { fileOrUrl, parseOptions, optionsOf, properties } from './options-schema.ts'
 
 /** What is traced: the timestamps of a request, or its input and output tensors. */
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS'
@@ -84,7 +84,7 @@ const entries = {
   ),
   rate: nullish(whole(1, 'a whole number of 1 or more')),
   count: nullish(whole(-1, 'a whole number, or -1 for no limit')),
-  file: nullish(v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')),
+  file: nullish(fileOrUrl),
   logFrequency: nullish(whole(0, 'a whole number of 0 or more')),
 }
 const settingsSchema = optionsOf(entries)

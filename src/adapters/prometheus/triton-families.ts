@@ -1,16 +1,32 @@
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
+import type { RefusalReason, RejectionReason } from '../../observe/rejections.ts'
 import { perVersion, perVersionBy, type MetricFamily } from './metric-family.ts'
 
-/** Counts by Triton's reasons of failure, which are fewer than ours. */
-function failures({ rejections, refusals }: ModelStatistics): Record<string, number> {
-  return {
-    REJECTED: rejections.queueFull + rejections.timeout + rejections.deadline + refusals.timeout + refusals.deadline,
-    CANCELED: rejections.cancelled + refusals.cancelled,
-    BACKEND: rejections.execution + rejections.crashed,
-    OTHER:
-      rejections.closed + rejections.changed + rejections.sequenceEnded + rejections.imageDecode + rejections.invalid + rejections.notReady +
-      refusals.invalid + refusals.closed + refusals.notReady + refusals.sequenceEnded + refusals.leaseEnded + refusals.imageDecode + refusals.other,
-  } // prettier-ignore
+type Failure = 'REJECTED' | 'CANCELED' | 'BACKEND' | 'OTHER'
+
+/** Triton's reasons of failure, which are fewer than ours. */
+const failureOf: Readonly<Record<RejectionReason | RefusalReason, Failure>> = {
+  queueFull: 'REJECTED',
+  timeout: 'REJECTED',
+  deadline: 'REJECTED',
+  cancelled: 'CANCELED',
+  execution: 'BACKEND',
+  crashed: 'BACKEND',
+  closed: 'OTHER',
+  changed: 'OTHER',
+  sequenceEnded: 'OTHER',
+  imageDecode: 'OTHER',
+  invalid: 'OTHER',
+  notReady: 'OTHER',
+  leaseEnded: 'OTHER',
+  other: 'OTHER',
+}
+
+function failures({ rejections, refusals }: ModelStatistics): Readonly<Record<Failure, number>> {
+  const counts = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
+  for (const [reason, count] of [...Object.entries(rejections), ...Object.entries(refusals)])
+    counts[failureOf[reason as RejectionReason | RefusalReason]] += count
+  return counts
 }
 
 type Sum = keyof ModelStatistics['inferenceStats']
