@@ -210,7 +210,6 @@ describe('packages', () => {
     expect(Object.keys(manifest['dependencies']!).sort()).toEqual([
       'commander',
       'lossless-json',
-      'lru-cache',
       'onnxruntime-common',
       'piscina',
       'protobufjs',
