@@ -420,8 +420,8 @@ const dropped = new FinalizationRegistry<EngineResources>((resources) => {
   if (resources.host.staging !== null && !warned) {
     warned = true
     const message =
-      'An InferenceEngine was dropped without being closed. Its threads and memory are given back now; until the garbage ' +
-      'collector found it they were held for nothing. Call engine.close(), or declare it with `await using`.'
+      'An InferenceEngine was dropped without being closed. Its threads and memory are freed only now, when the garbage ' +
+      'collector found it. Call engine.close(), or declare it with `await using`.'
     warn('ZEROHOP_ENGINE_DROPPED', message)
   }
   // Accepted requests are finished first. A failure has no caller to report to.

@@ -244,7 +244,7 @@ export function unreadable(
 ): InferenceError {
   return invalidArgument(name, 'a value that can be read', cause, {
     ...details,
-    hint: 'Reading it has thrown; see cause',
+    hint: 'Reading it threw an error; see cause',
     cause,
   })
 }

@@ -200,7 +200,7 @@ describe.skipIf(process.platform === 'win32')('a path that is no regular file', 
       ...Array<string>(6).fill('EINVAL'),
       'EISDIR',
     ])
-    expect(all[0]!.message).toContain('it is no regular file but a pipe, a socket or a device')
+    expect(all[0]!.message).toContain('it is a pipe, a socket or a device, not a regular file')
     expect((await readFile(new URL(import.meta.url))).length).toBeGreaterThan(0) // libuv's threads are free
   })
 

@@ -57,7 +57,7 @@ const withoutWaiting = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (const
 function checkStats(stats: Stats): void {
   if (stats.isDirectory()) throw new NotReadable('EISDIR', 'it is a directory')
   if (!stats.isFile())
-    throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
+    throw new NotReadable('EINVAL', 'it is a pipe, a socket or a device, not a regular file')
 }
 
 /** The longest string in V8. */

@@ -143,7 +143,7 @@ function notBegunBy(path: string): string {
   const begun = setting(begunPrograms)?.split(' ') ?? []
   if (begun.includes(path))
     throw new Error(
-      `${process.execPath} is no Node.js for other programs: it was started to run ${path}, and runs the application`,
+      `${process.execPath} cannot run other programs as Node.js does: started to run ${path}, it ran the application`,
     )
   return [...begun, path].join(' ')
 }
@@ -167,6 +167,6 @@ function environment(): NodeJS.ProcessEnv {
 function programFile(path: string): string {
   const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined
   if (sea?.isSea() === true)
-    throw new Error('this is a single executable, which is no Node.js for other programs')
+    throw new Error('this is a single executable, which cannot run other programs as Node.js does')
   return isAbsolute(path) ? path : ownFile(path)
 }

@@ -62,7 +62,7 @@ export function platformError(facts: PlatformFacts): InferenceError | null {
     return refusal(
       'Node.js itself',
       runtime,
-      'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
+      'Start the engine in a Node.js process, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
     )
   }
   if (!isSince(facts.versions['node']!, oldestNode))

@@ -117,7 +117,7 @@ function refusedBy(executor: string, { reason, leftOut }: Serving): string[] {
 function opened({ opened: executor }: Inspection): string[] {
   if (executor === null) return []
   return [
-    `in a process of its own, with executor: '${executor.kind}'${executor.ortVersion === null ? '' : ` and ONNX Runtime ${executor.ortVersion}`}`,
+    `in a separate process, with executor: '${executor.kind}'${executor.ortVersion === null ? '' : ` and ONNX Runtime ${executor.ortVersion}`}`,
   ]
 }
 

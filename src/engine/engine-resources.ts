@@ -222,7 +222,7 @@ class EngineRecordings {
     const { path, models } = checkRecording(given, options)
     const place = resolve(path)
     if (this.#running.has(place))
-      throw invalidArgument('path', 'a file that no other recording is written to', path, {
+      throw invalidArgument('path', 'a file to which no other recording is written', path, {
         hint: 'Stop that one first',
       })
     this.#running.set(place, null)

@@ -18,7 +18,7 @@ const noLocale = /Failed to construct locale with name:([\w.@-]+?):/
 /** Node.js's message for a TypeScript module that it cannot read. */
 const noTypes = /^Unknown file extension "\.[cm]?ts"/
 const stripTypes =
-  "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
+  "Node 22.18 and newer read TypeScript, and 22.6 and newer with workers: { execArgv: ['--experimental-strip-types'] }; otherwise give the compiled module"
 
 /** Messages of ONNX Runtime and onnxruntime-node for an execution provider that is missing, or finds no device. */
 const noProvider = new RegExp(
@@ -86,8 +86,8 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
   const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
   const hint = denied
     ? 'Start Node with --allow-worker beside --permission'
-    : 'Load it again once the cause is gone: that starts a thread afresh'
-  return invalidArgument('workers', 'a worker thread that stays', error.message, {
+    : 'Load it again once the cause is removed: that starts a new thread'
+  return invalidArgument('workers', 'a worker thread that keeps running', error.message, {
     code: 'ERR_MODEL_LOAD',
     model,
     cause: error,
@@ -177,7 +177,7 @@ function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> 
       throw unloadable(
         model,
         source,
-        `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`,
+        `no more files can be opened (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`,
         { cause },
       )
     }
@@ -205,7 +205,7 @@ function unloadable(
   const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
   const needsFolder = bytes !== null && /external data/i.test(message)
   const hint = needsFolder
-    ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file'
+    ? '. A model given as bytes has no external data: give it as sessionOptions.externalData, give the path of the model, or save it in one file'
     : ''
   return new InferenceError(
     'ERR_MODEL_LOAD',

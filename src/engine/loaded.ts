@@ -37,7 +37,7 @@ export interface ModelVersionStatus {
 /** Advice for a caller on a model that is not ready, other than to load it again. */
 const nextStep: Partial<Record<ModelState, string>> = {
   loading: 'Wait for load().',
-  draining: 'It takes no more requests: it, or its engine, is being closed.',
+  draining: 'It accepts no more requests, because it or its engine is closing.',
 }
 
 /** The error for a request to a model that is not ready. */

@@ -513,7 +513,7 @@ export class ModelUses {
     if (touched.length === 0) return null
     const pipelines = [...new Set(touched.map(({ pipeline }) => pipeline))]
     const what = version === undefined ? `Model '${model}'` : `Version ${version} of model '${model}'`
-    const hint = 'Unload that first, or load another model in its place'
+    const hint = 'Unload the pipeline first, or replace the model by loading another'
     const message = `${what} cannot be unloaded: it is a step of ${pipelines.length === 1 ? 'pipeline' : 'the pipelines'} ${listNames(pipelines)}. ${hint}.`
     return new InferenceError('ERR_MODEL_IN_USE', message, {
       model,

@@ -127,7 +127,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     const { state } = this.#loaded
     try {
       if (this.#target.serving !== this.#loaded && this.#started)
-        throw this.#ended('was begun on what its model has replaced')
+        throw this.#ended('began on a model that has since been replaced')
       if (state !== 'ready') throw this.#ended(`has ended, as its model is ${state}`)
       const { joining, metadata } = this.#served.scheduler
       const checked =
@@ -136,7 +136,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
           : checkInferOptions(options, metadata, joining.shaped.offered)
       const { sequence } = checked
       if (sequence !== undefined)
-        throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, {
+        throw invalidArgument('options.sequenceId', 'to be omitted, as the stream has one', sequence.id, {
           model: this.#target.name,
         })
       const answer = this.#sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)

@@ -117,7 +117,7 @@ export class ServedModel implements Target {
     const { joining, metadata } = this.scheduler
     const checked = checkInferOptions(options, metadata, joining.shaped.offered)
     if (checked.sequence !== undefined)
-      throw invalidArgument('options.sequenceId', 'to be left out for leased rows', checked.sequence.id, {
+      throw invalidArgument('options.sequenceId', 'to be omitted for leased rows', checked.sequence.id, {
         model: metadata.name,
       })
     leases.end(rows, 'inferred')

@@ -32,7 +32,7 @@ export function prebuildName(): string {
 
 function findBinding(chosen: string | undefined): BindingResult {
   if (chosen === 'off')
-    return { binding: null, reason: 'the native addon is switched off by ZEROHOP_NATIVE=off' }
+    return { binding: null, reason: 'the native addon is turned off by ZEROHOP_NATIVE=off' }
   const runtime = otherRuntime()
   if (runtime !== null)
     return { binding: null, reason: `the native addon is for Node.js, and this is ${runtime}` } // whose process it could end

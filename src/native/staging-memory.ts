@@ -19,7 +19,7 @@ export class NativeMemory implements StagingMemory {
 
   constructor(binding: NativeBinding, { kind, limitBytes }: StagingOptions) {
     this.#binding = binding
-    this.reason = kind === 'native' ? "asked for with staging.kind 'native'" : 'the native executor is in use'
+    this.reason = kind === 'native' ? "requested by staging.kind 'native'" : 'the native executor is in use'
     if (limitBytes !== undefined) this.#claimLimit(limitBytes)
   }
 
@@ -33,7 +33,8 @@ export class NativeMemory implements StagingMemory {
 
   acquire(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer {
     const lease = this.#binding.acquire(byteLength, device ?? plainMemory, true)
-    if (lease === null) throw new Error(`The system has no ${byteLength} bytes of memory for a staging slot.`)
+    if (lease === null)
+      throw new Error(`The system has no ${byteLength} bytes of memory left for a staging slot.`)
     return this.#buffer(lease, device, fellBack)
   }
 
@@ -99,7 +100,7 @@ export class NativeMemory implements StagingMemory {
     if (pastLimit)
       fellBack(`${byteLength} bytes of native staging memory exceed the limit; raise staging.limitBytes`)
     else if (device !== null && kind !== 'pinned')
-      fellBack(`page-locked memory cannot be had: ${reason ?? 'unknown'}`)
+      fellBack(`page-locked memory is not available: ${reason ?? 'unknown'}`)
     return {
       kind: kind === 'pinned' ? 'pinned' : 'native',
       bytes,
@@ -145,7 +146,7 @@ export class SharedMemory implements StagingMemory {
       throw cannotBeHad(asked, `${refused}; use 'copied' or the native executor`)
     this.kind = accepted && asked !== 'copied' ? 'shared' : 'copied'
     if (asked === 'auto') this.reason = `${inUse}${accepted ? '' : `; ${refused}`}`
-    else this.reason = `asked for with staging.kind '${asked}'`
+    else this.reason = `requested by staging.kind '${asked}'`
     this.limitBytes = limitBytes
   }
 
@@ -182,5 +183,5 @@ export class SharedMemory implements StagingMemory {
 }
 
 function cannotBeHad(kind: string, reason: string): InferenceError {
-  return new InferenceError('ERR_NATIVE_LOAD', `staging.kind '${kind}' cannot be had: ${reason}`)
+  return new InferenceError('ERR_NATIVE_LOAD', `staging.kind '${kind}' is not available: ${reason}`)
 }

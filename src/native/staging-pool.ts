@@ -182,6 +182,6 @@ export class StagingPool {
     this.#lastFallback = reason
     if (this.#warned) return
     this.#warned = true
-    warn('ZEROHOP_STAGING_FALLBACK', `Slower staging memory: ${reason}`)
+    warn('ZEROHOP_STAGING_FALLBACK', `Slower staging memory is in use: ${reason}`)
   }
 }

@@ -68,7 +68,7 @@ export interface TraceEvent {
 /** A sequence is over: nothing is kept of it any more, and its id is free. */
 export interface SequenceEvent {
   /**
-   * `ended`: its last request has come to its end, or its stream was ended. `idle`: it was without a request for `maxSequenceIdleMs`.
+   * `ended`: its last request has come to its end, or its stream was ended. `idle`: it had no request for `maxSequenceIdleMs`.
    * `evicted`: it could not go on, as another was begun under its id, the worker that ran it died, it waited too long for a
    * place, or its model was unloaded or replaced; see `reason`.
    */

@@ -143,7 +143,7 @@ export class JsonArrayFile {
       this.#isTorn = false
     } else if (this.#isTorn && ino === this.#inode) await this.#restore(fd)
     else if (size !== this.#length || ino !== this.#inode)
-      throw new Error(`something else has written to it: expected its ${this.#length} bytes, found ${size}`)
+      throw new Error(`another program has written to it: expected its ${this.#length} bytes, found ${size}`)
     return fd
   }
 

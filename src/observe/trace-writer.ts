@@ -240,7 +240,7 @@ export class TraceAccount {
     this.#tell({ type: 'failed', file, reason })
     warn(
       'ZEROHOP_TRACE_FAILED',
-      `Traces cannot be written to ${file}: ${reason}. They are lost until they can; requests go on.`,
+      `Traces cannot be written to ${file}: ${reason}. They are lost until then; requests continue.`,
     )
   }
 

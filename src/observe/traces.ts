@@ -247,8 +247,8 @@ class TraceFiles {
    */
   check(name: string, path: string | null): void {
     if (path === null || this.#writers.has(path) || !inUse.has(path)) return
-    throw invalidArgument(`${name}.file`, 'a file to which no other engine of this process writes', path, {
-      hint: 'Take another one, or close that engine before',
+    throw invalidArgument(`${name}.file`, 'a file that no other engine of this process writes to', path, {
+      hint: 'Choose another file, or close that engine first',
     })
   }
 

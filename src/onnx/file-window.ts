@@ -54,7 +54,7 @@ export class FileWindow {
     const wanted =
       offset === this.#end ? Math.min(largestBytes, Math.max(smallestBytes, 2 * before)) : smallestBytes
     const bytesRead = readSync(this.#file, this.#bytes, 0, wanted, offset)
-    if (bytesRead === 0) throw new RangeError(`the file ends before byte ${offset}: it has become shorter`)
+    if (bytesRead === 0) throw new RangeError(`the file ends before byte ${offset}: it was shortened`)
     this.#start = offset
     this.#end = offset + bytesRead
   }

@@ -5,12 +5,8 @@ const exporting = 'export the model to ONNX, and load that'
  * those bytes there.
  */
 const formats: readonly (readonly [at: number, bytes: string, what: string])[] = [
-  [
-    0,
-    'version https://git-lfs',
-    'it is a pointer of Git LFS, which has not fetched the model (git lfs pull)',
-  ],
-  [0, '<', 'it is a page of the web or the like: what was downloaded is not the model'],
+  [0, 'version https://git-lfs', 'it is a pointer of Git LFS: fetch the model (git lfs pull)'],
+  [0, '<', 'it is a web page or similar: the download is not the model'],
   [0, '\x1f\x8b', 'it is compressed by gzip: unpack it'],
   [
     0,

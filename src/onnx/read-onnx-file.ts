@@ -154,7 +154,7 @@ function addEntry(reader: WireReader, span: Span, metadata: Map<string, string>)
 
 function unreadable(path: string, cause: Error): InferenceError {
   const model = basename(path)
-  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: it is no ONNX model that can be read: ${cause.message}`, {
+  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: it is not a readable ONNX model: ${cause.message}`, {
     model, name: 'path', expected: 'an ONNX model', received: path, cause,
   }) // prettier-ignore
 }

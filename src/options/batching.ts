@@ -253,7 +253,7 @@ export function resolveCost(model: string, options: CostOptions | null, hasSeque
       )
     return null
   }
-  if (hasSequence) throw wrong('cost', 'to be left out for a model with sequences', 'Remove it, or sequence')
+  if (hasSequence) throw wrong('cost', 'to be omitted for a model with sequences', 'Remove it, or sequence')
   if (maxBatchCost === undefined && options.overCostAction !== undefined)
     throw wrong(
       'overCostAction',

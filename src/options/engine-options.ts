@@ -386,7 +386,7 @@ export function resolveEngineOptions(options: unknown = {}) {
   if (plain.executor === 'binding' && plain.providers.length > 0) {
     throw invalidArgument(
       'options.providers',
-      "to be left out with executor: 'binding', which cannot use plugins",
+      "to be omitted with executor: 'binding', which cannot use plugins",
       plain.providers[0]!.name,
       { hint: "Take executor: 'native'" },
     )

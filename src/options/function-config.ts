@@ -229,7 +229,7 @@ function warmed(warmup: readonly unknown[]): { warmup?: readonly unknown[] } {
 function moduleFile(model: string, module: unknown, run: ModelFunction | undefined): string {
   if (run !== undefined) {
     if (module === undefined) return ''
-    throw wrong(model, 'run', 'to be left out beside module: a function comes from one of them', run)
+    throw wrong(model, 'run', 'to be omitted beside module: a function comes from one of them', run)
   }
   const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
   if (path === null)

@@ -140,7 +140,7 @@ export function checkGroups(
       })
     }
     if (gpus === undefined || kind === 'cuda' || kind === 'auto') continue
-    throw invalidArgument(`instanceGroup[${index}].gpus`, `to be left out for kind '${kind}'`, gpus, {
+    throw invalidArgument(`instanceGroup[${index}].gpus`, `to be omitted for kind '${kind}'`, gpus, {
       code: 'ERR_MODEL_CONFIG',
       model,
     })
@@ -186,7 +186,7 @@ export function resolveAutoTune(
   if (given === false) return null
   const options = given === true ? {} : given
   const beside = (option: string) =>
-    invalidArgument('autoTune', `to be left out beside ${option}, which decides about the same`, given, {
+    invalidArgument('autoTune', `to be omitted beside ${option}, which decides about the same`, given, {
       code: 'ERR_MODEL_CONFIG',
       model,
       hint: 'Remove one of them',

@@ -483,7 +483,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
 
 /** In a sequence, the answer to a request depends on its place; Triton refuses this as well. */
 function sharedSequence(model: string, option: string): InferenceError {
-  return invalidArgument(option, 'to be left out for a model with sequences', true, {
+  return invalidArgument(option, 'to be omitted for a model with sequences', true, {
     code: 'ERR_MODEL_CONFIG',
     model,
     hint: 'Remove it, or sequence',

@@ -71,7 +71,7 @@ export function resolveSource(
     return { path: resolve(file), bytes: null, function: null }
   }
   if (path !== undefined)
-    throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
+    throw wrong('bytes', 'to be omitted beside path: a model comes from one of them', bytes)
   if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes))
     throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
   if (bytes.byteLength === 0) throw wrong('bytes', 'at least one byte (a detached buffer has none)', bytes)

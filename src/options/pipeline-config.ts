@@ -264,7 +264,7 @@ export function resolvePipelineConfig(model: string, config: unknown) {
     maxInFlight: maxInFlight ?? Infinity,
     steps: steps.map((step, index) => {
       if (step.when === undefined && step.needs.length > 0)
-        throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
+        throw pipelineError(model, `steps[${index}].needs`, 'to be omitted without when', step.needs)
       if (Object.keys(step.inputs).length === 0)
         throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
       if (Object.keys(step.outputs).length === 0)

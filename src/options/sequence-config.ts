@@ -181,11 +181,11 @@ export function checkSequence(
     filled.add(input)
   }
   if (direct !== undefined && oldest !== undefined)
-    throw wrong('sequence.oldest', 'to be left out beside direct', oldest)
+    throw wrong('sequence.oldest', 'to be omitted beside direct', oldest)
   if (direct !== undefined && batching?.preferredBatchSize !== undefined) {
     throw wrong(
       'dynamicBatching.preferredBatchSize',
-      'to be left out beside sequence.direct, whose minimumSlotUtilization says what is worth a run',
+      'to be omitted beside sequence.direct, whose minimumSlotUtilization says what is worth a run',
       batching.preferredBatchSize,
     )
   }

@@ -87,7 +87,7 @@ export function checkSessionOptions(
 export function checkOptionsForBytes(model: string, { extra }: CheckedSessionOptions): void {
   const option = Object.keys(extra).find((name) => name.includes('use_ort_model_bytes_'))
   if (option !== undefined)
-    throw wrong(model, `extra.${option}`, 'to be left out for a model that is given as bytes', extra[option])
+    throw wrong(model, `extra.${option}`, 'to be omitted for a model that is given as bytes', extra[option])
 }
 
 function readExtra(model: string, extra: unknown): SessionConfigEntries {
@@ -246,11 +246,11 @@ export function checkMemory(
   const wrong = (name: string, expected: string, received: unknown) =>
     invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   if (arena !== undefined && enableCpuMemArena !== undefined) {
-    throw wrong('sessionOptions.enableCpuMemArena', 'to be left out beside memory.arena', enableCpuMemArena)
+    throw wrong('sessionOptions.enableCpuMemArena', 'to be omitted beside memory.arena', enableCpuMemArena)
   }
   if ((arena ?? enableCpuMemArena) !== false) return
-  if (shrink !== undefined) throw wrong('memory.shrink', 'to be left out without an arena', shrink)
-  if (limitBytes !== Infinity) throw wrong('memory.limitBytes', 'to be left out without an arena', limitBytes)
+  if (shrink !== undefined) throw wrong('memory.shrink', 'to be omitted without an arena', shrink)
+  if (limitBytes !== Infinity) throw wrong('memory.limitBytes', 'to be omitted without an arena', limitBytes)
 }
 
 /** Options that a session is opened with: ONNX Runtime's own, and those of the native executor. */

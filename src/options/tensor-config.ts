@@ -136,24 +136,23 @@ export function checkTensors(
           `the keys ${listNames(Object.keys(rows), '(none)')}`,
         )
       if (rows.of !== undefined && rows.index === undefined)
-        throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
-      if (batchAxis !== undefined)
-        throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
-      if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)
+        throw wrong(`[${index}].rows.of`, 'to be omitted beside counts', rows.of)
+      if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be omitted beside rows', batchAxis)
+      if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be omitted beside rows', reshape)
       if (batched === false)
-        throw wrong(`[${index}].rows`, 'to be left out for a model whose maxBatchSize is 0', rows)
+        throw wrong(`[${index}].rows`, 'to be omitted for a model whose maxBatchSize is 0', rows)
     }
     if (shared && batchAxis !== undefined)
-      throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
+      throw wrong(`[${index}].batchAxis`, 'to be omitted for an input that is shared', batchAxis)
     if (batched === false && (shared || batchAxis !== undefined)) {
       throw wrong(
         `[${index}].${shared ? 'shared' : 'batchAxis'}`,
-        'to be left out for a model whose maxBatchSize is 0',
+        'to be omitted for a model whose maxBatchSize is 0',
         batchAxis ?? shared,
       )
     }
     if (dims !== undefined && (shared || (batchAxis ?? 0) > 0))
-      throw wrong(`[${index}].dims`, `to be left out beside ${shared ? 'shared' : 'batchAxis'}`, dims)
+      throw wrong(`[${index}].dims`, `to be omitted beside ${shared ? 'shared' : 'batchAxis'}`, dims)
     if (reshape === undefined) continue
     if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
     if (reshape.length === 0 && batched === false)

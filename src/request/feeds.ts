@@ -383,7 +383,7 @@ export class FeedParser {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'What was thrown is the cause'
+  return error instanceof Error ? error.message : 'See cause for the error'
 }
 
 /** What was given for an input, each property read once: what is asked again could answer otherwise. */
@@ -610,7 +610,7 @@ export function changedInput(
     const received = lengthOf(values)
     if (received === expected) continue
     const hint =
-      'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
+      'Its buffer was detached or changed after infer() was called; do not touch it until the call settles'
     return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
   }
   return null

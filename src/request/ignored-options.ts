@@ -25,7 +25,7 @@ export class IgnoredOptions {
     if (priority !== undefined && priority > levels.count) {
       const expected =
         levels.count === 0
-          ? 'none, as the model has no priorityLevels'
+          ? 'none, because the model has no priorityLevels'
           : `0 to ${levels.count} (priorityLevels)`
       const used = levels.count === 0 ? '' : `; the request has the default level ${level.level}`
       this.#warn(
@@ -47,7 +47,7 @@ export class IgnoredOptions {
         'timeout',
         'ZEROHOP_TIMEOUT_IGNORED',
         'timeoutMs',
-        'none, as the queue policy has a defaultTimeoutMs',
+        'none, because the queue policy has a defaultTimeoutMs',
         timeoutMs,
         hint,
       )
@@ -74,7 +74,7 @@ export class IgnoredOptions {
   ): void {
     if (this.#warned.has(kind)) return
     this.#warned.add(kind)
-    const what = `options.${option} of a request to model '${this.#model}' does not count: expected ${expected}, received ${received}`
-    warn(code, `${what}${consequence}, or leave the option out.`)
+    const what = `options.${option} of a request to model '${this.#model}' is ignored: expected ${expected}, received ${received}`
+    warn(code, `${what}${consequence}, or omit the option.`)
   }
 }

@@ -159,7 +159,7 @@ function readManyOptions(model: string, source: unknown, options: unknown): Infe
   for (const name in read) {
     if (optionNames.includes(name)) continue
     if (name === 'report' || name === 'requestId')
-      throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+      throw invalidArgument(`options.${name}`, 'to be omitted: it belongs to one request', name, { model })
     throw unknownOption(`options.${name}`, name, optionNames, { model })
   }
   return read

@@ -37,7 +37,7 @@ export function withOutputRows<T extends Pick<ModelMetadata, 'outputs'>>(
   if (config.sequence !== null) {
     throw invalid(
       { model, option: `outputs[${entries.findIndex(({ rows }) => rows !== undefined)}].rows` },
-      'to be left out for a model with sequences, each of whose requests is one row of every output',
+      'to be omitted for a model with sequences, each of whose requests is one row of every output',
       'rows',
     )
   }
@@ -80,7 +80,7 @@ export function withOutputRows<T extends Pick<ModelMetadata, 'outputs'>>(
 
 /** Its first dimension counts entries, of which there may be any number. */
 function checkEntries(said: Said, { name, type, shape }: ValueMetadata): void {
-  if (!isElementType(type)) throw invalid(said, `to be left out, since '${name}' is no tensor`, type)
+  if (!isElementType(type)) throw invalid(said, `to be omitted, since '${name}' is no tensor`, type)
   if (shape.length > 0 && typeof shape[0] !== 'string')
     throw invalid(
       said,

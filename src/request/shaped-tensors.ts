@@ -205,7 +205,7 @@ function shape(
     throw wrong(model, `${option}.type`, `${value.type}, as the model has it`, type)
   if (dims === undefined) return unchanged([value])[0]!
   if (!isElementType(value.type))
-    throw wrong(model, `${option}.dims`, `to be left out, since '${value.name}' is ${value.type}`, dims)
+    throw wrong(model, `${option}.dims`, `to be omitted, since '${value.name}' is ${value.type}`, dims)
   const given = [...batchDims(value, batched), ...dims]
   const own = ownDims(model, option, tensor, value, batched, exact)
   const names = own.flatMap((dim, axis) => (dim === -1 ? [value.shape[axis]!] : []))
@@ -233,7 +233,7 @@ function ownDims(
       throw wrong(
         model,
         name,
-        `to be left out, since '${value.name}' is a scalar, which has no batch dimension`,
+        `to be omitted, since '${value.name}' is a scalar, which has no batch dimension`,
         said,
       )
     if (said.every((dim) => dim === 1)) return []

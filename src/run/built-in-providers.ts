@@ -15,11 +15,11 @@ export interface BuiltIn {
 
 const program = 'run/worker-thread/provider-trial-child.js'
 
-/** Opens and runs a model of one operator on a provider, in a process of its own; never throws. */
+/** Opens and runs a model of one operator on a provider, in a separate process; never throws. */
 export async function tryBuiltIn(name: string, limitMs = trialLimitMs): Promise<BuiltIn> {
   const result = await tryInProcess<{ names: readonly string[] }>(program, [name], limitMs, false)
   if ('reason' in result) return { name, available: false, reason: plain(result.reason) }
-  return { name, available: true, reason: 'it ran a model in a process of its own' }
+  return { name, available: true, reason: 'it ran a model in a separate process' }
 }
 
 /** What an engine knows of the execution providers that are built into ONNX Runtime, by lower-case names. */

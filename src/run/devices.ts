@@ -48,7 +48,7 @@ export interface Capabilities {
   readonly cuda: CudaProbe
   /** Where models are kept in compiled form, and which of the engine's were opened from there. */
   readonly cache: CacheCapability
-  /** ONNX Runtime's telemetry: switched off by setting `ORT_DISABLE_TELEMETRY`, unless the user has set it. */
+  /** ONNX Runtime's telemetry: turned off by setting `ORT_DISABLE_TELEMETRY`, unless the user has set it. */
   readonly telemetry: TelemetryState
 }
 
@@ -216,7 +216,7 @@ export class Devices {
     return [...this.#pools.values()].flatMap(({ workers }) => workers)
   }
 
-  /** Tries all execution providers, each in a process of its own. */
+  /** Tries all execution providers, each in a separate process. */
   async probeProviders(): Promise<void> {
     await this.providers.tryAll(this.#chosen())
   }
@@ -271,7 +271,7 @@ function refuseForBinding(
 ): void {
   const refuse = (option: string, received: unknown): void => {
     const hint = "Take executor: 'native', which carries it"
-    throw invalidArgument(option, "to be left out with executor: 'binding', which ignores it", received, {
+    throw invalidArgument(option, "to be omitted with executor: 'binding', which ignores it", received, {
       code: 'ERR_MODEL_CONFIG',
       model,
       hint,

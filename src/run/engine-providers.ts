@@ -106,7 +106,7 @@ export class EngineProviders {
 
   /**
    * Whether sessions of a model, which could not be opened, were to have a provider that turns out to be absent: they may be
-   * opened without it. What is not known yet is tried, each by itself and without options, in a process of its own.
+   * opened without it. What is not known yet is tried, each by itself and without options, in a separate process.
    */
   async lacking(config: ResolvedConfig): Promise<boolean> {
     let any = false
@@ -163,7 +163,7 @@ export class EngineProviders {
     )
   }
 
-  /** Tries all, those that are built in and the plugins, each in a process of its own; until {@link end}. */
+  /** Tries all, those that are built in and the plugins, each in a separate process; until {@link end}. */
   async tryAll(executors: Executors): Promise<void> {
     if (executors.kind === 'native') this.builtIn.readNames(openNativeOrt())
     const { signal } = this.#ending
@@ -232,7 +232,7 @@ export class EngineProviders {
     if (this.#warned.has(name)) return
     this.#warned.add(name)
     const what = this.plugins.has(name) ? 'provider plugin' : 'execution provider'
-    const message = `${what} '${name}' cannot be used: ${reason}. Its models run without it`
+    const message = `${what} '${name}' cannot be used: ${reason}. Models run without it`
     warn('ZEROHOP_PROVIDER_FALLBACK', message)
   }
 }
@@ -290,9 +290,9 @@ export interface ProviderCapability {
 export function providerCapabilities({ plugins, builtIn }: EngineProviders): ProviderCapability[] {
   return [...plugins.all.map(({ options, opened }): ProviderCapability => {
     const { name, library, precision = null } = options
-    const notYet = { available: null, reason: 'no model has asked for it', devices: [] }
+    const notYet = { available: null, reason: 'no model uses it', devices: [] }
     if (opened === null) return { name, source: 'plugin', library, precision, ...notYet }
-    const found = { available: opened.reason === null, reason: opened.reason ?? 'it ran a model in a process of its own' }
+    const found = { available: opened.reason === null, reason: opened.reason ?? 'it ran a model in a separate process' }
     return { name, source: 'plugin', library, precision, ...found, devices: opened.devices.map(describeDevice) }
   }), ...builtIn.all.map(builtInCapability)] // prettier-ignore
 }

@@ -43,10 +43,10 @@ export function chooseExecutors(
   { executor: asked, staging, inline, workers }: ExecutorOptions,
   clock: Clock,
 ): Executors {
-  if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'", staging)
+  if (asked === 'binding') return bindingExecutors("requested by executor: 'binding'", staging)
   if (asked === 'auto' && setting('ZEROHOP_EXECUTOR') === 'binding')
     return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
-  const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
+  const reason = asked === 'native' ? "requested by executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, { staging, inline, workers }, clock)
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
@@ -55,7 +55,7 @@ export function chooseExecutors(
     if (!meant && runsAtAll) warnOfFallback(native)
     return bindingExecutors(native, staging)
   }
-  throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
+  throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' is not available: ${native}`)
 }
 
 let warned = false
@@ -65,8 +65,8 @@ function warnOfFallback(reason: string): void {
   if (warned) return
   warned = true
   const message =
-    `The native executor cannot be had, and models run through onnxruntime-node's binding: slower, with runs that cannot be stopped, and without ` +
-    `sequence types (seq(...)), maps, optional values and elements of fewer bits than JavaScript's arrays have. executor: 'binding' says that this is meant. Reason: ${reason}`
+    `The native executor is not available, so models run through onnxruntime-node's binding: slower, with runs that cannot be stopped, and without ` +
+    `sequence types (seq(...)), maps, optional values and elements of fewer bits than JavaScript's arrays have. Set executor: 'binding' if that is intended. Reason: ${reason}`
   warn('ZEROHOP_EXECUTOR_FALLBACK', message)
 }
 
@@ -77,8 +77,7 @@ function nativeExecutors(
   clock: Clock,
 ): Executors | string {
   const { kind } = staging
-  if (kind === 'shared' || kind === 'copied')
-    return `it cannot read staging.kind '${kind}'; leave one of them out`
+  if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; omit one of them`
   const ort = openNativeOrt()
   if (ort.binding === null) return ort.reason
   return {

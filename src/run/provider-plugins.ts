@@ -67,7 +67,7 @@ export class EnginePlugins {
     )
   }
 
-  /** Tries all that are not open, each in a process of its own, one after the other. */
+  /** Tries all that are not open, each in a separate process, one after the other. */
   async tryAll(executors: Executors): Promise<void> {
     for (const { name, library } of this.#options.values()) {
       if (this.#ending.aborted) return
@@ -191,7 +191,7 @@ const registered = new Map<string, Promise<OpenedPlugin>>()
 
 const refused = (reason: string, taken = false): OpenedPlugin => ({ devices: [], reason, taken })
 
-/** Tries a plugin in a process of its own, anew if that has failed before; never throws. This process does not have it then. */
+/** Tries a plugin in a separate process, anew if that has failed before; never throws. This process does not have it then. */
 async function tryPlugin(ort: NativeOrt, name: string, library: string): Promise<OpenedPlugin> {
   if (ort.binding === null) return refused(ort.reason)
   const file = stateOf(library)

@@ -164,7 +164,7 @@ export class WorkerSession {
         : await thread.prove(model, questions)
     return fileOf(model)?.anything === this.#state!.file?.anything
       ? proofs
-      : [unproved('its file has changed since it was opened')]
+      : [unproved('its file changed since it was opened')]
   }
 
   /**
@@ -344,7 +344,7 @@ export async function openFrom(
   if (!isOriginal && !original!.isStillMade()) {
     await executor.close(id)
     if (!isWanted()) throw new ThreadEndedError()
-    opened = await openOriginal('it was changed while it was opened')
+    opened = await openOriginal('it changed while it was opened')
   }
   return [
     opened,
@@ -371,8 +371,8 @@ function checkSame(
 ): void {
   const now = state.isOriginal ? fileOf((original ?? { model }).model) : state.file
   if (state.file?.anything !== now?.anything)
-    throw new Error('its file has changed while it was opened; load it again')
-  if (!isSame(first, state, by)) throw new Error('its file has changed since it was loaded; load it again')
+    throw new Error('its file changed while it was opened; load it again')
+  if (!isSame(first, state, by)) throw new Error('its file changed since it was loaded; load it again')
 }
 
 /** What a session is of. */
@@ -524,6 +524,6 @@ class ArenaKeeper {
 function warnOnce(why: string): void {
   if (warned.has(why)) return
   warned.add(why)
-  const message = `memory.shrink and memory.limitBytes ${why}; nothing is given back before the model is unloaded.`
+  const message = `memory.shrink and memory.limitBytes ${why}; no memory is freed before the model is unloaded.`
   warn('ZEROHOP_MEMORY_IGNORED', message)
 }

@@ -142,7 +142,7 @@ export class WorkerThreads {
 
   /** Detaches the thread that does not stop what it runs, and starts another one. */
   detach(): void {
-    if (!this.closing) this.#lost('it did not stop what it was told to stop', this.thread.detach())
+    if (!this.closing) this.#lost('it did not stop a run that was cancelled', this.thread.detach())
   }
 
   /** @param stillRuns of a thread that was detached: resolves when it touches no slot any more. */

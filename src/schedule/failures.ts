@@ -21,18 +21,18 @@ export class RequestErrors {
     const limitMs = Math.round(request.timeoutAtMs! - request.enqueuedAtMs)
     const message =
       `waited in the queue of model '${this.model}' longer than its ${limitMs} ms; ` +
-      'give it more time (timeoutMs, or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send less at once'
+      'raise timeoutMs (or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send fewer requests at once'
     return this.#error('ERR_TIMEOUT', request, message)
   }
 
   /** @param limitMs the longest that a run may take. */
   ranTooLong(request: InferRequest, limitMs: number): InferenceError {
-    const message = `was part of a run of model '${this.model}' that took more than its ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
+    const message = `was part of a run of model '${this.model}' that took more than its ${limitMs} ms (maxRunMs); raise maxRunMs, or send fewer rows`
     return this.#error('ERR_TIMEOUT', request, message, { expected: `a run of at most ${limitMs} ms` })
   }
 
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
-    const message = `found the queue of model '${this.model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
+    const message = `found the queue of model '${this.model}' full: ${maxQueueSize} requests are waiting; try again in ${retryAfterMs} ms`
     return this.#error('ERR_QUEUE_FULL', request, message, {
       expected: `fewer than ${maxQueueSize} waiting`,
       retryAfterMs,
@@ -44,7 +44,7 @@ export class RequestErrors {
     const rounded = Math.max(1, Math.round(estimatedMs))
     const message =
       `would be answered by model '${this.model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
-      'give it more time, or send less at once'
+      'allow more time, or send fewer requests at once'
     return this.#error('ERR_DEADLINE', request, message, {
       expected: `an answer within ${limitMs} ms`,
       estimatedMs: rounded,
@@ -66,7 +66,7 @@ export class RequestErrors {
 
   crashed(request: InferRequest, reason: string): InferenceError {
     const next = this.#rerunAfterCrash
-      ? 'it was run again by itself, and seems to be what workers die of'
+      ? 'it was run again alone, and seems to be the cause'
       : 'send it again, or load the model with rerunAfterCrash: true'
     return this.#lost(request, reason, next)
   }
@@ -180,7 +180,7 @@ export class Retries {
   #warnOfUndivided(message: string): void {
     if (this.#hasWarned) return
     this.#hasWarned = true
-    const text = `A run of model '${this.#errors.model}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
+    const text = `A run of model '${this.#errors.model}' could not be divided among its requests, which are run again in halves: ${message}. If this is not the fault of one caller, check the option rows of its outputs, or set maxBatchSize to 0.`
     warn('ZEROHOP_NOT_DIVIDED', text)
   }
 

@@ -191,7 +191,7 @@ export class Joining {
   /**
    * Takes note of what a check found by running. A declared model is joined whatever that is, and a difference is warned about once.
    *
-   * @param bucket whose requests were run; `null` for rows that were made up.
+   * @param bucket whose requests were run; `null` for generated rows.
    * @param final whether nothing more is to be tried when the check has shown nothing.
    */
   found({ rows, largestDifference, reason }: RowVerdict, bucket: string | null = null, final = false): void {
@@ -201,7 +201,7 @@ export class Joining {
       const madeUp = this.#hasLengths ? 'lengths' : this.isOpen ? 'shared values' : 'optional inputs'
       return this.#leaveOpen(
         largestDifference,
-        `${reason}, but with ${madeUp} that were made up; the first requests decide`,
+        `${reason}, but with generated ${madeUp}; the first requests decide`,
       )
     }
     if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets
@@ -337,8 +337,8 @@ export class Joining {
   #warnOfMeeting(reason: string): void {
     this.#warn(
       dependentRows,
-      `Rows of model '${this.stacked.name}' meet in its graph (${reason}), so that requests may change each other's answers. ` +
-        'They are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.',
+      `Rows of model '${this.stacked.name}' meet in its graph (${reason}), so requests may change each other's answers. ` +
+        'They share runs because maxBatchSize is set. Without maxBatchSize every request runs alone.',
     )
   }
 
@@ -350,16 +350,16 @@ export class Joining {
     this.#warn(
       dependentRows,
       `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}${difference}), ` +
-        'but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.',
+        'but share runs because maxBatchSize is set. Without maxBatchSize every request runs alone.',
     )
   }
 
   #warnOfUnknown(reason: string): void {
     const lengths = this.#hasLengths ? 'lengths for its variable dimensions (inputs: [{ name, dims }]), ' : ''
-    const settles = `${lengths}two or more different warm-up samples (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another`
+    const settles = `${lengths}two or more different warm-up samples (warmup: [{ feeds }]), or maxBatchSize, if you know that rows are independent`
     this.#warn(
       'ZEROHOP_ROWS_UNKNOWN',
-      `Whether rows of model '${this.stacked.name}' change each other is not known (${reason}), so its requests run one by one. What settles it: ${settles}.`,
+      `Whether rows of model '${this.stacked.name}' change each other is unknown (${reason}), so its requests run one by one. To settle it, give ${settles}.`,
     )
   }
 
@@ -389,7 +389,7 @@ function imagesOf(
 /** Images of a sequence would overtake each other while they are decoded. */
 function noImages(model: string, option: string, image: unknown): InferenceError {
   const hint = 'Decode images with decodeImage() and give the tensors in their order'
-  return invalidArgument(option, 'to be left out for a model with sequences', image, {
+  return invalidArgument(option, 'to be omitted for a model with sequences', image, {
     code: 'ERR_MODEL_CONFIG',
     model,
     hint,

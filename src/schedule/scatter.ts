@@ -246,7 +246,7 @@ function cutStructured(
 
 function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
   return new Error(
-    `output '${name}' has ${shown} for a part of ${rows} rows, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`,
+    `output '${name}' has ${shown} for a part of ${rows} rows, where one entry per row was expected, so that the parts can be joined; omit splitOversized`,
   )
 }
 
@@ -273,7 +273,7 @@ function cutLength(
   if (length !== lengths[cut.by]) {
     const shown = `dims [${dims.join(', ')}], and not ${lengths[cut.by]} along dimension ${axis}, to which its input was padded`
     throw new Error(
-      `output '${name}' has ${shown}; it cannot be cut back, leave it out of the outputs of padding`,
+      `output '${name}' has ${shown}; it cannot be cut back, remove it from the outputs of padding`,
     )
   }
   if (own === length) return piece

@@ -274,7 +274,7 @@ export function checkBatchDimension(
     throw invalidArgument('maxBatchSize', `0, since ${why}`, maxBatchSize, {
       code: 'ERR_MODEL_CONFIG',
       model,
-      hint: 'Leave maxBatchSize out: every request is then run by itself, as it is',
+      hint: 'Omit maxBatchSize: every request then runs alone, unchanged',
     })
   }
 }

@@ -334,7 +334,7 @@ describe('zerohop inspect', () => {
       '0.001',
     )
     expect(code).toBe(1)
-    expect(stderr).toMatch(/^ERR_MODEL_LOAD: Model .* took more than 1 ms in a process of its own\n$/)
+    expect(stderr).toMatch(/^ERR_MODEL_LOAD: Model .* took more than 1 ms in a separate process\n$/)
   })
 
   it('prints one error as JSON, and the same as a line', async () => {
@@ -420,6 +420,6 @@ describe('zerohop inspect', () => {
     const { code, stdout, stderr } = await zerohopWithoutAddon('inspect', copy, '--run')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toContain('batchable   yes, up to 32 rows: ')
-    expect(stdout).toContain("opened      in a process of its own, with executor: 'binding'\n")
+    expect(stdout).toContain("opened      in a separate process, with executor: 'binding'\n")
   })
 })

@@ -96,6 +96,6 @@ describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
   const { library, missing } = openVinoPlugin()
   it.skipIf(library === null)(`shows the devices of a plugin${missing}`, async () => {
     const { stdout } = await providers(['--plugin', `openvino=${library}`])
-    expect(stdout).toMatch(/openvino \(plugin\): yes, it ran a model in a process of its own\n.*\n {4}cpu: /)
+    expect(stdout).toMatch(/openvino \(plugin\): yes, it ran a model in a separate process\n.*\n {4}cpu: /)
   })
 })

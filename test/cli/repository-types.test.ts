@@ -247,7 +247,7 @@ export interface Twice extends ModelSignature {
     const { code, stdout, stderr } = await zerohop('types', join(folder, 'models'))
     expect(code).toBe(0)
     expect(stdout).toContain("'good': Good\n}\n")
-    expect(stderr).toMatch(/^left out is 'torch', which is for another backend: [^\n]*\n$/)
+    expect(stderr).toMatch(/^skipped 'torch', which is for another backend: [^\n]*\n$/)
   })
 
   it('leaves out what cannot be read, and says so', async () => {
@@ -261,7 +261,7 @@ export interface Twice extends ModelSignature {
     expect(stdout).toContain("export interface Models {\n  'good': Good\n}\n")
     expect(stderr.trim().split('\n')).toEqual([
       expect.stringMatching(/^ERR_MODEL_NOT_FOUND: .*'empty'/), expect.stringMatching(/^ERR_MODEL_LOAD: Model 'model\.onnx' cannot be loaded from .*broken/),
-      expect.stringMatching(new RegExp(`^ERR_MODEL_LOAD: .*${basename(folder)}.*: left out are 'empty', '.*'$`)),
+      expect.stringMatching(new RegExp(`^ERR_MODEL_LOAD: .*${basename(folder)}.*: skipped 'empty', '.*'$`)),
     ]) // prettier-ignore
     const nothing = repository({ 'models/note.txt': '' }) // no folder
     expect(await zerohop('types', join(nothing, 'models'))).toMatchObject({

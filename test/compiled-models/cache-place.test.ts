@@ -19,7 +19,7 @@ describe.runIf(process.platform === 'linux')('of a user whom the system does not
   it('there is none where it says nothing, and why is told', () => {
     vi.stubEnv('XDG_CACHE_HOME', undefined)
     expect(userCacheFolder).toThrow(
-      'this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be',
+      'this user has no home folder: choose another by cache: { dir } or ZEROHOP_CACHE',
     )
   })
 })

@@ -288,7 +288,7 @@ it('parts whose answers cannot be joined row by row are refused, and not joined 
   for (const rows of [3, 4]) {
     expect(await errorOf(model.infer({ x: x(rows) }, { splitOversized: true }))).toMatchObject({
       code: 'ERR_EXECUTION',
-      message: expect.stringContaining('leave splitOversized out'),
+      message: expect.stringContaining('omit splitOversized'),
     })
   }
 })

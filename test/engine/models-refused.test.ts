@@ -116,7 +116,7 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
     [
       'a pointer of Git LFS',
       'version https://git-lfs.github.com/spec/v1\noid sha256:0\n',
-      /it is a pointer of Git LFS, which has not fetched the model \(git lfs pull\)$/,
+      /it is a pointer of Git LFS: fetch the model \(git lfs pull\)$/,
     ],
     ['a page of the web', '<!doctype html><title>Not found</title>', /it is a page of the web/],
     [
@@ -302,7 +302,7 @@ describe('model sources', () => {
       [
         'whose weights are elsewhere',
         () => readFileSync(small.withExternalData()),
-        /from its \d+ bytes: [^]*External data does not come with bytes: give it as sessionOptions\.externalData, give the path of the model, or save it in one file$/,
+        /from its \d+ bytes: [^]*A model given as bytes has no external data: give it as sessionOptions\.externalData, give the path of the model, or save it in one file$/,
       ],
     ])('is refused: %s', async (_, bytes, message) => {
       const error = await rejectionOf(() => engine.load('m', { bytes: bytes() }))

@@ -157,7 +157,7 @@ describe('requests of a sequence', () => {
       model.infer({ x: Float32Array.of(1) }, { sequenceId: 6, ...options })
     await send({ sequenceStart: true })
     await new Promise((resolve) => setTimeout(resolve, 50))
-    expect((await errorOf(send())).message).toContain('Sequence 6 was without a request for 10 ms')
+    expect((await errorOf(send())).message).toContain('Sequence 6 had no request for 10 ms')
     await send({ sequenceStart: true, sequenceEnd: true })
     expect((await errorOf(send())).message).toContain('Sequence 6 has not begun, has ended')
     expect(await errorOf(send({ sequenceId: 2 ** 53, sequenceStart: true }))).toMatchObject({

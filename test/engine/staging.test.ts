@@ -104,7 +104,7 @@ describe('the binding', () => {
     const warn = vi.spyOn(process, 'emitWarning')
     const engine = ownEngine({ executor: 'binding' })
     await load(engine, small.identity('float32'))
-    const why = "the executor 'binding' is in use: asked for with executor: 'binding'"
+    const why = "the executor 'binding' is in use: requested by executor: 'binding'"
     const reason = refusesShared
       ? `${why}; ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}`
       : why
@@ -117,7 +117,7 @@ describe('the binding', () => {
   it('refuses kind native with ERR_NATIVE_LOAD and the reason', async () => {
     const engine = ownEngine({ executor: 'binding', staging: { kind: 'native' } })
     const message =
-      "staging.kind 'native' cannot be had: it takes the native executor, and 'binding' is in use: asked for with executor: 'binding'"
+      "staging.kind 'native' is not available: it takes the native executor, and 'binding' is in use: requested by executor: 'binding'"
     await expect(engine.load('model', { path: small.identity('float32') })).rejects.toMatchObject({
       code: 'ERR_NATIVE_LOAD',
       message,

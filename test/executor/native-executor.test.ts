@@ -25,7 +25,7 @@ describe.skipIf(version === undefined)(
       await load(engine, small.identity('float32'))
       expect(engine.capabilities()).toMatchObject({
         onnxruntime: version,
-        executor: { kind: 'native', reason: "asked for with executor: 'native'", ortVersion: version },
+        executor: { kind: 'native', reason: "requested by executor: 'native'", ortVersion: version },
       })
     })
 
@@ -180,7 +180,7 @@ describe.skipIf(version === undefined)(
       expect(refusal).toMatchObject({
         code: 'ERR_NATIVE_LOAD',
         message: expect.stringContaining(
-          "executor 'native' cannot be had: it cannot read staging.kind 'copied'",
+          "executor 'native' is not available: it cannot read staging.kind 'copied'",
         ),
       })
       await engine.close()
@@ -189,7 +189,7 @@ describe.skipIf(version === undefined)(
 )
 
 it.each([
-  ['binding', "asked for with executor: 'binding'"],
+  ['binding', "requested by executor: 'binding'"],
   ['auto', expect.any(String)],
 ] as const)('executor %s serves everywhere', async (executor, why) => {
   const engine = ownEngine({ executor, staging: { kind: 'copied' } })

@@ -58,7 +58,7 @@ it('memory that is made ahead is kept, and page-locked memory that cannot be had
   expect(await pool(null).staging.acquireAhead(64, 0)).toBeNull()
   expect(staging.stats().fallbacks).toBe(1)
   expect(warn.mock.calls.map(([message]) => message)).toEqual([
-    'Slower staging memory: page-locked memory cannot be had: no driver',
+    'Slower staging memory is in use: page-locked memory is not available: no driver',
   ])
   warn.mockRestore()
 })

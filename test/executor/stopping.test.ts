@@ -93,7 +93,7 @@ describe.each(executors)('with the executor %s', (executor) => {
         code: 'ERR_TIMEOUT',
       })
       await until(() => events.includes('restored'))
-      expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
+      expect(events).toEqual(['started', 'lost: it did not stop a run that was cancelled', 'restored'])
       await matchesPlain(other, [{ input: noise([2, 64]) }])
       expect((await model.infer({ x: new Tensor('float64', Float64Array.of(3), [1, 1]) })).y!.data).toEqual(
         Float64Array.of(9),

@@ -5,7 +5,7 @@ const program = '../test/executor/fixtures/child.mjs' // by its way from the com
 const ask = (program: string, what: string, limitMs = 30_000, endsWell = false) =>
   tryInProcess(program, [what], limitMs, endsWell)
 
-describe('what is tried in a process of its own', () => {
+describe('what is tried in a separate process', () => {
   it('answers, and is not waited for any longer', async () => {
     expect(await ask(program, 'answers and stays')).toEqual({ largest: Infinity })
   })
@@ -20,7 +20,7 @@ describe('what is tried in a process of its own', () => {
   it.each([
     ['is killed by what it does', 'aborts', 30_000, /ended: with SIGABRT/],
     ['fails', 'fails', 30_000, /ended: with exit code 1 \([^]*on purpose/],
-    ['ends without a word', 'nothing', 30_000, /it said nothing/],
+    ['ends without a word', 'nothing', 30_000, /it printed nothing/],
     ['does not come to an end', 'hangs', 500, /took more than 500 ms/],
   ])('harms nobody when it %s', async (_, what, limitMs, reason) => {
     expect(await ask(program, what, limitMs)).toEqual({ reason: expect.stringMatching(reason) })

@@ -166,7 +166,7 @@ describe('an inspector', () => {
       status: refused.statusCode,
       after: refused.headers['retry-after'],
       text: await textOf(refused),
-    }).toEqual({ status: 503, after: '5', text: '1 pages are open, which is the limit.\n' })
+    }).toEqual({ status: 503, after: '5', text: '1 pages are open, the most allowed. Close one.\n' })
     one.end()
     let again = await ask(url, { headers: events })
     while (again.statusCode === 503) {

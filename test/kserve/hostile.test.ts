@@ -130,7 +130,7 @@ describe('JSON that lies or is of another kind', () => {
     ['no data', { inputs: [{ ...good, data: undefined }] }, /neither/],
     ['data twice', { inputs: [{ ...good, parameters: { binary_data_size: 16 } }] }, /both/],
     [
-      'a size of bytes that are not there',
+      'a size of missing bytes',
       { inputs: [{ ...good, data: undefined, parameters: { binary_data_size: 16 } }] },
       /0 at most/,
     ],

@@ -203,7 +203,7 @@ describe('leased rows', () => {
     expect(x!.length).toBe(0)
     await expect(late.infer()).rejects.toMatchObject({
       code: 'ERR_LEASE_ENDED',
-      received: 'it was held for longer than maxHoldMs (20 ms)',
+      received: 'it was held longer than maxHoldMs (20 ms)',
     })
     await expectValues(other.infer(), 5)
     expect(model.stats().leases).toMatchObject({ taken: 2, held: 0, expired: 1, inferred: 1 })
@@ -343,7 +343,7 @@ describe('a lease of', () => {
     const refused = expect.objectContaining({
       code: 'ERR_INVALID_ARG',
       argument: "input 'x'",
-      expected: 'rows for which there is memory',
+      expected: 'rows that fit into memory',
     })
     expect(() => lease.inputs['x']).toThrow(refused)
     await expect(lease.infer()).rejects.toEqual(refused)

@@ -11,7 +11,7 @@ export interface ChildOutcome {
 }
 
 /**
- * Loads a model in a process of its own, runs it with one row of four ones as input `x`, and fetches the outputs of
+ * Loads a model in a separate process, runs it with one row of four ones as input `x`, and fetches the outputs of
  * the given names: for runs that can take the whole process down. Exit code 0 means that the run returned.
  */
 export async function fetchInChild(path: string, outputs: readonly string[]): Promise<ChildOutcome> {

@@ -34,7 +34,7 @@ export interface ChildResult {
   stderr: string
 }
 
-/** Runs a fixture in a process of its own, since what is tested here may end a process. */
+/** Runs a fixture in a separate process, since what is tested here may end a process. */
 export function runChild(
   file: string,
   args: string[],

@@ -94,7 +94,7 @@ describe('the same program with onnxruntime-node and with zerohop', () => {
     ['names that are no text', () => [{}, [1]]],
     ['fetches of null', () => [{}, null]],
     ['fetches that are a tensor', (tensor) => [{}, tensor]],
-    ['options that are no object', () => [{}, ['sum'], 1]],
+    ['options that are not an object', () => [{}, ['sum'], 1]],
   ])('refuses %s in the same words', async (_, args) => {
     const refusal = async (session: unknown, tensor: unknown) => {
       const { run } = session as { run(...args: unknown[]): Promise<unknown> }
@@ -114,7 +114,7 @@ describe('the same program with onnxruntime-node and with zerohop', () => {
   it.each<[string, unknown[]]>([
     ['nothing', []],
     ['no path', [12]],
-    ['options that are no object', ['path', 'options']],
+    ['options that are not an object', ['path', 'options']],
     ['options of null', [new Uint8Array(1), null]],
     ['an offset that is no whole number', [new ArrayBuffer(8), 1.5]],
     ['an offset behind the end', [new ArrayBuffer(8), 8]],

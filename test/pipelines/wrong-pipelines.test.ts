@@ -131,7 +131,7 @@ const wrong: [
     steps(twice, step('small', 'in', 'out')),
     {
       argument: 'steps[1].outputs.y',
-      expected: /a name that no other tensor has/,
+      expected: /a name of no other tensor/,
       received: "'out', which is made by step 'twice'",
     },
   ],
@@ -140,7 +140,7 @@ const wrong: [
     steps(step('twice', 'in', 'in')),
     {
       argument: 'steps[0].outputs.y',
-      expected: /a name that no other tensor has/,
+      expected: /a name of no other tensor/,
       received: "'in', which is an input of the pipeline",
     },
   ],
@@ -275,7 +275,7 @@ const wrong: [
   [
     'needs without when',
     steps({ ...twice, needs: ['in'] }),
-    { argument: 'steps[0].needs', expected: /to be left out without when/, received: ['in'] },
+    { argument: 'steps[0].needs', expected: /to be omitted without when/, received: ['in'] },
   ],
   [
     'a need that nothing makes',

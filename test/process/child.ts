@@ -24,7 +24,7 @@ export interface Ending {
   readonly stderr: string
 }
 
-/** Runs a fixture in a process of its own: `scenario` is its first argument. */
+/** Runs a fixture in a separate process: `scenario` is its first argument. */
 export async function runFixture(
   fixture: string,
   scenario: string,

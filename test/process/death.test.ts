@@ -93,7 +93,7 @@ describe('worker threads that die again and again', () => {
 
   it('fail the load at once when not even the first comes up', { timeout: testTimeoutMs }, () => {
     const message =
-      "workers of model 'small': expected a worker thread that stays, received 'died at start on purpose'. Load it again once the cause is gone: that starts a thread afresh"
+      "workers of model 'small': expected a worker thread that keeps running, received 'died at start on purpose'. Load it again once the cause is removed: that starts a new thread"
     return endsEachTime('death.mjs', 'no thread that starts at all', {
       answer: ['ERR_MODEL_LOAD', message, 'failed', true],
     })

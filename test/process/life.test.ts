@@ -82,7 +82,7 @@ const failures: [way: string, code: string, message: RegExp][] = [
   [
     'throws',
     'ERR_MODEL_LOAD',
-    /^workers of model 'small': expected a worker thread that stays, received 'thrown at start on purpose'\. Load it again once the cause is gone: that starts a thread afresh$/,
+    /^workers of model 'small': expected a worker thread that keeps running, received 'thrown at start on purpose'\. Load it again once the cause is removed: that starts a new thread$/,
   ],
   ['exits', 'ERR_MODEL_LOAD', /received 'the worker thread ended with exit code 3'\. Load it again/],
   [

@@ -25,7 +25,7 @@ it.skipIf(process.platform === 'win32')(
     expect(said('open-files.mjs')).toEqual({
       code: 'ERR_MODEL_LOAD',
       message: expect.stringMatching(
-        /^Model 'small' cannot be loaded from \/.*: no more files can be open \(EMFILE\)\..*ulimit -n/,
+        /^Model 'small' cannot be loaded from \/.*: no more files can be opened \(EMFILE\)\..*ulimit -n/,
       ),
       cause: 'EMFILE',
       right: true,
@@ -46,7 +46,7 @@ it.skipIf(process.platform === 'win32' || openNativeOrt().binding === null)(
 )
 
 it.skipIf(process.platform === 'win32')(
-  'a model that cannot be tried in a process of its own for want of file descriptors is opened without, and the application lives',
+  'a model that cannot be tried in a separate process for want of file descriptors is opened without, and the application lives',
   { timeout: limitMs },
   () => {
     expect(said('trial-without-files.mjs')).toEqual({

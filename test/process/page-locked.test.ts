@@ -37,6 +37,6 @@ it.skipIf(!possible)(
       rightWithout: true,
       left: { slabs: 0, leases: 0, pinnedBytes: 0 },
     })
-    expect(stderr).toContain('page-locked memory cannot be had: the CUDA driver sees no device 7')
+    expect(stderr).toContain('page-locked memory is not available: the CUDA driver sees no device 7')
   },
 )

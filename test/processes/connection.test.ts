@@ -323,7 +323,7 @@ describe.skipIf(process.platform === 'win32')('a client', () => {
     onTestFinished(() => void vi.restoreAllMocks())
     expect(await rejectionOf(() => connect(path, { sharedMemory: false, timeoutMs: 100 }))).toMatchObject({
       code: 'ERR_DISCONNECTED',
-      message: expect.stringContaining('another user serves there') as string,
+      message: expect.stringContaining('a process of another user serves there') as string,
     })
     expect(kinds).toEqual([])
   })

@@ -377,7 +377,7 @@ describe('where a server listens', () => {
     const { engine, path, remote } = await served(false)
     expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({
       code: 'ERR_INVALID_ARG',
-      message: expect.stringContaining('another does'),
+      message: expect.stringContaining('another process serves'),
     })
     expect(await remote.models()).toEqual([])
     const left = ownPath()
@@ -395,7 +395,7 @@ describe('where a server listens', () => {
     const engine = new InferenceEngine()
     expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({
       code: 'ERR_INVALID_ARG',
-      expected: 'a path at which a socket can be made',
+      expected: 'a path where a socket can be created',
       received: path,
       message: expect.stringContaining('no socket'),
     })

@@ -321,7 +321,7 @@ describe('a call', () => {
     ['text without end', frameKinds.call, Buffer.alloc(2 ** 20 + 1, 32)],
     ['a length beyond its frame', frameKinds.callWithBytes, Buffer.from([99, 0, 0, 0, 123, 125])],
     ['no length', frameKinds.callWithBytes, Buffer.alloc(3)],
-    ['bytes that are not there', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', 8, 9])],
+    ['missing bytes', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', 8, 9])],
     ['bytes before the beginning', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', -8, 8])],
     ['bytes of no kind', frameKinds.callWithBytes, lying(['bytes', 'constructor', 0, 8])],
     ['half an element', frameKinds.callWithBytes, lying(['bytes', 'Float64Array', 0, 4])],

@@ -56,7 +56,7 @@ describe('provider plugins in the options', () => {
         library: absent,
         precision: null,
         available: null,
-        reason: 'no model has asked for it',
+        reason: 'no model uses it',
         devices: [],
       },
     ])
@@ -178,14 +178,14 @@ describe.skipIf(version === undefined)(
         { input: noise([1, 64]) },
       ])
       expect(engine.capabilities().providers[0]!.reason).toBe(
-        'a process of its own in which it was tried ended: with SIGABRT (wrong machine)',
+        'the separate process that tried it ended: with SIGABRT (wrong machine)',
       )
     })
 
     it('may hang: then its time is up', async ({ skip }) => {
       const library = libraryThat('for (;;) pause();') ?? skip('no C compiler')
       expect(await tryInChild('extra', library, 1000)).toEqual({
-        reason: 'loading it took more than 1000 ms in a process of its own',
+        reason: 'loading it took more than 1000 ms in a separate process',
       })
     })
 

@@ -181,7 +181,7 @@ it('a trial has its time', async () => {
   expect(await tryBuiltIn('cpu', 1)).toEqual({
     name: 'cpu',
     available: false,
-    reason: 'loading it took more than 1 ms in a process of its own',
+    reason: 'loading it took more than 1 ms in a separate process',
   })
 })
 

@@ -215,7 +215,7 @@ describe('lengths that only requests show', () => {
     expect(joining.metadata.joining).toMatchObject({
       rows: 'unknown',
       node: "Odd 'odd'",
-      reason: expect.stringContaining('lengths that were made up'),
+      reason: expect.stringContaining('generated lengths'),
     })
     check.serve(() => session)
     const runs = sizes.length
@@ -468,7 +468,7 @@ describe('a model of which it stays unknown', () => {
     })
     expect(warn.mock.calls).toEqual([
       [
-        expect.stringMatching(/settles it: two or more different warm-up samples.*maxBatchSize/),
+        expect.stringMatching(/settle it, give two or more different warm-up samples.*maxBatchSize/),
         { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' },
       ],
     ])
@@ -479,13 +479,13 @@ describe('a model of which it stays unknown', () => {
       'equal requests',
       {},
       () => [1, 2, 3, 4],
-      /settles it: two or more different warm-up samples.*maxBatchSize/,
+      /settle it, give two or more different warm-up samples.*maxBatchSize/,
     ],
     [
       'requests of changing lengths',
       { length: 'T' },
       (at) => Array<number>(at + 1).fill(1),
-      /settles it: lengths.*dims.*warm-up samples.*maxBatchSize/,
+      /settle it, give lengths.*dims.*warm-up samples.*maxBatchSize/,
     ],
   ])('is warned about after a while of %s', async (_, setup, request, expected) => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})

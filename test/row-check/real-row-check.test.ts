@@ -24,7 +24,7 @@ describe('a model that no made-up row can be run on', () => {
       maxBatchSize: 0,
       joining: {
         rows: 'unknown',
-        reason: expect.stringContaining('the model does not run on rows that were made up'),
+        reason: expect.stringContaining('the model does not run on generated rows'),
       },
     })
     await matchesPlain(model, several)

@@ -267,7 +267,7 @@ describe('row check cost', () => {
       expect(await checkRows(metadata, usual, run)).toMatchObject({
         rows: 'unknown',
         largestDifference: null,
-        reason: 'the model does not run on rows that were made up',
+        reason: 'the model does not run on generated rows',
       })
     })
 

@@ -42,14 +42,14 @@ describe('an option that does not count is told of once per model', () => {
       { priorityLevels: 2 },
       { priority: 3 },
       'ZEROHOP_PRIORITY_IGNORED',
-      /^options\.priority of a request to model '.*' does not count: expected 0 to 2 \(priorityLevels\), received 3; the request has the default level 2\. Load/,
+      /^options\.priority of a request to model '.*' is ignored: expected 0 to 2 \(priorityLevels\), received 3; the request has the default level 2\. Load/,
     ],
     [
       'a priority without levels',
       {},
       { priority: 1 },
       'ZEROHOP_PRIORITY_IGNORED',
-      /expected none, as the model has no priorityLevels, received 1\. Load/,
+      /expected none, because the model has no priorityLevels, received 1\. Load/,
     ],
     [
       'a priority of a model that does not batch',
@@ -63,7 +63,7 @@ describe('an option that does not count is told of once per model', () => {
       { defaultQueuePolicy: { defaultTimeoutMs: minute } },
       { timeoutMs: 5000 },
       'ZEROHOP_TIMEOUT_IGNORED',
-      /expected none, as the queue policy has a defaultTimeoutMs, received 5000; the request has the model's 60000 ms\. .*allowTimeoutOverride: true/,
+      /expected none, because the queue policy has a defaultTimeoutMs, received 5000; the request has the model's 60000 ms\. .*allowTimeoutOverride: true/,
     ],
     [
       'a timeout longer than the default',

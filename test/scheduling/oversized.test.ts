@@ -123,7 +123,7 @@ describe('a request of more rows than fit', () => {
         requestId: 'large',
         message: expect.stringMatching(shown),
       })
-      expect((error as Error).message).toMatch(/; leave splitOversized out\.$/)
+      expect((error as Error).message).toMatch(/; omit splitOversized\.$/)
       expect([model.stats().pendingRequestCount, settledCount(model)]).toEqual([0, 1])
       expectSame(await model.infer(feedsOf(request(5))), await runPlain(path, request(5))) // which is not split
     })

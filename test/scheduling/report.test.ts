@@ -153,7 +153,7 @@ it.each([
     'that timed out',
     once.timedOut(request),
     'ERR_TIMEOUT',
-    "The request waited in the queue of model 'm' longer than its 50 ms; give it more time (timeoutMs, or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send less at once.",
+    "The request waited in the queue of model 'm' longer than its 50 ms; raise timeoutMs (or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send fewer requests at once.",
   ],
   [
     'whose worker died',
@@ -165,7 +165,7 @@ it.each([
     'whose worker died twice',
     twice.crashed(request, 'it exited'),
     'ERR_INSTANCE_CRASHED',
-    "The request was lost with the worker of model 'm': it exited; it was run again by itself, and seems to be what workers die of.",
+    "The request was lost with the worker of model 'm': it exited; it was run again alone, and seems to be the cause.",
   ],
   [
     'whose model was given up',

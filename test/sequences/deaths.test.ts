@@ -90,7 +90,8 @@ describe("a worker's death", () => {
       {
         type: 'evicted',
         sequenceId: 65,
-        reason: "Sequence 65 of model 'm' ended with the worker that ran one of its requests; begin it anew.",
+        reason:
+          "Sequence 65 of model 'm' ended with the worker that ran one of its requests; begin it again.",
       },
     ])
   })

@@ -42,7 +42,7 @@ describe('that a sequence is over is told once', () => {
     ])
   })
 
-  it('when it was without a request for too long', async () => {
+  it('when it had no request for too long', async () => {
     const { model, call, clock } = await served()
     await call(1, start)
     clock.advanceBy(600)
@@ -50,14 +50,14 @@ describe('that a sequence is over is told once', () => {
     clock.advanceBy(999)
     expect(model.over).toEqual([])
     clock.advanceBy(1)
-    expect(model.over).toEqual([{ type: 'idle', sequenceId: 1, reason: 'was without a request for 1000 ms' }])
+    expect(model.over).toEqual([{ type: 'idle', sequenceId: 1, reason: 'had no request for 1000 ms' }])
   })
 
   it('when another is begun under its id, as what it was until then', async () => {
     const { model, call, finish } = await served()
     await call(1, start)
     await call(1, start)
-    expect(model.over.splice(0)).toEqual([{ type: 'evicted', sequenceId: 1, reason: 'was begun anew' }])
+    expect(model.over.splice(0)).toEqual([{ type: 'evicted', sequenceId: 1, reason: 'was restarted' }])
     const calls = [
       model.infer(1, { sequenceId: 1, ...end }),
       model.infer(1, { sequenceId: 1, ...start }),
@@ -85,7 +85,7 @@ describe('that a sequence is over is told once', () => {
       {
         type: 'evicted',
         sequenceId: 2,
-        reason: expect.stringContaining('waited for others to end longer than a request of it may wait'),
+        reason: expect.stringContaining('waited for a free place longer than its requests may wait'),
       },
     ])
   })

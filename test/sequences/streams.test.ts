@@ -68,7 +68,7 @@ describe('a stream', () => {
     expect(first(await waiting)).toBe(3)
     expect(await errorOf(own.infer(x(1)))).toMatchObject({
       code: 'ERR_SEQUENCE_ENDED',
-      message: expect.stringContaining('was begun anew by another'),
+      message: expect.stringContaining('was restarted by another'),
     })
     await own.end()
     expect(first(await other.infer(x(1)))).toBe(101)
@@ -149,7 +149,7 @@ describe('a stream', () => {
     await new Promise((resolve) => setTimeout(resolve, 100))
     expect(await errorOf(stream.infer(x(1)))).toMatchObject({
       code: 'ERR_SEQUENCE_ENDED',
-      message: expect.stringContaining('was without a request for 30 ms'),
+      message: expect.stringContaining('had no request for 30 ms'),
     })
     await stream.end()
   })

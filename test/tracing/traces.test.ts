@@ -399,7 +399,7 @@ describe('an array that is written to a file', () => {
     const other = new JsonArrayFile(path)
     await other.append('"the second, which has begun it anew"')
     expect((await errorOf(file.append('"more"'))).message).toMatch(
-      /^something else has written to it: expected its 16 bytes, found 4[0-9]$/,
+      /^another program has written to it: expected its 16 bytes, found 4[0-9]$/,
     )
     file.appendSync('"at the end"')
     expect(content()).toEqual(['the second, which has begun it anew'])

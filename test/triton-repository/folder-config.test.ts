@@ -140,7 +140,7 @@ describe('a configuration in a module', () => {
     ['{', 'config.json', 'a configuration that can be read'],
     ['[]', 'config.json', 'an object'],
     ['{ "name": "n" }', 'name', "the name of its folder, 'm'"],
-    ['{ "path": "x" }', 'path', 'to be left out: the files of a model are those of its version folders'],
+    ['{ "path": "x" }', 'path', 'to be omitted: the files of a model are those of its version folders'],
     [
       '{ "versionPolicy": { "latest": 0 } }',
       'versionPolicy',

@@ -95,7 +95,7 @@ describe.skipIf(process.platform === 'win32')('a file of a repository', () => {
         code: 'ERR_MODEL_CONFIG',
         model: 'config',
         argument: 'config.pbtxt',
-        received: 'it is no regular file but a pipe, a socket or a device',
+        received: 'it is a pipe, a socket or a device, not a regular file',
       },
       {
         code: 'ERR_MODEL_NOT_FOUND',

@@ -156,7 +156,7 @@ describe('a run that does not stop', () => {
     expect(threads.executors).toEqual([left])
     await pass(1)
     await pass(0)
-    expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
+    expect(events).toEqual(['started', 'lost: it did not stop a run that was cancelled', 'restored'])
     expect(threads.current).not.toBe(left)
     expect(rowsOf(bench)).toBe(1)
     threads.current.finish()
@@ -225,7 +225,7 @@ describe('a run that does not stop', () => {
       await pass(1000)
     }
     expect(model.failure).toContain(
-      'died 3 times in a row, last of: it did not stop what it was told to stop',
+      'died 3 times in a row, last of: it did not stop a run that was cancelled',
     )
   })
 })

@@ -227,7 +227,7 @@ it('what is not what was checked any more when it is open is closed, and the mod
   const { done, used, open } = opening(false)
   const [, state] = await open()
   expect([done, state.isOriginal]).toEqual([['open made', 'look', 'close', 'open original'], true])
-  expect(used).toHaveBeenCalledExactlyOnceWith('it was changed while it was opened')
+  expect(used).toHaveBeenCalledExactlyOnceWith('it changed while it was opened')
 })
 
 it('what cannot be opened is not looked at', async () => {

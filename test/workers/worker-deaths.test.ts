@@ -268,7 +268,7 @@ describe('a session whose thread dies', () => {
     await settled()
     expect(await fate(waits)).toBe(crashed)
     expect([first.failure, second.failure]).toEqual(
-      Array(2).fill(expect.stringContaining('its file has changed since it was loaded')),
+      Array(2).fill(expect.stringContaining('its file changed since it was loaded')),
     )
   })
 

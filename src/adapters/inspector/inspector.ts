@@ -49,19 +49,19 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
     if (response.destroyed) return // the client left while earlier handlers, such as authentication, ran
     const { method, headers } = request
     if (method !== 'GET' && method !== 'HEAD')
-      return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
+      return refuse(response, 405, 'This page is read-only.', { allow: 'GET, HEAD' })
     if (isClosed) return refuse(response, 503, 'The inspector is closed.')
     if (isByForeignName(request, allowedHosts))
       return refuse(
         response,
         403,
-        'This name is not known to be of this server. Ask by its address or by localhost, or give the name in allowedHosts.',
+        'This host name is not known to belong to this server. Use its address or localhost, or add the name to allowedHosts.',
       )
     if (!asksForEvents(headers.accept))
       return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
-    if (isOfAnotherSite(request)) return refuse(response, 403, 'Only the page itself may ask for this.')
+    if (isOfAnotherSite(request)) return refuse(response, 403, 'Only the page itself may request this.')
     if (feed.isFull)
-      return refuse(response, 503, `${maxClients} pages are open, which is the limit.`, {
+      return refuse(response, 503, `${maxClients} pages are open, the most allowed. Close one.`, {
         'retry-after': '5',
       })
     startEvents(response)

@@ -65,7 +65,7 @@ export class LiveFeed {
       this.#last = `data: ${JSON.stringify(this.#frames.next())}\n\n`
     } catch (error) {
       // A failing inspector must not harm the application, which cannot do anything about it here.
-      warn('ZEROHOP_INSPECTOR', `The inspector cannot look at its engine: ${messageOf(error)}`)
+      warn('ZEROHOP_INSPECTOR', `The inspector cannot read its engine: ${messageOf(error)}`)
       return this.close()
     }
     for (const stream of this.#streams) stream.send(this.#last)

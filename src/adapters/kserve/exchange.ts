@@ -33,7 +33,7 @@ export class Exchange {
     this.#held = held
     this.#leave = followConnection(response, () => {
       this.#gone.abort()
-      if (!response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
+      if (!response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client disconnected.'))
     })
   }
 
@@ -105,7 +105,7 @@ export class HeldBytes {
     if (this.#held + bytes > this.#most)
       throw new HttpFailure(
         503,
-        `The requests that are under way hold ${this.#held} of ${this.#most} bytes (maxHeldBytes). Try again when some are answered.`,
+        `The requests in flight hold ${this.#held} of ${this.#most} bytes (maxHeldBytes). Try again when some have been answered.`,
         { 'retry-after': '1', connection: 'close' },
       )
     this.#held += bytes
@@ -162,7 +162,7 @@ export async function readBody(
   if (request.readableDidRead)
     throw new HttpFailure(
       500,
-      'The body has been read already. Mount kserve() before any middleware that parses bodies.',
+      'The body was already read. Mount kserve() before any middleware that parses bodies.',
     )
   const declared = request.headers['content-length']
   const { maxBodyBytes } = limits
@@ -241,7 +241,7 @@ function receive(
     source.on('data', onData).on('end', onEnd)
     request.on('error', onGone).on('close', onGone)
     decoder?.on('error', (error) =>
-      fail(new HttpFailure(400, `The body is not compressed as it says: ${error.message}.`)),
+      fail(new HttpFailure(400, `The body does not match its Content-Encoding: ${error.message}.`)),
     )
   })
 }

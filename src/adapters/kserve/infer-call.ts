@@ -190,7 +190,7 @@ function refuseSharedMemory(parameters: Fields, where: string): void {
   if (fieldOf(parameters, 'shared_memory_region') === undefined) return
   throw new HttpFailure(
     501,
-    `${where}.parameters.shared_memory_region: shared memory is not served. Send and ask for the tensor as binary data.`,
+    `${where}.parameters.shared_memory_region: shared memory is not supported. Send and ask for the tensor as binary data.`,
   )
 }
 

@@ -45,7 +45,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       next()
       return false
     }
-    route ??= new HttpFailure(404, 'Not Found: what is served is the KServe protocol, /v2 and below.')
+    route ??= new HttpFailure(404, 'Not Found: this server has only the KServe protocol, at /v2 and below.')
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route
@@ -189,7 +189,7 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
   }
   const [, what, instead] = refused.find(([pattern]) => pattern.test(path)) ?? []
   if (what !== undefined)
-    throw new HttpFailure(501, `${what} is not served (${path.slice(0, 200)}). ${instead}.`)
+    throw new HttpFailure(501, `${what} is not supported (${path.slice(0, 200)}). ${instead}.`)
   throw new HttpFailure(404, `Not Found: the protocol has no ${path.slice(0, 200)}`)
 }
 

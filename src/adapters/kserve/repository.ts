@@ -46,7 +46,7 @@ export async function controlModel(
   if (!exchange.options.modelControl)
     throw new HttpFailure(
       403,
-      `failed to ${action} '${name}': clients may not, unless kserve() is given modelControl: true`,
+      `failed to ${action} '${name}': clients may do so only with kserve(engine, { modelControl: true })`,
     )
   const { request } = exchange
   // A browser sends such a request for any page, and always with Origin. Other clients do not send Origin.
@@ -70,7 +70,7 @@ async function load(engine: InferenceEngine, name: string, parameters: Fields): 
   if (other !== undefined)
     throw new HttpFailure(
       501,
-      `parameters.${other.slice(0, 80)}: the files of a model are those of its folder; change them there, and load it again`,
+      `parameters.${other.slice(0, 80)}: the files of a model are in its folder: change them there, and load it again`,
     )
   if (config === undefined) await engine.load(name)
   else await (await repositoriesOf(engine)).loadNamed(name, {}, config)

@@ -152,7 +152,7 @@ function tried<T>(tell: () => T): T | undefined {
     return tell()
   } catch (error) {
     try {
-      diag.error('zerohop: what was told to OpenTelemetry has thrown', error)
+      diag.error('zerohop: a call of OpenTelemetry threw an error', error)
     } catch {
       // A foreign logger must not throw here, either.
     }

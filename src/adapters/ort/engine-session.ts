@@ -87,7 +87,7 @@ export class EngineSession implements InferenceSessionHandler {
   #checkTensors(outputs: readonly string[]): void {
     const other = this.outputMetadata.find(({ name, isTensor }) => !isTensor && outputs.includes(name))
     if (other === undefined) return
-    const message = `output '${other.name}' is no tensor, which a session cannot answer with. Name the outputs that are wanted (run(feeds, ['...'])), or use Model.infer().`
+    const message = `output '${other.name}' is not a tensor, so a session cannot return it. Name the outputs you need (run(feeds, ['...'])), or use Model.infer().`
     throw new InferenceError('ERR_INVALID_ARG', message, { name: other.name })
   }
 }
@@ -96,7 +96,7 @@ function refuseTermination(options: InferenceSession.RunOptions): void {
   if (options.terminate === true)
     throw new InferenceError(
       'ERR_INVALID_ARG',
-      "run option 'terminate': expected to be left out, received true. Model.infer() takes a signal by which runs are stopped.",
+      "run option 'terminate': expected to be omitted, received true. Model.infer() takes a signal by which runs are stopped.",
       { name: 'terminate' },
     )
 }

@@ -35,7 +35,7 @@ export async function modelSettings(
   const given = Object.entries(options).filter(([name, value]) => isGiven(value) && !isNoise(name, value))
   for (const [name] of given)
     if (!handedOn.has(name) && !readHere.has(name))
-      warnIgnored(`The session option '${name}'`, 'zerohop has none of that name.')
+      warnIgnored(`The session option '${name}'`, 'zerohop has no option of that name.')
   checkOutputLocation(options.preferredOutputLocation)
   const sessionOptions: Record<string, unknown> = {
     ...defaults.sessionOptions,

@@ -236,7 +236,7 @@ export class ClientConnection implements ConnectionOwner {
       }
       return
     }
-    if (kind !== frameKinds.result) throw new BadRecord('a frame of no known kind')
+    if (kind !== frameKinds.result) throw new BadRecord('a frame of unknown kind')
     const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
     const call = this.#calls.get(id)
     this.#calls.delete(id)
@@ -250,7 +250,7 @@ export class ClientConnection implements ConnectionOwner {
     this.#silence.heard()
     const number = answeredNumber(record)
     const pending = this.#requests.get(number)
-    if (pending === undefined) throw new BadRecord('an answer to no question')
+    if (pending === undefined) throw new BadRecord('an answer without a request')
     const answer = readAnswer(record)
     this.#requests.delete(number)
     if (!pending.isDirect) this.#detours--
@@ -387,7 +387,7 @@ function callFrame(call: Call, maxBytes: number): Buffer {
 
 /** The error of requests in flight when the serving process went, and of later ones. */
 function disconnected(path: string, reason: string): InferenceError {
-  const message = `The process that serves at ${path} has gone: ${reason}. Whether it has run the request is not known; the next call connects again.`
+  const message = `The process that serves at ${path} is gone: ${reason}. It may or may not have run the request; the next call connects again.`
   return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: path })
 }
 
@@ -395,7 +395,7 @@ function disconnected(path: string, reason: string): InferenceError {
 function tooMany(model: string | null, most: number, path: string): InferenceError {
   const [what, limit] =
     model === null ? [`${most} calls`, ''] : [`Model '${model}': ${most} requests`, ' (maxRequests of serve)']
-  const message = `${what} of this process are in flight at ${path}, which are all that it may have${limit}.`
+  const message = `${what} of this process are in flight at ${path}, the most allowed${limit}. Wait for an answer first.`
   return new InferenceError('ERR_QUEUE_FULL', message, {
     ...(model !== null && { model }),
     expected: `fewer than ${most} in flight`,
@@ -405,7 +405,7 @@ function tooMany(model: string | null, most: number, path: string): InferenceErr
 
 /** The error of a request whose limit has passed while the serving process is silent. */
 export function tooSilent(model: string, { name, ms }: CallLimit, path: string): InferenceError {
-  const message = `Model '${model}': nothing was heard of the process that serves at ${path} within ${ms} ms (${name}). It may be stopped or held up; the request is withdrawn.`
+  const message = `Model '${model}': the process that serves at ${path} sent nothing for ${ms} ms (${name}). It may be stopped or blocked; the request is withdrawn.`
   return new InferenceError(name === 'timeoutMs' ? 'ERR_TIMEOUT' : 'ERR_DEADLINE', message, {
     model,
     expected: `an answer within ${ms} ms`,

@@ -196,25 +196,25 @@ function removeLeftSocket(address: string): void {
   const found = lstatSync(address, { throwIfNoEntry: false })
   if (found === undefined) return
   if (!found.isSocket())
-    throw new Error(found.isDirectory() ? 'it is a folder' : 'a file is there that is no socket')
+    throw new Error(found.isDirectory() ? 'it is a folder' : 'there is a file that is not a socket')
   rmSync(address, { force: true })
 }
 
 /** The `expected` of an error for a path that another server uses. */
-export const freePath = 'a path at which nobody serves'
+export const freePath = 'a path where no other process serves'
 
 function cannotListen(path: string, cause: Error): InferenceError {
   const message = `options.path: cannot listen at ${path}: ${cause.message}. Choose another path.`
   return new InferenceError('ERR_INVALID_ARG', message, {
     name: 'options.path',
-    expected: 'a path at which a socket can be made',
+    expected: 'a path where a socket can be created',
     received: path,
     cause,
   })
 }
 
 function taken(path: string): InferenceError {
-  const message = `options.path: expected ${freePath}, received ${path}, where another does. Connect to that, or choose another path.`
+  const message = `options.path: expected ${freePath}, received ${path}, where another process serves. Connect to it, or choose another path.`
   return new InferenceError('ERR_INVALID_ARG', message, {
     name: 'options.path',
     expected: freePath,

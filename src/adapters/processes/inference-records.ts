@@ -94,7 +94,7 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
   const text = record.text(mostOptionsBytes)
   const options =
     text === '' ? undefined : text.length <= shortText ? readText(text) : yield* textPieces(Buffer.from(text))
-  if (options !== undefined && !isPlainObject(options)) throw new BadRecord('options that are no object')
+  if (options !== undefined && !isPlainObject(options)) throw new BadRecord('options that are not an object')
   const feeds: Record<string, unknown> = {}
   for (let left = record.count(mostInputs); left > 0; left--) {
     const name = record.text()

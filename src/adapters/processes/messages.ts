@@ -60,7 +60,7 @@ function checkMessage<T>(
   message: unknown,
   fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' },
 ): T {
-  if (!isPlainObject(message)) throw new BadRecord('a message that is no object')
+  if (!isPlainObject(message)) throw new BadRecord('a message that is not an object')
   for (const field in fields) {
     if (typeof message[field] !== fields[field])
       throw new BadRecord(`a message whose ${field} is no ${fields[field]}`)
@@ -103,7 +103,7 @@ export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
   const isText = kind === frameKinds.call
   const textBytes = isText ? body.length : body.length < 4 ? Infinity : body.readUInt32LE(0)
   if (textBytes > mostCallBytes || (!isText && bytesStart(textBytes) > body.length))
-    throw new BadRecord('a call with too long a text')
+    throw new BadRecord('a call whose text is too long')
   const text = isText ? body : body.subarray(4, 4 + textBytes)
   return checkMessage<Call>(
     yield* textPieces(text, isText ? undefined : body.subarray(bytesStart(textBytes))),

@@ -34,7 +34,7 @@ const greetingBytes = 65_536
 /** Reads the first message of a serving process. Throws its reason if it refuses. */
 export function readWelcome(kind: number, body: Buffer): Welcome {
   if (kind === frameKinds.welcome) return readMessage<Welcome>(body, welcomeFields)
-  if (kind !== frameKinds.refusal) throw new BadRecord('something else than its greeting')
+  if (kind !== frameKinds.refusal) throw new BadRecord('data other than its greeting')
   throw errorFrom(readText(body.toString()))
 }
 
@@ -51,7 +51,8 @@ export async function greetNatively(
   const descriptor = processes.connect(address)
   const descriptors: number[] = []
   try {
-    if (processes.peer(descriptor).user !== process.getuid!()) throw new Error('another user serves there')
+    if (processes.peer(descriptor).user !== process.getuid!())
+      throw new Error('a process of another user serves there')
     processes.send(descriptor, textFrame(frameKinds.hello, messageText(hello)))
     const welcome = await receiveWelcome(processes, descriptor, descriptors, timeoutMs)
     const [area, bell] = descriptors
@@ -60,7 +61,7 @@ export async function greetNatively(
     if (descriptors.length !== expected)
       throw Object.assign(
         new Error(
-          `${descriptors.length} of ${expected} descriptors came; too many files are open in this process`,
+          `${descriptors.length} of ${expected} descriptors came; this process has too many open files`,
         ),
         { code: 'EMFILE' },
       )
@@ -80,7 +81,7 @@ async function receiveWelcome(
   const room = Buffer.alloc(greetingBytes)
   let welcome: Welcome | undefined
   const frames = new FrameReader(greetingBytes, (kind, body) => {
-    if (welcome !== undefined) throw new BadRecord('something before it was asked')
+    if (welcome !== undefined) throw new BadRecord('data before it was asked')
     welcome = readWelcome(kind, body)
   })
   const endMs = performance.now() + timeoutMs
@@ -116,6 +117,6 @@ function readable(
 /** The error for a serving process that takes too long to reply. */
 export function notAnswering(timeoutMs: number): Error {
   return new Error(
-    `it does not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy, and have more time by timeoutMs`,
+    `it did not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy: raise timeoutMs to wait longer`,
   )
 }

@@ -191,7 +191,7 @@ export class RecordReader {
    */
   elements(): TensorData | Pieces<TensorData> {
     const view = this.#views.of(this.count(255))
-    if (view === undefined) throw new BadRecord('elements of no known kind')
+    if (view === undefined) throw new BadRecord('elements of unknown kind')
     const size = view.BYTES_PER_ELEMENT
     const offset = this.count(this.#end)
     const length = this.count(this.#end)

@@ -314,7 +314,7 @@ class Reaching {
           leftMs,
         )
         if (!this.#ending.signal.aborted) return connection
-        connection.close('it was reached too late')
+        connection.close('it answered too late')
       } catch (error) {
         const isAbsent = absences.includes((error as NodeJS.ErrnoException).code)
         if (error instanceof InferenceError) throw error
@@ -331,10 +331,10 @@ class Reaching {
   #unreachable(cause: Error, isAbsent: boolean): InferenceError {
     const what = isAbsent
       ? `No process serves at ${this.#path}`
-      : `The process that serves at ${this.#path} cannot be connected to`
+      : `Cannot connect to the process that serves at ${this.#path}`
     const next =
       isAbsent && this.#options.spawn === null
-        ? 'Start the process that serves there, or have it started with `spawn`.'
+        ? 'Start the serving process, or let `spawn` start it.'
         : 'See the cause.'
     return new InferenceError('ERR_DISCONNECTED', `${what}: ${cause.message}. ${next}`, {
       name: 'path',

@@ -92,7 +92,7 @@ export class ServedClient implements ConnectionOwner {
       serving.limits.maxBytes,
       () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
     )
-    this.#patience = setTimeout(() => this.close('it has not greeted'), patienceMs).unref()
+    this.#patience = setTimeout(() => this.close('it sent no greeting'), patienceMs).unref()
   }
 
   get inFlight(): number {
@@ -132,16 +132,16 @@ export class ServedClient implements ConnectionOwner {
       return this.#greet(
         readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }),
       )
-    if (!this.#greeted) throw new BadRecord('something before its greeting')
+    if (!this.#greeted) throw new BadRecord('data before its greeting')
     const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
     if (
       isCall &&
       (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
     )
-      throw new BadRecord('more calls than it takes results of')
+      throw new BadRecord('more calls than it reads results')
     if (isCall && !this.#ending) this.#beginCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
-    else if (!this.#ending) throw new BadRecord('a frame of no known kind')
+    else if (!this.#ending) throw new BadRecord('a frame of unknown kind')
   }
 
   takesFrames(): boolean {
@@ -186,7 +186,7 @@ export class ServedClient implements ConnectionOwner {
     this.#closed = true
     clearTimeout(this.#patience)
     this.#watch.end()
-    const gone = new InferenceError('ERR_DISCONNECTED', `The client has gone: ${reason}.`)
+    const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
     this.#all.abort(gone)
     for (const controller of this.#signals.values()) controller.abort(gone)
     if (this.#inFlight === 0) this.#serving.gone(this)
@@ -195,7 +195,7 @@ export class ServedClient implements ConnectionOwner {
   #greet({ protocol, version, sharesMemory }: Hello): void {
     const { processes, limits } = this.#serving
     if (protocol !== protocolVersion) {
-      const message = `The serving process has version ${libraryVersion} of zerohop, which speaks protocol ${protocolVersion}; this one has ${version} and speaks ${protocol}. Update one of both.`
+      const message = `The serving process has version ${libraryVersion} of zerohop, with protocol ${protocolVersion}; this client has ${version} with ${protocol}. Use the same version in both.`
       this.#connection.sendText(
         frameKinds.refusal,
         errorText(
@@ -290,7 +290,7 @@ export class ServedClient implements ConnectionOwner {
   #leave(): void {
     this.#connection.end()
     clearTimeout(this.#patience)
-    this.#patience = setTimeout(() => this.close('it has not taken its answers'), patienceMs).unref()
+    this.#patience = setTimeout(() => this.close('it did not read its answers'), patienceMs).unref()
   }
 
   #withdraw(number: number): void {
@@ -439,7 +439,7 @@ class ClientWatch {
     const isIdle = unsentBytes >= this.#mostUnsentBytes && sentBytes === this.#sentBytes
     this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0
     this.#sentBytes = sentBytes
-    if (this.#idleLooks >= mostIdleLooks) this.#connection.close('it does not take its answers')
+    if (this.#idleLooks >= mostIdleLooks) this.#connection.close('it does not read its answers')
     else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, messageText({ id: 0 })) // ignored by the client
     else if (unsentBytes < this.#mostUnsentBytes) this.end()
   }

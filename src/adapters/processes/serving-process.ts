@@ -21,7 +21,7 @@ async function engineOf(module: string): Promise<InferenceEngine> {
   const engine = (await (typeof made === 'function' ? made() : made)) as InferenceEngine | undefined
   if (typeof engine?.infer !== 'function')
     throw new TypeError(
-      `${module} has no InferenceEngine, nor a function that makes one, as its default export`,
+      `${module} has neither an InferenceEngine nor a function that makes one as its default export`,
     )
   return engine
 }

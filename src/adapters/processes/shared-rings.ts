@@ -155,7 +155,7 @@ export class RingWriter extends RecordRing {
   /** Offset at which so many bytes can be written; -1 if there is no room. */
   #room(bytes: number): number {
     const used = (this.at - Atomics.load(this.words, words.read)) >>> 0
-    if (used > this.size) throw new BadRecord('more was read than written')
+    if (used > this.size) throw new BadRecord('more data was read than written')
     const offset = this.at % this.size
     const ahead = this.size - offset
     const fitsAhead = bytes <= Math.min(ahead, this.size - used)

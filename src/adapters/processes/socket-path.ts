@@ -16,7 +16,7 @@ export function addressOf(path: string): string {
   const bytes = Buffer.byteLength(full)
   if (bytes > longestBytes)
     throw invalidArgument('path', `at most ${longestBytes} bytes, with its folders`, bytes, {
-      hint: 'The system takes no longer path for a socket: put it in a folder with a short name',
+      hint: 'The system allows no longer socket paths: use a folder with a shorter path',
     })
   return full
 }
@@ -46,13 +46,13 @@ export function checkFolder(path: string, makes: boolean): void {
     if (!makes && (code === 'ENOENT' || code === 'ENOTDIR')) return // no server there
     throw code === 'ERR_INVALID_ARG'
       ? error
-      : invalidArgument('path', 'a socket in a folder of its own', (error as Error).message, { cause: error })
+      : invalidArgument('path', 'a socket in a separate folder', (error as Error).message, { cause: error })
   }
 }
 
 function unsafe(folder: string, received: string) {
-  return invalidArgument('path', `a folder that is this user's alone (mode 700)`, received, {
-    hint: `Others could put a server of theirs at ${folder}: choose a folder of its own, which is made where it is not there`,
+  return invalidArgument('path', `a folder that only this user may access (mode 700)`, received, {
+    hint: `Other users could put a server at ${folder}: choose a separate folder, which is created if missing`,
   })
 }
 
@@ -66,11 +66,13 @@ export function checkServer(path: string, processes: NativeProcesses | null, soc
   if (process.platform === 'win32') return
   const descriptor = descriptorOf(socket)
   if (processes !== null && descriptor !== undefined) {
-    if (processes.peer(descriptor).user !== process.getuid!()) throw new Error('another user serves there')
+    if (processes.peer(descriptor).user !== process.getuid!())
+      throw new Error('a process of another user serves there')
     return
   }
   checkFolder(path, false)
-  if (lstatSync(addressOf(path)).uid !== process.getuid!()) throw new Error('another user serves there')
+  if (lstatSync(addressOf(path)).uid !== process.getuid!())
+    throw new Error('a process of another user serves there')
 }
 
 /** The file descriptor of a socket. Node has it on the underlying handle, if there is one. */

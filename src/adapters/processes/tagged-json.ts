@@ -73,7 +73,7 @@ export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknow
   try {
     return yield* bytesPieces(text, bytes)
   } catch (error) {
-    throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is no JSON')
+    throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is not JSON')
   }
 }
 
@@ -82,7 +82,7 @@ export function readText(text: string): unknown {
   try {
     return fromText(text)
   } catch {
-    throw new BadRecord('text that is no JSON')
+    throw new BadRecord('text that is not JSON')
   }
 }
 
@@ -154,7 +154,7 @@ function revive(value: unknown, bytes?: Uint8Array): unknown {
   if (kind === 'buffer') return bytesOf(first)
   if (kind === 'object') return Object.fromEntries(first as [string, unknown][])
   const Storage = kind === 'array' ? arrays.get(first as string) : undefined
-  if (Storage === undefined) throw new TypeError('a value of no known kind')
+  if (Storage === undefined) throw new TypeError('a value of unknown kind')
   return new Storage(bytesOf(second))
 }
 
@@ -165,12 +165,12 @@ function bytesBeside(bytes: Uint8Array | undefined, kind: string, at: number, by
     at % 8 !== 0 ||
     at + byteLength > bytes.byteLength
   )
-    throw new TypeError('bytes that are not there')
+    throw new TypeError('missing bytes')
   const start = bytes.byteOffset + at
   if (kind === 'ArrayBuffer') return bytes.buffer.slice(start, start + byteLength)
   const Storage = arrays.get(kind)
   if (Storage === undefined || byteLength % Storage.BYTES_PER_ELEMENT !== 0)
-    throw new TypeError('a value of no known kind')
+    throw new TypeError('a value of unknown kind')
   return new Storage(bytes.buffer as ArrayBuffer, start, byteLength / Storage.BYTES_PER_ELEMENT)
 }
 

@@ -187,7 +187,7 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
       return null
     case kinds.tensor: {
       const type = elementTypes[record.count()]
-      if (type === undefined) throw new BadRecord('elements of no known type')
+      if (type === undefined) throw new BadRecord('elements of unknown type')
       const dims = readDims(record)
       const read = record.elements()
       return ArrayBuffer.isView(read)
@@ -245,7 +245,7 @@ function readDims(record: RecordReader): number[] {
 }
 
 function* readList(record: RecordReader, makeTensorOf: TensorMaker, depth: number): Pieces<unknown[]> {
-  if (depth === mostDepth) throw new BadRecord('lists within each other without end')
+  if (depth === mostDepth) throw new BadRecord('nested lists without end')
   const items: unknown[] = []
   for (let left = record.count(); left > 0; left--) {
     const read = readValue(record, makeTensorOf, depth + 1)
@@ -274,6 +274,6 @@ function readEntry(record: RecordReader): MapEntry {
   if (kind === entryKinds.number) return record.number()
   const text = record.text()
   if (kind === entryKinds.text) return text
-  if (kind !== entryKinds.bigint || !bigintText.test(text)) throw new BadRecord('an entry of no known kind')
+  if (kind !== entryKinds.bigint || !bigintText.test(text)) throw new BadRecord('an entry of unknown kind')
   return BigInt(text)
 }

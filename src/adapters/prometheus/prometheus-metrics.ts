@@ -102,7 +102,7 @@ function checkLabels(labels: unknown): void {
     if (ownLabels.includes(name))
       throw invalidArgument(
         'options.labels',
-        `other names than ${ownLabels.join(', ')}, which the metrics have themselves`,
+        `names other than ${ownLabels.join(', ')}, which are labels of the metrics`,
         name,
       )
     if (typeof value !== 'string') throw invalidArgument(`options.labels.${name}`, 'a string', value)
@@ -309,7 +309,7 @@ function processRegistry(): MetricRegistry {
     return (requireFromPackage('prom-client') as { readonly register: MetricRegistry }).register
   } catch (cause) {
     throw invalidArgument('options.register', 'a Registry of prom-client', undefined, {
-      hint: 'prom-client is not installed, which has one for the process. Install it: npm install prom-client',
+      hint: 'The default registry needs prom-client. Install it: npm install prom-client',
       cause,
     })
   }

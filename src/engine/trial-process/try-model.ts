@@ -88,12 +88,12 @@ class TrialSteps {
     const runs = this.#mayRun ? await runOnMadeUp(loaded, this.#config.optionalInputs) : []
     const found = { error: null, notes: loaded.session.noted, files: null }
     await loaded.close(true)
-    if (folder === null) return { ...found, reason: 'it was loaded in a process of its own first' }
+    if (folder === null) return { ...found, reason: 'it was loaded in a separate process first' }
     if (writing !== loaded)
       return { ...found, reason: `its compiled form cannot be written: ${(writing as Error).message}` }
     compiling()
     const wrong = await this.#tryCompiled(join(folder, graphFile), loaded, runs)
-    if (wrong !== null) return { ...found, reason: `its compiled form is not to be used: ${wrong}` }
+    if (wrong !== null) return { ...found, reason: `its compiled form is not used: ${wrong}` }
     try {
       return {
         ...found,
@@ -107,7 +107,7 @@ class TrialSteps {
 
   /** Why a compiled form is wrong; `null` if it is right. */
   async #tryCompiled(path: string, model: LoadedModel, runs: readonly TrialRun[]): Promise<string | null> {
-    if (!existsSync(path)) return 'ONNX Runtime has not written it'
+    if (!existsSync(path)) return 'ONNX Runtime did not write it'
     const config = { ...this.#config, checkRows: false, warmup: { ...this.#config.warmup, madeUp: null } }
     const compiled = await this.#load(
       config,

@@ -110,7 +110,7 @@ export function newRow(options: ResolvedImageOptions): PixelArray {
   } catch (cause) {
     throw invalidArgument(
       'width',
-      `a result for which there is memory: ${elements} elements of ${options.dtype}`,
+      `a result that fits into memory: ${elements} elements of ${options.dtype}`,
       options.width,
       { cause },
     )
@@ -135,7 +135,7 @@ function rowOf(target: ImageTarget, options: ResolvedImageOptions): Row {
       return { check: elements, write: (write) => write(elements()) }
     }
     if (offset !== undefined)
-      throw invalidArgument('offset', 'to be left out for a lease, which has rows', offset)
+      throw invalidArgument('offset', 'to be omitted for a lease, which has rows', offset)
     const rows = into[pixelRows]
     const image = { dtype: options.dtype, dims: dimsOf(options).slice(1) }
     return {

@@ -26,8 +26,8 @@ async function importSharp(): Promise<SharpFactory> {
   } catch (cause) {
     throw new InferenceError(
       'ERR_NATIVE_LOAD',
-      `sharp, which decodes the images, cannot be loaded on ${process.platform}-${process.arch}: it is a package of its own, ` +
-        'with a binary among its optional dependencies. Install it: npm install sharp (after an install that left them out: ' +
+      `Cannot load sharp, which decodes images, on ${process.platform}-${process.arch}: it is a separate package ` +
+        'with a binary among its optional dependencies. Install it: npm install sharp (after an install without them: ' +
         'npm install --include=optional sharp)',
       { name: 'sharp', expected: 'the package sharp with its binary', cause },
     )

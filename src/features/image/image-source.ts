@@ -62,7 +62,7 @@ export function checkBytes(
   if (byteLength > limits.limitInputBytes) throw overBytes(source, limits, `${byteLength} bytes`)
   const format = formatOf(bytes)
   if (format === undefined)
-    throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
+    throw undecodable(source, new Error(`it does not start like any of ${limits.formats.join(', ')}`))
   if (!limits.formats.includes(format))
     throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
   return format

@@ -84,7 +84,7 @@ export class HeldRows implements LeasedRows, HeapItem {
     if (data.length === 0 && rowElements > 0)
       throw invalidArgument(
         `input '${name}'`,
-        'an array that the lease has still',
+        'an array of the lease that is still attached',
         'an empty or detached buffer',
       )
     write(data.subarray(row * rowElements, (row + 1) * rowElements))
@@ -210,7 +210,7 @@ function ownMemory(
   try {
     return new Storage(elementCount(dims))
   } catch (cause) {
-    throw invalidArgument(`input '${name}'`, 'rows for which there is memory', dims, { cause })
+    throw invalidArgument(`input '${name}'`, 'rows that fit into memory', dims, { cause })
   }
 }
 

@@ -120,12 +120,12 @@ export class Leases {
   /** @throws InferenceError `ERR_LEASE_ENDED` if the lease has ended. */
   check({ end, maxHoldMs }: HeldRows): void {
     if (end === null) return
-    const why = end === 'expired' ? `it was held for longer than maxHoldMs (${maxHoldMs} ms)` : reasons[end]
+    const why = end === 'expired' ? `it was held longer than maxHoldMs (${maxHoldMs} ms)` : reasons[end]
     const model = this.#inputs.model
     const details = { model, name: 'lease', expected: 'a lease that is held', received: why }
     throw new InferenceError(
       'ERR_LEASE_ENDED',
-      `The lease of rows of model '${model}' has ended: ${why}. Take another with model.lease().`,
+      `The lease of rows of model '${model}' has ended: ${why}. Get another with model.lease().`,
       details,
     )
   }
@@ -166,7 +166,7 @@ export class Leases {
 const reasons: Readonly<Record<Exclude<LeaseEnd, 'expired'>, string>> = {
   inferred: 'its rows were run',
   released: 'it was released',
-  dropped: 'nobody had it any more',
+  dropped: 'it was no longer referenced',
   closed: 'its model was closed',
 }
 

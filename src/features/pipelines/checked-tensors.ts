@@ -59,7 +59,7 @@ export class CheckedTensors {
       throw pipelineError(
         graph.name,
         `inputs[${unknown}].type`,
-        'to be given, as the tensor goes to no model',
+        'to be given, because no model takes the tensor',
         undefined,
       )
     for (const [index, output] of config.outputs.entries()) this.#checkOutput(index, output)
@@ -147,7 +147,7 @@ export class CheckedTensors {
         `inputs[${index}].${lacking}`,
         `to be given beside ${given}`,
         undefined,
-        `Leave both out where '${name}' is what its models take`,
+        `Omit both if '${name}' has the shape that its models take`,
       )
     }
     this.#known[this.#graph.inputs[index]!] = {

@@ -174,7 +174,7 @@ export class PipelineGraph {
     return pipelineError(
       this.name,
       `steps[${step}].inputs`,
-      'tensors that do not come from what the step makes itself',
+      'tensors that do not depend on outputs of the step itself',
       `a circle: ${circle.join(' waits for ')}`,
     )
   }
@@ -235,7 +235,7 @@ function collectTensors(
         throw pipelineError(
           name,
           `steps[${index}].outputs.${output}`,
-          'a name that no other tensor has',
+          'a name of no other tensor',
           `'${tensor}', which ${by}`,
         )
       }

@@ -59,7 +59,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
       `${path}.model`,
       'a model without sequences',
       step.model,
-      'A pipeline hands on no sequence: call such a model from the application',
+      'A pipeline does not pass on sequences: call such a model from the application',
     )
   }
   for (const { name } of step.inputs) {

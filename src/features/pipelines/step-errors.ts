@@ -44,7 +44,7 @@ export class StepErrors {
     details.expected = `an answer within ${deadlineMs} ms`
     return this.#make(
       reason.code,
-      `${where}: ${requestShown(reason.requestId)} would be answered about ${details.estimatedMs} ms after it was made${deadlineText(deadlineMs)}`,
+      `${where}: ${requestShown(reason.requestId)} would be answered about ${details.estimatedMs} ms after its call${deadlineText(deadlineMs)}`,
       details,
     )
   }
@@ -52,7 +52,7 @@ export class StepErrors {
   /** The estimates of its steps show that a request cannot be answered in time. */
   hopeless(deadlineMs: number, estimatedMs: number, requestId: string | undefined): InferenceError {
     const rounded = Math.max(1, Math.round(estimatedMs))
-    const message = `${requestShown(requestId)} would be answered by pipeline '${this.#pipeline}' about ${rounded} ms after it was made${deadlineText(deadlineMs)}`
+    const message = `${requestShown(requestId)} would be answered by pipeline '${this.#pipeline}' about ${rounded} ms after its call${deadlineText(deadlineMs)}`
     return this.#make('ERR_DEADLINE', message, {
       expected: `an answer within ${deadlineMs} ms`,
       estimatedMs: rounded,
@@ -67,7 +67,7 @@ export class StepErrors {
     elapsedMs: number,
     requestId: string | undefined,
   ): InferenceError {
-    const message = `${this.#shown(step)} could begin ${Math.round(elapsedMs)} ms after the request was made${deadlineText(deadlineMs)}`
+    const message = `${this.#shown(step)} could begin ${Math.round(elapsedMs)} ms after the call${deadlineText(deadlineMs)}`
     return this.#make('ERR_DEADLINE', message, {
       step: step.name,
       expected: `an answer within ${deadlineMs} ms`,
@@ -80,7 +80,7 @@ export class StepErrors {
   ofWhen(step: GraphStep, received: unknown, cause: unknown, requestId: string | undefined): InferenceError {
     const what =
       cause === undefined
-        ? `has given ${isPromise(received) ? 'a promise' : typeof received}`
+        ? `returned ${isPromise(received) ? 'a promise' : typeof received}`
         : `has thrown: ${messageOf(cause)}`
     const message = `${this.#shown(step)}: its when ${what}, where true or false was expected.`
     return this.#make('ERR_EXECUTION', message, {
@@ -111,7 +111,7 @@ export class StepErrors {
 
   /** The request names a sequence. */
   noSequences(id: unknown): InferenceError {
-    return invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', id, {
+    return invalidArgument('options.sequenceId', 'to be omitted, as a pipeline has no sequences', id, {
       model: this.#pipeline,
     })
   }
@@ -127,7 +127,7 @@ export class StepErrors {
 
   /** A request waited too long to begin, while the most allowed were in flight. */
   timedOut(timeoutMs: number, maxInFlight: number, requestId: string | undefined): InferenceError {
-    const message = `The request waited longer than its ${Math.round(timeoutMs)} ms before pipeline '${this.#pipeline}', which had ${maxInFlight} under way (maxInFlight); give it more time (timeoutMs), or send less at once.`
+    const message = `The request waited longer than its ${Math.round(timeoutMs)} ms before pipeline '${this.#pipeline}', which had ${maxInFlight} requests in flight (maxInFlight); raise timeoutMs, or send fewer requests at once.`
     return this.#make('ERR_TIMEOUT', message, withId(requestId))
   }
 
@@ -162,5 +162,5 @@ function requestShown(requestId: string | undefined): string {
 }
 
 function deadlineText(deadlineMs: number): string {
-  return `, its deadline is ${Math.round(deadlineMs)} ms; give it more time, or send less at once.`
+  return `, its deadline is ${Math.round(deadlineMs)} ms; allow more time, or send fewer requests at once.`
 }

@@ -58,8 +58,7 @@ export class Sequences {
     this.#idle = new IdleSequences(
       clock,
       config.maxSequenceIdleMs,
-      (sequence) =>
-        this.#finish(sequence, 'idle', `was without a request for ${config.maxSequenceIdleMs} ms`),
+      (sequence) => this.#finish(sequence, 'idle', `had no request for ${config.maxSequenceIdleMs} ms`),
       () => this.fill(),
     )
     this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
@@ -92,7 +91,7 @@ export class Sequences {
     if ((known === undefined || known.closed) && !start)
       throw this.#errors.unknown(key, { id, start, end }, this.#model.config.maxSequenceIdleMs)
     if (known !== undefined && owner !== null && known.owner !== owner && !start)
-      throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
+      throw this.#errors.ended(id, 'was restarted by another request with its id', undefined)
     const sequence = known ?? this.#begin(id, key)
     sequence.closed = end // otherwise a start queues behind the rest of the sequence before it
     return new Promise((resolve, reject) => {
@@ -262,7 +261,7 @@ export class Sequences {
       this.#model.over(
         lastEnded
           ? { type: 'ended', sequenceId: id }
-          : { type: 'evicted', sequenceId: id, reason: 'was begun anew' },
+          : { type: 'evicted', sequenceId: id, reason: 'was restarted' },
       )
     sequence.restart()
   }
@@ -463,7 +462,7 @@ class SequenceErrors {
   unknown(key: string, { id }: SequenceOptions, maxIdleMs: number): InferenceError {
     const reason =
       this.#reasons.get(key) ??
-      `has not begun, has ended, was without a request for ${maxIdleMs} ms, or was begun on what its model has replaced`
+      `has not begun, has ended, had no request for ${maxIdleMs} ms, or began on a model that has since been replaced`
     const hint = `Sequence ${String(id)} ${reason}`
     return invalidArgument('options.sequenceStart', 'true for the first request of a sequence', false, {
       code: 'ERR_SEQUENCE_ENDED',
@@ -474,7 +473,7 @@ class SequenceErrors {
 
   /** The error of a request whose sequence ended with the request before it. */
   ended(id: SequenceOptions['id'], reason: string, cause: unknown): InferenceError {
-    const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it anew.`
+    const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it again.`
     return new InferenceError('ERR_SEQUENCE_ENDED', message, {
       model: this.#model,
       ...(cause === undefined ? {} : { cause }),
@@ -483,7 +482,7 @@ class SequenceErrors {
 
   /** The error of a request whose sequence waited too long for a place. */
   expired(id: SequenceOptions['id'], cause: unknown): InferenceError {
-    const message = `Sequence ${String(id)} of model '${this.#model}' waited for others to end longer than a request of it may wait; begin it anew.`
+    const message = `Sequence ${String(id)} of model '${this.#model}' waited for a free place longer than its requests may wait; begin it again.`
     return new InferenceError('ERR_TIMEOUT', message, { model: this.#model, cause })
   }
 }

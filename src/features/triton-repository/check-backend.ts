@@ -34,7 +34,7 @@ export function checkBackend(config: ConfigFields): boolean {
   ]
   const isEnsemble = config.has('ensemble_scheduling')
   if (isEnsemble && ownBackend !== undefined)
-    config.fail('backend', 'to be left out beside ensemble_scheduling', ownBackend)
+    config.fail('backend', 'to be omitted beside ensemble_scheduling', ownBackend)
   if (isEnsemble && ownPlatform !== undefined && ownPlatform !== ensemble)
     config.fail('platform', `'${ensemble}', as there is ensemble_scheduling`, ownPlatform)
   if (!isEnsemble && ownPlatform === ensemble)

@@ -148,7 +148,7 @@ function readControls(input: ConfigFields): SequenceControl[] {
     control.finish()
     if (kind === 'correlationId') {
       if (given.length > 0)
-        control.fail(given[0]![0], 'to be left out for CONTROL_SEQUENCE_CORRID', given[0]![1])
+        control.fail(given[0]![0], 'to be omitted for CONTROL_SEQUENCE_CORRID', given[0]![1])
       if (!['TYPE_UINT64', 'TYPE_INT64', 'TYPE_UINT32', 'TYPE_INT32', 'TYPE_STRING'].includes(type ?? '')) {
         control.fail('data_type', 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING', type)
       }

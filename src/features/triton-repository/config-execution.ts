@@ -40,7 +40,7 @@ function readGroup(fields: ConfigFields): { kind: GroupKind; group: InstanceGrou
   const count = fields.integer('count', 0) || undefined
   const gpus = fields.integers('gpus', 0)
   if (gpus.length > 0 && (kind === 'KIND_CPU' || kind === 'KIND_MODEL')) {
-    fields.fail('gpus', `to be left out for ${kind}`, gpus, 'KIND_GPU and KIND_AUTO take a list of GPUs')
+    fields.fail('gpus', `to be omitted for ${kind}`, gpus, 'KIND_GPU and KIND_AUTO take a list of GPUs')
   }
   if (kind === 'KIND_MODEL')
     fields.note('kind', "as in Triton's backend for ONNX Runtime, instances of KIND_MODEL run on the CPU")
@@ -326,7 +326,7 @@ function judgeOther(
   if (key === 'TRITON_BATCH_STRATEGY_PATH') {
     fields.fail(
       'string_value',
-      `${key} to be left out, as it is not supported`,
+      `${key} to be omitted, as it is not supported`,
       value,
       'Batches are formed by dynamic_batching alone',
     )
@@ -335,7 +335,7 @@ function judgeOther(
   if (isCuda && kinds.has('KIND_GPU')) {
     const hint =
       "Give it among the parameters of an optimization.execution_accelerators.gpu_execution_accelerator of name 'cuda'"
-    fields.fail('string_value', `${key} to be left out, as it is not supported here`, value, hint)
+    fields.fail('string_value', `${key} to be omitted, as it is not supported here`, value, hint)
   }
   config.note(
     'parameters',

@@ -163,7 +163,7 @@ export class ConfigFields {
         this.#source,
         set.offset,
         this.path + name,
-        'to be left out, as it is not supported',
+        'to be omitted, as it is not supported',
         shown(set.values[0]!),
         hint,
       )

@@ -192,7 +192,7 @@ function readFileChoice(config: ConfigFields, kinds: ReadonlySet<GroupKind>): vo
       'Use default_model_filename: the compute capability of a GPU is not looked at, and an ONNX file is for all of them'
     config.fail(
       'cc_model_filenames',
-      'to be left out beside KIND_GPU, as it is not supported',
+      'to be omitted beside KIND_GPU, as it is not supported',
       [...choices.keys()],
       hint,
     )

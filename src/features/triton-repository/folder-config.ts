@@ -313,7 +313,7 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
     if (option in options)
       throw wrong(
         option,
-        'to be left out: the files of a model are those of its version folders',
+        'to be omitted: the files of a model are those of its version folders',
         options[option],
       )
   }
@@ -337,7 +337,7 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
           labelFilename,
         )
       if (others.labels !== undefined)
-        throw wrong(`outputs[${index}].labels`, 'to be left out beside labelFilename', others.labels)
+        throw wrong(`outputs[${index}].labels`, 'to be omitted beside labelFilename', others.labels)
       labelFilenames.push({ output: index, name: labelFilename! })
       return others
     })

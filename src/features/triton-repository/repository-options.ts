@@ -104,7 +104,7 @@ export function takeWatch(options: unknown): {
 } {
   const { mode = 'all', pollMs, debounceMs, ...others } = readPlain('options', options)
   if (mode === 'watch' && others['failures'] === 'reject') {
-    throw invalidArgument('options.failures', "'report', or to be left out, in mode 'watch'", 'reject', {
+    throw invalidArgument('options.failures', "'report', or to be omitted, in mode 'watch'", 'reject', {
       hint: 'A model that cannot be loaded now may be there later',
     })
   }
@@ -120,7 +120,7 @@ export function takeWatch(options: unknown): {
     throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
   for (const [name, value] of Object.entries({ pollMs, debounceMs })) {
     if (value !== undefined)
-      throw invalidArgument(`options.${name}`, "to be left out unless mode is 'watch'", value)
+      throw invalidArgument(`options.${name}`, "to be omitted unless mode is 'watch'", value)
   }
   return { watch: null, others: { mode, ...others } }
 }

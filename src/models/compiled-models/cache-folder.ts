@@ -143,9 +143,9 @@ function makePrivate(path: string): void {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (found === undefined) makeFolder(path)
   const stats = found ?? lstatSync(path, { bigint: true })
-  if (!stats.isDirectory()) throw new Error(`${path} is no folder`)
+  if (!stats.isDirectory()) throw new Error(`${path} is not a folder`)
   // Another user's folder stays: two users that share a folder would otherwise keep removing each other's.
-  if (isForeign(stats)) throw new Error(`${path} is not to be trusted: ${distrustOf(stats)}`)
+  if (isForeign(stats)) throw new Error(`${path} is not trusted: ${distrustOf(stats)}`)
   if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) chmodSync(path, 0o700)
   if (distrustOf(stats) === null) return
   const aside = `${path}.${randomUUID()}`
@@ -171,9 +171,7 @@ export function userCacheFolder(): string {
   if (told !== undefined && isAbsolute(told)) return told
   const folder = join(homeFolder(), ...usual)
   if (!isAbsolute(folder))
-    throw new Error(
-      'this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be',
-    )
+    throw new Error('this user has no home folder: choose another by cache: { dir } or ZEROHOP_CACHE')
   return folder
 }
 
@@ -201,25 +199,23 @@ function checkPlace(folder: string): void {
   if (process.getuid !== undefined) checkOwners(folder, process.getuid())
   // If another machine removes a file from a network file system, processes that have it mapped here die by SIGBUS.
   if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type))
-    throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
+    throw new Error(`${folder} lies on a network file system; give a local one (cache.dir)`)
 }
 
 /** Checks from the root down: if only this user and root can change a folder, its content stays as it was checked. */
 function checkOwners(folder: string, user: number): void {
   if (folder !== dirname(folder)) checkOwners(dirname(folder), user)
   const stats = lstatSync(folder)
-  const advice = 'choose a folder of your own by cache: { dir }, or ZEROHOP_CACHE'
-  if (!stats.isDirectory()) throw new Error(`${folder} is no folder`)
+  const advice = 'choose your own folder by cache: { dir } or ZEROHOP_CACHE'
+  if (!stats.isDirectory()) throw new Error(`${folder} is not a folder`)
   if (stats.uid !== user && stats.uid !== 0)
-    throw new Error(
-      `${folder} belongs to user ${stats.uid}, who could put another cache in its place: ${advice}`,
-    )
+    throw new Error(`${folder} belongs to user ${stats.uid}, who could replace the cache: ${advice}`)
   const isOpen = (stats.mode & Number(writableByOthers)) !== 0 && (stats.mode & sticky) === 0
   // Applies to a group without other members, too: only the system's databases list the members, and some may be added
   // later.
   if (isOpen)
     throw new Error(
-      `other users may write to ${folder}, and put another cache in its place: take that right from them (chmod go-w), or ${advice}`,
+      `other users may write to ${folder} and could replace the cache: remove that permission (chmod go-w), or ${advice}`,
     )
 }
 

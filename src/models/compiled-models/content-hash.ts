@@ -17,7 +17,7 @@ export async function hashOfFile(
 ): Promise<string> {
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
   try {
-    if (!(await file.stat()).isFile()) throw new Error(`${path} is no regular file`)
+    if (!(await file.stat()).isFile()) throw new Error(`${path} is not a regular file`)
     const buffer = Buffer.allocUnsafeSlow(pieceBytes)
     const tree = new HashTree()
     for (;;) {

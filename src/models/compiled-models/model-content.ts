@@ -149,7 +149,7 @@ const keptBytes = key.length + 3 + longestName
 /** A file refers to more files than can be checked. */
 export class TooManyFiles extends Error {
   constructor() {
-    super(`it names more than ${mostNames} files, or such as have more than ${mostNameBytes} letters in all`)
+    super(`it names more than ${mostNames} files, or names with more than ${mostNameBytes} letters in total`)
   }
 }
 

@@ -72,7 +72,7 @@ export class ModelPreparation {
   /** The state of the cache so far. */
   capability(): Omit<CacheCapability, 'models'> {
     if (this.#options.cache === null)
-      return { enabled: false, dir: null, reason: 'switched off by cache: false, or by ZEROHOP_CACHE=off' }
+      return { enabled: false, dir: null, reason: 'turned off by cache: false, or by ZEROHOP_CACHE=off' }
     if (!this.#wasAsked)
       return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
     const dir = this.#cache?.root ?? this.#options.cache.dir
@@ -118,7 +118,7 @@ export class ModelPreparation {
     const known = await this.#known(job)
     if (known !== null) return this.#prepared(job, known)
     if (verify === 'none')
-      return asItIs("the cache does not have it, and verify: 'none' has nothing compiled")
+      return asItIs("it is not in the cache, and with verify: 'none' nothing is compiled")
     const made = await turns.take(`${cache.root} ${key}`, signal, () => this.#make(job))
     return typeof made === 'string' ? asItIs(made) : this.#prepared(job, made)
   }
@@ -196,14 +196,14 @@ export class ModelPreparation {
     const { trial, content, key, signal } = job
     const trouble =
       folder === null
-        ? (this.#trouble ?? 'another process has been compiling it for a long time')
+        ? (this.#trouble ?? 'another process has been compiling it for too long')
         : await this.#lackOfRoom(job)
     if (trouble !== null && triedHere.has(trial.named(key))) return trouble
     const target = job.obstacle === null && trouble === null ? folder : null
     const found = await trial.run(target, content.byteLength, signal)
     if (!found.started) return found.reason
-    if (found.error !== null) return `it could not be loaded in a process of its own: ${found.error}`
-    if (!(await content.isCurrent(signal))) return 'its files have changed while it was tried'
+    if (found.error !== null) return `it could not be loaded in a separate process: ${found.error}`
+    if (!(await content.isCurrent(signal))) return 'its files changed while it was tried'
     triedHere.add(trial.named(key))
     if (folder === null || trouble !== null) return trouble!
     const filled = target !== null && found.files === null ? await this.#lackOfRoom(job) : null

@@ -141,10 +141,10 @@ export class ModelTrial {
     const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
     const found = died
       ? `ended with ${ending.reason}${hint}`
-      : `did not come back within ${ending.limitMs} ms (verifyTimeoutMs)`
+      : `did not answer within ${ending.limitMs} ms (verifyTimeoutMs)`
     const message =
-      `Model '${this.#model}' cannot be loaded from ${given}: a process of its own, in which it was loaded and run on made-up values, ${found}. ` +
-      `This process would have fared alike. verify: 'none' loads it here all the same; warmup: false with checkRows: false loads it without running it`
+      `Model '${this.#model}' cannot be loaded from ${given}: a separate process, in which it was loaded and run on generated values, ${found}. ` +
+      `The same would have happened to this process. verify: 'none' loads it here anyway; warmup: false with checkRows: false loads it without running it`
     return new InferenceError('ERR_MODEL_LOAD', message, {
       model: this.#model,
       name: bytes === null ? 'path' : 'bytes',
@@ -158,7 +158,7 @@ export class ModelTrial {
 function warnOfNoProcess(reason: string): void {
   if (warned) return
   warned = true
-  const message = `Models cannot be tried in a process of their own before they are loaded, and nothing is compiled. verify: 'none' says that this is meant. Reason: ${reason}`
+  const message = `Models cannot be tried in a separate process before they are loaded, so nothing is compiled. Set verify: 'none' if that is intended. Reason: ${reason}`
   warn('ZEROHOP_VERIFY_FALLBACK', message)
 }
 

@@ -86,8 +86,8 @@ export function whyNotCompiled(
   if (/\.ort$/i.test(path)) return 'it is a file in the format .ort, whose graph is as it is to be'
   if (externalData !== undefined) return 'it has external data in memory'
   if (optimizedModelFilePath !== undefined)
-    return 'its optimised graph is to be written elsewhere (optimizedModelFilePath)'
-  if (enableProfiling === true) return 'it is to be profiled'
+    return 'its optimised graph is written elsewhere (optimizedModelFilePath)'
+  if (enableProfiling === true) return 'it is profiled'
   const entry = [...Object.keys(extra), ...Object.keys(runEntries)].find((name) => ownFiles.test(name))
   return entry === undefined ? null : `it has files of its own (${entry})`
 }

@@ -155,7 +155,7 @@ function verdict(
   if (largestDifference === null)
     return found(
       'unknown',
-      anyFailed ? 'the model does not run on rows that were made up' : 'there are no two requests to compare',
+      anyFailed ? 'the model does not run on generated rows' : 'there are no two requests to compare',
     )
   if (untold !== null)
     return found(
@@ -468,7 +468,7 @@ class RowTrials {
       this.#names.every((name, index) =>
         this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!),
       )
-    return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
+    return this.#differ(most, repeats ? wrong : 'the same request gives different outputs each time it runs')
   }
 
   /** Records the outputs in which these batched requests differ. */

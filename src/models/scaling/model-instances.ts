@@ -102,7 +102,7 @@ export class ModelInstances {
       throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
     this.checkWanted()
     if (!this.#opening.every((life) => isLike(this.#opening, life)))
-      throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
+      throw new OpenFailed(new Error('its file changed while it was loaded; load it again'))
     return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
   }
 

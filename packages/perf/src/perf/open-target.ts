@@ -148,7 +148,7 @@ async function loadPipeline(
   if (setting !== undefined)
     throw invalidArgument(
       setting,
-      'to be left out for an ensemble, whose steps have settings of their own',
+      'to be omitted for an ensemble, whose steps have settings of their own',
       setting,
     )
   const names = [name, ...new Set(Object.values(steps).map(({ model }) => model))]

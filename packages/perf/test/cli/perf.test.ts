@@ -244,10 +244,10 @@ describe('zerohop perf', () => {
       [
         3,
         expect.stringMatching(
-          /^error: option '--async' of perf_analyzer is left out: every call is answered by a promise.*\n$/,
+          /^error: option '--async' of perf_analyzer does not exist here: every call returns a promise.*\n$/,
         ),
       ],
-      [3, "error: option '-i' of perf_analyzer is left out: there is no server, and no protocol to it\n"],
+      [3, "error: option '-i' of perf_analyzer does not exist here: there is no server and no protocol\n"],
       [3, "error: unknown option '--no-such'\n"],
     ])
   })
@@ -255,10 +255,10 @@ describe('zerohop perf', () => {
   it.runIf(full)('says how to give what a model takes, where it does not take what is made up', async () => {
     const line = ['perf', '-m', gatherRow(1), ...few]
     expect((await zerohop(...line)).stderr).toMatch(
-      /^ERR_EXECUTION: .*What requests hold is made up: give what the model takes by --input-data, or --string-data\.\n$/,
+      /^ERR_EXECUTION: .*The requests have generated data: give valid data by --input-data or --string-data\.\n$/,
     )
     const given = join(temporaryFolder({ 'data.json': '{"data":[{"index":[99]}]}' }), 'data.json')
-    expect((await zerohop(...line, '--input-data', given)).stderr).not.toContain('made up')
+    expect((await zerohop(...line, '--input-data', given)).stderr).not.toContain('generated data')
   })
 
   it.runIf(full)('ends with 99 where not even one request can be answered', async () => {

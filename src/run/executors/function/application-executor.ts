@@ -128,7 +128,7 @@ export class ApplicationExecutor implements Executor {
     const times = { ...timesAt(performance.now()), ...(run.ended !== null && { stillRuns: run.ended }) }
     queueMicrotask(() =>
       this.#report(slotId, run, times, {
-        error: 'it did not end when it had to',
+        error: 'it did not end in time',
         sent: null,
         failures: null,
       }),

@@ -111,7 +111,7 @@ export class FunctionExecutor extends BindingExecutor {
       super.finished(
         slotId,
         { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs },
-        'its thread was ended, as it did not stop',
+        'its thread was ended, because it did not stop',
         null,
       )
     }

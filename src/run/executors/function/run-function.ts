@@ -154,7 +154,7 @@ function call(
     times.inferStartMs = watch.nowMs()
     const finish = (given: unknown): BatchOutcome => {
       times.inferEndMs = watch.nowMs()
-      if (context.isDetached) throw new Error('what it gave came too late')
+      if (context.isDetached) throw new Error('its result came too late')
       const { rows, failed: isFailed } = context
       if (context.failures?.length === rows) return { error: null, sent: null, failures: context.failures }
       const sent = writeOutputs(open.outputs, layout, slot.bytes, given, {
@@ -259,6 +259,6 @@ export class RunContext implements FunctionContext {
   /** The batch is cancelled. */
   unwanted(): void {
     this.#unwanted = true
-    this.#controller?.abort(new DOMException('Nobody wants the answers of the batch any more.', 'AbortError'))
+    this.#controller?.abort(new DOMException('All callers of the batch have given up.', 'AbortError'))
   }
 }

@@ -18,7 +18,7 @@ export function letGoOfTrials(): void {
 }
 
 /**
- * Runs a program of this library in a process of its own, which sends one answer: what a library that was made for another
+ * Runs a program of this library in a separate process, which sends one answer: what a library that was made for another
  * machine does to a process, it does to that one.
  *
  * @param path of the program in `dist/`.
@@ -43,9 +43,10 @@ export function tryInProcess<Answer extends object>(
       if (!endsWell) program.kill() // nothing more is wanted of it
     }
     const onEnd = ({ code, way, lastWords }: ProgramEnd): void => {
-      const died = code === 0 ? 'it said nothing' : `with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`
+      const died =
+        code === 0 ? 'it printed nothing' : `with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`
       if (answer !== undefined && (code === 0 || !endsWell || 'reason' in answer)) end(answer)
-      else end({ reason: `a process of its own in which it was tried ended: ${died}` })
+      else end({ reason: `the separate process that tried it ended: ${died}` })
     }
     try {
       program = new OwnProgram(
@@ -58,7 +59,7 @@ export function tryInProcess<Answer extends object>(
     }
     const timer = setTimeout(() => {
       program.kill()
-      end({ reason: `loading it took more than ${limitMs} ms in a process of its own` })
+      end({ reason: `loading it took more than ${limitMs} ms in a separate process` })
     }, limitMs)
     const letGo = (): void => {
       program.unref()
@@ -75,7 +76,7 @@ const notStarted = (reason: string): TrialFailure => ({
 /** What a child found of a plugin: its devices, or why it cannot be used. */
 export type TrialResult = { readonly devices: readonly NativeProviderDevice[] } | TrialFailure
 
-/** Loads a plugin in a process of its own and runs a model of one operator with it. Ending that process is part of the trial. */
+/** Loads a plugin in a separate process and runs a model of one operator with it. Ending that process is part of the trial. */
 export function tryInChild(name: string, library: string, limitMs = trialLimitMs): Promise<TrialResult> {
   return tryInProcess('run/executors/native/plugin-trial-child.js', [name, library], limitMs, true)
 }
