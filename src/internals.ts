@@ -102,7 +102,7 @@ export {
   tellLine,
   usualExitCodes,
 } from './cli/command-line.ts'
-export { isSameFile } from './cli/same-file.ts'
+export { isSameFile } from './cli/command-line.ts'
 
 // Arithmetic.
 export { median } from './base/median.ts'

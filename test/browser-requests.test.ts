@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { isByForeignName, isOfAnotherSite } from '../src/adapters/http/browser-requests.ts'
+import { isByForeignName, isOfAnotherSite } from '../src/adapters/http/http-requests.ts'
 import { inspector } from '../src/adapters/inspector/inspector.ts'
 import { listening } from './inspector/inspected-server.ts'
 import { Serving } from './kserve/serving.ts'

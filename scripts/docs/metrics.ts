@@ -1,8 +1,11 @@
 // Which metrics of Prometheus come from a statistic: found by giving each metric statistics that note what is read.
 import type { EngineStatistics } from '../../src/engine/engine-resources.ts'
 import type { ModelStatistics } from '../../src/observe/model-statistics.ts'
-import { tritonFamilies } from '../../src/adapters/prometheus/triton-families.ts'
-import { engineFamilies, modelFamilies } from '../../src/adapters/prometheus/zerohop-families.ts'
+import {
+  tritonFamilies,
+  engineFamilies,
+  modelFamilies,
+} from '../../src/adapters/prometheus/metric-families.ts'
 
 /** The metrics that read the statistic at a path, or anything below it. */
 export function metricsByStatistic(

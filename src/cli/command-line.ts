@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import type { Command } from 'commander'
 import { InferenceError } from '../errors.ts'
 
@@ -163,4 +164,14 @@ export function printJson(value: unknown): void {
     2,
   )
   process.stdout.write(`${text}\n`)
+}
+
+/** Whether two paths lead to the same existing file. */
+export function isSameFile(path: string, other: string): boolean {
+  try {
+    const [one, two] = [path, other].map((each) => statSync(each, { bigint: true }))
+    return one!.ino === two!.ino && one!.dev === two!.dev
+  } catch {
+    return false // reading or writing them reports what is wrong
+  }
 }

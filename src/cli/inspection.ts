@@ -1,14 +1,14 @@
-import { basename, resolve } from 'node:path'
 import { statSync } from 'node:fs'
-import { bindingCarrier, libraryCarrier, type Carrier, notStackable, servable } from '../tensor/metadata.ts'
-import { InferenceError } from '../errors.ts'
+import { basename, resolve } from 'node:path'
+import { InferenceError, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../index.ts'
-import { resolveConfig } from '../options/model-config.ts'
-import type { DeclaredValue, OnnxFile } from '../onnx/read-onnx-file.ts'
 import { joiningAtLoad } from '../models/row-check/joining-at-load.ts'
-import { floatTolerance } from '../schedule/joining.ts'
+import type { DeclaredValue, OnnxFile } from '../onnx/read-onnx-file.ts'
 import { answerQuestions } from '../onnx/row-proof/prove-rows.ts'
 import { readGraph } from '../onnx/row-proof/read-graph.ts'
+import { resolveConfig } from '../options/model-config.ts'
+import { floatTolerance } from '../schedule/joining.ts'
+import { bindingCarrier, libraryCarrier, type Carrier, notStackable, servable } from '../tensor/metadata.ts'
 import { failureOf, type Failure } from './command-line.ts'
 import {
   completed,
@@ -19,7 +19,6 @@ import {
   type ModelValues,
 } from './model-file.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
-import { problemsOf } from './model-problems.ts'
 
 /** Whether requests share runs, if known. */
 export interface Batching {
@@ -154,3 +153,25 @@ function serving(path: string, values: ModelValues<DeclaredValue>, carrier: Carr
     return { serves: false, reason: (error as Error).message, leftOut: [] }
   }
 }
+
+/** Operator domains that ONNX Runtime includes, besides ONNX's own. */
+const knownDomains = new Set([
+  'ai.onnx.ml', 'ai.onnx.training', 'ai.onnx.preview.training', 'com.microsoft', 'com.microsoft.experimental', 'com.microsoft.nchwc',
+  'com.microsoft.dml', 'com.ms.internal.nhwc', 'org.pytorch.aten',
+]) // prettier-ignore
+
+/** Problems in a model's file that prevent loading. */
+export function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
+  const problems = externalFiles.flatMap(({ location, problem }) =>
+    problem === null ? [] : [`external data '${location}': ${problem}`],
+  )
+  const own = new Set(functions)
+  const unknown = Object.keys(operators).filter(
+    (name) => !knownDomains.has(domainOf(name)) && domainOf(name) !== '' && !own.has(name),
+  )
+  if (unknown.length > 0) problems.push(`operators that ONNX Runtime does not have: ${listNames(unknown)}`)
+  if (outputs.length === 0) problems.push('it has no outputs')
+  return problems
+}
+
+const domainOf = (operator: string): string => operator.slice(0, Math.max(0, operator.lastIndexOf(':')))

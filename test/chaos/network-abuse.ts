@@ -19,8 +19,8 @@ import {
   messageText,
   protocolVersion,
   textFrame,
+  greetNatively,
 } from '../../src/adapters/processes/messages.ts'
-import { greetNatively } from '../../src/adapters/processes/native-greeting.ts'
 import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'
 

@@ -206,7 +206,7 @@ describe('imports', () => {
     for (const command of ['main', 'traces'])
       expect(loadedWith(`packages/perf/src/cli/${command}.ts`)).not.toContain('src/engine.ts')
     expect(loadedWith('packages/perf/src/cli/traces.ts')).toContain('src/internals.ts')
-    expect(loadedWith('src/cli/list-devices.ts')).toContain('src/engine.ts')
+    expect(loadedWith('src/cli/device-report.ts')).toContain('src/engine.ts')
   })
 
   it('the command line loads its parser only where it has a command of its own to run', () => {

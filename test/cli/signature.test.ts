@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, ValueMetadata } from 'zerohop'
-import { signatureName, signatureSource } from '../../src/cli/signature-module.ts'
+import { signatureName, signatureSource } from '../../src/cli/signature.ts'
 
 const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
 const metadata = (inputs: ValueMetadata[], outputs: ValueMetadata[], maxBatchSize = 32): ModelMetadata => ({

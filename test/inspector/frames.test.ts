@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatchWatch, FrameSource } from '../../src/adapters/inspector/frame-source.ts'
-import { latencyWindow } from '../../src/adapters/inspector/model-frame.ts'
+import { BatchWatch, FrameSource, latencyWindow } from '../../src/adapters/inspector/frame-source.ts'
 import { LatencyHistogram } from '../../src/observe/model-stats.ts'
 import { observersOf } from '../../src/engine/engine-resources.ts'
 import type { ObservedBatch, ObservedModel } from '../../src/observe/request-observer.ts'

@@ -3,8 +3,7 @@ import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { kserve } from '../../src/adapters/kserve/kserve.ts'
-import { checkKserveOptions } from '../../src/adapters/kserve/kserve-options.ts'
+import { kserve, checkKserveOptions } from '../../src/adapters/kserve/kserve.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving } from './serving.ts'
@@ -160,13 +159,13 @@ describe('options', () => {
 
   it('are all in the documentation, with every status', () => {
     const page = readFileSync('docs/guide/kserve.md', 'utf8')
-    const source = readFileSync('src/adapters/kserve/kserve-options.ts', 'utf8')
+    const source = readFileSync('src/adapters/kserve/kserve.ts', 'utf8')
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
     expect(names.length).toBe(12)
     const reference = readFileSync('docs/reference/adapter-options.md', 'utf8')
     expect(names.filter((name) => !reference.includes(`### \`kserve.${name}\`\n`))).toEqual([])
-    const failures = readFileSync('src/adapters/kserve/reply.ts', 'utf8')
+    const failures = readFileSync('src/adapters/kserve/exchange.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({
       code: code!,
       status: status!,

@@ -18,7 +18,7 @@ import {
 } from '../../src/adapters/processes/messages.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
 import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
-import { takeLock } from '../../src/adapters/processes/serving-lock.ts'
+import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import type { NativeProcesses } from '../../src/native/native-binding.ts'

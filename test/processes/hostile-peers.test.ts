@@ -21,8 +21,8 @@ import {
   messageText,
   protocolVersion,
   textFrame,
+  greetNatively,
 } from '../../src/adapters/processes/messages.ts'
-import { greetNatively } from '../../src/adapters/processes/native-greeting.ts'
 import { writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
 import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'

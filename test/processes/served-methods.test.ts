@@ -1,7 +1,7 @@
 // Alone: it counts the objects of its process.
 import { expect, it } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
-import { ServedMethods } from '../../src/adapters/processes/served-methods.ts'
+import { ServedMethods } from '../../src/adapters/processes/served-client.ts'
 import { collectGarbage } from '../support/garbage.ts'
 
 it('methods of a served engine keep nothing of models that clients have loaded and unloaded', async () => {

@@ -1,4 +1,4 @@
-import { findPlugins } from '../../../src/cli/find-plugins.ts'
+import { findPlugins } from '../../../src/cli/providers.ts'
 import { hasShared, sharedPath } from '../../../test/support/shared.ts'
 import { run } from '../../child.ts'
 import { benchModel } from '../../models.ts'

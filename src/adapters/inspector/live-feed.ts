@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/message-of.ts'
-import { followConnection } from '../http/connection-end.ts'
+import { followConnection } from '../http/http-requests.ts'
 import type { Frame } from './frame.ts'
 import { warn } from '../../base/warnings.ts'
 

@@ -5,7 +5,7 @@ import type { InferOptions } from '../../options/infer-options.ts'
 import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
 import { byteLengthOf, elementCount, type ElementType, isElementType, putValue } from '../../tensor/tensor.ts'
-import { HttpFailure } from './reply.ts'
+import { HttpFailure } from './exchange.ts'
 import {
   countIn,
   fieldOf,
@@ -18,7 +18,7 @@ import {
   parametersIn,
   textIn,
 } from './json-fields.ts'
-import type { ResolvedKserveOptions } from './kserve-options.ts'
+import type { ResolvedKserveOptions } from './kserve.ts'
 import { binaryElements, datatypes, jsonElements, onlyElement, typeOfDatatype } from './tensor-elements.ts'
 
 /** An inference request of a client. */

@@ -2,7 +2,7 @@ import { parse } from 'lossless-json'
 import { jsonPieces } from '../../base/bounded-json.ts'
 import type { Pieces } from '../../base/slices.ts'
 import { invalidArgument } from '../../errors.ts'
-import type { ResolvedKserveOptions } from './kserve-options.ts'
+import type { ResolvedKserveOptions } from './kserve.ts'
 
 /** An object of a request's JSON. Only own properties count. */
 export type Fields = Readonly<Record<string, unknown>>

@@ -1,16 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { InferenceEngine } from '../../engine.ts'
-import { configOf } from '../../engine/engine-resources.ts'
+import { configOf, repositoriesOf } from '../../engine/engine-resources.ts'
+import type { ModelState } from '../../engine/loaded.ts'
 import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
-import { Exchange, HeldBytes } from './exchange.ts'
+import { readOptions } from '../../options/plain-options.ts'
+import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
+import { Exchange, HeldBytes, emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './exchange.ts'
 import { infer } from './infer.ts'
-import { checkKserveOptions, type KserveOptions, type ResolvedKserveOptions } from './kserve-options.ts'
+import { fieldsPieces, flagIn, parametersIn, textIn, type Fields } from './json-fields.ts'
 import { modelConfigJson, modelMetadata, serverMetadata, statisticsJson } from './model-descriptions.ts'
-import { emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './reply.ts'
-import { controlModel, repositoryIndex } from './repository.ts'
-
-export type { KserveOptions } from './kserve-options.ts'
 
 /**
  * Answers requests of the KServe protocol, and resolves with `true` when the answer is sent. For any other
@@ -210,5 +209,188 @@ function decoded(part: string): string {
     return decodeURIComponent(part)
   } catch {
     throw new HttpFailure(400, `The path: expected percent-encoded UTF-8, received '${part.slice(0, 80)}'.`)
+  }
+}
+
+const states: Readonly<Record<ModelState, string>> = {
+  ready: 'READY',
+  loading: 'LOADING',
+  draining: 'UNLOADING',
+  closed: 'UNAVAILABLE',
+  failed: 'UNAVAILABLE',
+}
+
+/** The configuration of a large pipeline has a few thousand. */
+const mostConfigCharacters = 2 ** 18
+
+/** Lists all versions of the engine's models, and the models in its repositories that are not loaded. */
+export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
+  const readyOnly = flagIn(await readFields(exchange), 'ready', '') ?? false
+  const all = engine.models().flatMap(({ name, versions }) =>
+    versions.map(({ version, state, failure }) => ({
+      name,
+      version: String(version),
+      state: states[state],
+      reason: failure ?? '',
+    })),
+  )
+  if (readyOnly) return jsonReply(all.filter(({ state }) => state === 'READY'))
+  const left = (await (await repositoriesOf(engine)).names()).filter(
+    (name) => !all.some((each) => each.name === name),
+  )
+  return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
+}
+
+/** Loads a model as its folder is now, or unloads one. This goes on if the client leaves. */
+export async function controlModel(
+  exchange: Exchange,
+  engine: InferenceEngine,
+  name: string,
+  action: 'load' | 'unload',
+): Promise<Reply> {
+  if (!exchange.options.modelControl)
+    throw new HttpFailure(
+      403,
+      `failed to ${action} '${name}': clients may do so only with kserve(engine, { modelControl: true })`,
+    )
+  const { request } = exchange
+  // A browser sends such a request for any page, and always with Origin. Other clients do not send Origin.
+  if (request.headers.origin !== undefined && (isOfAnotherSite(request) || isByForeignName(request)))
+    throw new HttpFailure(403, `failed to ${action} '${name}': a page of another site may not`)
+  const parameters = parametersIn(await readFields(exchange), '')
+  try {
+    if (action === 'load') await load(engine, name, parameters)
+    else await unload(engine, name, parameters)
+  } catch (error) {
+    if (!(error instanceof InferenceError || error instanceof HttpFailure)) throw error
+    const { status, message, headers } = failureOf(error)
+    throw new HttpFailure(status, `failed to ${action} '${name}': ${message}`, headers)
+  }
+  return emptyReply
+}
+
+async function load(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
+  const config = textIn(parameters, 'config', 'parameters.', mostConfigCharacters)
+  const other = Object.keys(parameters).find((each) => each !== 'config')
+  if (other !== undefined)
+    throw new HttpFailure(
+      501,
+      `parameters.${other.slice(0, 80)}: the files of a model are in its folder: change them there, and load it again`,
+    )
+  if (config === undefined) await engine.load(name)
+  else await (await repositoriesOf(engine)).loadNamed(name, {}, config)
+}
+
+async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
+  if (flagIn(parameters, 'unload_dependents', 'parameters.') === true)
+    throw new HttpFailure(
+      501,
+      'parameters.unload_dependents: unload each of the models by its name, pipelines first',
+    )
+  await engine.unload(name)
+}
+
+/** The body of a repository call, which may be empty. */
+async function readFields(exchange: Exchange): Promise<Fields> {
+  const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
+  return body.byteLength === 0 ? {} : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)
+}
+
+/** Options and limits of {@link kserve}. */
+export interface KserveOptions {
+  /** Name in the server's metadata. Clients made for Triton may expect `'triton'`. Default `'zerohop'`. */
+  serverName?: string
+  /**
+   * Whether clients may load models from the engine's repositories, and unload any model. Default `false`:
+   * such requests get 403.
+   */
+  modelControl?: boolean
+  /** Most bytes of a body. Default 64 MiB, as in Triton. */
+  maxBodyBytes?: number
+  /**
+   * Most bytes of a decompressed body; a small compressed one can grow that much. `maxBodyBytes` applies as
+   * well. Default 4 MiB.
+   */
+  maxDecompressedBytes?: number
+  /** Most bytes of JSON in a body, and of text in binary `BYTES`. Default 16 MiB. */
+  maxJsonBytes?: number
+  /**
+   * Most values and names in that JSON, and most text elements in binary `BYTES`. Each takes many times its
+   * size in memory. Default 1 048 576.
+   */
+  maxJsonValues?: number
+  /**
+   * Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. A request beyond it gets 503.
+   * Default 1 GiB.
+   */
+  maxHeldBytes?: number
+  /** Most inputs, and most outputs, of a request. Default 64. */
+  maxTensors?: number
+  /** Most characters of a name, a request id or a sequence id. Default 256. */
+  maxNameLength?: number
+  /** Milliseconds a body may take to arrive; then 408. Default 30 000. */
+  bodyTimeoutMs?: number
+  /**
+   * Milliseconds a request may take, from its headers to the last byte of the answer; then 504. Loading and
+   * unloading are exempt. Default 60 000.
+   */
+  timeoutMs?: number
+  /** Smaller answers are not compressed, in bytes; `Infinity` turns compression off. Default 1024. */
+  compressFromBytes?: number
+}
+
+/** The options, checked, with defaults. */
+export type ResolvedKserveOptions = Readonly<Required<KserveOptions>>
+
+const mebibyte = 2 ** 20
+/** Most bytes of a `Buffer` in every supported version of Node. */
+const mostBytes = 2 ** 32
+
+/** @throws InferenceError `ERR_INVALID_ARG`. */
+export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
+  const names = [
+    'serverName',
+    'modelControl',
+    'maxBodyBytes',
+    'maxDecompressedBytes',
+    'maxJsonBytes',
+    'maxJsonValues',
+    'maxHeldBytes',
+    'maxTensors',
+    'maxNameLength',
+    'bodyTimeoutMs',
+    'timeoutMs',
+    'compressFromBytes',
+  ] as const
+  const options = readOptions('options', given, names)
+  const count = (name: (typeof names)[number], standard: number, most: number) => {
+    const { [name]: value = standard } = options
+    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number
+    throw invalidArgument(`options.${name}`, `a whole number from 1 to ${most}`, value)
+  }
+  const { serverName = 'zerohop', modelControl = false, compressFromBytes = 1024 } = options
+  if (typeof serverName !== 'string' || serverName === '')
+    throw invalidArgument('options.serverName', "a string that is not ''", serverName)
+  if (typeof modelControl !== 'boolean')
+    throw invalidArgument('options.modelControl', 'true or false', modelControl)
+  if (typeof compressFromBytes !== 'number' || !(compressFromBytes >= 0))
+    throw invalidArgument('options.compressFromBytes', 'a number, 0 or more', compressFromBytes)
+  const maxBodyBytes = count('maxBodyBytes', 64 * mebibyte, mostBytes)
+  const maxHeldBytes = count('maxHeldBytes', Math.max(1024 * mebibyte, maxBodyBytes), Number.MAX_SAFE_INTEGER)
+  if (maxHeldBytes < maxBodyBytes)
+    throw invalidArgument('options.maxHeldBytes', `maxBodyBytes (${maxBodyBytes}) or more`, maxHeldBytes)
+  return {
+    serverName,
+    modelControl,
+    maxBodyBytes,
+    maxDecompressedBytes: count('maxDecompressedBytes', 4 * mebibyte, mostBytes),
+    maxJsonBytes: count('maxJsonBytes', 16 * mebibyte, 256 * mebibyte),
+    maxJsonValues: count('maxJsonValues', 2 ** 20, 2 ** 26),
+    maxHeldBytes,
+    maxTensors: count('maxTensors', 64, 65_536),
+    maxNameLength: count('maxNameLength', 256, 65_536),
+    bodyTimeoutMs: count('bodyTimeoutMs', 30_000, 2 ** 31 - 1),
+    timeoutMs: count('timeoutMs', 60_000, 2 ** 31 - 1),
+    compressFromBytes,
   }
 }

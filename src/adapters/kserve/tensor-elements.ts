@@ -10,7 +10,7 @@ import {
   storageOf,
   type TensorData,
 } from '../../tensor/tensor.ts'
-import type { ResolvedKserveOptions } from './kserve-options.ts'
+import type { ResolvedKserveOptions } from './kserve.ts'
 
 /** Deepest nesting of arrays in tensor data. */
 const deepest = 32

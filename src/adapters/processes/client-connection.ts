@@ -19,11 +19,13 @@ import {
   type CallResult,
   type Hello,
   type Welcome,
+  greetNatively,
+  notAnswering,
+  readWelcome,
 } from './messages.ts'
-import { greetNatively, notAnswering, readWelcome } from './native-greeting.ts'
 import { BadRecord, RecordWriter, type RecordReader } from './records.ts'
 import { SharedRings } from './shared-rings.ts'
-import { checkServer } from './socket-path.ts'
+import { checkServer } from './serving-place.ts'
 import { errorFrom } from './tagged-json.ts'
 
 interface Pending {

@@ -5,10 +5,8 @@ import { InferenceError } from '../../errors.ts'
 import { loadBinding } from '../../native/addon.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
-import { ServedClient, type Serving } from './served-client.ts'
-import { ServedMethods } from './served-methods.ts'
-import { takeLock, type HeldLock } from './serving-lock.ts'
-import { addressOf, checkFolder, descriptorOf } from './socket-path.ts'
+import { ServedClient, type Serving, ServedMethods } from './served-client.ts'
+import { takeLock, type HeldLock, addressOf, checkFolder, descriptorOf } from './serving-place.ts'
 
 /** A new server waits so long for its first client, however short `idleMs` is. */
 const firstClientMs = 10_000

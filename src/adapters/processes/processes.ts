@@ -7,7 +7,7 @@ import { RemoteEngine } from './remote-engine.ts'
 export type { EngineServer, ServerStatistics } from './engine-server.ts'
 export type { ConnectOptions, ServeOptions, SpawnOptions } from './process-options.ts'
 export type { RemoteEngine, RemoteModelStatus, ServerInfo } from './remote-engine.ts'
-export type { RemoteModel } from './remote-model.ts'
+export type { RemoteModel } from './remote-engine.ts'
 
 /**
  * Serves an engine to other processes of this user, and to threads of this process. They use {@link connect}.

@@ -3,8 +3,7 @@ import { InferenceError } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 import type { CheckedConnectOptions } from './process-options.ts'
 import { ownFile } from '../../base/own-package.ts'
-import { takeLock, type HeldLock } from './serving-lock.ts'
-import { checkFolder } from './socket-path.ts'
+import { takeLock, type HeldLock, checkFolder } from './serving-place.ts'
 import { errorFrom } from './tagged-json.ts'
 
 /** The only message of a started process: it serves, or why it cannot. */

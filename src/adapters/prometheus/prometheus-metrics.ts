@@ -3,8 +3,7 @@ import { requireFromPackage } from '../../base/own-package.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
-import { tritonFamilies } from './triton-families.ts'
-import { engineFamilies, modelFamilies } from './zerohop-families.ts'
+import { tritonFamilies, engineFamilies, modelFamilies } from './metric-families.ts'
 import { unknownOption } from '../../options/plain-options.ts'
 
 /** Options of {@link prometheusMetrics}. */
