@@ -9,15 +9,13 @@
 
 // The queue's policy and what run times are estimated from, for the simulator.
 export { IndexedHeap } from './base/indexed-heap.ts'
-export type { HeapItem } from './base/indexed-heap.ts'
 export { defaultPaddingShare } from './options/batching.ts'
 export { batchReasons } from './options/batching.ts'
 export { fullBatchRows } from './schedule/buckets.ts'
-export type { BatchLimits, CostLimits, LevelOptions } from './options/batching.ts'
+export type { BatchLimits, LevelOptions } from './options/batching.ts'
 export { defaultInline } from './options/engine-options.ts'
 export { maxInstances } from './options/instance-groups.ts'
 export { FairShare } from './run/thread-time.ts'
-export type { Charge } from './run/thread-time.ts'
 export { InlineBudget } from './run/thread-time.ts'
 export { leftOfRunMs } from './run/thread-time.ts'
 export { estimatedAnswerMs } from './schedule/answer-estimate.ts'
@@ -36,17 +34,15 @@ export {
   serverFigures,
   spanOf,
 } from './observe/statistics-difference.ts'
-export type { ServerFigures, StatisticsSpan } from './observe/statistics-difference.ts'
+export type { ServerFigures } from './observe/statistics-difference.ts'
 export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
 export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.ts'
-export type { RecordedConfig } from './observe/arrivals/recorded-config.ts'
-export type { EndedBatch, Frame, Load, ModelFrame, RunningBatch } from './adapters/inspector/frame.ts'
+export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.
 export { toFloat16Bits } from './tensor/small-floats.ts'
 export { batchAxisOf, notStackable, shownShape } from './tensor/metadata.ts'
 export { fromSmallFloat, isSmallFloat } from './tensor/small-floats.ts'
-export type { SmallFloat } from './tensor/small-floats.ts'
 export {
   byteLengthOf,
   elementCount,

@@ -9,7 +9,6 @@ import {
   type ServerFigures,
   serverFigures,
   spanOf,
-  type StatisticsSpan,
 } from 'zerohop/internals'
 import type { AccuracyResult } from './accuracy/check-rows.ts'
 import { DurationHistogram, LoadWindow } from './load/recorder.ts'
@@ -206,7 +205,7 @@ export function levelResult(
   }
 }
 
-function composingModel({ name, version }: ComposedModel, span: StatisticsSpan): ComposingModel {
+function composingModel({ name, version }: ComposedModel, span: ReturnType<typeof spanOf>): ComposingModel {
   return { model: name, version, server: serverFigures(span), batchSizes: batchSizesOf(span) }
 }
 
@@ -228,9 +227,9 @@ function figuresOf(durations: DurationHistogram): LatencyFigures {
 export interface MeasuredWindow {
   readonly load: LoadWindow
   /** The model's statistics. */
-  readonly server: StatisticsSpan
+  readonly server: ReturnType<typeof spanOf>
   /** The statistics of the models of an ensemble's steps, in order. */
-  readonly composing: readonly StatisticsSpan[]
+  readonly composing: readonly ReturnType<typeof spanOf>[]
   readonly eventLoopDelay: DurationHistogram
   /** Sequences begun; `null` without sequences. */
   readonly sequences: number | null

@@ -1,10 +1,4 @@
-import {
-  type Arrival,
-  type ArrivalRun,
-  defaultInline,
-  type Random,
-  type RecordedConfig,
-} from 'zerohop/internals'
+import { type Arrival, type ArrivalRun, defaultInline, type Random } from 'zerohop/internals'
 import type { Overheads } from './delays.ts'
 import type { SeldomSizes } from './service-times.ts'
 import { countUpTo, type SimulationResult } from './simulation-result.ts'
@@ -427,7 +421,7 @@ export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
 }
 
 /** The configuration at the beginning of a recording; `null` if it has none. */
-export function configIn(arrivals: readonly Arrival[]): RecordedConfig | null {
+export function configIn(arrivals: readonly Arrival[]): NonNullable<Arrival['config']> | null {
   return arrivals.find(({ config }) => config !== undefined)?.config ?? null
 }
 

@@ -1,4 +1,4 @@
-import { defaultPaddingShare, type CostLimits, type Random } from 'zerohop/internals'
+import { defaultPaddingShare, type BatchLimits, type Random } from 'zerohop/internals'
 import type { SimulatedRequest } from './simulated-queue.ts'
 import type { Coming, Traffic } from './traffic.ts'
 
@@ -27,7 +27,7 @@ export interface SimulatedCosts {
 }
 
 /** The limits of batches; `undefined` if costs set none. */
-export function simulatedLimits(costs: SimulatedCosts | undefined): CostLimits | undefined {
+export function simulatedLimits(costs: SimulatedCosts | undefined): BatchLimits['cost'] {
   if (costs === undefined || costs.joinBy === 'arrival') return undefined
   const { isPadded = true, maxBatchCost = Infinity, maxPaddingShare = defaultPaddingShare } = costs
   return { isPadded, maxBatchCost, maxPaddingShare }

@@ -1,4 +1,4 @@
-import { type Charge, type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs } from 'zerohop/internals'
+import { type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs } from 'zerohop/internals'
 import type { Delays, Overheads } from './delays.ts'
 import { Fifo, type Traffic } from './traffic.ts'
 import type { RunDurations } from './service-times.ts'
@@ -424,7 +424,7 @@ export class ApplicationThread {
 }
 
 /** What a run was charged. */
-type TurnCharge = Charge<number>
+type TurnCharge = ReturnType<FairShare<number>['charge']>
 
 /**
  * As on the library's workers: where models share an instance, only runs shorter than this are prefetched.

@@ -2,7 +2,6 @@ import {
   ArrivalRate,
   type BatchLimits,
   type Clock,
-  type CostLimits,
   estimatedAnswerMs,
   fullBatchRows,
   LatencyTarget,
@@ -25,7 +24,7 @@ export interface QueueSettings {
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
   /** Left out if costs limit nothing. */
-  readonly cost?: CostLimits | undefined
+  readonly cost?: BatchLimits['cost'] | undefined
   /** Number of instances. Every model can run on each of them, one run at a time. */
   readonly instances: number
   /**

@@ -1,11 +1,4 @@
-import {
-  type Arrival,
-  type ArrivalRun,
-  type HeapItem,
-  IndexedHeap,
-  mulberry32,
-  type Random,
-} from 'zerohop/internals'
+import { type Arrival, type ArrivalRun, IndexedHeap, mulberry32, type Random } from 'zerohop/internals'
 
 /** An arriving request. */
 export interface Coming {
@@ -107,7 +100,9 @@ export class ClosedTraffic implements Traffic {
 }
 
 /** Requests that arrive after answers. */
-interface Released extends HeapItem {
+interface Released {
+  /** Kept by the heap. */
+  heapIndex: number
   readonly endedMs: number
   atMs: number
   readonly arrivals: Fifo<{ readonly arrival: number; readonly atMs: number }>
@@ -241,7 +236,7 @@ interface Schedule {
 }
 
 /** The requests of one model. */
-class Source implements HeapItem {
+class Source {
   readonly model: number
   heapIndex = -1
   nextMs = 0

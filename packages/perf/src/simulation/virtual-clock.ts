@@ -1,6 +1,8 @@
-import { IndexedHeap, type HeapItem, type Clock } from 'zerohop/internals'
+import { IndexedHeap, type Clock } from 'zerohop/internals'
 
-interface VirtualTimer extends HeapItem {
+interface VirtualTimer {
+  /** Kept by the heap. */
+  heapIndex: number
   readonly atMs: number
   /** Timers of one moment fire in the order in which they were set. */
   readonly order: number

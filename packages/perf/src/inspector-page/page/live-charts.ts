@@ -1,5 +1,7 @@
-import type { Frame, Load } from 'zerohop/internals'
+import type { Frame } from 'zerohop/internals'
 import type { Colour, Unit } from '../../web-page/charts/chart.ts'
+
+type Load = Frame['all']
 
 /** The data of one moment, for all models or the chosen one. */
 export interface Moment {

@@ -1,7 +1,11 @@
-import type { EndedBatch, Frame, ModelFrame, RunningBatch } from 'zerohop/internals'
+import type { Frame } from 'zerohop/internals'
 import { bytesOf, countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import { element, rowElement } from '../../web-page/charts/page-elements.ts'
 import type { Moment } from './live-charts.ts'
+
+type ModelFrame = Frame['models'][number]
+type RunningBatch = Frame['running'][number]
+type EndedBatch = Frame['ended'][number]
 
 /** Shows the headline: throughput, latency, batch size and failures. */
 export function showHeadline({ frame, load: { window, waiting, running } }: Moment): void {

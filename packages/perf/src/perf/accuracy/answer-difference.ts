@@ -1,11 +1,4 @@
-import {
-  fromSmallFloat,
-  isSmallFloat,
-  type SmallFloat,
-  isFloatType,
-  isTensorLike,
-  toStorage,
-} from 'zerohop/internals'
+import { fromSmallFloat, isSmallFloat, isFloatType, isTensorLike, toStorage } from 'zerohop/internals'
 import type { ElementType, OutputValue } from 'zerohop'
 
 /** How much two answers differ. */
@@ -58,7 +51,9 @@ function valuesOf(type: ElementType, data: unknown): Values {
   const bits = isSmallFloat(type) ? toStorage(type, data) : null // newer Node presents float16 as numbers
   return bits === null
     ? (data as Values)
-    : Array.from(bits as Uint16Array, (each) => fromSmallFloat(type as SmallFloat, each))
+    : Array.from(bits as Uint16Array, (each) =>
+        fromSmallFloat(type as Parameters<typeof fromSmallFloat>[0], each),
+      )
 }
 
 function elementDifference(type: ElementType, alone: Values, other: Values): Difference {
