@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { InferenceError, type InferOptions, type ModelOptions } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'
+import { repetitions } from '../support/full.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { accumulatorSequence } from './accumulators.ts'
-import { repetitions } from '../support/full.ts'
+import { randomSteps } from './random-steps.ts'
 
 const sequences = repetitions(300, 60)
 const stepsEach = 60
@@ -79,5 +80,35 @@ describe('many sequences at random on an engine', () => {
     const { inferenceStats, executionCount } = model.stats()
     expect(inferenceStats.success.count).toBeGreaterThanOrEqual(account['answered']!) // an abort may come when all is done
     expect(executionCount).toBeLessThan(inferenceStats.success.count)
+  })
+})
+
+describe('sequences property', () => {
+  /** Steps of each. Together a million. */
+  const strategies = [
+    ['as they come', 500_000, { oldest: {} }],
+    [
+      'of a limited number of candidates',
+      250_000,
+      { oldest: { maxCandidateSequences: 700, preferredBatchSize: [16, 64], maxQueueDelayMs: 4 } },
+    ],
+    ['with slots of their own', 250_000, { direct: { maxQueueDelayMs: 3, minimumSlotUtilization: 0.25 } }],
+  ] as const
+
+  const sequences = repetitions(10_000, 1000)
+
+  describe(`${sequences} sequences, with time-outs, aborts, ends, failures and deaths at random`, () => {
+    it.each(strategies)(
+      'keep their order and their states to themselves: %s',
+      { timeout: 600_000 },
+      async (_, steps, sequence) => {
+        const count = Number(process.env['ZEROHOP_STEPS'] ?? repetitions(steps, steps / 20))
+        const account = await randomSteps(4711, count, sequences, sequence as never)
+        expect(account.answered).toBeGreaterThan(count / 20)
+        expect(
+          Math.min(account.aborted, account.timedOut, account.ended, account.deaths, account.joined),
+        ).toBeGreaterThan(10)
+      },
+    )
   })
 })

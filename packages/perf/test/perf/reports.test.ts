@@ -1,9 +1,15 @@
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { RequestLog } from '../../src/perf/load/recorder.ts'
+import type { Feeds } from '../../../../src/index.ts'
+import { DurationHistogram, RequestLog } from '../../src/perf/load/recorder.ts'
+import type { PerfModel } from '../../src/perf/open-target.ts'
+import { type LevelRange, searchLevels } from '../../src/perf/perf-run.ts'
 import { measureDefaults } from '../../src/perf/perf-settings.ts'
 import { levelText, settingsText, summaryText } from '../../src/perf/report/console-report.ts'
 import { composingCsvReport, csvReport } from '../../src/perf/report/csv-report.ts'
 import { profileText } from '../../src/perf/report/profile-export.ts'
+import type { LevelResult } from '../../src/perf/result.ts'
+import { calibrateService } from '../../src/perf/service-calibration.ts'
 import { levelOf } from './level.ts'
 
 describe('the table of levels', () => {
@@ -245,5 +251,225 @@ describe('the exported requests', () => {
       endpoint: '',
       model: 'm',
     })
+  })
+})
+
+function histogramOf(durations: readonly number[]): DurationHistogram {
+  const histogram = new DurationHistogram()
+  for (const us of durations) histogram.record(us)
+  return histogram
+}
+
+const duration = fc.double({ min: 0.25, max: 1e9, noNaN: true })
+
+describe('a histogram of durations', () => {
+  it('has percentiles at index round(p * (n - 1)), as perf_analyzer, within a fifth of a per cent', () => {
+    fc.assert(
+      fc.property(
+        fc.array(duration, { minLength: 1, maxLength: 200 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (durations, share) => {
+          const exact = durations.toSorted((a, b) => a - b)[Math.round(share * (durations.length - 1))]!
+          expect(Math.abs(histogramOf(durations).quantileUs(share) - exact) / exact).toBeLessThan(0.002)
+        },
+      ),
+    )
+  })
+
+  it('has the exact count, average, deviation and maximum', () => {
+    const { count, averageUs, standardDeviationUs, maxUs } = histogramOf([1, 2, 3, 4, 10])
+    expect({ count, averageUs, maxUs }).toEqual({ count: 5, averageUs: 4, maxUs: 10 })
+    expect(standardDeviationUs).toBeCloseTo(Math.sqrt(50 / 4), 9)
+  })
+
+  it('joined with another is as if one had seen all', () => {
+    const joined = histogramOf([5, 70])
+    joined.add(histogramOf([900, 1]))
+    const all = histogramOf([5, 70, 900, 1])
+    expect([0, 0.3, 0.5, 0.9, 1].map((share) => joined.quantileUs(share))).toEqual(
+      [0, 0.3, 0.5, 0.9, 1].map((share) => all.quantileUs(share)),
+    )
+    expect([joined.count, joined.averageUs, joined.maxUs]).toEqual([all.count, all.averageUs, all.maxUs])
+  })
+
+  it('counts each duration in one bar, at most its bound and above the bound before', () => {
+    const durations = [0, 0.1, 1, 1.5, 2, 100, 101, 5000, 1e9, 1e12]
+    const bars = histogramOf(durations).bars(8)
+    expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(durations.length)
+    expect(bars.map(({ upToUs }) => upToUs)).toEqual(
+      bars.map(({ upToUs }) => upToUs).toSorted((a, b) => a - b),
+    )
+    const ofThousands = bars.find(({ upToUs }) => upToUs >= 5000)!
+    expect(ofThousands.upToUs).toBeLessThan(5000 * 2 ** (1 / 4))
+  })
+
+  it('counts how many were within a bound', () => {
+    const histogram = histogramOf([100, 200, 300, 400])
+    expect([50, 150, 250, 1000].map((us) => histogram.countUpTo(us))).toEqual([0, 1, 2, 4])
+  })
+
+  it('of nothing is all zeros', () => {
+    const empty = new DurationHistogram()
+    expect([
+      empty.count,
+      empty.averageUs,
+      empty.standardDeviationUs,
+      empty.maxUs,
+      empty.quantileUs(0.99),
+      empty.bars(8).length,
+    ]).toEqual([0, 0, 0, 0, 0, 0])
+  })
+})
+
+/** Levels in the order in which they are measured, of a model that keeps its threshold up to `meetsUpTo`, and is stable up to `stableUpTo`. */
+async function searched(
+  range: LevelRange,
+  binarySearch: boolean,
+  meetsUpTo = Infinity,
+  stableUpTo = Infinity,
+): Promise<number[]> {
+  const measure = (level: number) =>
+    Promise.resolve({
+      result: { level, stable: level <= stableUpTo } as LevelResult,
+      meetsThreshold: level <= meetsUpTo,
+    })
+  return (await searchLevels({ range, binarySearch }, measure)).map(({ level }) => level)
+}
+
+describe('levels one after the other', () => {
+  it('go from start to end by the step', async () => {
+    expect(await searched({ start: 1, end: 8, step: 3 }, false)).toEqual([1, 4, 7])
+    expect(await searched({ start: 4, end: 4, step: 1 }, false)).toEqual([4])
+  })
+
+  it('reach an end that is a sum of fractions', async () => {
+    expect(await searched({ start: 0.1, end: 0.5, step: 0.1 }, false)).toHaveLength(5)
+    for (let index = 0; index < 1000; index++) {
+      // All in tenths, where there is no rounding.
+      const [start, step, count] = [1 + ((index * 7) % 97), 1 + (index % 9), index % 50]
+      expect(
+        await searched({ start: start / 10, end: (start + count * step) / 10, step: step / 10 }, false),
+      ).toHaveLength(count + 1)
+    }
+  })
+
+  it('are one where start and end are so large that a step changes nothing', async () => {
+    expect(await searched({ start: 1e17, end: 1e17, step: 1 }, false)).toEqual([1e17])
+  })
+
+  it('end with the first that goes over the threshold, or is not stable', async () => {
+    expect(await searched({ start: 1, end: 100, step: 1 }, false, 3)).toEqual([1, 2, 3, 4])
+    expect(await searched({ start: 1, end: 100, step: 1 }, false, Infinity, 1)).toEqual([1, 2])
+  })
+
+  it('have no other end where that is 0', async () => {
+    expect(await searched({ start: 10, end: 0, step: 10 }, false, 200)).toHaveLength(21)
+  })
+
+  it('end when the user has had enough', async () => {
+    const controller = new AbortController()
+    const levels = await searchLevels(
+      { range: { start: 1, end: 0, step: 1 }, binarySearch: false },
+      (level) => {
+        if (level === 3) controller.abort()
+        return Promise.resolve({ result: { level, stable: true } as LevelResult, meetsThreshold: true })
+      },
+      controller.signal,
+    )
+    expect(levels.map(({ level }) => level)).toEqual([1, 2, 3])
+  })
+})
+
+describe('levels by halves', () => {
+  it('begin with start, which has to keep the threshold, and end, which has not to', async () => {
+    expect(await searched({ start: 1, end: 9, step: 1 }, true, 0)).toEqual([1])
+    expect(await searched({ start: 1, end: 9, step: 1 }, true, 100)).toEqual([1, 9])
+  })
+
+  it('close in on the last level that keeps it, to the width of a step', async () => {
+    expect(await searched({ start: 1, end: 100, step: 1 }, true, 37)).toEqual([
+      1, 100, 50, 25, 37, 43, 40, 38,
+    ])
+    expect(await searched({ start: 0, end: 1, step: 0.125 }, true, 0.4)).toEqual([0, 1, 0.5, 0.25, 0.375])
+  })
+
+  it('take one that is not stable for one that does not keep it', async () => {
+    expect(await searched({ start: 1, end: 5, step: 1 }, true, Infinity, 2)).toEqual([1, 5, 3, 2])
+  })
+
+  it('are one where start and end are', async () => {
+    expect(await searched({ start: 4, end: 4, step: 1 }, true)).toEqual([4])
+  })
+})
+
+/** A model whose runs take what they are said to, by its own reports: nothing here depends on how fast the machine is. */
+function reporting(runMs: (rows: number, running: number) => number): PerfModel {
+  const counts = new Map<number, number>()
+  let running = 0
+  const infer = async (feeds: Feeds) => {
+    const rows = feeds['rows'] as unknown as number
+    const atOnce = ++running
+    counts.set(rows, (counts.get(rows) ?? 0) + 1)
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+    const computeMs = runMs(rows, Math.max(atOnce, running))
+    running--
+    return { outputs: {}, report: { batchSize: rows, computeMs, queuedMs: 0.25 } }
+  }
+  const duration = (count: number, ms: number) => ({ count, ns: count * ms * 1e6 })
+  const stats = () => ({
+    batchStats: [...counts].map(([batchSize, count]) => ({
+      batchSize,
+      computeInput: duration(count, 0.1 + 0.02 * batchSize),
+      computeOutput: duration(count, 0.05),
+    })),
+  })
+  return { name: 'reporting', version: 1, metadata: {}, infer, stats } as unknown as PerfModel
+}
+
+const settings = { maxBatchSize: 8, seconds: 0.2, feedsOf: (rows: number) => ({ rows }) as unknown as Feeds }
+
+describe('a calibration', () => {
+  it('has the run times of each size, with single runs', async () => {
+    const { serviceTimes, slowdown } = await calibrateService(
+      reporting((rows) => 5 + rows),
+      { ...settings, instances: 1 },
+    )
+    expect(serviceTimes.map(({ rows, ms }) => [rows, ms])).toEqual([
+      [1, 6],
+      [2, 7],
+      [4, 9],
+      [8, 13],
+    ])
+    expect(serviceTimes.every(({ samplesMs }) => samplesMs!.length >= 5)).toBe(true)
+    expect(slowdown).toEqual([1])
+  })
+
+  it('has what gathering and handing out cost, for a batch and for each row', async () => {
+    const { overheads } = await calibrateService(
+      reporting(() => 1),
+      { ...settings, instances: 1 },
+    )
+    expect(overheads.gatherMs).toBeCloseTo(0.1, 6)
+    expect(overheads.gatherRowMs).toBeCloseTo(0.02, 6)
+    expect(overheads.scatterMs).toBeCloseTo(0.05, 6)
+    expect(overheads.scatterRowMs).toBeCloseTo(0, 6)
+    expect(overheads.handOverMs).toBe(0.25)
+  })
+
+  it('tells by how much instances slow each other', async () => {
+    const { serviceTimes, slowdown } = await calibrateService(
+      reporting((rows, running) => (running > 1 ? 1.5 : 1) * rows),
+      { ...settings, instances: 3 },
+    )
+    expect(serviceTimes[0]).toMatchObject({ rows: 1, ms: 1 })
+    expect(slowdown).toEqual([1, 1.25, 1.5])
+  })
+
+  it('names the shape that it is of', async () => {
+    const { serviceTimes } = await calibrateService(
+      reporting(() => 1),
+      { ...settings, instances: 1, bucketKey: 'long' },
+    )
+    expect(serviceTimes.every(({ bucketKey }) => bucketKey === 'long')).toBe(true)
   })
 })
