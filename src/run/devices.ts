@@ -86,7 +86,7 @@ export class Devices {
   #executors: Executors | null = null
   readonly providers: EngineProviders
 
-  /** @param changed told of what happens to workers. */
+  /** @param changed notified of what happens to workers. */
   constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
     this.#changed = changed
     this.#options = options

@@ -174,7 +174,7 @@ export interface ViewedLayout extends BatchLayout {
   readonly rowDims: readonly (Int32Array | null)[] | null
   /** Where it lies if not in the slot's own memory; else `null`. */
   readonly memory: SlotMemory | null
-  /** When the worker was told of it; kept by the slot. 0 for never. */
+  /** When the worker was notified of it; kept by the slot. 0 for never. */
   toldIn: number
 }
 

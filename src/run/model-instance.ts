@@ -93,7 +93,7 @@ export class ModelInstance implements Instance {
     if (!this.session.ready) return null
     for (;;) {
       const slot = this.#free.at(-1)
-      if (slot === undefined) return this.#scheduler.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
+      if (slot === undefined) return this.#scheduler.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are scattered
       const batch = this.#scheduler.nextBatch(idle, startsInMs)
       if (batch === null) return this.#scheduler.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()
@@ -198,7 +198,7 @@ export class ModelInstance implements Instance {
 
   failed(slotId: number, message: string, stillRuns: Promise<void> | null, tookMs: number): void {
     this.use.failed(tookMs)
-    // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
+    // It may have failed for want of memory that the worker could not get for the slot, and tries again for a slot that it is notified of anew.
     this.#slots.get(slotId)!.forgetLayouts()
     this.#scheduler.failed(
       stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns),

@@ -60,7 +60,7 @@ export class StagingSlot {
   #buffer: StagingBuffer | null = null
   /** The memory by which the worker knows the slot; `null` when it does not. */
   #known: SlotMemory | null = null
-  /** How often it was told of other memory; a layout that it was told of before is to be told again. */
+  /** How often the worker was notified of other memory. A layout from before has to be announced again. */
   #telling = 0
   readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
   readonly #byKey = new Map<string, ViewedLayout>()
@@ -208,7 +208,7 @@ export class StagingSlot {
     })
   }
 
-  /** Tells the worker what it does not know yet of the slot and of `layout`. */
+  /** Notifies the worker of what it does not know yet of the slot and of `layout`. */
   announce(executor: Executor, sessionId: number, layout: ViewedLayout): void {
     const memory = layout.memory ?? this.#buffer!.memory
     if (this.#known !== memory) {

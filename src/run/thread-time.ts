@@ -16,7 +16,7 @@ export function leftOfRunMs(leftMs: number): number {
   return Math.max(leastLeftMs, Math.abs(leftMs))
 }
 
-/** A batch that was handed to a worker. */
+/** A batch that was dispatched to a worker. */
 interface DispatchedBatch {
   readonly slotId: number
   readonly source: ModelInstance
@@ -40,7 +40,7 @@ export class WorkerTime {
     this.#clock = clock
   }
 
-  /** What was handed over and is not back, in its order. */
+  /** What was dispatched and is not done, in its order. */
   get dispatched(): readonly DispatchedBatch[] {
     return this.#dispatched
   }
@@ -64,7 +64,7 @@ export class WorkerTime {
   }
 
   /**
-   * Notes a batch that is handed over.
+   * Notes a batch that is dispatched.
    *
    * @param runMs the estimate of its run; 0 when unknown.
    */
@@ -75,7 +75,7 @@ export class WorkerTime {
     this.#dispatched.push({ slotId, source, charge, alone })
   }
 
-  /** Notes that a batch is done; returns it, or `null` when it is none of those handed over. */
+  /** Notes that a batch is done; returns it, or `null` when it is none of those dispatched. */
   done(slotId: number, tookMs: number): DispatchedBatch | null {
     const done = this.#remove(slotId)
     if (done === null) return null
@@ -108,7 +108,7 @@ export class WorkerTime {
   }
 
   #remove(slotId: number): DispatchedBatch | null {
-    const index = this.#dispatched.findIndex((handed) => handed.slotId === slotId)
+    const index = this.#dispatched.findIndex((batch) => batch.slotId === slotId)
     return index === -1 ? null : this.#dispatched.splice(index, 1)[0]!
   }
 
@@ -214,7 +214,7 @@ export class FairShare<T> {
   }
 
   /**
-   * Charges a batch about to be handed over.
+   * Charges a batch about to be dispatched.
    *
    * @param estimateMs the estimate of its run; 0 when unknown, for what the last one took.
    */
@@ -232,7 +232,7 @@ export class FairShare<T> {
     this.#finish(share, share.finishMs + (tookMs - estimateMs) / share.weight)
   }
 
-  /** Takes a charge back: its batch was not run. */
+  /** Cancels a charge: its batch was not run. */
   refund({ share, estimateMs }: Charge<T>): void {
     this.#finish(share, share.finishMs - estimateMs / share.weight)
   }
@@ -261,7 +261,7 @@ const shareWithOthers = 0.5
 const readingMs = 5
 
 /**
- * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
+ * Decides which batches the application's thread runs itself, because a run there takes less than a dispatch. An account
  * that fills with time, by the share of it that is allowed, and that runs are charged to.
  */
 export class InlineBudget<Source extends object = object> {
@@ -301,7 +301,7 @@ export class InlineBudget<Source extends object = object> {
 
   /**
    * @param runMs the estimate of the run; 0 when unknown.
-   * @param moreWaits whether this thread has others to see to meanwhile, were the run handed over.
+   * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
   allows(runMs: number, source: Source, moreWaits = false): boolean {
     if (runMs === 0 || runMs > (moreWaits ? this.#maxMs * shareWithOthers : this.#maxMs)) return false

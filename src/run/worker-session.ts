@@ -278,7 +278,7 @@ export class WorkerSession {
       this.#deathsOverOpening = 0
       this.worker.offer(this.#batches!)
     } catch (error) {
-      // Of a thread that died over it `lost` is told, and tries again.
+      // When a thread dies over it, `lost` is called, and tries again.
       if (!(error instanceof ThreadEndedError)) this.abandon((error as Error).message)
     }
   }

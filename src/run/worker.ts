@@ -144,19 +144,19 @@ export class Worker {
   }
 
   /**
-   * Has a run stopped: of the batch in a slot, or a session's task. When it was told to stop and does not, its thread is detached
+   * Has a run stopped: of the batch in a slot, or a session's task. When it was asked to stop and does not, its thread is detached
    * after a while.
    *
-   * @param orDetach whether that is done as well where it cannot be told.
+   * @param orDetach whether that is done as well where it cannot be asked to.
    */
   stopRun(of: number | WorkerSession, orDetach: boolean): void {
     if (typeof of !== 'number') this.#stopTask(of, orDetach)
-    else if (this.threads.runner?.cancel(of, orDetach) || orDetach) this.#stops.told(of)
+    else if (this.threads.runner?.cancel(of, orDetach) || orDetach) this.#stops.asked(of)
   }
 
   #stopTask(owner: WorkerSession, orDetach: boolean): void {
     if (this.#tasks.runningFor === owner && (this.threads.runner!.cancelWork(owner.id) || orDetach))
-      this.#stops.told(owner)
+      this.#stops.asked(owner)
   }
 
   #hasEnded(what: Stoppable): boolean {
@@ -414,17 +414,17 @@ class WorkerTasks {
   }
 }
 
-/** How long what was told to stop may take to do so. One operator of a large model takes some tenths of it. */
+/** How long what was asked to stop may take to do so. One operator of a large model takes some tenths of it. */
 const limitMs = 1000
 
 /** The run of a slot, or a task by its owner. */
 type Stoppable = number | WorkerSession
 
-/** Waits for something to end that was told to stop, such as a run: it does so at its next operator, and one operator may take for ever. */
+/** Waits for a run, or a task, that was asked to stop: it does so at its next operator, which may take for ever. */
 class StopLimit {
   readonly #clock: Clock
   readonly #exceeded: (what: Stoppable) => void
-  #told: Stoppable | null = null
+  #asked: Stoppable | null = null
   #timer: unknown = null
 
   constructor(clock: Clock, exceeded: (what: Stoppable) => void) {
@@ -432,11 +432,11 @@ class StopLimit {
     this.#exceeded = exceeded
   }
 
-  /** Something was told to stop. */
-  told(what: Stoppable): void {
-    if (what === this.#told) return
+  /** Something was asked to stop. */
+  asked(what: Stoppable): void {
+    if (what === this.#asked) return
     this.clear()
-    this.#told = what
+    this.#asked = what
     this.#timer = this.#clock.setTimer(() => {
       this.clear()
       this.#exceeded(what)
@@ -445,12 +445,12 @@ class StopLimit {
 
   /** It has ended. */
   ended(what: Stoppable): void {
-    if (what === this.#told) this.clear()
+    if (what === this.#asked) this.clear()
   }
 
   clear(): void {
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
     this.#timer = null
-    this.#told = null
+    this.#asked = null
   }
 }

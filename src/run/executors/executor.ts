@@ -42,7 +42,7 @@ export interface OpeningAhead {
   release(): void
 }
 
-/** What a session told of itself when it was opened. */
+/** What a session reports of itself when it was opened. */
 export interface OpenedSession {
   readonly inputs: RawValueMetadata[]
   readonly outputs: RawValueMetadata[]

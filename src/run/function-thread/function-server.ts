@@ -205,7 +205,7 @@ export class FunctionServer {
     })
   }
 
-  /** Those before the one that was begun last were taken back. */
+  /** Those before the one that was begun last were revoked. */
   #forgetUnwanted(): void {
     for (const batch of this.#unwanted) if (!isAfter(batch, this.#lastBegun)) this.#unwanted.delete(batch)
   }

@@ -181,7 +181,7 @@ export class WorkerSlot {
     return this.#shared.byteLength
   }
 
-  /** The inputs of a batch that were sent for it: those of one that was taken back may still be here. */
+  /** The inputs of a batch that were sent for it: those of one that was revoked may still be here. */
   takeMailed({ layout }: PreparedLayout): readonly (MailedTensor | null)[] | null {
     const { mailed } = this
     this.mailed = null

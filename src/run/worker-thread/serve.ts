@@ -69,7 +69,7 @@ const turnEveryMs = 20
 const collectedFromBytes = 4 * 2 ** 20
 
 /**
- * Serves batches on a worker's thread: reads mail, runs what is handed over, sleeps when there is nothing. Whatever goes
+ * Serves batches on a worker's thread: reads mail, runs what is dispatched, sleeps when there is nothing. Whatever goes
  * wrong over a message is answered; a slot that could not be made ready is remembered for the batch that needs it.
  */
 export class Server {

@@ -4,7 +4,7 @@ const timesPerRun = 4
 
 /** Words of the control block. `wake`, `mail` and the states of cells are written by both sides, the others by one. */
 const word = { stop: 0, busy: 1, wake: 2, completed: 3, mail: 4, cells: 8 } as const
-/** A batch that was handed over: its state, its number among all that were, its slot and its layout. */
+/** A batch that was dispatched: its state, its number among all that were, its slot and its layout. */
 const cellWord = { state: 0, number: 1, slotId: 2, layoutIndex: 3 } as const
 const cellWords = 4
 const cellState = { empty: 0, ready: 1, claimed: 2 } as const
@@ -20,14 +20,14 @@ export interface Job {
   cell: number
   slotId: number
   layoutIndex: number
-  /** Among all that were handed over to the worker. */
+  /** Among all that were dispatched to the worker. */
   number?: number
 }
 
 /**
- * The shared words between the application's thread and one worker: cells with the batches that were handed over, a ring of
+ * The shared words between the application's thread and one worker: cells with the batches that were dispatched, a ring of
  * those that are done, the flags that make exit safe, and the bell. A cell goes from empty to ready by the application's
- * thread; then either the worker claims it or the application's thread takes it back, whichever comes first. Sequentially
+ * thread; then either the worker claims it or the application's thread revokes it, whichever comes first. Sequentially
  * consistent atomics order what is in a cell and in its slot before its state.
  */
 export class ControlBlock {
@@ -61,7 +61,7 @@ export class ControlBlock {
 
   // ── application thread ──
 
-  /** Hands a batch to the worker, and gives its number; there must be a cell for it. */
+  /** Dispatches a batch to the worker, and gives its number; there must be a cell for it. */
   submit(slotId: number, layoutIndex: number): number {
     let at = word.cells
     while (Atomics.load(this.#words, at) !== cellState.empty) at += cellWords
@@ -74,7 +74,7 @@ export class ControlBlock {
     return this.#submitted
   }
 
-  /** Takes the batch of a slot back; false when the worker has claimed it. */
+  /** Revokes the batch of a slot; false when the worker has claimed it. */
   revoke(slotId: number): boolean {
     for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (this.#words[at + cellWord.slotId] !== slotId) continue
@@ -155,13 +155,13 @@ export class ControlBlock {
     return true
   }
 
-  /** Claims the batch that was handed over first and writes it into `job`; false when there is none. */
+  /** Claims the batch that was dispatched first and writes it into `job`; false when there is none. */
   claim(job: Job): boolean {
     for (;;) {
       const at = this.#firstReady()
       if (at === -1) return false
       if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.claimed) !== cellState.ready)
-        continue // taken back
+        continue // revoked
       job.cell = at
       job.slotId = this.#words[at + cellWord.slotId]!
       job.layoutIndex = this.#words[at + cellWord.layoutIndex]!

@@ -37,7 +37,7 @@ interface Run {
   readonly scope: RunScope | undefined
 }
 
-/** Runs a function on the application's thread: for what takes less than to hand it to another one. */
+/** Runs a function on the application's thread: for what takes less than its dispatch to another one. */
 export class ApplicationExecutor implements Executor {
   readonly concurrency: number
   readonly #events: ExecutorEvents
@@ -113,7 +113,7 @@ export class ApplicationExecutor implements Executor {
 
   revoke(slotId: number): boolean {
     const before = this.#waiting.length
-    this.#waiting = this.#waiting.filter((handed) => handed.slotId !== slotId)
+    this.#waiting = this.#waiting.filter((batch) => batch.slotId !== slotId)
     return this.#waiting.length < before
   }
 
