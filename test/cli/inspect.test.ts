@@ -22,7 +22,7 @@ const none = { tensors: 0, elements: 0, byteLength: 0 }
 
 describe.skipIf(!hasShared)(`zerohop inspect, of published models${missingShared}`, () => {
   const int32 = (name: string, columns: number) => rows(name, 'int32', ['', columns])
-  it.each([
+  it.runIf(full).each([
     [
       'mnist/cnn_mnist.onnx',
       {

@@ -204,7 +204,7 @@ describe('the page on capacity past one machine', () => {
     expect(rows.length).toBe(9)
   })
 
-  it.each(rows)('is right about $options', async ({ options, p50, p99, last, isShare }) => {
+  it.runIf(full).each(rows)('is right about $options', async ({ options, p50, p99, last, isShare }) => {
     const { code, stdout } = await zerohop(...common!.split(' '), ...options.split(' '), '--json')
     expect(code).toBe(0)
     const { predicted } = JSON.parse(stdout) as { predicted: SimulationResult }

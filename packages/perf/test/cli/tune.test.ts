@@ -8,6 +8,7 @@ import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
 import type { TuneResult } from '../../src/tune/outcome.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { root, zerohop, type Ended } from '../../../../test/cli/run.ts'
+import { full } from '../../../../test/support/full.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -52,7 +53,7 @@ describe('zerohop tune', () => {
     expect(JSON.parse(again.stdout).notes).toContainEqual(expect.stringMatching(/^goes on with what .* has/))
   })
 
-  it('keeps what was measured when it is interrupted, and leaves no process behind', async () => {
+  it.runIf(full)('keeps what was measured when it is interrupted, and leaves no process behind', async () => {
     const child = spawn(
       process.execPath,
       [`${root}dist/cli/main.js`, 'tune', model, '--budget', '60', '-o', output('stopped'), ...few],
