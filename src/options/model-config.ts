@@ -423,6 +423,10 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   const settled = {
     ...resolveSource(model, { path, bytes }),
     ...plain,
+    // Properties of their own, though undefined: Object.prototype may have such names.
+    maxBatchSize: raw.maxBatchSize,
+    executionProviders: raw.executionProviders,
+    rejectNonFinite: raw.rejectNonFinite,
     /** `undefined` where none was given. */
     version:
       version === undefined
