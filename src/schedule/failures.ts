@@ -43,7 +43,7 @@ export class RequestErrors {
   hopeless(request: InferRequest, limitMs: number, estimatedMs: number): InferenceError {
     const rounded = Math.max(1, Math.round(estimatedMs))
     const message =
-      `would be answered by model '${this.model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
+      `would be answered by model '${this.model}' about ${rounded} ms after its call, and its deadline is ${Math.round(limitMs)} ms; ` +
       'allow more time, or send fewer requests at once'
     return this.#error('ERR_DEADLINE', request, message, {
       expected: `an answer within ${limitMs} ms`,

@@ -206,7 +206,7 @@ describe('when', () => {
       },
       /its when has thrown: not today/,
     ],
-    ['gives no boolean', () => 1 as never, /its when has given number, where true or false was expected/],
+    ['gives no boolean', () => 1 as never, /its when returned number, where true or false was expected/],
   ])('that %s fails its request alone, and names the step', async (_, when: () => boolean, message) => {
     await loadNumber(engine, 'twice', (x) => 2 * x)
     let calls = 0

@@ -270,7 +270,7 @@ describe('a when', () => {
     await expect(model.infer({ x: one(1) })).rejects.toMatchObject({
       code: 'ERR_EXECUTION',
       step: 'twice',
-      message: expect.stringMatching(/its when has given a promise, where true or false was expected/),
+      message: expect.stringMatching(/its when returned a promise, where true or false was expected/),
     })
     await new Promise((resolve) => setImmediate(resolve))
     process.off('unhandledRejection', note)

@@ -128,7 +128,7 @@ describe('a client that means harm', () => {
     socket.on('data', (chunk) => (text += chunk.toString('latin1')))
     socket.write(textFrame(frameKinds.hello, messageText({ ...hello, protocol: 99 })))
     await ended(socket)
-    expect(text).toContain('speaks protocol 1; this one has 0 and speaks 99')
+    expect(text).toContain('with protocol 1; this client has 0 with 99')
   })
 
   it('by not taking what it asks for is disconnected before that piles up, and others are not', async () => {
@@ -397,7 +397,7 @@ describe('where a server listens', () => {
       code: 'ERR_INVALID_ARG',
       expected: 'a path where a socket can be created',
       received: path,
-      message: expect.stringContaining('no socket'),
+      message: expect.stringContaining('not a socket'),
     })
     expect(readFileSync(path, 'utf8')).toBe('precious')
     rmSync(path)

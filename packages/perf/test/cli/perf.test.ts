@@ -89,7 +89,7 @@ describe('zerohop perf', () => {
       message: expect.stringContaining('as in `zerohop perf model.onnx`'),
     })
     await expect(called(model(), '-m', model())).rejects.toMatchObject({
-      message: expect.stringContaining('is named twice'),
+      message: expect.stringContaining('two models given'),
     })
   })
 
@@ -139,7 +139,7 @@ describe('zerohop perf', () => {
     ])
     const { stderr: ofRate } = await perf('-m', model(), '--request-rate-range', '100', '-p', '50', '-r', '2')
     expect(ofRate).toBe(
-      'Failed to obtain stable measurement within 2 measurement windows for request rate 100. Please try to increase the --measurement-interval, or, where answers become later, a lower rate.\n',
+      'Failed to obtain stable measurement within 2 measurement windows for request rate 100. Please try to increase the --measurement-interval, or to lower the rate if latencies grow.\n',
     )
   })
 
@@ -153,7 +153,7 @@ describe('zerohop perf', () => {
 
   it.each([
     [['--concurrency-range', '0'], '--concurrency-range'],
-    [['--concurrency-range', '4:2'], 'at least its start'],
+    [['--concurrency-range', '4:2'], 'at least the start'],
     [['--concurrency-range', '1:2:3:4'], 'start:end:step'],
     [['--request-rate-range', 'x'], '--request-rate-range'],
     [['--concurrency-range', '1', '--request-rate-range', '1'], 'cannot be used'],
@@ -177,13 +177,16 @@ describe('zerohop perf', () => {
     [['-f', '/tmp'], 'the path of a file'],
     [['--profile-export-file', '/no/such/requests.json'], 'a folder that is there'],
     [['--json', '/proc/levels.json'], 'in a folder that'],
-    [['-f', 'levels.csv', '--json', './levels.csv'], 'a file of its own'],
+    [['-f', 'levels.csv', '--json', './levels.csv'], 'name a file for each'],
     [['--request-intervals', '/no/such/file'], 'a number of microseconds on each line: ENOENT'],
-    [['--concurrency-range', '1:8', '--request-count', '7'], 'leaves some of 8 callers'],
+    [
+      ['--concurrency-range', '1:8', '--request-count', '7'],
+      'expected at least 8, one request for each caller',
+    ],
     [['--request-intervals', '/tmp'], 'Expected a file, received a folder'],
-    [['--request-intervals', '/dev/zero'], 'no regular file'],
-    [['--model-config', '/dev/zero'], 'no regular file'],
-    [['--engine-options', '/dev/zero'], 'no regular file'],
+    [['--request-intervals', '/dev/zero'], 'not a regular file'],
+    [['--model-config', '/dev/zero'], 'not a regular file'],
+    [['--engine-options', '/dev/zero'], 'not a regular file'],
     [['--request-rate-range', '1e17'], 'at most 1000000000'],
     [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be used'],
     [['-p', '1e12'], 'at most 86400000'],
@@ -192,10 +195,10 @@ describe('zerohop perf', () => {
     [['--sequence-id-range', 'x'], 'start:end'],
     [['-b', '0'], '-b'],
     [['--shape', 'x'], '--shape'],
-    [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'],
-    [['--model-config', '[1]'], 'an object'],
-    [['--model-config', '{'], 'an object of JSON, or the path of a file with one'],
-    [['--engine-options', '/no/such/file'], 'or the path of a file with one: ENOENT'],
+    [['--request-parameter', 'color:red:string'], 'models take no other parameters'],
+    [['--model-config', '[1]'], 'a JSON object'],
+    [['--model-config', '{'], 'a JSON object or the path of a JSON file'],
+    [['--engine-options', '/no/such/file'], 'or the path of a JSON file: ENOENT'],
     [['--no-such'], '--no-such'],
     [['--max-threads', '4'], '--max-threads'],
     [['-f', '/no/such/folder/levels.csv'], 'a folder that is there'],
