@@ -211,7 +211,7 @@ describe('advice', () => {
       'when a module is in TypeScript and Node does not read that',
       async () => {
         const message = expect.stringMatching(
-          /Unknown file extension "\.ts" for .*typed\.ts\. TypeScript is read from Node 22\.18 on, .*; otherwise give the compiled module$/,
+          /Unknown file extension "\.ts" for .*typed\.ts\. Node 22\.18 and newer read TypeScript, .*; otherwise give the compiled module$/,
         )
         await expect(loadFunction(engine, 'typed.ts', declared)).rejects.toMatchObject({
           code: 'ERR_MODEL_LOAD',
