@@ -126,7 +126,7 @@ describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
     expect(code).toBe(0)
     expect(stdout).toMatch(/example \(plugin\): no, .*CreateEpFactories/)
     expect(stdout).toContain(join(folder, file))
-    expect(stdout).toContain('None of the plugins that are installed can be used here.')
+    expect(stdout).toContain('None of the installed plugins can be used here.')
   })
 
   it('prints JSON, of a plugin that is named as well', async () => {

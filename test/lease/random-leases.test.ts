@@ -70,7 +70,7 @@ class RandomHolder {
       else
         expect(error).toMatchObject({
           code: 'ERR_LEASE_ENDED',
-          received: expect.stringContaining('held for longer'),
+          received: expect.stringContaining('held longer'),
         })
     }
   }

@@ -44,7 +44,7 @@ describe('a file that is no ONNX model', () => {
   const whole = model(field(2, 'net'), field(11, value('x', tensorType(1, ['N', 4]))))
   it.each([
     ['without a byte', message(), /it has no graph, and no other byte/],
-    ['of text', Buffer.from('This is not a model.\n'), /no ONNX model that can be read: field 10 at byte 0/],
+    ['of text', Buffer.from('This is not a model.\n'), /not a readable ONNX model: field 10 at byte 0/],
     ['of JSON', Buffer.from('{ "name": "a" }'), /a group/],
     ['that Git LFS has not fetched', Buffer.from('version https://git-lfs.github.com/spec/v1\n'), /Git LFS/],
     ['of zeros', new Uint8Array(100), /byte 0 begins no field/],

@@ -230,7 +230,7 @@ const wrong: [
     'a circle',
     ensemble(step('sum', { a: 'IN', b: 'B' }, { sum: 'OUT' }) + twice('OUT', 'B')),
     `${at}[0].input_map`,
-    /do not come from/,
+    /do not depend on outputs/,
     "a circle: 'sum' waits for 'twice' waits for 'sum'",
     3,
   ],

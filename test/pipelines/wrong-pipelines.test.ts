@@ -163,7 +163,7 @@ const wrong: [
     steps(twice, { ...step('small', 'a', 'b') }, { ...step('twice', 'b', 'a') }),
     {
       argument: 'steps[1].inputs',
-      expected: /do not come from what the step makes itself/,
+      expected: /do not depend on outputs of the step itself/,
       received: "a circle: 'small' waits for 'twice-2' waits for 'small'",
     },
   ],
@@ -175,7 +175,7 @@ const wrong: [
     ),
     {
       argument: 'steps[0].inputs',
-      expected: /do not come from/,
+      expected: /do not depend on outputs/,
       received: "a circle: 'sum' waits for 'twice' waits for 'sum'",
     },
   ],

@@ -213,7 +213,7 @@ describe('a serving process', () => {
     for (const { sharedMemory } of ways) {
       expect(await rejectionOf(() => connect(path, { timeoutMs: 50, sharedMemory }))).toMatchObject({
         code: 'ERR_DISCONNECTED',
-        message: expect.stringContaining('does not answer within'),
+        message: expect.stringContaining('did not answer within'),
       })
     }
   })

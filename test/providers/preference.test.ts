@@ -44,7 +44,7 @@ describe.each(executors)('a list of execution providers, with the executor %s,',
       })
       await vi.waitFor(() =>
         expect(warnings).toEqual([
-          expect.stringMatching(/^execution provider 'cuda' cannot be used: .*\. Its models run without it$/),
+          expect.stringMatching(/^execution provider 'cuda' cannot be used: .*\. Models run without it$/),
         ]),
       )
     },

@@ -115,7 +115,7 @@ describe('made-up data', () => {
     for (const path of [folder, '/dev/zero'])
       await expect(samplesFor(fp32, { inputData: [path] })).rejects.toMatchObject({
         code: 'ERR_INVALID_ARG',
-        message: expect.stringContaining('no regular file'),
+        message: expect.stringContaining('not a regular file'),
       })
   })
 
