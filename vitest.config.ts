@@ -49,7 +49,12 @@ export default defineConfig(({ mode }) => {
         // Two processes for all files: importing the engine anew for each takes longer than most of them.
         {
           extends: true,
-          test: { name: 'shared', include: run.filter((file) => !alone.includes(file)), isolate: false },
+          test: {
+            name: 'shared',
+            include: run.filter((file) => !alone.includes(file)),
+            isolate: false,
+            setupFiles: ['test/support/leave-nothing.ts'],
+          },
         },
         { extends: true, test: { name: 'alone', include: run.filter((file) => alone.includes(file)) } },
       ],

@@ -139,8 +139,8 @@ async function model(
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] }))
 afterEach(() => {
+  vi.restoreAllMocks() // first: one test watches the fake timers, and would bring them back
   vi.useRealTimers()
-  vi.restoreAllMocks()
 })
 /** Until nothing moves any more, with pauses between runs. */
 const goOn = async () => {

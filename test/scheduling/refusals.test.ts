@@ -393,7 +393,7 @@ describe('ignored options', () => {
         { defaultQueuePolicy: { defaultTimeoutMs: minute, allowTimeoutOverride: true } },
         { timeoutMs: 2 * minute },
         'ZEROHOP_TIMEOUT_IGNORED',
-        /expected at most 60000 \(defaultTimeoutMs\), received 120000; .* longer defaultTimeoutMs, or leave/,
+        /expected at most 60000 \(defaultTimeoutMs\), received 120000; .* longer defaultTimeoutMs, or omit/,
       ],
     ]
 
