@@ -79,7 +79,7 @@ describe('the route handler for Next', () => {
   it('refuses what is no picture, and what is too large', () => {
     expect(told['none']).toEqual({
       status: 415,
-      error: expect.stringContaining('it does not start as one of'),
+      error: expect.stringContaining('it does not start like any of'),
     })
     expect(told['empty']).toMatchObject({ status: 415 })
     expect(told['tooLarge']).toEqual({ status: 413, error: 'A picture may have 10485760 bytes.' })
