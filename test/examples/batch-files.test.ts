@@ -167,7 +167,7 @@ describe('the files of a folder', () => {
     expect(code).toBe(1)
     expect(text).toMatch(/^1 images in /m)
     expect(text).toContain('3 failed, which the same command tries again:')
-    expect(text).toMatch(/^ {2}bad\.png: it does not start like one of jpeg, png/m)
+    expect(text).toMatch(/^ {2}bad\.png: it does not start like any of jpeg, png/m)
     expect(text).toMatch(/^ {2}empty\.jpg: it is empty$/m)
     expect(text).toMatch(/^ {2}cut\.png: \S/m)
     for (const name of ['bad.png', 'cut.png', 'empty.jpg'])
