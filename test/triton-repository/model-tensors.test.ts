@@ -250,7 +250,7 @@ describe('a configuration that does not fit its model is refused, with file, pla
       expected: "0, since 'x' has the fixed shape [2, 3]",
       received: 8,
     })
-    expect(error.message).toMatch(/Leave max_batch_size out.*m\/config\.pbtxt:1:1$/)
+    expect(error.message).toMatch(/Omit max_batch_size.*m\/config\.pbtxt:1:1$/)
   })
   it('with preferred sizes above those that it is completed with', async () => {
     const error = await refusal(batched, 'dynamic_batching { preferred_batch_size: 8 }')
