@@ -58,7 +58,7 @@ async function tryPlugin(ort: NativeOrt, { name, library }: FoundPlugin): Promis
   const { devices, reason } = await openPlugin(ort, name, library)
   const found = {
     available: reason === null,
-    reason: reason ?? 'it ran a model in its own process',
+    reason: reason ?? 'it ran a model in a separate process',
     devices: devices.map(describeDevice),
   }
   return { name, source: 'plugin', library, ...found }

@@ -79,7 +79,7 @@ describe('zerohop tune', () => {
     // Batches are calibrated already.
     const { code, stdout, stderr } = await untilMeasured(
       '--budget',
-      '5',
+      '12',
       '--memory',
       '1',
       '-o',

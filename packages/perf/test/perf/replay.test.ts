@@ -52,7 +52,7 @@ describe('the requests of a replay', () => {
     const again = large.map(() => kept.has(replayed.next().feeds))
     expect(again.filter((isKept) => isKept).length).toBeLessThanOrEqual(16)
     expect(again[0]).toBe(true)
-  })
+  }, 240_000)
 
   it('have the rows and dims that were recorded, and those of --shape where none were', () => {
     const arrivals: Arrival[] = [
@@ -176,7 +176,7 @@ describe('zerohop perf --replay', () => {
 
   it.each([
     [['--concurrency-range', '2'], '--concurrency-range has no effect with --replay'],
-    [['--input-data', 'data.json'], '--input-data: expected random or zero, beside --replay'],
+    [['--input-data', 'data.json'], '--input-data: expected random or zero, with --replay'],
     [['--replay-model', 'other'], '--replay-model: expected one of the models that were recorded'],
     [['--speed', '0'], 'Expected a number above 0.'],
   ])('refuses %j in one line', async (more, text) => {
