@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { InferenceError, type InferOptions, type ModelOptions } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'
-import { repetitions } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { accumulatorSequence } from './accumulators.ts'
 import { randomSteps } from './random-steps.ts'
@@ -107,7 +107,7 @@ describe('sequences property', () => {
         expect(account.answered).toBeGreaterThan(count / 20)
         expect(
           Math.min(account.aborted, account.timedOut, account.ended, account.deaths, account.joined),
-        ).toBeGreaterThan(10)
+        ).toBeGreaterThan(full ? 10 : 0)
       },
     )
   })
