@@ -157,7 +157,7 @@ def model_control(client):
 def shared_memory(client):
     for call in (client.unregister_system_shared_memory, client.unregister_cuda_shared_memory, client.get_system_shared_memory_status):
         error = told(call)
-        check(error.status() == "501" and "shared memory is not served" in error.message(), "shared memory")
+        check(error.status() == "501" and "shared memory is not supported" in error.message(), "shared memory")
 
 
 client = httpclient.InferenceServerClient(url=url)
