@@ -1,3 +1,4 @@
+// Alone: transformers.js takes a runtime once in a process.
 import { expect, it } from 'vitest'
 import ort from '../../src/adapters/ort/ort-exports.ts'
 import { bert } from '../models/pipelines.ts'
