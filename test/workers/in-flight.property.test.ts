@@ -1,3 +1,4 @@
+// Alone: long histories go slowly in a process with much behind it.
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { History, type Plan, type Step } from './history.ts'
