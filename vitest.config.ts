@@ -24,6 +24,15 @@ const long = marked('Full')
 
 export default defineConfig(({ mode }) => {
   const run = mode === 'full' ? files : files.filter((file) => !long.includes(file))
+  // Each project has it for itself: what it extends is read again without the mode.
+  const env = {
+    // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.
+    ORT_DISABLE_TELEMETRY: '1',
+    // Models of tests are neither kept on this machine nor tried in another process, except where a test is about that.
+    ZEROHOP_CACHE: 'off',
+    ZEROHOP_VERIFY: 'none',
+    ZEROHOP_TESTS: mode === 'full' ? 'full' : '',
+  }
   return {
     plugins: [
       {
@@ -35,14 +44,6 @@ export default defineConfig(({ mode }) => {
     test: {
       pool: 'forks',
       maxWorkers: 2,
-      env: {
-        // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.
-        ORT_DISABLE_TELEMETRY: '1',
-        // Models of tests are neither kept on this machine nor tried in another process, except where a test is about that.
-        ZEROHOP_CACHE: 'off',
-        ZEROHOP_VERIFY: 'none',
-        ZEROHOP_TESTS: mode === 'full' ? 'full' : '',
-      },
       testTimeout: 60_000,
       hookTimeout: 120_000,
       projects: [
@@ -51,12 +52,13 @@ export default defineConfig(({ mode }) => {
           extends: true,
           test: {
             name: 'shared',
+            env,
             include: run.filter((file) => !alone.includes(file)),
             isolate: false,
             setupFiles: ['test/support/leave-nothing.ts'],
           },
         },
-        { extends: true, test: { name: 'alone', include: run.filter((file) => alone.includes(file)) } },
+        { extends: true, test: { name: 'alone', env, include: run.filter((file) => alone.includes(file)) } },
       ],
     },
   }
