@@ -2,8 +2,8 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { InferenceError } from '../errors.ts'
 
 /**
- * Other runtimes with Node's API, by their names in `process.versions`. Native addons crash Bun and Deno when
- * a thread ends, and Electron refuses their memory.
+ * Other runtimes with Node's API, by their names in `process.versions`. In Bun and Deno, native addons crash the
+ * process when a thread ends; Electron refuses memory that an addon allocated.
  */
 const otherRuntimes: readonly (readonly [name: string, called: string])[] = [
   ['bun', 'Bun'],
@@ -19,7 +19,7 @@ export function otherRuntime(
   return name === undefined ? null : `${called} ${versions[name]}`
 }
 
-/** Whether Node was linked with musl: the program header has the loader's name. */
+/** Whether Node was linked with musl: then the header of its executable names musl's loader. */
 export function isMusl(): boolean {
   if (process.platform !== 'linux') return false
   try {
@@ -62,7 +62,7 @@ export function platformError(facts: PlatformFacts): InferenceError | null {
     return refusal(
       'Node.js itself',
       runtime,
-      'Start the engine in a Node.js process, served by `serve()` of zerohop/processes, and ask it from here by `connect()`',
+      'Run the engine in a Node.js process with `serve()` of zerohop/processes, and use it from here through `connect()`',
     )
   }
   if (!isSince(facts.versions['node']!, oldestNode))

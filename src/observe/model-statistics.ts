@@ -3,7 +3,7 @@ import type { RefusalReason, RejectionReason } from './rejections.ts'
 
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {
-  /** Rows; above 4096 those of a range, of which this is the largest: 1.6 % wide at most. */
+  /** Rows. Sizes above 4096 are counted in ranges, each at most 1.6 % wide, and this is the largest size of the range. */
   readonly batchSize: number
   /** Gathering the rows. */
   readonly computeInput: StatisticDuration

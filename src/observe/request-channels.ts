@@ -9,39 +9,39 @@ import type {
   SharedAnswer,
 } from './request-observer.ts'
 
-/** A message of the channel `zerohop:request`: a request was made, or settled. Times are of `performance.now()`. */
+/** A message of the channel `zerohop:request`: a request was made or settled. Times are those of `performance.now()`. */
 export interface RequestMessage {
-  /** When it is made, or when it is settled. */
+  /** `begun`: the request was made. `ended`: it was settled. */
   readonly type: 'begun' | 'ended'
   /** The same in all messages about one request. */
   readonly id: number
-  /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
+  /** The `id` of the pipeline's request that this one is a step of; `null` for a caller's own request. */
   readonly parentId: number | null
   /** The name of the model. */
   readonly model: string
-  /** The version of it that is asked. */
+  /** The model's version. */
   readonly version: number
-  /** Of its batch dimension. */
+  /** Rows of the request, its batch dimension. */
   readonly rows: number
-  /** What its caller has named it. */
+  /** The `requestId` that the caller gave. */
   readonly requestId?: string | undefined
-  /** When that was. */
+  /** When the request was made or settled. */
   readonly atMs: number
-  /** Of `ended`: whether it was answered ... */
+  /** With `ended`: whether the request was answered. */
   readonly succeeded?: boolean
-  /** ... and why not; `undefined` where its caller has withdrawn it. */
+  /** With `ended`: why the request was not answered; `undefined` if its caller withdrew it. */
   readonly error?: unknown
-  /** Of `ended`: what it was run in, in that order; by number, as `id` of a {@link BatchMessage}. */
+  /** With `ended`: the `id` of each {@link BatchMessage} of a run that the request was part of, in their order. */
   readonly batchIds?: readonly number[]
 }
 
 /** A message of the channel `zerohop:batch`: a batch begins, or has run or failed. */
 export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
-  /** When it begins, or when it has run or failed. */
+  /** `began`: the batch is about to run. `ended`: it has run or failed. */
   readonly type: 'began' | 'ended'
   /** The name of the model. */
   readonly model: string
-  /** The version of it that is asked. */
+  /** The model's version. */
   readonly version: number
 }
 
@@ -49,7 +49,7 @@ export const requestChannel = ownChannel('zerohop:request')
 export const batchChannel = ownChannel('zerohop:batch')
 let lastId = 0
 
-/** Notifies the subscribers of Node's diagnostics channels. What a subscriber throws is an uncaught exception; the engine does not notice. */
+/** Notifies the subscribers of Node's diagnostics channels. An error that a subscriber throws becomes an uncaught exception of the process and does not reach the engine. */
 export const channelObserver: RequestObserver = {
   begun: (model, facts) => new ChannelObservation(model, facts, null),
   batchBegan: (batch) => publishBatch('began', batch),

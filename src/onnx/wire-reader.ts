@@ -49,8 +49,7 @@ export class WireReader {
    * @throws MalformedFile
    */
   read<Name extends keyof Messages>(name: Name, span: Span, parts: Parts = {}): Messages[Name] {
-    if (++this.#depth > deepest)
-      throw new MalformedFile(`messages lie in each other more than ${deepest} deep`)
+    if (++this.#depth > deepest) throw new MalformedFile(`messages are nested more than ${deepest} deep`)
     const kept: Span[] = []
     let keptBytes = 0
     for (let at = span.start; at < span.end;) {
@@ -133,7 +132,7 @@ export class WireReader {
         return 4
       default:
         throw new MalformedFile(
-          `field ${field} at byte ${at} is of kind ${kind}${kind === 6 || kind === 7 ? '' : ', a group'}, which no ONNX model has`,
+          `field ${field} at byte ${at} is of kind ${kind}${kind === 6 || kind === 7 ? '' : ', a group'}, which ONNX models do not use`,
         )
     }
   }
@@ -144,14 +143,14 @@ export class WireReader {
     for (let count = 0, scale = 1; count < longestNumber; count++, scale *= 128) {
       if (this.#at >= limit)
         throw new MalformedFile(
-          `a number at byte ${this.#at - count} goes on beyond byte ${limit}${this.#cutShort(limit)}`,
+          `a number at byte ${this.#at - count} extends past byte ${limit}${this.#cutShort(limit)}`,
         )
       const byte = this.#window.byteAt(this.#at++)
       value += (byte & 0x7f) * scale
       // Readers disagree on such numbers, and ONNX Runtime may read another value than this one.
       if ((byte === 0 && count > 0) || (count === longestNumber - 1 && byte > 1 && byte < 0x80))
         throw new MalformedFile(
-          `the number at byte ${this.#at - 1 - count} is not written as protobuf writes it`,
+          `the number at byte ${this.#at - 1 - count} is not protobuf's encoding of a 64-bit number`,
         )
       if (byte < 0x80) return value
     }

@@ -7,7 +7,7 @@ import { filePath } from '../base/files.ts'
 /** Options of `engine.load()` that are not part of the model's configuration. */
 export interface LoadOptions {
   /**
-   * Cancels the load. It rejects at once with the signal's own reason, the name is free, and everything opened is
+   * Cancels the load, which rejects at once with the signal's own reason. The name is free again, and whatever was opened is
    * released as soon as the current ONNX Runtime call returns. Default: none.
    */
   signal?: AbortSignal | undefined
@@ -28,7 +28,7 @@ export function checkLoadOptions(options: unknown): LoadOptions {
 /** Options of `engine.close()`. */
 export interface CloseOptions {
   /**
-   * Milliseconds to wait for accepted requests. After that the remaining ones reject and runs are stopped. Default: no
+   * Milliseconds to wait for accepted requests. Then the remaining requests reject and their runs are stopped. Default: no
    * limit.
    */
   timeoutMs?: number | undefined
@@ -67,8 +67,8 @@ export interface UnloadOptions {
 /**
  * Parses a version number: an option, or the name of a version folder.
  *
- * @param name of the option, for errors.
- * @throws InferenceError of the `code`, unless it is a whole number from 1 to 2^53 - 1, as a number or as text.
+ * @param name the option's name, for errors.
+ * @throws InferenceError with the `code`, unless the value is a whole number from 1 to 2^53 - 1, as a number or as text.
  */
 export function readVersion(
   value: unknown,
@@ -116,7 +116,7 @@ export function checkUnloadOptions(options: unknown): { readonly version: number
 
 /** Options of `model.scale()`. */
 export interface ScaleOptions {
-  /** The kind of the group to scale, or the kind that `'auto'` resolved to. Default: the only kind there is. */
+  /** The kind of the group to scale; for a group of `'auto'`, the kind it became. Default: the model's only kind. */
   kind?: InstanceKind
   /** The number of instances (per GPU for `cuda`), at least 1. */
   count: number
@@ -137,13 +137,13 @@ export function checkScaleOptions(
   if (Number.isInteger(count) && (count as number) > 0) return { kind, count: count as number }
   throw invalidArgument('options.count', 'a whole number of instances, at least 1', count, {
     model,
-    hint: 'unload() takes the last one out',
+    hint: 'To remove the last one, call unload()',
   })
 }
 
 /** Options of `model.lease()`. */
 export interface LeaseOptions {
-  /** Milliseconds the rows may be held before they are run or released; then the lease ends. Default 60 000. */
+  /** Milliseconds the rows may be held. If they are neither run nor released by then, the lease ends. Default: 60 000. */
   maxHoldMs?: number | undefined
   /**
    * Dims of a row by input, without the batch dimension (all dims for a model without batching). Required for inputs

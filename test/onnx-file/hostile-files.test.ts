@@ -51,7 +51,7 @@ describe('a file that is no ONNX model', () => {
     ['of ones', new Uint8Array(100).fill(0xff), /more than 10 bytes/],
     ['without a graph', message(field(1, 8), field(2, 'maker')), /it has no graph/],
     ['that is cut short', whole.subarray(0, whole.length - 10), /it is cut short/],
-    ['that ends within a number', Uint8Array.of(8, 0x80), /goes on beyond byte 2, where the file ends/],
+    ['that ends within a number', Uint8Array.of(8, 0x80), /extends past byte 2, where the file ends/],
     [
       'whose field is longer than the file',
       message(head(7, 1000)),
@@ -67,17 +67,17 @@ describe('a file that is no ONNX model', () => {
     [
       'with a number of more bytes than it needs',
       Uint8Array.of(8, 0x88, 0),
-      /the number at byte 1 is not written as protobuf writes it/,
+      /the number at byte 1 is not protobuf's encoding of a 64-bit number/,
     ],
     [
       'with a tag of more bytes than it needs',
       Uint8Array.of(0x88, 0, 8),
-      /the number at byte 0 is not written as protobuf writes it/,
+      /the number at byte 0 is not protobuf's encoding of a 64-bit number/,
     ],
     [
       'with a number of 70 bits',
       Uint8Array.of(8, ...Array<number>(9).fill(0xff), 2),
-      /the number at byte 1 is not written/,
+      /the number at byte 1 is not protobuf's encoding/,
     ],
     ['with field 0', Uint8Array.of(0, 1), /begins no field/],
     ['with a tag of 36 bits', Uint8Array.of(0x88, 0x80, 0x80, 0x80, 0x80, 1, 1), /begins no field/],

@@ -45,7 +45,7 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'gamma has a given length, so that rows there fit just one number of them',
     },
     {
-      line: "if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')",
+      line: "if (op.version < 14 && op.outputCount > 1) return notFollowed('cannot tell whether it is in training mode')",
       changes: ['check dropped'],
       why: 'ONNX Runtime opens no model with such a node on the CPU',
     },
@@ -108,12 +108,12 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
   ],
   'operation.ts': [
     {
-      line: 'if (rows.axis !== axis) dependent(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
+      line: 'if (rows.axis !== axis) dependent(axis === -1 ? `${what} is shared by all rows, but computed from them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
       changes: ['comparison turned 2'],
       why: 'it chooses the words alone',
     },
     {
-      line: 'else if (rows.axis !== own.axis) dependent(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)',
+      line: 'else if (rows.axis !== own.axis) dependent(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so each row meets all others`)',
       changes: ['check dropped'],
       why: 'the next line says the same of other axes, in other words',
     },
@@ -165,7 +165,7 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'rows along the axis itself have met in the line above',
     },
     {
-      line: "for (const each of op.all()) if (each.rows !== null) dependent('how many boxes it gives for each row depends on what that holds')",
+      line: "for (const each of op.all()) if (each.rows !== null) dependent('how many boxes it gives for a row depends on what the row holds')",
       changes: ['check dropped'],
       why: 'what a rule does not ask for is checked to be the same for all rows behind it, and said in other words',
     },

@@ -313,19 +313,19 @@ describe('fields of a message that are written otherwise than by protobuf', () =
       what: 'a tag that is longer than it has to be',
       file: softmax(number(3, 1), bytes(0x98, 0, 0), isInt),
       runtime: 'meet',
-      reason: /not written as protobuf writes it/,
+      reason: /not protobuf's encoding of a 64-bit number/,
     },
     {
       what: 'a number that is longer than it has to be',
       file: softmax(bytes(24, 0x80, 0), isInt),
       runtime: 'meet',
-      reason: /not written as protobuf writes it/,
+      reason: /not protobuf's encoding of a 64-bit number/,
     },
     {
       what: 'a number of more than 64 bits',
       file: softmax(bytes(24, Buffer.alloc(9, 0x80), 2), isInt),
       runtime: 'meet',
-      reason: /not written as protobuf writes it/,
+      reason: /not protobuf's encoding of a 64-bit number/,
     },
     {
       what: 'a number of 11 bytes',
@@ -343,23 +343,23 @@ describe('fields of a message that are written otherwise than by protobuf', () =
       what: 'a byte behind the model',
       file: bytes(softmax(number(3, 1), isInt), 0),
       runtime: 'refused',
-      reason: /begins no field|goes on beyond/,
+      reason: /begins no field|extends past/,
     },
     {
       what: 'a message that ends too early',
       file: softmax(number(3, 1), isInt).subarray(0, -1),
       runtime: 'refused',
-      reason: /goes on beyond/,
+      reason: /extends past/,
     },
     {
-      what: 'packed numbers that end within one',
+      what: 'packed numbers of which the last is cut off',
       file: model(
         initializer('w', tensor(1, [4], part(4, little(1, 2, 3, 4), 0))),
         node('Add', ['x', 'w'], ['y']),
         io,
       ),
       runtime: 'refused',
-      reason: /end within one/,
+      reason: /cuts off its last one/,
     },
     // Numbers of 32 bits are cut to them.
     {
@@ -444,7 +444,7 @@ describe('names', () => {
       what: 'of bytes that are no UTF-8',
       file: model(largest(one), node('Relu', ['x'], [two]), node('Sub', ['x', one], ['y']), io),
       runtime: 'meet',
-      reason: /is no UTF-8/,
+      reason: /is not UTF-8/,
     },
     {
       what: 'of half a surrogate',
@@ -454,7 +454,7 @@ describe('names', () => {
         io,
       ),
       runtime: 'meet',
-      reason: /is no UTF-8/,
+      reason: /is not UTF-8/,
     },
     {
       what: 'that end before they do in C',
@@ -467,25 +467,25 @@ describe('names', () => {
       what: 'of two nodes',
       file: model(largest('t'), node('Relu', ['x'], ['t']), node('Sub', ['x', 't'], ['y']), io),
       runtime: 'refused',
-      reason: /'t' is made twice/,
+      reason: /'t' is defined twice/,
     },
     {
       what: 'of a node and an input',
       file: model(node('Relu', ['x'], ['x']), node('Neg', ['x'], ['y']), io),
       runtime: 'refused',
-      reason: /'x' is made twice/,
+      reason: /'x' is defined twice/,
     },
     {
       what: 'of a node and an initializer',
       file: model(initializer('t', four), node('Relu', ['x'], ['t']), node('Sub', ['x', 't'], ['y']), io),
       runtime: 'refused',
-      reason: /'t' is made twice/,
+      reason: /'t' is defined twice/,
     },
     {
       what: 'of two inputs',
       file: model(node('Relu', ['x'], ['y']), io, givenX),
       runtime: 'refused',
-      reason: /'x' is made twice/,
+      reason: /'x' is defined twice/,
     },
     {
       what: 'of two initializers',
@@ -520,7 +520,7 @@ describe('names', () => {
         ),
       ),
       runtime: 'meet',
-      reason: /'w' is made twice/,
+      reason: /'w' is defined twice/,
     },
     {
       what: 'of a Constant and an initializer',
@@ -531,7 +531,7 @@ describe('names', () => {
         ),
       ),
       runtime: 'apart',
-      reason: /'w' is made twice/,
+      reason: /'w' is defined twice/,
     },
     {
       what: 'of an initializer that has none',
@@ -691,25 +691,25 @@ describe('attributes', () => {
       what: 'of a Constant that has two',
       file: constant(zero, int('value_int', 1)),
       runtime: 'meet',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
     {
       what: 'of a Constant that has another one before',
       file: constant(int('anything', 0), one),
       runtime: 'meet',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
     {
       what: 'of a Constant that has none of its own',
       file: constant(int('anything', 0)),
       runtime: 'meet',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
     {
       what: 'of a Constant whose value is of another type',
       file: constant(int('value', 0)),
       runtime: 'meet',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
     {
       what: 'of a Constant of another domain',
@@ -723,7 +723,7 @@ describe('attributes', () => {
         opset('local', 1),
       ),
       runtime: 'apart',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
   ]
 
@@ -872,7 +872,7 @@ describe('operators', () => {
       what: 'of no version',
       file: opsets(opset('ai.onnx.ml', 1)),
       runtime: 'apart',
-      reason: /operators of '', such as Softmax, and says no version/,
+      reason: /operators of '', such as Softmax, but declares no version/,
     },
     {
       what: 'with a domain in their names',
@@ -904,7 +904,7 @@ describe('operators', () => {
     const { rows, reason } = proofOf(file)
     expect([rows, reason]).toEqual([
       'unknown',
-      expect.stringMatching(/the shape \[N\] has another number of elements/),
+      expect.stringMatching(/the shape \[N\] has, or may have, another number of elements/),
     ])
   })
 })
@@ -930,19 +930,19 @@ describe('lengths that a file says its values have', () => {
       what: 'of a value',
       file: model(...shaped, last, io, part(13, value('t', 1, [1, 4]))),
       runtime: 'meet',
-      reason: /the file says that 't' has the shape \[1, 4\], and it has \[N, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 't', but it has \[N, 4\]/,
     },
     {
       what: 'of an output',
       file: model(...shaped, last, io, part(12, value('t', 1, [1, 4]))),
       runtime: 'meet',
-      reason: /the file says that 't' has the shape \[1, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 't'/,
     },
     {
       what: 'of a value, once open and once not',
       file: model(...shaped, last, io, part(13, value('t')), part(13, value('t', 1, [1, 4]))),
       runtime: 'meet',
-      reason: /the file says that 't' has the shape \[1, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 't'/,
     },
     {
       what: 'of a value of a branch',
@@ -956,7 +956,7 @@ describe('lengths that a file says its values have', () => {
         io,
       ),
       runtime: 'meet',
-      reason: /the file says that 't' has the shape \[1, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 't'/,
     },
     {
       what: 'of what branches give',
@@ -969,7 +969,7 @@ describe('lengths that a file says its values have', () => {
         part(13, value('v', 1, [1, 4])),
       ),
       runtime: 'meet',
-      reason: /the file says that 'v' has the shape \[1, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 'v'/,
     },
     {
       what: 'of tensors in a sequence',
@@ -990,7 +990,7 @@ describe('lengths that a file says its values have', () => {
         ),
       ),
       runtime: 'meet',
-      reason: /the file says that 'q' has the shape \[1, 4\]/,
+      reason: /the file declares the shape \[1, 4\] for 'q'/,
     },
   ]
 
@@ -1019,7 +1019,7 @@ describe('lengths that a file says its values have', () => {
     expect(proofOf(file, inputs)).toMatchObject({
       rows: 'unknown',
       reason: expect.stringMatching(
-        /the file says that 't' has the shape \[\?, 4\], and it has \[N, x\[1\]\]/,
+        /the file declares the shape \[\?, 4\] for 't', but it has \[N, x\[1\]\]/,
       ),
     })
   })
@@ -1097,16 +1097,16 @@ describe('functions', () => {
         ),
       ),
       runtime: 'apart',
-      reason: /not one value of its own type/,
+      reason: /exactly one value of its own type/,
     },
     {
-      what: 'of operators of which the model says no version',
+      what: 'with operators whose version the model does not declare',
       file: calling(
         call('F'),
         fn('F', [node('Relu', ['a'], ['b'])], local, part(9, part(1, 'ai.onnx.ml'), number(2, 1))),
       ),
       runtime: 'apart',
-      reason: /of which the model says no version/,
+      reason: /but the model declares no version of them/,
     },
     {
       what: 'whose values are called as ONNX Runtime calls them',
@@ -1117,7 +1117,7 @@ describe('functions', () => {
         fn('F', [node('Relu', ['a'], ['t']), node('Neg', ['t'], ['b'])]),
       ),
       runtime: 'refused',
-      reason: /may be taken for one of a function/,
+      reason: /could be mistaken for a value of a function/,
     },
     // What an attribute takes from a call it takes with its type; a value of its own never counts.
     {
@@ -1159,7 +1159,7 @@ describe('functions', () => {
       what: 'whose nodes make an input',
       file: calling(call('F'), fn('F', [node('Relu', ['a'], ['a']), node('Neg', ['a'], ['b'])])),
       runtime: 'refused',
-      reason: /'a' is made twice/,
+      reason: /'a' is defined twice/,
     },
     {
       what: 'whose nodes make a value twice',
@@ -1168,7 +1168,7 @@ describe('functions', () => {
         fn('F', [node('Relu', ['a'], ['t']), node('Neg', ['a'], ['t']), node('Neg', ['t'], ['b'])]),
       ),
       runtime: 'refused',
-      reason: /'t' is made twice/,
+      reason: /'t' is defined twice/,
     },
     // What no value of the function is called like is taken from around the call.
     {
@@ -1180,7 +1180,7 @@ describe('functions', () => {
         fn('F', [node('Sub', ['a', 't'], ['b'])]),
       ),
       runtime: 'meet',
-      reason: /'t' is made by no node/,
+      reason: /'t' is computed by no node/,
     },
   ]
 

@@ -208,7 +208,7 @@ describe('what an operator does is not what its name says', () => {
     expect(verdictOf(model, [{ name: 'x', shape: ['N', 'S', 4], batchAxis: 0 }])).not.toBe('independent')
   })
 
-  it('where an input of a graph in it has a value of its own, which ONNX Runtime leaves out', () => {
+  it('where an input of its subgraph also has an initializer, which ONNX Runtime leaves out', () => {
     const body = graph('body')
       .input('one', 'float32', ['N'])
       .input('two', 'float32', ['N'])

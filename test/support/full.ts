@@ -1,5 +1,5 @@
-/** Whether this is `npm run test:full`, which CI runs. It has the time for what repeats for long. */
+/** Whether this is `npm run test:full`, which CI runs. Long repetitions belong there. */
 export const full = process.env['ZEROHOP_TESTS'] === 'full'
 
-/** How often something is tried: in `npm run test:full`, and in `npm test`. */
+/** The first number in `npm run test:full`, the second in `npm test`. */
 export const repetitions = (inFull: number, usually: number): number => (full ? inFull : usually)

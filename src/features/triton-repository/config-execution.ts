@@ -7,15 +7,15 @@ import { type ConfigFields, defined } from './config-fields.ts'
 
 const rules = {
   noted: {
-    name: 'instances have the name of the model and a number',
+    name: 'instances are named after the model, with a number',
     host_policy: 'threads are not bound to cores',
   },
   refused: {
     rate_limiter:
-      'Instances share a worker by the time they take: give weight in a config.ts for another share',
-    secondary_devices: 'They are for TensorRT only',
-    profile: 'It is for TensorRT only',
-    passive: 'Every instance serves requests: leave the group out',
+      "Instances share a worker fairly, by run time: to change a model's share, set weight in a config.ts",
+    secondary_devices: 'Only TensorRT has them: leave the field out',
+    profile: 'Only TensorRT has profiles: leave the field out',
+    passive: 'Here every instance serves requests: leave the group out',
   },
 }
 
@@ -40,7 +40,7 @@ function readGroup(fields: ConfigFields): { kind: GroupKind; group: InstanceGrou
   const count = fields.integer('count', 0) || undefined
   const gpus = fields.integers('gpus', 0)
   if (gpus.length > 0 && (kind === 'KIND_CPU' || kind === 'KIND_MODEL')) {
-    fields.fail('gpus', `to be omitted for ${kind}`, gpus, 'KIND_GPU and KIND_AUTO take a list of GPUs')
+    fields.fail('gpus', `to be omitted for ${kind}`, gpus, 'Only KIND_GPU and KIND_AUTO take a list of GPUs')
   }
   if (kind === 'KIND_MODEL')
     fields.note('kind', "as in Triton's backend for ONNX Runtime, instances of KIND_MODEL run on the CPU")
@@ -84,13 +84,13 @@ export function readOptimization(
   const accelerators = optimization.message('execution_accelerators')
   const executionProviders: (string | ProviderOptions)[] | undefined =
     accelerators && readAccelerators(accelerators, kinds, gpus)
-  const tensorRt = "as in Triton's backend for ONNX Runtime: it is for TensorRT only"
+  const tensorRt = "it has no effect, as in Triton's backend for ONNX Runtime: it is for TensorRT only"
   const pinned = 'staging memory is page-locked where there is a GPU'
   optimization.finish({
     noted: {
       input_pinned_memory: pinned,
       output_pinned_memory: pinned,
-      priority: 'models on one worker share it by the time they take',
+      priority: 'models share a worker fairly, by run time',
       cuda: tensorRt,
       gather_kernel_buffer_threshold: tensorRt,
       eager_batching: tensorRt,
@@ -126,7 +126,7 @@ const precisions: Readonly<Record<string, string | null>> = {
  * Reads `execution_accelerators` as a list of execution providers. As in Triton, the GPU accelerators apply
  * to GPU instances, and the CPU accelerators to the others; `undefined` if none applies.
  *
- * @param gpus of the groups. A list of providers is for one GPU.
+ * @param gpus the GPUs of the groups; a list of providers can name only one.
  */
 function readAccelerators(
   accelerators: ConfigFields,
@@ -144,7 +144,7 @@ function readAccelerators(
   const mayBeCpu = kinds.has('KIND_CPU') || kinds.has('KIND_AUTO')
   if (onGpu.length > 0 && !mayBeGpu) accelerators.note('gpu_execution_accelerator', 'no instance is on a GPU')
   if (onCpu.length > 0 && !mayBeCpu)
-    accelerators.note('cpu_execution_accelerator', 'no instance is of a kind that it is for')
+    accelerators.note('cpu_execution_accelerator', 'no instance is of KIND_CPU or KIND_AUTO')
   const used = [...(mayBeGpu ? onGpu : []), ...(mayBeCpu ? onCpu : [])]
   if (used.length === 0) return undefined
   const field = accelerators.has('gpu_execution_accelerator')
@@ -155,7 +155,7 @@ function readAccelerators(
       field,
       'instances of one kind beside it',
       [...kinds],
-      'Execution providers hold for all instances of a model: load it under two names',
+      'All instances of a model have the same execution providers: load it under two names',
     )
   if (!mayBeGpu) return [...onCpu, 'cpu']
   if (gpus !== 'all' && gpus.length > 1) {
@@ -163,10 +163,11 @@ function readAccelerators(
       field,
       'one GPU beside it',
       [...gpus],
-      'Execution providers hold for all instances of a model: load it under a name for each GPU',
+      'All instances of a model have the same execution providers: load it under one name for each GPU',
     )
   }
-  if (gpus === 'all' && kinds.has('KIND_GPU')) accelerators.note(field, 'without gpus, GPU 0 is used')
+  if (gpus === 'all' && kinds.has('KIND_GPU'))
+    accelerators.note(field, 'GPU 0 is used, as the group lists no gpus')
   const deviceId = gpus === 'all' ? 0 : gpus[0]!
   const cuda = onGpu.find(({ name }) => name === 'cuda') ?? { name: 'cuda' }
   const others = onGpu.filter(({ name }) => name !== 'cuda').map((provider) => ({ ...provider, deviceId }))
@@ -203,7 +204,7 @@ function readAccelerator(entry: ConfigFields, known: readonly string[]): Provide
   return { ...options, name }
 }
 
-/** The options that `parameters` of Triton's ONNX Runtime backend stand for. */
+/** What the `parameters` of Triton's ONNX Runtime backend mean here. */
 interface BackendParameters {
   readonly sessionOptions: SessionOptions
   readonly memory: MemoryOptions
@@ -288,12 +289,12 @@ function valuesOf(given: ReadonlyMap<string, GivenParameter>): Record<string, st
   return Object.fromEntries([...given].map(([key, { value }]) => [key, value]))
 }
 
-/** Reads the `parameters` of an ensemble. It has no backend: they are for clients. */
+/** Reads the `parameters` of an ensemble, which only clients use: an ensemble has no backend. */
 export function readEnsembleParameters(config: ConfigFields): Record<string, string> {
   return valuesOf(readGiven(config))
 }
 
-/** ONNX Runtime fails every run that is to shrink an arena which does not exist. */
+/** Checks that the arenas to shrink exist: otherwise ONNX Runtime would fail every run. */
 function checkShrinkage(
   fields: ConfigFields,
   value: string,
@@ -328,19 +329,19 @@ function judgeOther(
       'string_value',
       `${key} to be omitted, as it is not supported`,
       value,
-      'Batches are formed by dynamic_batching alone',
+      'Only dynamic_batching decides how batches are formed',
     )
   }
   const isCuda = cudaParameters.includes(key)
   if (isCuda && kinds.has('KIND_GPU')) {
     const hint =
-      "Give it among the parameters of an optimization.execution_accelerators.gpu_execution_accelerator of name 'cuda'"
+      "Move it to the parameters of a gpu_execution_accelerator with the name 'cuda', in optimization.execution_accelerators"
     fields.fail('string_value', `${key} to be omitted, as it is not supported here`, value, hint)
   }
   config.note(
     'parameters',
     isCuda
-      ? `'${key}' is for GPUs`
-      : `'${key}' is no parameter of ONNX Runtime's backend: clients are told it, and it changes nothing`,
+      ? `'${key}' is for instances of KIND_GPU, and has no effect here`
+      : `'${key}' is not a parameter of ONNX Runtime's backend: clients can read it, but it has no effect`,
   )
 }

@@ -111,7 +111,7 @@ export function tensor(
 ): Tensor {
   checkDims(shape.length)
   takeSteps(4 + shape.length)
-  if (!shape.every(isWhole)) notFollowed('a length is no whole number')
+  if (!shape.every(isWhole)) notFollowed('a length is not a whole number')
   const isLong = elements !== null && elements.length > mostElements
   if (isLong && elements.some(ofRows)) dependent('a value depends on the number of rows')
   return {

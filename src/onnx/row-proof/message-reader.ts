@@ -58,8 +58,7 @@ export class MessageReader {
 
   /** Visits the requested fields of a message, and skips all others. */
   read(start: number, end: number, fields: Fields, visit: Visit): void {
-    if (++this.#depth > deepest)
-      throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
+    if (++this.#depth > deepest) throw new UnreadableGraph(`messages are nested more than ${deepest} deep`)
     let seen = 0
     for (let at = start; at < end;) {
       if (++this.#fields > mostFields) throw new UnreadableGraph(`it has more than ${mostFields} fields`)
@@ -79,12 +78,16 @@ export class MessageReader {
         next = this.#at + length
       } else if (wire === 1 || wire === 5) next += wire === 1 ? 8 : 4
       else
-        throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
-      if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} goes on beyond byte ${end}`)
+        throw new UnreadableGraph(
+          `field ${field} at byte ${at} is of kind ${wire}, which ONNX models do not use`,
+        )
+      if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} extends past byte ${end}`)
       const kind = fields[field]
       if (kind !== undefined) {
         if (wire !== kind.wire && !(wire === 2 && kind.repeats))
-          throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
+          throw new UnreadableGraph(
+            `field ${field} at byte ${at} is of kind ${wire}, which is not that of the field`,
+          )
         if (!kind.repeats) {
           if ((seen & (1 << field)) !== 0)
             throw new UnreadableGraph(`field ${field} comes a second time at byte ${at}`)
@@ -117,7 +120,9 @@ export class MessageReader {
     } else {
       const size = wire === 1 ? 8 : 4
       if ((end - start) % size !== 0)
-        throw new UnreadableGraph(`numbers of ${size} bytes end within one at byte ${end}`)
+        throw new UnreadableGraph(
+          `the list of ${size}-byte numbers that ends at byte ${end} cuts off its last one`,
+        )
       for (let at = start; at < end && list.length <= most; at += size) list.push(this.#fixed(at, wire))
     }
   }
@@ -127,7 +132,7 @@ export class MessageReader {
       throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
     const bytes = this.#window.copy(start, end)
     // Otherwise different texts would be read as the same.
-    if (!isUtf8(bytes)) throw new UnreadableGraph(`the text at byte ${start} is no UTF-8`)
+    if (!isUtf8(bytes)) throw new UnreadableGraph(`the text at byte ${start} is not UTF-8`)
     return bytes.toString()
   }
 
@@ -153,10 +158,12 @@ export class MessageReader {
     let low = 0
     let high = 0
     for (let shift = 0; shift < 70; shift += 7) {
-      if (this.#at >= limit) throw new UnreadableGraph(`a number goes on beyond byte ${limit}`)
+      if (this.#at >= limit) throw new UnreadableGraph(`a number extends past byte ${limit}`)
       const byte = this.#window.byteAt(this.#at++)
       if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80))
-        throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
+        throw new UnreadableGraph(
+          `a number before byte ${this.#at} is not protobuf's encoding of a 64-bit number`,
+        )
       const bits = byte & 0x7f
       if (shift < 28) low += bits * 2 ** shift
       else if (shift === 28) {

@@ -106,7 +106,7 @@ export function checkScopes({ graph, opsets, functions }: OnnxModel): void {
     for (const each of ofFunction.keys())
       if (each !== ownDomain && !opsets.has(each))
         throw new UnreadableGraph(
-          `function '${domain}:${name}' has operators of '${each}', of which the model says no version`,
+          `function '${domain}:${name}' has operators of '${each}', but the model declares no version of them`,
         )
     checkScope(own, nodes, { names: [], opsets: ofFunction, hasFunctions: false })
   }
@@ -122,9 +122,9 @@ function checkScope(
   const scopes: Scopes = { names: [...names, own], opsets, hasFunctions }
   const add = (name: string, taken: Scopes['names']) => {
     if (name === '') return
-    if (taken.some((scope) => scope.has(name))) throw new UnreadableGraph(`value '${name}' is made twice`)
+    if (taken.some((scope) => scope.has(name))) throw new UnreadableGraph(`value '${name}' is defined twice`)
     if (hasFunctions && name.startsWith(inlined))
-      throw new UnreadableGraph(`value '${name}' may be taken for one of a function`)
+      throw new UnreadableGraph(`value '${name}' could be mistaken for a value of a function`)
     own.add(name)
   }
   for (const name of given) add(name, [own])
@@ -132,7 +132,7 @@ function checkScope(
   for (const { operator, domain, attributes } of nodes) {
     if (domain !== ownDomain && !opsets.has(domain))
       throw new UnreadableGraph(
-        `it has operators of '${domain}', such as ${operator}, and says no version of them`,
+        `it has operators of '${domain}', such as ${operator}, but declares no version of them`,
       )
     for (const { graph } of attributes.values())
       if (graph !== undefined)

@@ -121,7 +121,7 @@ export class Operation {
   /** An input that all rows share. */
   shared(index: number, what = `input ${index}`): Tensor {
     const value = this.data(index)
-    return value.rows === null ? value : dependent(`${what} is one for all rows, and is made of them`)
+    return value.rows === null ? value : dependent(`${what} is shared by all rows, but computed from them`)
   }
 
   /** Throws if an input that the rule did not read is not the same for all rows. */
@@ -214,7 +214,7 @@ export function checkRank({ shape }: Tensor, rank: number): void {
 
 export function axisIn(axis: number, rank: number): number {
   const own = axis < 0 ? axis + rank : axis
-  if (own < 0 || own >= rank) notFollowed(`axis ${axis} is none of ${rank} dimensions`)
+  if (own < 0 || own >= rank) notFollowed(`axis ${axis} is not one of ${rank} dimensions`)
   return own
 }
 
@@ -240,7 +240,7 @@ export function moved(
   rows: Rows | null,
   elements: readonly Dim[] | null = null,
 ): Tensor {
-  if (of.columns !== null) notFollowed('where the numbers of an index go is not followed')
+  if (of.columns !== null) notFollowed('cannot tell where the numbers of an index go')
   if (elements === null && countsRows(of)) dependent('a value depends on the number of rows')
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
@@ -267,7 +267,7 @@ export function together(
     if (rows.axis !== axis)
       dependent(
         axis === -1
-          ? `${what} is one for all rows, and is made of them`
+          ? `${what} is shared by all rows, but computed from them`
           : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`,
       )
     if (found !== null && !sameRows({ ...found, axis }, rows))
@@ -288,7 +288,7 @@ export function together(
 /** A fixed number of entries stands where another tensor has its rows. */
 function fixedBeside(what: string, dim: Dim): never {
   return typeof dim === 'number'
-    ? dependent(`${what} has ${dim} entries where the rows are counted, which fit just one number of rows`)
+    ? dependent(`${what} has ${dim} entries where the rows are counted, which fit only one number of rows`)
     : notFollowed(`${what} has ${shown(dim)} entries where the rows are counted`)
 }
 
@@ -307,7 +307,7 @@ export function broadcast(tensors: readonly Tensor[]): {
     if (rows === null) rows = own
     else if (rows.axis !== own.axis)
       dependent(
-        `rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`,
+        `rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so each row meets all others`,
       )
     else if (!sameRows(rows, own))
       dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')

@@ -125,7 +125,7 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
     const own = model.opsets.get(domain) ?? 0
     if (own > version)
       return unknown(
-        `it is of version ${own} of operators${domain === '' ? '' : ` of ${domain}`}: up to ${version} it is known what they do`,
+        `it uses version ${own} of the operators${domain === '' ? '' : ` of ${domain}`}: the proof knows them up to version ${version}`,
       )
   }
   const proof = new Proof(model)
@@ -293,7 +293,7 @@ class Proof {
     wanted: readonly string[],
   ): void {
     if (this.#depth >= deepest || this.#order > mostFollowed)
-      throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
+      throw new NotProved('unknown', 'its functions and subgraphs are nested too deep, or run too often')
     this.#depth++
     takeSteps(stepsOfNode * nodes.length)
     const needed = neededNodes(nodes, wanted)
@@ -328,7 +328,7 @@ class Proof {
       if (called !== undefined && ownDomains.has(node.domain))
         throw new NotProved(
           'unknown',
-          'a function is in a domain of ONNX Runtime, which may have an operator of that name',
+          'a function is in a domain of ONNX Runtime, which may have an operator with the same name',
         )
       // ONNX Runtime may use the model's own version instead of the function's.
       if (
@@ -337,7 +337,7 @@ class Proof {
           ([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version,
         )
       )
-        throw new NotProved('unknown', 'a function is of other versions of operators than the model')
+        throw new NotProved('unknown', 'a function uses other operator versions than the model')
       if (called !== undefined) {
         const own = new Scope()
         for (const [index, name] of called.inputs.entries()) own.set(name, inputs[index] ?? leftOut)
@@ -362,7 +362,7 @@ class Proof {
         const inner = new Scope(scope)
         // ONNX Runtime drops such an input, and takes the next one in its place.
         if (graph.inputs.some(({ name }) => graph.initializers.has(name)))
-          throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
+          throw new NotProved('unknown', 'an input of its subgraph also has an initializer')
         for (const [index, value] of values.entries())
           if (graph.inputs[index] !== undefined)
             inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
@@ -404,7 +404,7 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
   const shapes =
     value.kind === 'list'
       ? (value.items?.map(({ shape }) => shape) ??
-        notFollowed(`the file says which lengths '${name}' has, and they are not known`))
+        notFollowed(`the file declares the lengths of '${name}', but they are not known`))
       : value.shape === undefined
         ? []
         : [value.shape]
@@ -417,7 +417,7 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
         (typeof dim === 'number' || ofRows(dim) || ofLengths(dim))
       if (shape.length === each.length && shape.some(isOther))
         notFollowed(
-          `the file says that '${name}' has the shape [${each.map((length) => length ?? '?').join(', ')}], and it has ${shownDims(shape)}`,
+          `the file declares the shape [${each.map((length) => length ?? '?').join(', ')}] for '${name}', but it has ${shownDims(shape)}`,
         )
     }
   }
@@ -432,7 +432,13 @@ function checked(value: Value): Value {
 }
 
 /** An input that requests or the caller of a function omit. */
-const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out' }
+const leftOut: Fault = {
+  kind: 'fault',
+  verdict: 'unknown',
+  order: -1,
+  node: null,
+  reason: 'an omitted input has no value',
+}
 
 function unmade(name: string): Fault {
   return {
@@ -440,7 +446,7 @@ function unmade(name: string): Fault {
     verdict: 'unknown',
     order: -1,
     node: null,
-    reason: `value '${name}' is made by no node`,
+    reason: `value '${name}' is computed by no node`,
   }
 }
 

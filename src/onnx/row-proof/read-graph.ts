@@ -290,7 +290,9 @@ class GraphReader {
         attributes.size !== 1 ||
         [...attributes].some(([key, { type }]) => constantTypes[key] !== type))
     )
-      throw new UnreadableGraph(`Constant '${outputs[0] ?? ''}' has not one value of its own type`)
+      throw new UnreadableGraph(
+        `Constant '${outputs[0] ?? ''}' does not have exactly one value of its own type`,
+      )
     return node
   }
 
@@ -324,7 +326,7 @@ class GraphReader {
       else if (field === 21 && to > from) scalars.reference = this.#reader.name(from, to)
     })
     if (type < 1 || type > 14 || [...held].some((each) => each !== type))
-      throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
+      throw new UnreadableGraph(`attribute '${name}' is of type ${type}, but has a value of another type`)
     if (scalars.reference !== undefined && (!this.#isInFunction || held.size > 0))
       throw new UnreadableGraph(
         `attribute '${name}' takes its value from around a function, ${this.#isInFunction ? 'and has one of its own' : 'and is in none'}`,

@@ -20,9 +20,9 @@ interface CalibrationSettings {
   readonly instances: number
   /** Approximate time for the whole calibration. */
   readonly seconds: number
-  /** Makes a request of so many rows. */
+  /** Makes a request with this number of rows. */
   feedsOf(rows: number): Feeds
-  /** Bucket of the requests from {@link feedsOf}, if shapes are distinguished. */
+  /** The bucket of requests from {@link feedsOf}; omitted if the model has only one. */
   readonly bucketKey?: string
   readonly signal?: AbortSignal
 }
@@ -73,8 +73,8 @@ export async function calibrateService(
 }
 
 /**
- * From the end of a run until the prefetched one starts: the remaining time of instances that always have a
- * prefetched batch.
+ * Milliseconds from the end of a run until the prefetched one starts. All instances always have a prefetched batch;
+ * the part of their time in which they run nothing, per run, is this gap.
  */
 async function measuredBetweenMs(
   model: PerfModel,
@@ -103,7 +103,7 @@ async function measured(
       const sentMs = performance.now()
       const { report } = await model.infer(feeds, { report: true })
       const restMs = performance.now() - sentMs - report.queuedMs - report.computeMs
-      // Callers of the same moment have shared a run, which then has another size.
+      // Requests that were made at the same moment may have shared a larger run: it says nothing about this size.
       if (report.batchSize === rows) {
         found.runMs.push(report.computeMs)
         found.queuedMs.push(report.queuedMs)
@@ -121,7 +121,7 @@ async function measured(
   return found
 }
 
-/** Each further instance adds the same slowdown. */
+/** The slowdown by number of running instances. Each one beyond the first is taken to add the same amount. */
 function slowdownOf(atAll: readonly number[], instances: number): number[] {
   if (instances === 1 || atAll.length === 0) return [1]
   const each = Math.max(0, median(atAll) - 1) / (instances - 1)
@@ -129,8 +129,8 @@ function slowdownOf(atAll: readonly number[], instances: number): number[] {
 }
 
 /**
- * From the model's statistics, which have gathering and scattering times by size. The rest is waiting for
- * threads.
+ * Gathering and scattering times come from the model's statistics, by batch size. What remains of a request's time is
+ * waiting for threads.
  */
 function overheadsOf(model: PerfModel, all: readonly Measured[]): Overheads {
   const perBatch = new Map(model.stats().batchStats.map((batch) => [batch.batchSize, batch]))

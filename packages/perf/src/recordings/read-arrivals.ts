@@ -15,10 +15,10 @@ const longestLineBytes = 1 << 20
 const newline = 10
 
 /**
- * Reads the requests of a recording one by one, so that only a part of the file is in memory. It skips empty
- * lines, and an incomplete last line: its process ended while writing it.
+ * Reads the requests of a recording one by one, so only a part of the file is in memory. It skips empty lines,
+ * and an incomplete last line, which a process leaves that ends while it writes.
  *
- * @throws InferenceError `ERR_INVALID_ARG` for a line that is no request, or is earlier than the line before;
+ * @throws InferenceError `ERR_INVALID_ARG` for a line that is not a request, or whose time is before that of the line above;
  * errors of Node.js for a file that cannot be read.
  */
 export async function* readArrivals(path: string): AsyncGenerator<Arrival, void, undefined> {
@@ -37,7 +37,7 @@ export async function* readArrivals(path: string): AsyncGenerator<Arrival, void,
 /**
  * All requests of a recording.
  *
- * @param most how many may be kept in memory.
+ * @param most the largest number of requests to keep in memory.
  * @throws as {@link readArrivals}; `ERR_INVALID_ARG` for a recording without requests, or with more than
  * `most`.
  */
@@ -46,7 +46,7 @@ export async function loadArrivals(path: string, most = 2_000_000): Promise<Arri
   for await (const arrival of readArrivals(path)) {
     if (arrivals.length === most)
       throw invalidArgument(path, `${most} requests at most`, 'more', {
-        hint: 'Cut it: each line is a request',
+        hint: 'Shorten the file: each line is a request',
       })
     arrivals.push(arrival)
   }
@@ -107,7 +107,7 @@ const mostAmount = 1e15
 /** Checks of optional fields. Fields of an {@link Arrival} that are not listed are not used, and left out. */
 const optional: readonly [field: keyof Arrival, expected: string, is: (value: unknown) => boolean][] = [
   ['model', 'a name', (value) => typeof value === 'string' && value !== ''],
-  ['dims', 'lists of whole numbers by the names of inputs', isDims],
+  ['dims', 'lists of whole numbers, one for each input name', isDims],
   ['priority', 'a whole number of at least 0', isCount],
   ['timeoutMs', 'a number above 0 and below 2^31', isDuration],
   ['deadlineMs', 'a number above 0 and below 2^31', isDuration],
@@ -122,7 +122,7 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
     `runs with rows, requests, instance, ${runAmounts.join(', ')}`,
     (value) => Array.isArray(value) && value.every(isRun),
   ],
-  ['config', 'a configuration as it is recorded', isRecordedConfig],
+  ['config', 'a configuration as recordArrivals() writes it', isRecordedConfig],
 ]
 
 /**
@@ -136,7 +136,8 @@ function parseArrival(line: string, where: string, notBeforeUs: number): Arrival
   const fields = parsed(line, where)
   const { atUs, rows } = fields
   if (!isAmount(atUs)) throw wrong(where, 'atUs', 'a number from 0 to 1e15', atUs)
-  if (atUs < notBeforeUs) throw wrong(where, 'atUs', `at least the ${notBeforeUs} of the line before`, atUs)
+  if (atUs < notBeforeUs)
+    throw wrong(where, 'atUs', `at least ${notBeforeUs}, the value of the line before`, atUs)
   if (!isSize(rows)) throw wrong(where, 'rows', 'a whole number of at least 1, below 2^31', rows)
   const arrival: Record<string, unknown> = { atUs, rows }
   for (const [field, expected, is] of optional) {
@@ -154,7 +155,7 @@ function parsed(line: string, where: string): Fields {
     value = JSON.parse(line)
   } catch {
     throw invalidArgument(where, 'a request in JSON', line, {
-      hint: 'Each line is one, as { "atUs": 1500, "rows": 1 }',
+      hint: 'Each line is a request, such as { "atUs": 1500, "rows": 1 }',
     })
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -174,7 +175,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
-/** A number of rows, which memory is estimated by. */
+/** A number of rows; memory is estimated from it, so it has a limit. */
 function isSize(value: unknown): boolean {
   return isCount(value) && value >= 1 && value < 2 ** 31
 }

@@ -78,7 +78,7 @@ describe('zerohop perf --scenario', () => {
   })
 
   it.runIf(full)(
-    'looks for the peak of server where no rate is given, and tells of each that it tries',
+    'searches the peak of the server scenario where no rate is given, and prints each trial',
     async () => {
       // No answer is within such a bound, at whatever rate.
       const { code, stdout, stderr } = await zerohop(
@@ -164,7 +164,7 @@ describe('zerohop perf --scenario', () => {
 })
 
 describe('Ctrl-C', () => {
-  it.runIf(full)('ends a search, and what was found until then is told', async () => {
+  it.runIf(full)('ends a search and prints the results so far', async () => {
     const line = [
       'perf',
       '-m',

@@ -392,7 +392,7 @@ describe('zerohop perf, of an ensemble', () => {
   const step = (from: string, to: string) =>
     `{ model_name: "one" model_version: -1 input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`
 
-  it.runIf(full)('tells of the models of its steps as well, and writes a table for each', async () => {
+  it.runIf(full)('reports the models of its steps as well, and writes a table for each', async () => {
     const folder = temporaryFolder({
       'one/config.pbtxt': `backend: "onnxruntime" max_batch_size: 8 ${one('input')} ${one('output')}`,
       'one/1/model.onnx': readFileSync(model()),
@@ -428,7 +428,7 @@ describe('zerohop perf, of an ensemble', () => {
 describe('Ctrl-C', () => {
   afterEach(() => vi.restoreAllMocks())
 
-  it('ends the measurement, and what was measured until then is told', async () => {
+  it('ends the measurement and prints the results so far', async () => {
     const child = spawn(process.execPath, [
       `${root}dist/cli/main.js`,
       'perf',

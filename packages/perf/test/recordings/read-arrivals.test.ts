@@ -70,7 +70,7 @@ describe('misuse', () => {
     [
       'a time before that of the line above',
       '{"atUs":4,"rows":1}',
-      'atUs: expected at least the 5 of the line before',
+      'atUs: expected at least 5, the value of the line before',
     ],
     ['no rows', '{"atUs":5}', 'rows: expected a whole number of at least 1'],
     [

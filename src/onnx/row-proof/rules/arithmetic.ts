@@ -95,7 +95,7 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
 
 /** With lengths that are known it may be known. */
 const mayWrap = () =>
-  notFollowed('whether numbers that depend on the number of rows stay within their type is not known')
+  notFollowed('cannot tell whether numbers that depend on the number of rows stay within their type')
 
 /**
  * A tensor with known elements, and what follows from them. If an element is infinite, or neither 0 nor 1 in
@@ -172,7 +172,7 @@ function isExactAsFloat(dim: Dim, type: number): boolean {
 function placeWithin(place: Place, type: number): Place {
   if ((type === int64 || type === int32) && isWithin(add(multiply(rowDim, place.stride), place.bound), type))
     return place
-  return notFollowed('whether an index stays within the numbers of its type is not known')
+  return notFollowed('cannot tell whether an index stays within the numbers of its type')
 }
 
 const isFloat = (type: number) => !isInteger(type) && type !== bool
@@ -253,7 +253,7 @@ const Add: Rule = (op) => {
   if (countsRows(a) || countsRows(b)) return dependent('a value depends on the number of rows')
   const { shape, rows } = broadcast([a, b])
   const boundOf = (value: Tensor) =>
-    value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
+    value.place?.bound ?? value.bound ?? notFollowed('cannot tell whether an index stays within its row')
   const stride =
     a.place !== null && b.place !== null ? add(a.place.stride, b.place.stride) : (a.place ?? b.place)!.stride
   return tensor(a.type, shape, {
@@ -363,7 +363,7 @@ const Cast: Rule = (op) => {
   const { shape, rows, bound, nonZero } = op.data(0)
   // What does not fit becomes one number or another by where in the tensor it stands.
   if (rows !== null && isFloat(of.type) && (type === elementType.uint32 || type === elementType.uint64))
-    return notFollowed('what it makes of numbers below 0 depends on their places')
+    return notFollowed('what it makes of negative numbers depends on their places')
   const keepsBound = isWide && bound !== null && isWithin(bound, type)
   const wraps = type === int32 && (of.type === int64 || of.type === elementType.uint64) && !keepsBound
   return tensor(type, shape, {
@@ -432,7 +432,7 @@ function variadic(calculate: Calculate | null): Rule {
       op.inputs.some((_, index) => op.raw(index).rows !== null) &&
       op.all().some(({ rows }) => rows === null)
     )
-      return dependent('one of its inputs has no rows, which fits just one number of them')
+      return dependent('one of its inputs has no rows, so it fits only one number of rows')
     return fitting(op)
   }
 }

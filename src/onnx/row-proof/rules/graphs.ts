@@ -64,7 +64,7 @@ function settle(
     if (next.every((value, index) => isKept(states[index]!, value))) return { states, made }
     states = next
   }
-  return notFollowed('what goes from turn to turn does not settle')
+  return notFollowed('the values it carries from iteration to iteration do not settle')
 }
 
 /** Whether a value has everything in common with another: the kept value is then the same object. */
@@ -116,16 +116,16 @@ const Loop: Rule = (op) => {
       .slice(initial.length)
       .map((value) =>
         mayNotRun && value.kind === 'tensor'
-          ? op.fault('unknown', 'whether it has any turn is not known')
+          ? op.fault('unknown', 'cannot tell whether it has any iteration')
           : stacked(value, count, 0),
       ),
   ]
 }
 
 function checkCondition(value: Tensor | Fault): Tensor {
-  if (value.kind === 'fault') throw new NotProved(value.verdict, `whether it goes on: ${value.reason}`)
-  if (value.rows !== null) dependent('whether it goes on depends on what the rows hold')
-  return countsRows(value) ? dependent('whether it goes on depends on the number of rows') : value
+  if (value.kind === 'fault') throw new NotProved(value.verdict, `its condition: ${value.reason}`)
+  if (value.rows !== null) dependent('its condition depends on what the rows hold')
+  return countsRows(value) ? dependent('its condition depends on the number of rows') : value
 }
 
 /** The outputs of all turns, stacked along a new dimension. */
@@ -173,7 +173,7 @@ function overEachRow(
   initial: readonly Value[],
 ): readonly Value[] {
   if (initial.length > 0) return dependent('it goes from row to row')
-  const rows = scanned[0]!.rows ?? dependent('one of its inputs has no rows, and another has')
+  const rows = scanned[0]!.rows ?? dependent('one of its inputs has rows, and another has none')
   if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! })))
     return dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (
@@ -196,7 +196,7 @@ function overEachRow(
     if (value.rows !== null || countsRows(value)) return op.fault('dependent', 'a row meets all others')
     // A length that depends on what a row holds would be another one in each.
     if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('(')))
-      return op.fault('unknown', 'whether its turns give equal shapes is not known')
+      return op.fault('unknown', 'cannot tell whether its iterations give equal shapes')
     const at = axisIn(outputAxes?.[index] ?? 0, value.shape.length + 1)
     return tensor(value.type, [...value.shape.slice(0, at), extent(rows), ...value.shape.slice(at)], {
       rows: { ...rows, axis: at },
@@ -206,7 +206,7 @@ function overEachRow(
 
 function listAt(op: Operation, index: number): readonly Tensor[] {
   const value = op.value(index)
-  return (value?.kind === 'list' ? value.items : null) ?? notFollowed('how long a sequence is is not known')
+  return (value?.kind === 'list' ? value.items : null) ?? notFollowed('the length of a sequence is not known')
 }
 
 function listOf(items: readonly Tensor[]): List {
@@ -231,7 +231,7 @@ const SplitToSequence: Rule = (op) => {
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
   const lengths = isOne ? equalParts(of.shape[axis]!, given[0]!) : given
   if (op.has(1) && op.int('keepdims', 1) === 0 && lengths.includes(1))
-    return notFollowed('whether it takes away the dimension that it divides is not known')
+    return notFollowed('cannot tell whether it removes the dimension that it divides')
   const parts = lengths.map((length) =>
     moved(
       of,

@@ -29,7 +29,7 @@ const { int64 } = elementType
 function checkOwn(place: Place | null, rows: Rows, what: string): void {
   if (place === null) dependent(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
   else if (!pointsInto(place, rows.inner))
-    notFollowed(`whether ${what} picks entries of its own row alone is not known`)
+    notFollowed(`cannot tell whether ${what} picks entries of its own row alone`)
 }
 
 const Gather: Rule = (op) => {
@@ -169,7 +169,7 @@ const ScatterND: Rule = (op) => {
   if (of.rows === null)
     return index.rows === null && updates.rows === null
       ? like(of)
-      : dependent('it puts what the rows hold into something that all share')
+      : dependent('it writes values of the rows into a tensor that all rows share')
   if (of.rows.axis < width) {
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
@@ -222,7 +222,7 @@ const Compress: Rule = (op) => {
   if (!op.hasAttribute('axis'))
     return of.rows === null
       ? tensor(of.type, [length])
-      : dependent('it takes entries of all rows, one behind the other')
+      : dependent('it lists the entries of all rows one after another')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
   return moved(
@@ -280,7 +280,7 @@ const OneHot: Rule = (op) => {
 /** The boxes that remain, of all images: a single list, whose entries do not correspond to rows. */
 const NonMaxSuppression: Rule = (op) => {
   for (const each of op.all())
-    if (each.rows !== null) dependent('how many boxes it gives for each row depends on what that holds')
+    if (each.rows !== null) dependent('how many boxes it gives for a row depends on what the row holds')
   return tensor(int64, [lengthOf(`boxes of ${op.label}`), 3])
 }
 

@@ -18,7 +18,7 @@ function samples(op: Operation): Tensor {
   if (of.shape.length !== 2)
     return of.rows === null
       ? of
-      : notFollowed(`it has ${of.shape.length} dimensions, where samples and features are two`)
+      : notFollowed(`it has ${of.shape.length} dimensions instead of two, samples and features`)
   apart(of, [1], 'takes features together')
   return of
 }
@@ -38,7 +38,7 @@ const regressor =
 const classifier: Rule = (op) => {
   const of = samples(op)
   if (op.string('post_transform', 'NONE') === 'PROBIT')
-    return notFollowed('of two scores by PROBIT one is not written')
+    return notFollowed('with PROBIT, ONNX Runtime leaves one of two scores unwritten')
   const type = op.hasAttribute('classlabels_strings') ? string : int64
   return [
     tensor(type, [countOf(of)], { rows: of.rows }),

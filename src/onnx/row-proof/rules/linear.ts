@@ -119,7 +119,7 @@ export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised)
   return (op) => {
     const [left, right] = matricesOf(op, a, b)
     if (!isAtLeast(left.shape.at(-1)!, 1))
-      return notFollowed('whether there is anything to sum up is not known') // else nothing is written
+      return notFollowed('cannot tell whether there is anything to sum up') // else nothing is written
     for (const [of, parts, fromEnd] of [
       [left, ofA, 2],
       [right, ofB, 1],

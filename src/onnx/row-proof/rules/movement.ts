@@ -76,11 +76,11 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
     if (typeof dim === 'number' && typeof by === 'number')
       return dependent(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
     return notFollowed(
-      `whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`,
+      `cannot tell whether ${what} shares entries with other rows in the shape ${shownDims(dims)}`,
     )
   }
   const perRowOf = (dim: Dim) =>
-    perRow(dim) ?? dependent(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
+    perRow(dim) ?? dependent(`the shape ${shownDims(dims)} is not a multiple of the number of rows`)
   const to = dims.map((dim, axis) => {
     if (axis !== open) return dim
     const rest = divide(all, given)
@@ -96,9 +96,9 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
       typeof divide(all, made) === 'number' ||
       typeof divide(made, all) === 'number')
   )
-    return notFollowed(`the shape ${shownDims(to)} has another number of elements, or may have`)
+    return notFollowed(`the shape ${shownDims(to)} has, or may have, another number of elements`)
   const axis = to.findIndex(ofRows)
-  if (axis === -1) dependent(`the shape ${shownDims(to)} has room for just one number of rows`)
+  if (axis === -1) dependent(`the shape ${shownDims(to)} fits only one number of rows`)
   if (to.some((dim, other) => other !== axis && ofRows(dim)))
     dependent(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
   const front = product(to.slice(0, axis))
@@ -116,11 +116,12 @@ const Reshape: Rule = (op) => {
     of,
     given.map((dim, axis) => {
       if (dim === -1 || isAtLeast(dim, copies ? 1 : 0)) return dim
-      const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
+      const own =
+        of.shape[axis] ?? notFollowed(`dimension ${axis} does not exist, so its length cannot be kept`)
       if (dim === 0 || isSame(dim, own)) return own
       // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
       if ([dim, own].some(ofRows))
-        return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
+        return notFollowed(`cannot tell whether ${shown(dim)} is 0 and so keeps dimension ${axis}`)
       return isAtLeast(dim, 0) ? lengthOf('length', [dim, own]) : lengthOf(`${op.label} ${axis}`)
     }),
   )
@@ -139,15 +140,15 @@ const Squeeze: Rule = (op) => {
   const axes =
     given !== null && given.length > 0 ? given : of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
   if (of.rows !== null && axes.includes(of.rows.axis))
-    dependent(`it takes away dimension ${of.rows.axis}, which counts the rows`)
+    dependent(`it removes dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
 }
 
 /** Whether a squeeze without axes would remove a dimension. */
 function isOne(dim: Dim): boolean {
   if (typeof dim === 'number' || isAtLeast(dim, 2)) return dim === 1
-  if (ofRows(dim)) return dependent('it takes away the dimension of the rows where there is one of them')
-  return notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
+  if (ofRows(dim)) return dependent('it removes the dimension of the rows when there is one row')
+  return notFollowed(`cannot tell whether dimension ${shown(dim)} is 1`)
 }
 
 /** A tensor with dimensions of length 1 removed. */
@@ -239,7 +240,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
     const fixed = parts.find((part) => part.rows === null)
     if (fixed !== undefined)
       dependent(
-        `one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`,
+        `one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit only one number of rows`,
       )
     if (parts.some((part) => !sameRows(part.rows!, rows)))
       dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
@@ -254,7 +255,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
         !(isAtLeast(shape[at]!, 1) && isAtLeast(first.shape[at]!, 1)),
     )
   if (first.shape.some((_, at) => mayDiffer(at)))
-    return notFollowed('whether one of its inputs is empty is not known')
+    return notFollowed('cannot tell whether one of its inputs is empty')
   const shape = first.shape.map((dim, at) =>
     at === axis
       ? parts.map((part) => part.shape[at]!).reduce(add)
@@ -428,22 +429,23 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
         ? own
         : typeof to === 'number' || ofRows(to)
           ? dependent(`the rows get the length ${shown(to)}`)
-          : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
+          : notFollowed(`cannot tell whether the rows get the length ${shown(to)}`)
     // ONNX Runtime gives what is to become no entry at all one.
     if (!isSame(own, to) && !isAtLeast(to, 1))
       return typeof to === 'number' || ofRows(to)
-        ? notFollowed(`whether a length of ${shown(to)} is 0 is not known`)
+        ? notFollowed(`cannot tell whether a length of ${shown(to)} is 0`)
         : lengthOf('expanded', [own, to])
     if (ofRows(to)) {
       if (own !== 1) return dependent(`${shown(own)} entries get a length that depends on the number of rows`)
-      if (of.rows !== null) return dependent('each row is repeated for all others')
+      if (of.rows !== null) return dependent('each row is repeated for every other row')
       return to
     }
     return broadcastDims(own, to) ?? notFollowed(`a length of ${shown(own)} cannot become ${shown(to)}`)
   })
   if (rows === null)
     rows = shape.some(ofRows)
-      ? (findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is no multiple of the number of rows`))
+      ? (findRows(shape) ??
+        dependent(`the shape ${shownDims(shape)} is not a multiple of the number of rows`))
       : null
   const count = product(shape)
   if (
@@ -487,7 +489,7 @@ const Tile: Rule = (op) => {
     }
     const own = perRow(times)
     if (rows !== null || own !== 1)
-      return dependent('how often it repeats something depends on the number of rows')
+      return dependent('how often it repeats its input depends on the number of rows')
     rows = { axis, outer: 1, inner: dim }
     return multiply(dim, times)
   })
@@ -512,7 +514,7 @@ const Pad: Rule = (op) => {
     // ONNX Runtime goes around once, and reads beyond the row where that is not enough.
     const fits = [low, high].every((pad) => isAtLeast(pad, 0) && isAtLeast(subtract(of.shape[axis]!, pad), 0))
     if (op.string('mode', 'constant') === 'wrap' && !fits)
-      return notFollowed('whether its pads are longer than what they repeat is not known')
+      return notFollowed('cannot tell whether its pads are longer than what they repeat')
     shape[axis] = add(add(shape[axis]!, low), high)
   }
   return tensor(of.type, shape, { rows: of.rows })
@@ -540,7 +542,7 @@ const ConstantOfShape: Rule = (op) => {
   if (shape.some(ofRows))
     return tensor(value.type, shape, {
       rows:
-        findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is no multiple of the number of rows`),
+        findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is not a multiple of the number of rows`),
       nonZero,
     })
   const count = product(shape)
@@ -611,7 +613,7 @@ const NonZero: Rule = (op) => {
   const of = op.data(0)
   const { rows, shape } = of
   if (shape.length === 0)
-    return notFollowed('whether a single number has dimensions in its result is not known')
+    return notFollowed('cannot tell whether a single number has dimensions in its result')
   if (rows === null) {
     if (shape.length === 1 && of.elements !== null && areNumbers(of.elements)) {
       const places = of.elements.flatMap((element, index) => (element === 0 ? [] : [index]))
@@ -690,7 +692,7 @@ const Resize: Rule = (op) => {
         : lengthOf(`${op.label} ${axis}`, [dim])
   })
   if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4))
-    return notFollowed('whether it interpolates along the rows is not known')
+    return notFollowed('cannot tell whether it interpolates along the rows')
   return tensor(of.type, shape, { rows })
 }
 

@@ -25,7 +25,7 @@ function scaled(type: (op: Operation, scale: Tensor | null, zeroPoint: Tensor | 
     for (const part of [scale, zeroPoint]) {
       if (part === null || (part.rows === null && of.rows === null)) continue
       if (part.rows !== null && (!isBlocked || of.rows === null || !sameRows(part.rows, of.rows)))
-        return dependent('a scale is made of rows, and stands for others')
+        return dependent('a scale that is computed from some rows is used for others')
       const isOne = !isBlocked && part.shape.every((dim) => dim === 1)
       if (!isOne && (of.rows!.axis === axis || (isBlocked && part.rows === null)))
         return dependent(

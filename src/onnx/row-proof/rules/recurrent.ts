@@ -54,7 +54,7 @@ function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
   )
   return shared === undefined
     ? { axis: 0, ...rows }
-    : dependent(`input ${shared.index} is the same for all rows, and has to be one for each`)
+    : dependent(`input ${shared.index} is shared by all rows, but must have an entry for each`)
 }
 
 const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
@@ -162,7 +162,7 @@ function rotary(positions: number, caches: readonly number[]): Rule {
     })
     const size = op.raw(0).shape.at(-1)!
     if (typeof size !== 'number' || size % 2 !== 0)
-      notFollowed('whether its angles come in pairs is not known') // what is left over ONNX Runtime does not write
+      notFollowed('cannot tell whether its angles come in pairs') // ONNX Runtime does not write an element that is left over
     rowsOf(op, [...batchFirst(0), byRank(positions, 2), ...caches.map((cache) => byRank(cache, 3))])
     return like(op.raw(0))
   }

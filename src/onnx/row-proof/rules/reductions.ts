@@ -128,7 +128,7 @@ const BatchNormalization: Rule = (op) => {
   const isTraining =
     op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
   if (isTraining) return dependent('it is in training mode, and norms over the batch')
-  if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')
+  if (op.version < 14 && op.outputCount > 1) return notFollowed('cannot tell whether it is in training mode')
   const isByPlace = op.version < 9 && op.int('spatial', 1) === 0 // a mean for each entry of a row
   rowsOnly(of, isByPlace ? [0] : [0, ...range(2, of.shape.length)], 'norms entries')
   for (const index of [1, 2, 3, 4]) op.shared(index)
@@ -188,7 +188,7 @@ const loss: Rule = (op) => {
     : [op.fault('dependent', `it gives the ${reduction} of the losses of all rows`), like(of)]
 }
 
-const random: Rule = () => dependent('it draws random numbers, which are others in each run')
+const random: Rule = () => dependent('it draws random numbers, which differ in each run')
 
 const overLast =
   (count: number): Rule =>

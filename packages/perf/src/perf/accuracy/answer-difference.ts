@@ -12,8 +12,8 @@ const none: Difference = { absolute: 0, relative: 0 }
 const all: Difference = { absolute: Infinity, relative: Infinity }
 
 /**
- * Compares an output with the one that the request gets alone. Only floats may differ by a little. All other
- * values are either equal or differ infinitely; NaN and infinity differ infinitely from any other number.
+ * Compares an output with the output of the same request run alone. Floats have a distance. All other values are
+ * either equal or infinitely different, and so are NaN and infinity from any other number.
  */
 export function answerDifference(alone: OutputValue | undefined, other: OutputValue | undefined): Difference {
   if (isTensorLike(alone) && isTensorLike(other)) {

@@ -197,9 +197,7 @@ export function accuracyText(result: AccuracyResult): string {
     `Batches: ${batchSizes.map(({ batchSize, count }) => `${count} of ${batchSize}`).join(', ') || 'none'}`,
     table.toString(),
     ...(failed.length === 0 ? [] : [`Requests failed: ${failed.join(', ')}`]),
-    ...(cacheHits === 0
-      ? []
-      : [`${cacheHits} answers came out of the response cache: they are no runs of their own`]),
+    ...(cacheHits === 0 ? [] : [`${cacheHits} answers came from the response cache and were not run`]),
     ...(joined.length > 0 || batchSizes.length === 0
       ? []
       : ['No batch had more than one row: nothing was joined that could have been mixed up']),

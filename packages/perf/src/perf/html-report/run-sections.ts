@@ -5,10 +5,10 @@ import { comparedLevelsSection } from './compared-levels.ts'
 import { failureCount, levelAxis, levelCell, levelPoints, plotted, spansDecades } from './level-sections.ts'
 import type { Cell, Part, Section, Table } from './report-page.ts'
 
-/** In characters. */
+/** Characters of a setting's text; the rest is cut off. */
 const longestSetting = 2000
 
-/** What a repetition needs; the given settings come first. */
+/** What is needed to repeat the measurement; the given settings come first. */
 export function configurationSection({ settings, given, machine }: PerfResult): Section {
   const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) =>
     factTable(
@@ -18,13 +18,13 @@ export function configurationSection({ settings, given, machine }: PerfResult): 
       isOpen,
     )
   const isGiven = (name: string) => given === undefined || given.includes(name)
-  const usual = settingTable('Settings that are as they are by default', (name) => !isGiven(name), false)
+  const usual = settingTable('Settings left at their defaults', (name) => !isGiven(name), false)
   return {
     id: 'configuration',
     title: 'Configuration',
-    lead: 'What a repetition needs: the settings, under the names of the command line, and the machine.',
+    lead: 'What you need to repeat the measurement: the settings, named as on the command line, and the machine.',
     parts: [
-      { table: settingTable(given === undefined ? 'Settings' : 'Settings that were given', isGiven, true) },
+      { table: settingTable(given === undefined ? 'Settings' : 'Given settings', isGiven, true) },
       { table: factTable('Machine', 'Fact', Object.entries(machine), true) },
       ...(usual.rows.length === 0 ? [] : [{ table: usual }]),
     ],
@@ -76,7 +76,7 @@ export function processSection(result: PerfResult): Section {
   return {
     id: 'process',
     title: 'The process that measured',
-    lead: `The engine and what asks it share a process${hasLag ? '; a sender that lags is told here, and its lag is part of the latencies above' : ''}. Timers that come late show how long the application's thread was held up.`,
+    lead: `The engine and the load generator share a process.${hasLag ? ' The lag of the sender is part of the latencies above.' : ''} Late timers show how long the application's thread was blocked.`,
     parts: [delayPart(result, hasLag), cpuPart(result)],
   }
 }
@@ -126,7 +126,7 @@ function delayPart(result: PerfResult, hasLag: boolean): Part {
       views: [{ name: '', ...levelPoints(result), series: shown }],
     },
     table: {
-      caption: hasLag ? 'How late timers and requests were' : 'How late timers were',
+      caption: hasLag ? 'Delay of timers and requests' : 'Delay of timers',
       columns: [axis, ...shownDelays.map(([name]) => `event loop ${name}`), ...lagColumns],
       rows: levels.map((level) => [
         levelCell(level),
@@ -179,11 +179,11 @@ export function composingSection({ mode, levels }: PerfResult): Section | null {
   return {
     id: 'composing',
     title: 'The steps of the ensemble',
-    lead: 'What each of its models takes for a request, on average.',
+    lead: 'The mean time of a request in each model of the ensemble.',
     parts: [
       {
         table: {
-          caption: 'Mean of a successful request in the models of the steps',
+          caption: 'Mean times of a successful request, by model',
           columns: [
             levelAxis(mode),
             'model',
@@ -243,14 +243,14 @@ export function inputsSection(result: PerfResult): Section | null {
   const { parts } = comparedLevelsSection(compared)
   return {
     id: 'inputs',
-    title: 'The same inputs beside unique ones',
-    lead: `One request again and again, and requests of which none comes twice: what caches make of it. All below this is of ${inputs.at(-1)!.inputs} inputs.`,
+    title: 'Repeated and unique inputs',
+    lead: `The same request every time, compared with requests that never repeat: this shows what caches gain. All sections below are about ${inputs.at(-1)!.inputs} inputs.`,
     parts: [
       ...parts,
       {
         table: {
-          caption: 'Caches, and what was asked',
-          columns: [levelAxis(mode), 'inputs', 'different requests', 'out of the cache', 'mean compute'],
+          caption: 'Requests and caches',
+          columns: [levelAxis(mode), 'inputs', 'different requests', 'from the cache', 'mean compute'],
           rows: inputs.flatMap(rowsOf),
           isOpen: true,
         },
@@ -285,8 +285,8 @@ export function accuracySection({ accuracy }: PerfResult): Section | null {
   const failed = failureCount(failures)
   return {
     id: 'accuracy',
-    title: `Answers under load, beside those alone: ${within ? 'the same' : 'NOT the same'}`,
-    lead: `${countOf(answers)} answers to ${countOf(samples)} different requests, ${concurrency} at once, within ${tolerance} of the largest number of each${failed === 0 ? '' : `; ${countOf(failed)} failed`}${cacheHits === 0 ? '' : `; ${countOf(cacheHits)} came out of the response cache`}.`,
+    title: `Answers under load: ${within ? 'the same as alone' : 'NOT the same as alone'}`,
+    lead: `${countOf(answers)} answers to ${countOf(samples)} different requests, ${concurrency} at once. Tolerance: ${tolerance} of the largest number of each answer.${failed === 0 ? '' : ` ${countOf(failed)} failed.`}${cacheHits === 0 ? '' : ` ${countOf(cacheHits)} came from the response cache.`}`,
     parts: [
       {
         table: {

@@ -76,7 +76,7 @@ describe('a report', () => {
     expect(of(99)).toMatch(/\| max\s+\| 1\| /)
   })
 
-  it('tells of the models of an ensemble', () => {
+  it('lists the models of an ensemble', () => {
     const { server, batchSizes } = levelOf(8)
     const read = readIn(
       reportOf(
@@ -213,7 +213,7 @@ describe('the page of answers beside those alone', () => {
     } // prettier-ignore
     const html = reportOf(resultOf({ levels: [], accuracy }))
     const read = readIn(html, '<section id="accuracy"')
-    expect(read).toContain('Answers under load, beside those alone: NOT the same')
+    expect(read).toContain('Answers under load: NOT the same as alone')
     expect(read).toContain('2,000 answers to 64 different requests, 16 at once')
     expect(read).toContain('2 failed')
     expect(read).toContain('| &lt;logits&gt;| float32| 0.5| ∞| 1.2| 3| 7')
@@ -239,7 +239,7 @@ describe('the page of the same inputs and unique ones', () => {
   it('has both, level by level, with ratios to unique ones, and says of which the rest is', () => {
     const html = reportOf(resultOf({ levels: unique, inputs }))
     const read = readIn(html, '<section id="inputs"')
-    expect(read).toContain('All below this is of unique inputs.')
+    expect(read).toContain('All sections below are about unique inputs.')
     expect(read).toContain('| 2| 3,000| 9,000 (3.00 x)')
     expect(read).toContain('| 1| same| 1| 75 %|')
     expect(read).toContain('| 1| unique| all| –|')
@@ -256,9 +256,9 @@ describe('the page of the same inputs and unique ones', () => {
 describe('the configuration on a page', () => {
   it('has first what was given, and the rest behind a click', () => {
     const read = reportOf(resultOf({ settings: { 'batch-size': 1, instances: 2 }, given: ['instances'] }))
-    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).toMatch(/\| instances\| 2/)
-    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).not.toContain('batch-size')
-    expect(readIn(read, '<summary>Settings that are as they are by default', '</details>')).toContain(
+    expect(readIn(read, 'aria-label="Given settings"', '</table>')).toMatch(/\| instances\| 2/)
+    expect(readIn(read, 'aria-label="Given settings"', '</table>')).not.toContain('batch-size')
+    expect(readIn(read, '<summary>Settings left at their defaults', '</details>')).toContain(
       '| batch-size| 1',
     )
   })
