@@ -300,7 +300,12 @@ describe('a client that means harm', () => {
     async () => {
       const { engine, path, remote, server } = await served(true)
       await engine.load('identity', { path: small.identity('float32') })
+      const now = performance.now.bind(performance)
+      let laterMs = 0
+      vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
+      onTestFinished(() => void vi.restoreAllMocks())
       for (let seed = 1; seed <= repetitions(60, 12); seed++) {
+        laterMs += 5000 // rings are made again
         const random = mulberry32(seed)
         const { descriptor, welcome, handedOver } = await greetNatively(
           processes!,
@@ -328,6 +333,30 @@ describe('a client that means harm', () => {
       }
       await until(() => server.stats().clients === 1)
       expect(server.stats().inFlight).toBe(0)
+    },
+  )
+
+  it.skipIf(processes === null)(
+    'by noise in the shared memory gets none when it comes again, and others are answered over the socket until then',
+    async () => {
+      const { engine, path, client, server } = await served(true)
+      await engine.load('identity', { path: small.identity('float32') })
+      await Promise.all(Array.from({ length: 31 }, () => client()))
+      expect(server.stats().sharingMemory).toBe(32)
+      const greet = () => greetNatively(processes!, path, { ...hello, sharesMemory: true }, 1000)
+      const first = await greet()
+      const rings = SharedRings.take(processes!, first.handedOver!, first.welcome.ringBytes, () => {})
+      Atomics.store(rings.views.words, 0, 1)
+      rings.bell.ring()
+      await until(() => server.stats().clients === 32)
+      rings.release()
+      processes!.close(first.descriptor)
+      const again = await greet()
+      expect(again.handedOver).toBeNull()
+      processes!.close(again.descriptor)
+      const other = await client()
+      expect(other.server.sharesMemory).toBe(false)
+      expect((await other.infer('identity', row))['y']!.data).toEqual(row.x.data)
     },
   )
 })

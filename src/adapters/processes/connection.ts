@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { messageOf } from '../../base/message-of.ts'
 import { slices, type Pieces } from '../../base/slices.ts'
 import { FrameReader, frameKinds, frameOf, textFrame } from './messages.ts'
 import { BadRecord, longestRecord, RecordReader, RecordViews, type RecordWriter } from './records.ts'
@@ -15,7 +16,7 @@ export interface ConnectionOwner {
   /** Returns the work that remains for the record. The next record is read after that work. */
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined
   /** The connection has closed, for this reason. Called once. */
-  onClose(reason: string): void
+  onClose(reason: string, isViolation: boolean): void
 }
 
 /** How long records are read in one turn of the event loop, in milliseconds, to leave time for other work. */
@@ -135,7 +136,7 @@ export class Connection {
       if (!writer.write(record)) return false
     } catch (error) {
       if (!(error instanceof BadRecord)) throw error
-      this.close(senselessly(error))
+      this.violated(error)
       return true
     }
     this.#ringSoon()
@@ -164,14 +165,19 @@ export class Connection {
     this.#socket.end()
   }
 
+  /** Closes because the peer has sent something invalid. */
+  violated(error: unknown): void {
+    this.close(`the other side has sent ${messageOf(error)}`, true)
+  }
+
   /** Closes at once and notifies the owner of the reason. May be called more than once. */
-  close(reason: string): void {
+  close(reason: string, isViolation = false): void {
     if (this.#closed) return
     this.#closed = true
     this.#piecewise?.abort()
     this.#socket.destroy()
     if (!this.#reading) this.#release()
-    this.#owner.onClose(reason)
+    this.#owner.onClose(reason, isViolation)
   }
 
   #release(): void {
@@ -279,9 +285,7 @@ export class Connection {
       done()
       this.read()
     }
-    slices
-      .run(left, bytes, this.#piecewise.signal)
-      .then(goOn, (error: unknown) => this.close(senselessly(error as Error)))
+    slices.run(left, bytes, this.#piecewise.signal).then(goOn, (error: unknown) => this.violated(error))
     return false
   }
 
@@ -312,7 +316,7 @@ export class Connection {
     try {
       read()
     } catch (error) {
-      this.close(senselessly(error as Error))
+      this.violated(error)
     } finally {
       this.#reading = false
       if (this.#closed) this.#release()
@@ -321,7 +325,3 @@ export class Connection {
 }
 
 const noMore = (): void => {}
-
-function senselessly(error: Error): string {
-  return `the other side has sent ${error.message}`
-}

@@ -5,7 +5,7 @@ import { InferenceError } from '../../errors.ts'
 import { loadBinding } from '../../native/addon.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
-import { ServedClient, type Serving, ServedMethods } from './served-client.ts'
+import { RingPace, ServedClient, type Serving, ServedMethods } from './served-client.ts'
 import { takeLock, type HeldLock, addressOf, checkFolder, descriptorOf } from './serving-place.ts'
 
 /** A new server waits so long for its first client, however short `idleMs` is. */
@@ -61,6 +61,7 @@ export class EngineServer {
       methods: new ServedMethods(engine),
       processes,
       limits: { maxRequests, maxBytes },
+      ringPace: new RingPace(),
       gone: (client) => this.#gone(client),
     }
     this.#server = createServer((socket) => this.#accept(socket))

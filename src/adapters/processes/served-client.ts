@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf } from '../../base/message-of.ts'
 import { libraryVersion } from '../../base/own-package.ts'
 import { type Pieces, slices, doAll } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
@@ -41,6 +40,7 @@ export interface Serving {
   /** `null` if memory cannot be shared. */
   readonly processes: NativeProcesses | null
   readonly limits: ClientLimits
+  readonly ringPace: RingPace
   /** A client has gone, and its requests are released. */
   gone(client: ServedClient): void
 }
@@ -185,8 +185,9 @@ export class ServedClient implements ConnectionOwner {
     )
   }
 
-  onClose(reason: string): void {
+  onClose(reason: string, isViolation: boolean): void {
     this.#closed = true
+    if (isViolation) this.#serving.ringPace.violated()
     clearTimeout(this.#patience)
     this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
@@ -229,9 +230,9 @@ export class ServedClient implements ConnectionOwner {
     }
   }
 
-  /** `null` if the system refuses: the socket then carries all records. */
+  /** `null` if the system refuses, or for now the pace: the socket then carries all records. */
   #makeRings(processes: NativeProcesses): ReturnType<typeof SharedRings.make> | null {
-    if (descriptorOf(this.#socket) === undefined) return null
+    if (descriptorOf(this.#socket) === undefined || !this.#serving.ringPace.take()) return null
     try {
       return SharedRings.make(processes, ringBytes, this.#connection.read)
     } catch {
@@ -316,7 +317,7 @@ export class ServedClient implements ConnectionOwner {
         void this.#answerCall(id, result, body.length)
       } catch (error) {
         this.#callEnded(body.length)
-        this.close(`the other side has sent ${messageOf(error)}`)
+        this.#connection.violated(error)
       }
     })
   }
@@ -401,6 +402,42 @@ export class CallPace {
       if (done) return value
       yield
     }
+  }
+}
+
+/** Rings that are made as fast as clients come. */
+const ringBurst = 128
+/** Then one in this time. */
+const ringMs = 5000
+
+/**
+ * Spaces the making of rings: the garbage collector counts their memory as its own, and marks the whole heap for
+ * each pair. Clients that come faster use the socket.
+ */
+export class RingPace {
+  readonly #nowMs: () => number
+  #left = ringBurst
+  #sinceMs: number
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+    this.#sinceMs = nowMs()
+  }
+
+  /** Whether rings may be made now. */
+  take(): boolean {
+    const nowMs = this.#nowMs()
+    this.#left = Math.min(ringBurst, this.#left + (nowMs - this.#sinceMs) / ringMs)
+    this.#sinceMs = nowMs
+    if (this.#left < 1) return false
+    this.#left--
+    return true
+  }
+
+  /** A client has sent something invalid, and may come again at once: nothing is left of the burst. */
+  violated(): void {
+    this.#left = 0
+    this.#sinceMs = this.#nowMs()
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CallPace } from '../../src/adapters/processes/served-client.ts'
+import { CallPace, RingPace } from '../../src/adapters/processes/served-client.ts'
 import { doAll } from '../../src/base/slices.ts'
 
 describe("the pace of a client's calls", () => {
@@ -47,5 +47,41 @@ describe("the pace of a client's calls", () => {
     state.pauses.length = 0
     await call(1)
     expect(state.pauses).toEqual([])
+  })
+})
+
+describe('the pace at which rings are made', () => {
+  const paced = () => {
+    const state = { nowMs: 0 }
+    return { state, pace: new RingPace(() => state.nowMs) }
+  }
+  const taken = (pace: RingPace) => {
+    let count = 0
+    while (count < 1000 && pace.take()) count++
+    return count
+  }
+
+  it('lets many clients begin at once, and then one from time to time', () => {
+    const { state, pace } = paced()
+    expect(taken(pace)).toBe(128)
+    state.nowMs += 4999
+    expect(taken(pace)).toBe(0)
+    state.nowMs += 1
+    expect(taken(pace)).toBe(1)
+    state.nowMs += 10 * 60_000
+    expect(taken(pace)).toBe(120)
+    state.nowMs += 24 * 60 * 60_000
+    expect(taken(pace)).toBe(128)
+  })
+
+  it('leaves nothing of that after a violation', () => {
+    const { state, pace } = paced()
+    expect(pace.take()).toBe(true)
+    for (let turn = 0; turn < 3; turn++) {
+      pace.violated()
+      expect(taken(pace)).toBe(0)
+      state.nowMs += 5000
+      expect(taken(pace)).toBe(1)
+    }
   })
 })
