@@ -293,7 +293,7 @@ export class Model<M extends ModelSignature = AnySignature> {
 
   /** Counts a call that failed before it became a request, if the model has served. */
   #refused(error: unknown): Promise<never> {
-    return this.#target.serving.served?.refused(error) ?? Promise.reject(error)
+    return this.#target.serving.served?.counts.refuse(error) ?? Promise.reject(error)
   }
 
   /** @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once. */

@@ -93,7 +93,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
     return this.#end === null
       ? this.#infer(feeds, options, false)
-      : this.#served.refused(this.#ended('has ended'))
+      : this.#served.counts.refuse(this.#ended('has ended'))
   }
 
   /**
@@ -112,7 +112,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     if (feeds !== undefined) {
       return this.#end === null
         ? this.#infer(feeds, options, true)
-        : this.#served.refused(this.#ended('has ended'))
+        : this.#served.counts.refuse(this.#ended('has ended'))
     }
     this.#end ??= this.#started ? this.#sequences.end(this.id, this) : Promise.resolve()
     return this.#end.then(() => {})
@@ -144,7 +144,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
       if (end) this.#end = answer.catch(() => {}) // the caller gets the error
       return answer
     } catch (error) {
-      return this.#served.refused(error)
+      return this.#served.counts.refuse(error)
     }
   }
 

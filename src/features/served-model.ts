@@ -9,7 +9,6 @@ import {
   type ModelStatistics,
 } from '../observe/model-statistics.ts'
 import type { ModelStats } from '../observe/model-stats.ts'
-import { refusalOf } from '../observe/rejections.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
@@ -97,14 +96,14 @@ export class ServedModel implements Target {
       if (checked.sequence !== undefined) return this.#inSequence(feeds, checked)
       const images = this.#images
       if (images !== null && checked.signal?.aborted)
-        return this.refused(checked.signal.reason, checked.signal)
+        return this.counts.refuse(checked.signal.reason, checked.signal)
       const encoded = images === null ? null : images.read(feeds)
       const maxRows = (checked.splitOversized ?? this.#splitsOversized) ? joining.metadata.maxBatchSize : 0
       const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, maxRows > 0)
       const parsed = encoded === null ? read : { ...read, preparation: encoded.preparation }
       return this.#submit(parsed, checked, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
     } catch (error) {
-      return this.refused(error)
+      return this.counts.refuse(error)
     }
   }
 
@@ -169,11 +168,6 @@ export class ServedModel implements Target {
     return answer
   }
 
-  refused(error: unknown, signal?: AbortSignal): Promise<never> {
-    this.counts.refused(refusalOf(error, signal))
-    return Promise.reject(error)
-  }
-
   begin<Step extends BoundStep>(
     step: Step,
     feeds: unknown,
@@ -183,7 +177,7 @@ export class ServedModel implements Target {
     const { scheduler, responses } = this
     const { maxBatchSize } = scheduler.joining.metadata
     const split = (options.splitOversized ?? this.#splitsOversized) && maxBatchSize > 0
-    const parsed = this.#parseStep(feeds, split)
+    const parsed = this.counts.reading(() => this.parser.parse(feeds, split)) // a step counts like any caller
     const maxRows = split && !parsed.whole ? maxBatchSize : Infinity
     if (responses === null && parsed.rows <= maxRows) return this.submitStep(step, parsed, options, caller)
     const level = scheduler.levels.of(options.priority)
@@ -221,16 +215,6 @@ export class ServedModel implements Target {
     this.#observeStep(request, options, caller)
     scheduler.submit(request, options, nowMs)
     return request
-  }
-
-  /** A step counts like any caller. */
-  #parseStep(feeds: unknown, split: boolean): ParsedFeeds {
-    try {
-      return this.parser.parse(feeds, split)
-    } catch (error) {
-      this.counts.refused(refusalOf(error, undefined))
-      throw error
-    }
   }
 
   #observeStep(

@@ -22,12 +22,6 @@ export interface Target {
   /** See `Model.infer`. */
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer>
   /**
-   * Counts a call that failed before it became a request, and rejects.
-   *
-   * @param signal of the call.
-   */
-  refused(error: unknown, signal?: AbortSignal): Promise<never>
-  /**
    * Begins the request of a pipeline's step.
    *
    * @param options with the outputs that the step names, and without a signal.

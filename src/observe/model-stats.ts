@@ -12,6 +12,7 @@ import {
 } from './model-statistics.ts'
 import {
   noneOf,
+  refusalOf,
   refusalReasons,
   rejectionReasons,
   type RefusalReason,
@@ -145,6 +146,22 @@ export class ModelStats {
   /** Counts a request that is refused before it is accepted. */
   refused(why: RefusalReason): void {
     this.#refusals[why]++
+  }
+
+  /** Counts a call that failed before it became a request, and rejects with its error. */
+  refuse(error: unknown, signal?: AbortSignal): Promise<never> {
+    this.refused(refusalOf(error, signal))
+    return Promise.reject(error)
+  }
+
+  /** Counts a call as refused if `read`, which reads its feeds, throws. */
+  reading<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      this.refused(refusalOf(error, undefined))
+      throw error
+    }
   }
 
   /** Requests so far that found no place, or no time. */

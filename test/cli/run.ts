@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -24,6 +24,22 @@ export async function runScript(script: string, line: readonly string[], env = p
 /** Runs `zerohop`. */
 export const zerohop = (...line: readonly string[]): Promise<Ended> =>
   runScript(`${root}dist/cli/main.js`, line)
+
+/** Runs `zerohop`, and sends it one SIGINT when `isTime` is true of what it has printed. */
+export async function interrupted(
+  line: readonly string[],
+  isTime: (printed: Ended) => boolean,
+): Promise<Ended> {
+  const child = spawn(process.execPath, [`${root}dist/cli/main.js`, ...line])
+  const ended = { code: -1, stdout: '', stderr: '' }
+  for (const stream of ['stdout', 'stderr'] as const)
+    child[stream].on('data', (text: Buffer) => {
+      ended[stream] += text
+      if (!child.killed && isTime(ended)) child.kill('SIGINT')
+    })
+  ended.code = await new Promise((resolve) => child.on('close', resolve))
+  return ended
+}
 
 /** The same where there is no addon. */
 export const zerohopWithoutAddon = (...line: readonly string[]): Promise<Ended> =>

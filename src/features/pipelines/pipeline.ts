@@ -10,7 +10,7 @@ import {
   durationOf,
   type StepStatistics,
 } from '../../observe/model-statistics.ts'
-import { type RejectionReason, refusalOf } from '../../observe/rejections.ts'
+import type { RejectionReason } from '../../observe/rejections.ts'
 import type { RequestObservation, ObservedModel } from '../../observe/request-observer.ts'
 import { rejectCaller, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
 import { FeedParser } from '../../request/feeds.ts'
@@ -131,13 +131,8 @@ export class Pipeline implements Target {
         this.#begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject)),
       ) // rejects with what it throws
     } catch (error) {
-      return this.refused(error)
+      return this.counts.refuse(error)
     }
-  }
-
-  refused(error: unknown, signal?: AbortSignal): Promise<never> {
-    this.counts.refused(refusalOf(error, signal))
-    return Promise.reject(error)
   }
 
   begin<Step extends BoundStep>(
@@ -158,7 +153,8 @@ export class Pipeline implements Target {
     parent?: RequestObservation | null,
   ): RunningStep {
     const { signal, splitOversized } = options
-    const parsed = this.#parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
+    const split = splitOversized === true && this.metadata.maxBatchSize > 0
+    const parsed = this.counts.reading(() => this.#parser.parse(feeds, split))
     const values = inputValues(this.metadata, parsed, this.#noValues)
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
@@ -206,15 +202,6 @@ export class Pipeline implements Target {
       if (this.#isSure[index]!)
         sumMs += this.targets[index]!.serving.served?.estimatedMs(fanOut === null ? rows : 1, priority) ?? 0
     return sumMs
-  }
-
-  #parse(feeds: unknown, split: boolean): ParsedFeeds {
-    try {
-      return this.#parser.parse(feeds, split)
-    } catch (error) {
-      this.counts.refused(refusalOf(error, undefined))
-      throw error
-    }
   }
 
   /**

@@ -1,9 +1,8 @@
-import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../src/perf/result.ts'
 import * as small from '../../../../test/models/small.ts'
 import { dependentRows } from '../../../../test/models/dependent-rows.ts'
-import { root, zerohop } from '../../../../test/cli/run.ts'
+import { interrupted, zerohop } from '../../../../test/cli/run.ts'
 import { full } from '../../../../test/support/full.ts'
 
 const model = small.identity('float32')
@@ -165,30 +164,11 @@ describe('zerohop perf --scenario', () => {
 
 describe('Ctrl-C', () => {
   it.runIf(full)('ends a search and prints the results so far', async () => {
-    const line = [
-      'perf',
-      '-m',
-      model,
-      '--scenario',
-      'server',
-      '--target-qps',
-      '50',
-      '--find-peak-performance',
-      '--target-latency',
-      '60000',
-      '--min-duration',
-      '10',
-      '--min-query-count',
-      '5',
-    ]
-    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, ...line])
-    let [stdout, stderr] = ['', '']
-    child.stdout.on('data', (text) => (stdout += text))
-    child.stderr.on('data', (text) => {
-      if (stderr === '') child.kill('SIGINT')
-      stderr += text
-    })
-    const code = await new Promise((resolve) => child.on('close', resolve))
+    const line = 'perf --scenario server --target-qps 50 --find-peak-performance --target-latency 60000'
+    const { code, stdout, stderr } = await interrupted(
+      [...line.split(' '), '-m', model, '--min-duration', '10', '--min-query-count', '5'],
+      (printed) => printed.stderr !== '',
+    )
     expect(stderr).toMatch(/^target_qps 50 holds: [^]*\ninterrupted: these are the results up to then\n$/)
     expect(stdout).toContain('Result is : INVALID\n')
     expect(stdout).toContain(' * it was ended by the user\n')

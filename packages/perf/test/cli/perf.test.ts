@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
@@ -7,7 +6,7 @@ import { perf as command } from '../../src/cli/perf.ts'
 import { gatherRow, identity } from '../../../../test/models/small.ts'
 import { hasShared, missingShared, sharedPath } from '../../../../test/support/shared.ts'
 import { temporaryFolder } from '../../../../test/triton-repository/temporary.ts'
-import { root, zerohop } from '../../../../test/cli/run.ts'
+import { interrupted, root, zerohop } from '../../../../test/cli/run.ts'
 import { full } from '../../../../test/support/full.ts'
 
 const perf = (...line: string[]) => zerohop('perf', ...line)
@@ -429,27 +428,10 @@ describe('Ctrl-C', () => {
   afterEach(() => vi.restoreAllMocks())
 
   it('ends the measurement and prints the results so far', async () => {
-    const child = spawn(process.execPath, [
-      `${root}dist/cli/main.js`,
-      'perf',
-      '-m',
-      model(),
-      '-p',
-      '50',
-      '-r',
-      '1000000',
-      '-s',
-      '0.0001',
-      '-v',
-    ])
-    let [stdout, stderr] = ['', '']
-    child.stderr.on('data', (text) => (stderr += text))
-    child.stdout.on('data', (text: string) => {
-      stdout += text
-      // Once: the second would end it at once.
-      if (!child.killed && /Pass \[\d+\] throughput: [1-9]/.test(stdout)) child.kill('SIGINT')
-    })
-    const code = await new Promise((resolve) => child.on('close', resolve))
+    const { code, stdout, stderr } = await interrupted(
+      ['perf', '-m', model(), '-p', '50', '-r', '1000000', '-s', '0.0001', '-v'],
+      (printed) => /Pass \[\d+\] throughput: [1-9]/.test(printed.stdout),
+    )
     expect([code, stderr]).toEqual([0, 'interrupted: these are the results up to then\n'])
     expect(stdout).toMatch(/Request concurrency: 1\n {2}Client: \n {4}Request count: [1-9]/)
     expect(stdout).toMatch(

@@ -87,7 +87,7 @@ describe('the peak of a model with a known service time', () => {
     expect(first!.queryCount).toBeLessThan(1000)
   })
 
-  it('is surer a little below, and told so', async () => {
+  it('is surer a little below, and says so', async () => {
     const { valid, reasons, peak: found } = await peak({ targetLatencyMs: 3 * serviceMs, targetQps: 50 })
     expect(found!.sureQps).toBeLessThan(found!.targetQps!)
     expect({ valid, reasons }).toEqual({
@@ -100,7 +100,7 @@ describe('the peak of a model with a known service time', () => {
 })
 
 describe('a search', () => {
-  it('takes no time for rates that nobody can draw', async () => {
+  it('takes no time for rates that cannot be reached', async () => {
     const { peak: found } = await peak({
       targetLatencyMs: 20,
       targetQps: 1e15,
@@ -149,7 +149,7 @@ describe('a search', () => {
     expect(Object.keys(failures)).toEqual(['ERR_QUEUE_FULL'])
   })
 
-  it('tells of each run, and ends when it is told to', async () => {
+  it('reports each run, and ends when it is aborted', async () => {
     const controller = new AbortController()
     const told: number[] = []
     const onStep = ({ targetQps }: { targetQps: number }) => {
@@ -166,7 +166,7 @@ describe('a search', () => {
   })
 })
 
-/** What LoadGen 6.0.17 wrote of 700 queries whose latencies are told by their figures alone, `#` for a number. */
+/** What LoadGen 6.0.17 wrote of 700 queries, with `#` for each number. */
 const loadGen: Record<ScenarioName, string> = {
   'single-stream': `================================================
 MLPerf Results Summary
