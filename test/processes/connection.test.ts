@@ -278,7 +278,9 @@ async function silentServer() {
     server.close()
   }
   onTestFinished(end)
-  return { path, kinds, end }
+  const result = (id: number) =>
+    sockets[0]!.write(textFrame(frameKinds.result, messageText({ id, value: [] })))
+  return { path, kinds, end, result }
 }
 
 describe('a client of a server that is stopped', () => {
@@ -300,6 +302,49 @@ describe('a client of a server that is stopped', () => {
     await vi.waitFor(() => expect(kinds.filter((kind) => kind === frameKinds.withdrawal)).toHaveLength(3))
     await remote.close() // nothing is in flight any more
   })
+
+  it.each([
+    { timeoutMs: 100, silenceMs: 5000 },
+    { timeoutMs: 8000, silenceMs: 8000 },
+  ])(
+    'has its other calls rejected, and takes no notice of late results ($silenceMs ms)',
+    async ({ timeoutMs, silenceMs }) => {
+      const { path, result } = await silentServer()
+      const remote = await connect(path, { sharedMemory: false, timeoutMs })
+      onTestFinished(() => remote.destroy())
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+      onTestFinished(() => void vi.useRealTimers())
+      const model = remote.model('m')
+      const settled = vi.fn()
+      const calls = {
+        stats: () => remote.stats(),
+        models: () => remote.models(),
+        capabilities: () => remote.capabilities(),
+        load: () => remote.load('m', { path: 'm.onnx' }),
+        unload: () => remote.unload('m'),
+        metadata: () => model.metadata(),
+        modelStats: () => model.stats(),
+        classes: () => model.classification({}),
+      }
+      const rejections = Object.values(calls).map((call) => rejectionOf(call).finally(settled))
+      await vi.advanceTimersByTimeAsync(silenceMs - 1)
+      expect(settled).not.toHaveBeenCalled()
+      await vi.advanceTimersByTimeAsync(1)
+      expect(await Promise.all(rejections)).toMatchObject(
+        Object.keys(calls).map((method) => ({
+          code: 'ERR_TIMEOUT',
+          message: expect.stringMatching(
+            `^${method}\\(\\): .*sent nothing for ${silenceMs} ms\\. It may be stopped or blocked`,
+          ) as string,
+        })),
+      )
+      vi.useRealTimers()
+      const next = remote.models()
+      for (let id = 1; id <= rejections.length + 1; id++) result(id)
+      expect(await next).toEqual([])
+      await remote.close() // nothing is in flight any more
+    },
+  )
 
   it('has them kept while it looks for the next server, too', async () => {
     const { path, end } = await silentServer()

@@ -191,15 +191,20 @@ export class ClientConnection implements ConnectionOwner {
     }
   }
 
-  /** Calls any other method of the engine. */
-  call(method: string, args: readonly unknown[]): Promise<unknown> {
+  /** Calls any other method of the engine. It rejects when the serving process has sent nothing for `silenceMs`. */
+  call(method: string, args: readonly unknown[], silenceMs: number): Promise<unknown> {
     if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
     if (this.#calls.size >= mostCalls) return Promise.reject(tooMany(null, mostCalls, this.#path))
     const id = ++this.#lastCall
     const frame = callFrame({ id, method, args }, this.#welcome!.maxBytes)
     return new Promise((resolve, reject) => {
-      this.#calls.set(id, pendingOf(resolve, reject))
+      const pending = pendingOf(resolve, reject)
+      this.#calls.set(id, pending)
       this.#hold()
+      pending.endWatch = this.#silence.watch(silenceMs, () => {
+        this.#settle(pending)
+        reject(tooSilentFor(method, silenceMs, this.#path))
+      })
       this.#connection.sendFrame(frame)
     })
   }
@@ -242,7 +247,7 @@ export class ClientConnection implements ConnectionOwner {
     const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
     const call = this.#calls.get(id)
     this.#calls.delete(id)
-    if (call === undefined) return // the call only checked that the server responds
+    if (call === undefined || call.isSettled) return // the call only checked that the server responds, or has been given up
     this.#settle(call)
     if (error === undefined) call.resolve(value as never)
     else call.reject(errorFrom(error))
@@ -412,6 +417,12 @@ export function tooSilent(model: string, { name, ms }: CallLimit, path: string):
     model,
     expected: `an answer within ${ms} ms`,
   })
+}
+
+/** The error of any other call while the serving process is silent. */
+function tooSilentFor(method: string, ms: number, path: string): InferenceError {
+  const message = `${method}(): the process that serves at ${path} sent nothing for ${ms} ms. It may be stopped or blocked, and may still do it.`
+  return new InferenceError('ERR_TIMEOUT', message, { expected: `an answer within ${ms} ms` })
 }
 
 /** The server is asked for a sign of life at most this long before a limit passes. */

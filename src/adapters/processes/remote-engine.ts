@@ -236,7 +236,7 @@ export class RemoteEngine {
   }
 
   async #call(method: string, args: readonly unknown[]): Promise<unknown> {
-    return (await this.#connected()).call(method, args)
+    return (await this.#connected()).call(method, args, this.#reaching.silenceMs)
   }
 
   async #connected(): Promise<ClientConnection> {
@@ -274,8 +274,13 @@ const longestPauseMs = 500
 /** System error codes that mean that no process serves there now. */
 const absences: readonly (string | undefined)[] = ['ENOENT', 'ECONNREFUSED', 'EAGAIN', 'ECONNRESET', 'EPIPE']
 
+/** A serving process may be busy for so long, however short `timeoutMs` is. */
+const shortestSilenceMs = 5000
+
 /** Connects to a serving process, and again whenever it has gone. */
 class Reaching {
+  /** How long calls without a limit of their own wait for a process that sends nothing. */
+  readonly silenceMs: number
   readonly #path: string
   readonly #address: string
   readonly #options: CheckedConnectOptions
@@ -286,6 +291,7 @@ class Reaching {
     this.#path = resolve(path) // this process may change its working directory
     this.#address = addressOf(path)
     this.#options = options
+    this.silenceMs = Math.max(shortestSilenceMs, options.timeoutMs)
   }
 
   /**
