@@ -38,6 +38,11 @@ export interface Warnings {
   ZEROHOP_PROVIDER_FALLBACK: string
   /** No child process can be started to try models; with the reason. They are loaded untried. */
   ZEROHOP_VERIFY_FALLBACK: string
+  /**
+   * A model is not in the cache of compiled models, to which nothing can be written; with the reason, such as another
+   * processor, version or option. It is tried and optimised at each start. Emitted once per model.
+   */
+  ZEROHOP_NOT_COMPILED: string
   /** `executor: 'auto'` is `binding`, because the addon is not available; with the reason. */
   ZEROHOP_EXECUTOR_FALLBACK: string
   /**

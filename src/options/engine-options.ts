@@ -109,7 +109,8 @@ export const providersSchema = v.pipe(
 /** Settings of the cache of compiled models. */
 export interface CacheOptions {
   /**
-   * Its folder, as a path or a `file:` URL. Only this user may have write access; it is created if missing. Default:
+   * Its folder, as a path or a `file:` URL. Only this user may have write access; it is created if missing. A folder of
+   * root's, or one that is read-only, is read. Default:
    * `zerohop` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `~/Library/Caches` on macOS,
    * `%LOCALAPPDATA%` on Windows).
    */

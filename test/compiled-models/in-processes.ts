@@ -11,19 +11,24 @@ export interface LoadedElsewhere {
   readonly reason: string
   /** How many processes it has started. */
   readonly children: number
+  /** Bytes that it read of files during the load, other than by mapping them; 0 where the system does not say. */
+  readonly readBytes: number
+  readonly loadMs: number
+  /** The codes of its warnings. */
+  readonly warnings: readonly string[]
 }
 
 /**
  * Starts a process that loads a model with a cache, or without (`null`); `null` comes of one that ends without a word.
  *
  * @param more `exits`: it ends by itself (7) as soon as it has started another one; `execPath`: what it takes for Node.js.
- * @param limits what `ulimit` is given before; `flags` of Node.js.
+ * @param limits what `ulimit` is given before; `flags` of Node.js; `user` it runs as.
  */
 export function loadElsewhere(
   dir: string | null,
   path: string,
   more: { exits?: boolean; execPath?: string } = {},
-  { limits = '', flags = [] as string[] } = {},
+  { limits = '', flags = [] as string[], user }: { limits?: string; flags?: string[]; user?: number } = {},
 ): { readonly child: ChildProcess; readonly loaded: Promise<LoadedElsewhere | null> } {
   const shell =
     limits === ''
@@ -31,6 +36,7 @@ export function loadElsewhere(
       : { execPath: '/bin/sh', execArgv: ['-c', `ulimit ${limits}; exec "$0" "$@"`, process.execPath] }
   const child = fork(loadProgram, [JSON.stringify({ dir, path, ...more })], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    ...(user !== undefined && { uid: user, gid: user }),
     ...shell,
   })
   const loaded = new Promise<LoadedElsewhere | null>((resolve) => {

@@ -2,11 +2,16 @@ import { graph } from '../models/builder.ts'
 import { modelPath } from '../models/cache.ts'
 import { heWeights, mulberry32 } from '../models/random.ts'
 
-const [width, hidden, classes] = [64, 256, 8]
+const [width, classes] = [64, 8]
 
 /** A perceptron: x float32 ['N', 64] to y float32 ['N', 8], with other weights for each seed. */
 export function perceptron(seed = 1): string {
   return modelPath(`cached-perceptron-${seed}`, () => layers(seed).build())
+}
+
+/** The same of 9 MB. */
+export function largePerceptron(seed = 1): string {
+  return modelPath(`cached-perceptron-large-${seed}`, () => layers(seed, undefined, 'y', 32_768).build())
 }
 
 /** The same with a mean of all rows that is never added, so that only runs show that its rows are independent. */
@@ -40,7 +45,7 @@ export function perceptronOutside(seed = 1): string {
 /** One row of x. */
 export const row = (): Float32Array => Float32Array.from({ length: width }, (_, index) => Math.sin(index + 1))
 
-function layers(seed: number, externalFile?: string, last = 'y') {
+function layers(seed: number, externalFile?: string, last = 'y', hidden = 256) {
   const random = mulberry32(seed)
   const outside = externalFile === undefined ? {} : { externalFile }
   const model = graph('cached-perceptron').input('x', 'float32', ['N', width])

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import {
+  accessSync,
   chmodSync,
   existsSync,
   lstatSync,
@@ -27,13 +28,17 @@ const rooms = ['entries', 'used', 'known', 'notes', 'locks', 'unfinished'] as co
 /** The folder of the cache, and the paths in it. */
 export class CacheFolder {
   readonly root: string
+  /** Why nothing is written to it; `null` where it can be written to. */
+  readonly readOnly: string | null
 
   private constructor(root: string) {
     this.root = root
+    this.readOnly = whyReadOnly(root)
   }
 
   /**
-   * Creates the folder if it is missing. A folder that others may have written to is not used but replaced.
+   * Creates the folder if it is missing. A folder that others may have written to is not used but replaced. One of root,
+   * and one that may only be read, is used as it is.
    * Synchronous: on Node.js's thread pool it would take ten times as long, in each load from the cache.
    *
    * @param dir `null` for the user's default.
@@ -45,6 +50,7 @@ export class CacheFolder {
     const parent = realpathSync(place)
     checkPlace(parent)
     const folder = new CacheFolder(join(parent, layout))
+    if (folder.readOnly !== null) return folder
     makePrivate(folder.root)
     for (const room of rooms) makePrivate(join(folder.root, room))
     return folder
@@ -108,6 +114,7 @@ export class CacheFolder {
 
   /** Removes an entry atomically. A process that has its files open keeps them. */
   async remove(key: string): Promise<void> {
+    if (this.readOnly !== null) return
     const aside = join(this.unfinished, `${ownIdentity()}-${randomUUID()}`)
     // Anything that is not a folder of ours is removed without looking inside. A folder without write permission can
     // neither be moved nor emptied.
@@ -136,6 +143,34 @@ function makeFolder(path: string): void {
 }
 
 /**
+ * Why a folder that is there is only read: it belongs to root, its mode says so, or its file system does.
+ *
+ * @throws Error for a folder that cannot even be read.
+ */
+function whyReadOnly(folder: string): string | null {
+  const stats = lstatSync(folder, { bigint: true, throwIfNoEntry: false })
+  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  const mode = (stats.mode & 0o777n).toString(8)
+  const why =
+    isForeign(stats) ? 'it belongs to root'
+    : process.getuid !== undefined && (stats.mode & 0o200n) === 0n ? `its mode is ${mode}`
+    : refusalOf(folder, constants.W_OK) // prettier-ignore
+  if (why !== null && refusalOf(folder, constants.R_OK | constants.X_OK) !== null)
+    throw new Error(`${folder} may not be read: ${why}, and its mode is ${mode}; run chmod -R a+rX ${folder}`)
+  return why
+}
+
+/** Why the system refuses access; `null` if it does not. */
+function refusalOf(path: string, mode: number): string | null {
+  try {
+    accessSync(path, mode)
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+/**
  * Creates or checks a folder in which only this user may write, with nothing in it that another user can have put
  * there.
  */
@@ -145,7 +180,7 @@ function makePrivate(path: string): void {
   const stats = found ?? lstatSync(path, { bigint: true })
   if (!stats.isDirectory()) throw new Error(`${path} is not a folder`)
   // Another user's folder stays: two users that share a folder would otherwise keep removing each other's.
-  if (isForeign(stats)) throw new Error(`${path} is not trusted: ${distrustOf(stats)}`)
+  if (isForeign(stats)) throw new Error(`${path} is not trusted: it belongs to user ${stats.uid}`)
   if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) chmodSync(path, 0o700)
   if (distrustOf(stats) === null) return
   const aside = `${path}.${randomUUID()}`
@@ -224,10 +259,10 @@ function isForeign({ uid }: BigIntStats): boolean {
   return process.getuid !== undefined && uid !== BigInt(process.getuid())
 }
 
-/** Why something in the cache is not to be trusted; `null` if only this user can have put it there. */
+/** Why something in the cache is not to be trusted; `null` if only this user or root can have put it there. */
 export function distrustOf(stats: BigIntStats): string | null {
   if (process.getuid === undefined) return null // Windows: the access control list of the folder decides
-  if (isForeign(stats)) return `it belongs to user ${stats.uid}`
+  if (isForeign(stats) && stats.uid !== 0n) return `it belongs to user ${stats.uid}`
   return (stats.mode & writableByOthers) === 0n ? null : 'others may write to it'
 }
 

@@ -3,7 +3,7 @@ import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { type CacheFolder, distrustOf, stateOf, readSealed, writeSealed } from './cache-folder.ts'
 import { graphFile, graphOptionsOf } from './prepared-model.ts'
-import { hashOfFile } from './content-hash.ts'
+import { fingerprintOf, hashOfFile } from './content-hash.ts'
 import { touch } from './eviction.ts'
 import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
@@ -18,11 +18,32 @@ export interface CompiledFile {
   readonly hash: string
   /** Its state when it was hashed; see {@link stateOf}. */
   readonly state: string
+  /** What a copy of it is recognised by; see {@link fingerprintOf}. */
+  readonly fingerprint: string
+}
+
+/** What an entry is made for. Its key is a hash of all of it. */
+export interface MadeFor {
+  /** The hash of the model and its weight files. */
+  readonly content: string
+  readonly executor: string
+  /** ONNX Runtime's version. */
+  readonly ortVersion: string
+  /** Operating system and architecture. */
+  readonly system: string
+  /** The processor's features that kernels are chosen by, or else its name. */
+  readonly processor: string
+  readonly providers: string
+  /** Why there is no compiled form; else `null`. */
+  readonly obstacle: string | null
+  /** The session options that affect the graph. */
+  readonly options: Readonly<Record<string, string>>
 }
 
 /** The cache's record of a model that has been tried. */
 export interface Manifest {
   readonly key: string
+  readonly madeFor: MadeFor
   /** `null` for a model without a compiled form. */
   readonly files: readonly CompiledFile[] | null
   /** Why it has a compiled form, or none. */
@@ -62,7 +83,13 @@ export async function sealFiles(folder: string): Promise<CompiledFile[]> {
       await file.sync().finally(() => file.close())
       const hash = await hashOfFile(path)
       const stats = await lstat(path, { bigint: true })
-      return { name, byteLength: Number(stats.size), hash, state: stateOf(stats) }
+      return {
+        name,
+        byteLength: Number(stats.size),
+        hash,
+        state: stateOf(stats),
+        fingerprint: fingerprintOf(path)!,
+      }
     }),
   )
 }
@@ -77,7 +104,8 @@ export async function publishEntry(cache: CacheFolder, folder: string, manifest:
 }
 
 /**
- * Reads an entry. Files whose state is unchanged since they were hashed are trusted; others are hashed again.
+ * Reads an entry. Files whose state is unchanged since they were hashed are trusted, and in a read-only folder
+ * those that look like them; others are hashed again.
  *
  * @returns `null` for an entry that is missing, damaged, or writable by another user.
  */
@@ -88,11 +116,13 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
   const manifest = readSealed<unknown>(join(folder, manifestFile))
   if (!isManifest(manifest) || manifest.key !== key) return null
   if (manifest.files === null) return manifest
-  const files = await Promise.all(manifest.files.map((file) => checked(folder, file)))
+  const isReadOnly = cache.readOnly !== null
+  const files = await Promise.all(manifest.files.map((file) => checked(folder, file, isReadOnly)))
   if (!files.every((file) => file !== null)) return null
   const moved = files.some((file, index) => file.state !== manifest.files![index]!.state)
   // Such as after a copy or restore: the next reader need not hash them.
-  if (moved) await writeSealed(join(folder, manifestFile), { ...manifest, files }, onlyToRead).catch(() => {})
+  if (moved && !isReadOnly)
+    await writeSealed(join(folder, manifestFile), { ...manifest, files }, onlyToRead).catch(() => {})
   return { ...manifest, files }
 }
 
@@ -119,9 +149,15 @@ export function graphOf(cache: CacheFolder, key: string): string {
 /** The seal proves that a file is complete, not that this version wrote it. */
 function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false
-  const { key, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<string, unknown>
+  const { key, madeFor, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<
+    string,
+    unknown
+  >
   const isWhole =
     typeof key === 'string' &&
+    typeof madeFor === 'object' &&
+    madeFor !== null &&
+    keyOf(madeFor as MadeFor) === key &&
     typeof reason === 'string' &&
     typeof tooLargeBytes === 'number' &&
     typeof triedAtMs === 'number'
@@ -134,12 +170,17 @@ function isManifest(value: unknown): value is Manifest {
 
 function isCompiledFile(value: unknown): value is CompiledFile {
   if (typeof value !== 'object' || value === null) return false
-  const { name, byteLength, hash, state } = value as Record<string, unknown>
+  const { name, byteLength, hash, state, fingerprint } = value as Record<string, unknown>
   if (typeof name !== 'string' || name !== basename(name) || name === '..' || name === '.') return false
-  return Number.isSafeInteger(byteLength) && typeof hash === 'string' && typeof state === 'string'
+  const texts = [hash, state, fingerprint]
+  return Number.isSafeInteger(byteLength) && texts.every((text) => typeof text === 'string')
 }
 
-async function checked(folder: string, file: CompiledFile): Promise<CompiledFile | null> {
+async function checked(
+  folder: string,
+  file: CompiledFile,
+  isReadOnly: boolean,
+): Promise<CompiledFile | null> {
   const path = join(folder, file.name)
   const stats = statsOf(path)
   if (
@@ -151,6 +192,7 @@ async function checked(folder: string, file: CompiledFile): Promise<CompiledFile
     return null
   const state = stateOf(stats)
   if (state === file.state) return file
+  if (isReadOnly && fingerprintOf(path) === file.fingerprint) return { ...file, state }
   const hash = await hashOfFile(path).catch(() => '')
   return hash === file.hash ? { ...file, state } : null
 }
@@ -165,60 +207,123 @@ function statsOf(path: string): BigIntStats | undefined {
 }
 
 /**
- * The name of an entry. It differs for everything that changes the compiled form, or whether compilation fails.
+ * All that changes the compiled form of a model, or whether it can be compiled.
  *
  * @param obstacle why there is no compiled form; else `null`.
  */
-export function entryKey(
+export function madeFor(
   content: string,
-  runtime: ModelRuntime,
+  { executor, ortVersion, onCpuOnly }: ModelRuntime,
   config: ResolvedConfig,
   obstacle: string | null,
-): string {
-  const { executor, ortVersion, onCpuOnly } = runtime
+): MadeFor {
   const providers = onCpuOnly
     ? 'cpu'
     : inspect([config.executionProviders, config.instanceGroup.map(({ kind, gpus }) => [kind, gpus])], {
         depth: null,
       })
-  const parts = [
+  return {
     content,
     executor,
     ortVersion,
-    process.platform,
-    process.arch,
-    cpuFeatures(),
+    system: `${process.platform} on ${process.arch}`,
+    processor: processorFeatures(),
     providers,
     obstacle,
-    inspect(graphOptionsOf(config), { depth: null, maxArrayLength: null, maxStringLength: null }),
-  ]
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+    options: graphOptionsOf(config),
+  }
 }
 
-let found: string | undefined
-
-/** Features of this machine's processor, as text: compiled weights are laid out for them. */
-function cpuFeatures(): string {
-  return (found ??= fromSystem() ?? cpus()[0]?.model ?? '')
+/** The name of an entry. */
+export function keyOf(made: MadeFor): string {
+  return createHash('sha256').update(JSON.stringify(made)).digest('hex')
 }
+
+/** Why a model is not in the cache: what the most similar compiled form of the same model was made for. */
+export async function whyMissing(cache: CacheFolder, wanted: MadeFor): Promise<string> {
+  let nearest: readonly string[] | null = null
+  for (const name of await readdir(join(cache.root, 'entries')).catch(() => [])) {
+    const manifest = readSealed<unknown>(join(cache.entry(name), manifestFile))
+    if (!isManifest(manifest) || manifest.files === null || manifest.madeFor.content !== wanted.content)
+      continue
+    const found = differences(manifest.madeFor, wanted)
+    if (nearest === null || found.length < nearest.length) nearest = found
+  }
+  if (nearest === null) return 'it is not in the cache'
+  return nearest.length === 0
+    ? 'its entry in the cache is damaged'
+    : `the cache has it only for ${nearest.join(', and ')}`
+}
+
+/** In what an entry was made for something else. */
+function differences(made: MadeFor, wanted: MadeFor): string[] {
+  const found: string[] = []
+  if (made.system !== wanted.system) found.push(`${made.system} (this is ${wanted.system})`)
+  if (made.system === wanted.system && made.processor !== wanted.processor)
+    found.push(otherProcessor(made.processor, wanted.processor))
+  if (made.ortVersion !== wanted.ortVersion)
+    found.push(`ONNX Runtime ${made.ortVersion} (this is ${wanted.ortVersion})`)
+  if (made.executor !== wanted.executor)
+    found.push(`executor: '${made.executor}' (this is '${wanted.executor}')`)
+  if (made.providers !== wanted.providers || made.obstacle !== wanted.obstacle)
+    found.push('other execution providers')
+  const names = new Set([...Object.keys(made.options), ...Object.keys(wanted.options)])
+  const others = [...names].filter((name) => made.options[name] !== wanted.options[name])
+  if (others.length > 0) found.push(`other options (${others.join(', ')})`)
+  return found
+}
+
+function otherProcessor(made: string, here: string): string {
+  const [needed, has] = [made.split(' '), here.split(' ')]
+  const lacking = needed.filter((feature) => !has.includes(feature))
+  if (lacking.length > 0) return `a processor with ${firstOf(lacking)}, which this one lacks`
+  const more = has.filter((feature) => !needed.includes(feature))
+  return `a processor without ${firstOf(more)}, which this one has`
+}
+
+const featuresNamed = 8
+
+function firstOf(features: readonly string[]): string {
+  const rest = features.length - featuresNamed
+  return `${features.slice(0, featuresNamed).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+let ownFeatures: string | undefined
+
+/**
+ * The features of this machine's processor that kernels, and with them the layout of compiled weights, are chosen by; if
+ * the system does not list them, the processor's name.
+ */
+function processorFeatures(): string {
+  return (ownFeatures ??= featuresOf(processorInfo()) ?? cpus()[0]?.model ?? '')
+}
+
+/**
+ * The instruction sets for vectors and matrices in a list of Linux. What else is in it (of virtual machines, of the
+ * kernel's protections) differs between machines of one kind.
+ */
+export function featuresOf(info: string | null): string | null {
+  const list = /^(?:flags|Features)\s*:(.*)$/m.exec(info ?? '')?.[1]
+  const features = list
+    ?.trim()
+    .split(/\s+/)
+    .filter((feature) => ofVectors.test(feature))
+  return features === undefined ? null : features.sort().join(' ')
+}
+
+/** x86: up to AMX; ARM: from NEON (asimd) to SME. */
+const ofVectors =
+  /^(?:s?sse|pni$|avx|amx|fma|f16c$|xop$|gfni$|vaes$|vpclmul|asimd|neon|vfp|fp(?:hp)?$|fcma$|sve|sme|i8mm$|bf16$|ebf16$|i16i64$|f64f64$)/
 
 const mostBytes = 16_384
 
-/** Of the first processor: with hundreds of them the full list is slow. */
-function fromSystem(): string | null {
+/** What Linux says of its first processor (with hundreds of them the full list is slow); else `null`. */
+function processorInfo(): string | null {
   try {
     const file = openSync('/proc/cpuinfo', 'r')
     try {
       const buffer = Buffer.alloc(mostBytes)
-      const length = readSync(file, buffer, 0, mostBytes, 0)
-      return (
-        /^(?:flags|Features)\s*:(.*)$/m
-          .exec(buffer.toString('latin1', 0, length))?.[1]
-          ?.trim()
-          .split(/\s+/)
-          .sort()
-          .join(' ') ?? null
-      )
+      return buffer.toString('latin1', 0, readSync(file, buffer, 0, mostBytes, 0))
     } finally {
       closeSync(file)
     }

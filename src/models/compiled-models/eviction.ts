@@ -20,6 +20,7 @@ interface StoredEntry {
 
 /** Records the use of an entry, as the modification time of a file next to it. The entry's own files stay unchanged. */
 export async function touch(cache: CacheFolder, key: string): Promise<void> {
+  if (cache.readOnly !== null) return
   const now = new Date()
   await utimes(cache.used(key), now, now).catch(() =>
     writeFile(cache.used(key), '', { mode: 0o600 }).catch(() => {}),

@@ -3,7 +3,7 @@ import { statSync, type BigIntStats } from 'node:fs'
 import { dirname, relative, isAbsolute, join, sep } from 'node:path'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { type CacheFolder, stateOf, readSealed, writeSealed } from './cache-folder.ts'
-import { hashOfBytes, hashOfFile } from './content-hash.ts'
+import { fingerprintOf, hashOfBytes, hashOfFile } from './content-hash.ts'
 
 /** The content of a model at the time it was read. */
 export interface ModelContent {
@@ -21,13 +21,15 @@ interface KnownContent {
   readonly files: readonly (readonly [path: string, state: string])[]
   readonly hash: string
   readonly byteLength: number
+  /** Of the files, in their order; see {@link fingerprintOf}. */
+  readonly fingerprints?: readonly (string | null)[]
 }
 
 /**
  * A file modified this shortly before it was hashed may change again without a new modification time: file system
  * clocks advance in steps, and those of other machines differ.
  */
-const settledAfterMs = 2000
+export const settledAfterMs = 2000
 
 /** Hashes a model and its weight files. A file whose state is unchanged since an earlier hash is not read again. */
 export async function contentOf(
@@ -59,12 +61,25 @@ export function fileStateOf(path: string): string {
 
 async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
   const remembered = readSealed<KnownContent>(folder.known(path))
-  if (remembered?.path === path && areCurrent(remembered.files)) return remembered
+  if (remembered?.path === path && (areCurrent(remembered.files) || areCopies(remembered, folder)))
+    return remembered
   const startMs = Date.now()
   const found = await hashedFile(path, signal)
-  const isKnown = areCurrent(found.files) && areSettled(found.files, startMs)
-  if (isKnown) await writeSealed(folder.known(path), found).catch(() => {})
+  const fingerprints = found.files.map(([file]) => fingerprintOf(file))
+  const isKnown = folder.readOnly === null && areCurrent(found.files) && areSettled(found.files, startMs)
+  if (isKnown) await writeSealed(folder.known(path), { ...found, fingerprints }).catch(() => {})
   return found
+}
+
+/**
+ * Whether files look like those that were hashed, as they do in a container image. Counts only with a folder that is
+ * read-only: any other remembers their states, so that they are read at most once.
+ */
+function areCopies({ files, fingerprints = [] }: KnownContent, folder: CacheFolder): boolean {
+  if (folder.readOnly === null || files.length !== fingerprints.length) return false
+  return files.every(
+    ([file], index) => fingerprints[index] !== null && fingerprintOf(file) === fingerprints[index],
+  )
 }
 
 async function hashedFile(path: string, signal: AbortSignal): Promise<KnownContent> {

@@ -19,12 +19,16 @@ import {
   publishEntry,
   readEntry,
   type Manifest,
-  entryKey,
+  keyOf,
+  type MadeFor,
+  madeFor,
+  whyMissing,
 } from './entry.ts'
 import { EntryLock, remove, removeAtExit, Turns } from './entry-lock.ts'
 import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model-content.ts'
 import { ModelTrial, type TrialOptions, type TrialResult } from './model-trial.ts'
+import { warn } from '../../base/warnings.ts'
 
 /** The engine options that preparation needs. */
 type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
@@ -33,6 +37,7 @@ type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & Tria
 interface Job {
   readonly trial: ModelTrial
   readonly content: ModelContent
+  readonly madeFor: MadeFor
   readonly key: string
   readonly cache: CacheFolder
   /** Why it never has a compiled form; else `null`. */
@@ -51,6 +56,9 @@ let writing = Promise.resolve()
 
 /** Models tried by this process that no cache records. */
 const triedHere = new Set<string>()
+
+/** Keys of models that were found missing in a read-only cache. */
+const warnedOf = new Set<string>()
 
 /**
  * Decides what a model's sessions are opened from: its compiled form, if the cache has it. An unknown model is first
@@ -77,11 +85,12 @@ export class ModelPreparation {
       return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
     const dir = this.#cache?.root ?? this.#options.cache.dir
     const reason = this.#obstacle ?? this.#trouble
-    return {
-      enabled: reason === null,
-      dir,
-      reason: reason ?? 'compiled models are read from it and written to it',
-    }
+    const readOnly = this.#cache?.readOnly ?? null
+    const use =
+      readOnly === null
+        ? 'compiled models are read from it and written to it'
+        : `compiled models are read from it; nothing is written to it: ${readOnly}`
+    return { enabled: reason === null, dir, reason: reason ?? use }
   }
 
   /**
@@ -103,24 +112,54 @@ export class ModelPreparation {
     const runtime = runtimeOf()
     const trial = new ModelTrial(model, config, runtime, this.#options)
     if (cache === null) return this.#withoutCache(trial, runtime, config, this.capability().reason, signal)
-    let content: ModelContent
+    let job: Job
     try {
-      content = await contentOf(config, cache, signal)
+      job = await this.#jobFor(cache, trial, config, runtime, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof TooManyFiles && verify !== 'none')
         return this.#withoutCache(trial, runtime, config, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
-    const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
-    const key = entryKey(content.hash, runtime, config, obstacle)
-    const job: Job = { trial, content, key, cache, obstacle, signal }
-    const known = await this.#known(job)
+    const known = await this.#known(job, cache.readOnly === null)
     if (known !== null) return this.#prepared(job, known)
-    if (verify === 'none')
-      return asItIs("it is not in the cache, and with verify: 'none' nothing is compiled")
-    const made = await turns.take(`${cache.root} ${key}`, signal, () => this.#make(job))
-    return typeof made === 'string' ? asItIs(made) : this.#prepared(job, made)
+    const why = cache.readOnly === null && verify === 'child' ? null : await whyMissing(cache, job.madeFor)
+    if (why !== null && cache.readOnly !== null) warnOfMissing(model, job, why)
+    if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
+    const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job))
+    if (typeof made !== 'string') return this.#prepared(job, made)
+    return asItIs(why === null ? made : `${why}; ${made}`)
+  }
+
+  /**
+   * What the cache has of a model; nothing is compiled.
+   *
+   * @returns the reason, if it has nothing.
+   */
+  async lookUp(
+    model: string,
+    config: ResolvedConfig,
+    runtime: ModelRuntime,
+    signal: AbortSignal,
+  ): Promise<Manifest | string> {
+    const cache = this.#options.cache === null ? null : this.#open(this.#options.cache.dir)
+    if (cache === null) return this.capability().reason
+    const trial = new ModelTrial(model, config, runtime, this.#options)
+    const job = await this.#jobFor(cache, trial, config, runtime, signal)
+    return (await this.#known(job, false)) ?? (await whyMissing(cache, job.madeFor))
+  }
+
+  async #jobFor(
+    cache: CacheFolder,
+    trial: ModelTrial,
+    config: ResolvedConfig,
+    runtime: ModelRuntime,
+    signal: AbortSignal,
+  ): Promise<Job> {
+    const content = await contentOf(config, cache, signal)
+    const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
+    const made = madeFor(content.hash, runtime, config, obstacle)
+    return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
   }
 
   /** Once per load: the folder may have been removed, or become usable, since. */
@@ -146,7 +185,7 @@ export class ModelPreparation {
     const { path, bytes } = config
     const state =
       bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
-    const key = trial.named(entryKey(state, runtime, config, null))
+    const key = trial.named(keyOf(madeFor(state, runtime, config, null)))
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
       const { error } = await trial.run(
@@ -173,7 +212,8 @@ export class ModelPreparation {
     let lock: EntryLock | null = null
     let folder: string | null = null
     try {
-      lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
+      if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
+      else lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     } catch (error) {
       signal.throwIfAborted()
       this.#cannotWrite(error as Error)
@@ -232,6 +272,7 @@ export class ModelPreparation {
     const tried = { isFinal: job.obstacle !== null, triedAtMs: Date.now(), wasRun: job.trial.isToRun }
     const manifest: Manifest = {
       key,
+      madeFor: job.madeFor,
       files: tooLarge ? null : files,
       reason: why,
       tooLargeBytes: tooLarge ? byteLength : 0,
@@ -278,10 +319,21 @@ export class ModelPreparation {
       learnt: (found) => {
         if (Object.keys(found).every((about) => notes[about] === found[about])) return
         notes = { ...notes, ...found }
+        if (cache.readOnly !== null) return
         writing = writing.then(() => writeNotes(cache.notes(key), found, content)).catch(() => {})
       },
     }
   }
+}
+
+/** Once per model: nothing can be compiled into a read-only cache. */
+function warnOfMissing(model: string, { cache, key, obstacle }: Job, why: string): void {
+  if (obstacle !== null || warnedOf.has(`${cache.root} ${key}`)) return
+  warnedOf.add(`${cache.root} ${key}`)
+  warn(
+    'ZEROHOP_NOT_COMPILED',
+    `Model '${model}' is loaded without its compiled form: ${why}, and nothing is written to ${cache.root} (${cache.readOnly}). \`npx zerohop compile\` on a machine like this one, with the versions and options of this application, fills a cache`,
+  )
 }
 
 /** Adds notes to a model's earlier ones, if its files are still those that were hashed. */

@@ -1,6 +1,7 @@
 import type { ModelOrigin } from '../../options/engine-options.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 
 /** Notes on a session, by subject; see `WorkerSession.note`. */
@@ -99,19 +100,21 @@ const notOfGraph = new Set([
 ]) // prettier-ignore
 const entryNotOfGraph = /^session\.(?:intra_op|inter_op)\.|^session\.force_spinning_stop$/
 
-/** The part of a configuration that affects the compiled graph, in a fixed order. */
-export function graphOptionsOf({ sessionOptions }: ResolvedConfig): unknown {
+/** The part of a configuration that affects the compiled graph, by name and in a fixed order. */
+export function graphOptionsOf({ sessionOptions }: ResolvedConfig): Record<string, string> {
   const inOrder = (of: object, isLeftOut: (name: string) => boolean) =>
     Object.entries(of)
       .filter(([name]) => !isLeftOut(name))
       .sort(([a], [b]) => (a < b ? -1 : 1))
-  const options = inOrder(sessionOptions, (name) => notOfGraph.has(name)).map(
-    ([name, value]): [string, unknown] => {
-      return [
-        name,
-        typeof value === 'object' && value !== null ? inOrder(value as object, () => false) : value,
-      ]
-    },
-  )
-  return [options, inOrder(sessionOptions.extra, (name) => entryNotOfGraph.test(name))]
+  const textOf = (value: unknown) =>
+    inspect(value, { depth: null, maxArrayLength: null, maxStringLength: null })
+  const options = inOrder(sessionOptions, (name) => notOfGraph.has(name)).map(([name, value]) => [
+    name,
+    textOf(typeof value === 'object' && value !== null ? inOrder(value as object, () => false) : value),
+  ])
+  const extra = inOrder(sessionOptions.extra, (name) => entryNotOfGraph.test(name)).map(([name, value]) => [
+    `extra.${name}`,
+    textOf(value),
+  ])
+  return Object.fromEntries([...options, ...extra]) as Record<string, string>
 }
