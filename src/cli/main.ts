@@ -9,6 +9,7 @@ type Command = import('commander').Command
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   inspect: async () => (await import('./inspect.ts')).inspect,
   types: async () => (await import('./types.ts')).types,
+  compile: async () => (await import('./compile.ts')).compile,
   devices: async () => (await import('./device-report.ts')).devices,
   providers: async () => (await import('./providers.ts')).providers,
 }

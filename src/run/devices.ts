@@ -181,6 +181,16 @@ export class Devices {
     }
   }
 
+  /**
+   * As {@link runtimeFor}, for a model that is not to be placed.
+   *
+   * @throws InferenceError as {@link EngineProviders.prepare}.
+   */
+  async runtimeWithoutPlace(model: string, config: ResolvedConfig): Promise<ModelRuntime> {
+    await this.providers.prepare(model, config, this.#chosen())
+    return this.runtimeFor(config)
+  }
+
   /** The version of ONNX Runtime that opens sessions. */
   get ortVersion(): string {
     return this.#chosen().ortVersion ?? installedVersion() ?? 'unknown'

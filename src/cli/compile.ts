@@ -1,0 +1,279 @@
+import { statSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Command, Option } from 'commander'
+import { EngineResources } from '../engine/engine-resources.ts'
+import { InferenceError } from '../errors.ts'
+import { defined } from '../features/triton-repository/config-fields.ts'
+import { readRepository } from '../features/triton-repository/load-repository.ts'
+import { isFolder } from '../features/triton-repository/model-folder.ts'
+import { InferenceEngine, type EngineOptions, type Model, type ModelConfig } from '../index.ts'
+import type { Manifest } from '../models/compiled-models/entry.ts'
+import { settledAfterMs } from '../models/compiled-models/model-content.ts'
+import { resolveEngineOptions } from '../options/engine-options.ts'
+import { resolveConfig } from '../options/model-config.ts'
+import { notRunYet } from '../schedule/joining.ts'
+import {
+  failureOf,
+  oneLine,
+  printJson,
+  tell,
+  tellLine,
+  usualExitCodes,
+  type Failure,
+} from './command-line.ts'
+
+interface CompileOptions {
+  readonly cache?: string
+  readonly executor: 'auto' | 'native' | 'binding'
+  readonly check: boolean
+  readonly json: boolean
+}
+
+/** `zerohop compile`: fills a folder with compiled models, for an image or a volume. */
+export const compile = new Command('compile')
+  .description(
+    'fill a cache folder with the compiled form of a model, or of all models of a repository, for a container image or a volume',
+  )
+  .argument('<model>', 'path of an .onnx file, or the folder of a Triton model repository')
+  .option('-c, --cache <dir>', "folder of the cache (default: $ZEROHOP_CACHE, or the user's)")
+  .addOption(
+    new Option('-e, --executor <kind>', 'executor of the engine that loads them')
+      .choices(['auto', 'native', 'binding'])
+      .default('auto'),
+  )
+  .option('--check', 'compile nothing: say whether the folder is complete for this processor', false)
+  .option('-j, --json', 'print JSON', false)
+  .addHelpText(
+    'after',
+    '\nExit codes: 0 the folder has all models; 1 it does not (the table says which, and why); 2 usage.',
+  )
+  .action(async (path: string, { cache, executor, check, json }: CompileOptions, command: Command) => {
+    const options: EngineOptions = {
+      executor,
+      verify: 'child',
+      cache: { ...defined({ dir: cache }), maxBytes: Number.MAX_SAFE_INTEGER },
+    }
+    if (cache === undefined && process.env['ZEROHOP_CACHE'] === 'off')
+      command.error('error: the cache is turned off by ZEROHOP_CACHE: name its folder with --cache <dir>')
+    const report = await (check ? checkModels(path, options) : compileModels(path, options))
+    if (json) printJson(report)
+    else process.stdout.write(reportText(report))
+    if (!report.complete) process.exitCode = usualExitCodes.wrong
+  })
+
+/** One version of a model, as its repository or its path describes it. */
+interface Wanted {
+  readonly name: string
+  readonly config: ModelConfig & { path: string }
+  /** Turns an error of its load into one about its configuration file. */
+  readonly atField: (error: InferenceError) => InferenceError
+}
+
+/** What the folder has of a model. */
+export interface CompiledModel {
+  readonly model: string
+  readonly version: number
+  readonly path: string
+  /** `compiled`: in the folder. `as it is`: it never has a compiled form. `missing`: it is to be compiled, and is not. */
+  readonly state: 'compiled' | 'as it is' | 'missing'
+  readonly reason: string
+  /** Size of the compiled form. */
+  readonly byteLength: number
+  /** Milliseconds for trial, compilation and load; `null` with `--check`. */
+  readonly loadMs: number | null
+  /** Whether it was in the folder before. */
+  readonly wasThere: boolean
+  /** Whether its rows are independent; `null` if it was not loaded. */
+  readonly rows: { readonly rows: string; readonly how: string; readonly reason: string } | null
+  readonly error?: Failure
+}
+
+/** The result of `zerohop compile`. */
+export interface CompileReport {
+  /** `null` if there is no usable folder. */
+  readonly dir: string | null
+  /** Whether the folder has all that it can have. */
+  readonly complete: boolean
+  readonly models: readonly CompiledModel[]
+  /** Models that are for another backend, and folders that cannot be read. */
+  readonly skipped: readonly { readonly model: string; readonly reason: string }[]
+}
+
+/** Compiles what is missing, one model after the other. */
+export async function compileModels(path: string, options: EngineOptions): Promise<CompileReport> {
+  const { wanted, skipped, failures } = await wantedAt(path)
+  const folder = new Folder(options)
+  const engine = new InferenceEngine(options)
+  const models: CompiledModel[] = []
+  try {
+    await untilSettled(wanted)
+    for (const [index, each] of wanted.entries()) {
+      tellLine(`${labelOf(each)}: loading and compiling (${index + 1} of ${wanted.length})`)
+      models.push(await compileOne(each, engine, folder))
+    }
+  } finally {
+    await engine.close()
+  }
+  return reportOf(folder.dir ?? engine.capabilities().cache.dir, models, skipped, failures)
+}
+
+async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folder): Promise<CompiledModel> {
+  try {
+    const before = await folder.has(wanted)
+    if (before.isForOthers) return before.model
+    const startMs = performance.now()
+    const model = await engine.load(wanted.name, forOneInstance(wanted.config))
+    const loadMs = performance.now() - startMs
+    const rows = await rowsOf(model)
+    await engine.unload(wanted.name)
+    const { model: after } = await folder.has(wanted)
+    return { ...after, loadMs, rows, wasThere: before.model.state !== 'missing' }
+  } catch (error) {
+    return failed(wanted, error)
+  }
+}
+
+/** Looks up all models in a folder, without loading them. */
+export async function checkModels(path: string, options: EngineOptions): Promise<CompileReport> {
+  const { wanted, skipped, failures } = await wantedAt(path)
+  const folder = new Folder(options)
+  const models: CompiledModel[] = []
+  for (const each of wanted)
+    models.push(
+      await folder.has(each).then(
+        ({ model }) => model,
+        (error: unknown) => failed(each, error),
+      ),
+    )
+  return reportOf(folder.dir, models, skipped, failures)
+}
+
+/** A folder of compiled models, as an engine with these options finds it. */
+class Folder {
+  readonly #resources: EngineResources
+
+  constructor(options: EngineOptions) {
+    this.#resources = new EngineResources(resolveEngineOptions(options))
+  }
+
+  get dir(): string | null {
+    return this.#resources.host.preparation.capability().dir
+  }
+
+  /** What it has of a model. `isForOthers`: another processor than the CPU runs it, which may be absent here. */
+  async has(wanted: Wanted): Promise<{ readonly model: CompiledModel; readonly isForOthers: boolean }> {
+    const { name } = wanted
+    const { devices, preparation } = this.#resources.host
+    const config = resolveConfig(name, wanted.config, this.#resources.pluginNames)
+    const runtime = await devices.runtimeWithoutPlace(name, config)
+    const found = await preparation.lookUp(name, config, runtime, new AbortController().signal)
+    if (!runtime.onCpuOnly)
+      return { model: described(wanted, 'as it is', 'it does not run on the CPU alone'), isForOthers: true }
+    return { model: ofEntry(wanted, found), isForOthers: false }
+  }
+}
+
+function ofEntry(wanted: Wanted, found: Manifest | string): CompiledModel {
+  if (typeof found === 'string') return described(wanted, 'missing', found)
+  const { files, isFinal, reason } = found
+  if (files === null) return described(wanted, isFinal ? 'as it is' : 'missing', reason)
+  const byteLength = files.reduce((sum, file) => sum + file.byteLength, 0)
+  return { ...described(wanted, 'compiled', reason), byteLength }
+}
+
+function described({ name, config }: Wanted, state: CompiledModel['state'], reason: string): CompiledModel {
+  const version = Number(config.version ?? 1)
+  const rest = { byteLength: 0, loadMs: null, wasThere: state !== 'missing', rows: null }
+  return { model: name, version, path: resolve(config.path), state, reason, ...rest }
+}
+
+function failed(wanted: Wanted, error: unknown): CompiledModel {
+  const failure = failureOf(error instanceof InferenceError ? wanted.atField(error) : error)
+  tell(failure)
+  return { ...described(wanted, 'missing', failure.message), error: failure }
+}
+
+/** The models of a repository without its ensembles, or the one in a file. */
+async function wantedAt(path: string): Promise<{
+  readonly wanted: readonly Wanted[]
+  readonly skipped: readonly InferenceError[]
+  readonly failures: readonly InferenceError[]
+}> {
+  if (!(await isFolder(path))) {
+    const name = basename(path).replace(/\.(?:onnx|ort)$/, '')
+    return { wanted: [{ name, config: { path }, atField: (error) => error }], skipped: [], failures: [] }
+  }
+  const { entries, unsupported, failures } = await readRepository(path)
+  const wanted = entries.flatMap(({ name, configs, atField }) =>
+    configs.flatMap((config) =>
+      'steps' in config ? [] : [{ name, config: config as Wanted['config'], atField }],
+    ),
+  )
+  return { wanted, skipped: unsupported, failures }
+}
+
+/** With one instance of each group, and without searches: that changes nothing of the compiled form. */
+function forOneInstance(config: Wanted['config']): ModelConfig {
+  const groups = config.instanceGroup?.map(({ kind, gpus }) => defined({ kind, gpus, count: 1 }))
+  return { ...config, autoTune: false, ...defined({ instanceGroup: groups }) } as ModelConfig
+}
+
+/** A file that was changed a moment ago may change again unnoticed, so its hash is not remembered. */
+async function untilSettled(wanted: readonly Wanted[]): Promise<void> {
+  const changedAt = wanted.map(({ config }) => statSync(config.path, { throwIfNoEntry: false })?.ctimeMs ?? 0)
+  const leftMs = Math.max(0, ...changedAt) + settledAfterMs + 1 - Date.now()
+  if (leftMs > 0) await sleep(Math.min(leftMs, settledAfterMs))
+}
+
+/** How long to wait for the check of rows. */
+const checkLimitMs = 20_000
+
+/** Whether rows are independent, once that is known. */
+async function rowsOf(model: Model): Promise<NonNullable<CompiledModel['rows']>> {
+  const endMs = performance.now() + checkLimitMs
+  while (model.metadata.joining.reason.endsWith(notRunYet) && performance.now() < endMs) await sleep(10)
+  const { rows, how, reason } = model.metadata.joining
+  return { rows, how, reason }
+}
+
+function reportOf(
+  dir: string | null,
+  models: readonly CompiledModel[],
+  unsupported: readonly InferenceError[],
+  failures: readonly InferenceError[],
+): CompileReport {
+  for (const failure of failures) tell(failureOf(failure))
+  const skipped = [...unsupported, ...failures].map(({ model = '', message }) => ({ model, reason: message }))
+  const complete = failures.length === 0 && models.every(({ state }) => state !== 'missing')
+  return { dir, complete, models, skipped }
+}
+
+const labelOf = ({ name, config }: Wanted): string =>
+  config.version === undefined ? name : `${name}, version ${config.version}`
+
+/** A report as a table. */
+export function reportText({ dir, complete, models, skipped }: CompileReport): string {
+  const head = ['model', 'version', 'time', 'bytes', 'rows', 'in the folder']
+  const lines = models.map(({ model, version, loadMs, byteLength, rows, state, reason, wasThere }) => [
+    oneLine(model),
+    String(version),
+    loadMs === null ? '' : `${(loadMs / 1000).toFixed(2)} s`,
+    byteLength === 0 ? '' : byteLength.toLocaleString('en-US'),
+    rows === null ? '' : rows.rows === rows.how ? rows.rows : `${rows.rows}, ${rows.how}`,
+    state === 'compiled'
+      ? wasThere && loadMs !== null
+        ? 'was there'
+        : 'yes'
+      : `${state === 'missing' ? 'no' : state}: ${oneLine(reason)}`,
+  ])
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...lines.map((line) => line[column]!.length)),
+  )
+  const shown = [head, ...lines].map((line) =>
+    line.map((cell, column) => (column === head.length - 1 ? cell : cell.padEnd(widths[column]!))).join('  '),
+  )
+  const others = skipped.map(({ model, reason }) => `skipped ${oneLine(model)}: ${oneLine(reason)}`)
+  const last = `${dir ?? 'the folder'} ${complete ? 'is complete for this processor' : 'is not complete'}`
+  return `${[...shown, ...others, last].join('\n')}\n`
+}
