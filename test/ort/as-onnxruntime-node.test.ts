@@ -75,6 +75,16 @@ const shown = async (answer: Promise<plain.InferenceSession.ReturnType>) =>
 const anything = (session: Session) =>
   session as unknown as { run(...args: unknown[]): Promise<plain.InferenceSession.ReturnType> }
 
+/** What a tensor of onnxruntime-common has, but for some of it. */
+const like = (other: object) => ({
+  type: 'float32',
+  dims: [1, 4],
+  data: new Float32Array(4),
+  location: 'cpu',
+  size: 4,
+  ...other,
+})
+
 const threads = (name: string): Record<string, Call> => ({
   [`${name}: another type`]: withOptions('TypeError', { [name]: 'bad-value' }),
   [`${name}: a flag`]: withOptions('TypeError', { [name]: true }),
@@ -118,6 +128,7 @@ const calls: Record<string, Call> = {
   ...Object.fromEntries(([['no shape', null], ['names for a shape', ['a', 'b']], ['a fixed shape', [2, 4]]] as const).map(([what, dims]) => [`metadata: ${what}`, ['fine', fine, async ({ create }) => create(absolute(dims)).then(({ inputMetadata, outputMetadata }) => ({ inputMetadata, outputMetadata }))] satisfies Call])),
 
   'executionProviders: a text': created('TypeError', fine, path, { executionProviders: 'bad-EP-name' }),
+  'executionProviders: null among them': created('TypeError', fine, path, { executionProviders: [null] }),
   'executionProviders: one that there is not': created('Error', /bad-EP-name/, path, { executionProviders: ['bad-EP-name'] }),
   'executionProviders: the same as an object': created('Error', /bad-EP-name/, path, { executionProviders: [{ name: 'bad-EP-name' }] }),
   'executionProviders: cpu': withOptions('fine', { executionProviders: ['cpu'] }),
@@ -139,6 +150,8 @@ const calls: Record<string, Call> = {
   'extra: a number among them': withOptions('TypeError', { extra: { a: 1 } }),
   'externalData: a text': withOptions('TypeError', { externalData: 'x' }),
   'externalData: a number among them': withOptions('TypeError', { externalData: [1] }),
+  'externalData: no path': withOptions('TypeError', { externalData: [{ data: new Uint8Array(1) }] }),
+  'externalData: a path that is none': withOptions('TypeError', { externalData: [{ path: 1, data: new Uint8Array(1) }] }),
   'preferredOutputLocation: nowhere': withOptions('TypeError', { preferredOutputLocation: 'gpu' }),
 
   'run: null': run('TypeError', /'feeds'/, (session) => anything(session).run(null)),
@@ -146,6 +159,22 @@ const calls: Record<string, Call> = {
   'run: an array': run('TypeError', /'feeds'/, (session, library) => anything(session).run([x(library)])),
   'run: no input': run('Error', /input 'x' is missing/, (session) => session.run({})),
   'run: another input': run('Error', /input 'x' is missing/, (session, library) => session.run({ z: x(library) })),
+  'run: another type': run('Error', /type/, (session, { tensor }) => session.run({ x: tensor('int32', new Int32Array(4), [1, 4]) })),
+  'run: another rank': run('Error', /rank/, (session, { tensor }) => session.run({ x: tensor('float32', new Float32Array(4), [4]) })),
+  'run: other dims': run('Error', /invalid dimensions|shape \[N, 4\]/, (session, { tensor }) => session.run({ x: tensor('float32', new Float32Array(5), [1, 5]) })),
+  ...Object.fromEntries(
+    (
+      [
+        ['null', 'TypeError', null], ['a number', 'TypeError', 1], ['a text', 'TypeError', 'x'], ['an array', 'TypeError', [1, 2, 3, 4]], ['an object', 'TypeError', {}], ['of no type', 'TypeError', like({ type: 'float99' })], ['without dims', 'TypeError', like({ dims: undefined })],
+        ['with dims of text', 'TypeError', like({ dims: ['1', 4] })], ['with dims below 0', 'RangeError', like({ dims: [-1, 4] })], ['with dims that are not whole', 'RangeError', like({ dims: [0.5, 4] })], ['with too few elements', 'Error', like({ data: new Float32Array(3) })],
+        ['on a GPU', 'TypeError', like({ location: 'gpu-buffer' })], ['in a texture', 'TypeError', like({ location: 'texture' })], ['disposed', 'RangeError', like({ location: 'none' })],
+      ] as const
+    ).map(([what, kind, feed]) => [`run: a feed: ${what}`, run(kind, fine, (session) => anything(session).run({ x: feed }))]),
+  ),
+  'run: a feed: texts that are none': ['TypeError', fine, async ({ create }) => anything(await create(identity('string'))).run({ x: like({ type: 'string', data: ['a', 'b', 'c', 1] }) })],
+  'run: a fetch of another type': run('Error', /int32/, (session, library) => session.run({ x: x(library) }, { y: library.tensor('int32', new Int32Array(4), [1, 4]) })),
+  'run: a fetch of another rank': run('Error', /y/, (session, library) => session.run({ x: x(library) }, { y: library.tensor('float32', new Float32Array(4), [4]) })),
+  ...Object.fromEntries(([['a number', 5], ['an array', new Float32Array(4)], ['an object', {}]] as const).map(([what, fetch]) => [`run: what is read as options: ${what}`, run('fine', fine, (session, library) => anything(session).run({ x: x(library) }, { y: fetch }))])),
   'run: no fetches': run('fine', fine, (session, library) => shown(session.run({ x: x(library, 3) }))),
   'run: names of fetches': run('fine', fine, (session, library) => shown(session.run({ x: x(library) }, ['y']))),
   'run: an object of fetches': run('fine', fine, (session, library) => shown(session.run({ x: x(library) }, { y: null }))),
@@ -179,7 +208,8 @@ async function outcomeOf(library: Library, [, , call]: Call): Promise<Outcome> {
   try {
     return { kind: 'fine', answer: await call(library) }
   } catch (error) {
-    return { kind: (error as Error).name, error: error as Error }
+    const { name } = error as Error
+    return { kind: name === 'InferenceError' ? 'Error' : name, error: error as Error } // it is one by its class
   }
 }
 

@@ -16,7 +16,7 @@ import type { FeedValue } from '../../options/model-signature.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import type { ValueMetadata } from '../../tensor/metadata.ts'
 import { isElementType, isPacked, isRawType } from '../../tensor/tensor.ts'
-import { checkRunOptions, warnIgnored } from './ort-session-options.ts'
+import { checkRunOptions, errorOf, warnIgnored } from './ort-session-options.ts'
 
 /** Releases the models of sessions that were garbage-collected without `release()`. */
 const dropped = new FinalizationRegistry<HeldModel>((held) => {
@@ -54,10 +54,12 @@ export class EngineSession implements InferenceSessionHandler {
     const { model } = this.#held
     const outputs = Object.keys(fetches)
     this.#checkTensors(outputs)
-    const answers = await model.infer(
-      this.#ownFeeds(feeds),
-      outputs.length === this.outputNames.length ? undefined : { outputs },
-    )
+    const own = this.#ownFeeds(feeds)
+    const answers = await model
+      .infer(own, outputs.length === this.outputNames.length ? undefined : { outputs })
+      .catch((error: unknown) => {
+        throw refusal(error, own)
+      })
     return intoGiven(model.name, answers as Record<string, OnnxValue>, fetches)
   }
 
@@ -90,6 +92,28 @@ export class EngineSession implements InferenceSessionHandler {
     const message = `output '${other.name}' is not a tensor, so a session cannot return it. Name the outputs you need (run(feeds, ['...'])), or use Model.infer().`
     throw new InferenceError('ERR_INVALID_ARG', message, { name: other.name })
   }
+}
+
+/** The error of a refused run, of the class that onnxruntime-node throws for feeds that are no tensors. */
+function refusal(error: unknown, feeds: Readonly<Record<string, unknown>>): unknown {
+  if (!(error instanceof InferenceError) || error.code !== 'ERR_INVALID_ARG') return error
+  const Kind = Object.values(feeds)
+    .map(errorClass)
+    .find((each) => each !== null)
+  return Kind === undefined ? error : errorOf(Kind, error)
+}
+
+/** `null` for a tensor, which may still not fit the model. */
+function errorClass(feed: unknown): TypeErrorConstructor | RangeErrorConstructor | null {
+  if (typeof feed !== 'object' || feed === null) return TypeError
+  const { type, dims, location = 'cpu' } = feed as Partial<Tensor>
+  if (!Array.isArray(dims)) return TypeError
+  if (location !== 'cpu') return location === 'none' ? RangeError : TypeError // none: disposed
+  if (dims.some((length) => typeof length !== 'number') || !isElementType(type)) return TypeError
+  if (dims.some((length) => !Number.isInteger(length) || length < 0)) return RangeError
+  if (type !== 'string') return null
+  const { data } = feed as { data?: unknown }
+  return Array.isArray(data) && data.every((each) => typeof each === 'string') ? null : TypeError
 }
 
 function refuseTermination(options: InferenceSession.RunOptions): void {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import { filePath } from '../../base/files.ts'
-import { type InferenceErrorCode, invalidArgument } from '../../errors.ts'
+import { type InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import type { SessionOptions } from '../../options/session-options.ts'
 import { warn } from '../../base/warnings.ts'
@@ -161,7 +161,9 @@ function areEntries(value: unknown): boolean {
 }
 
 const sessionRules: Readonly<Record<string, Rule>> = {
-  executionProviders: orNull(ofKind('an array of execution providers', Array.isArray)),
+  executionProviders: orNull(
+    ofKind('an array of execution providers', (value) => Array.isArray(value) && value.every(isGiven)),
+  ),
   intraOpNumThreads: threads,
   interOpNumThreads: threads,
   graphOptimizationLevel: oneOf('disabled', 'basic', 'extended', 'layout', 'all'),
@@ -176,10 +178,14 @@ const sessionRules: Readonly<Record<string, Rule>> = {
   extra: ofKind('an object of strings, or of such objects', areEntries),
   externalData: orNull(
     ofKind(
-      'an array of files',
+      'an array of files: paths, or { path, data }',
       (value) =>
         Array.isArray(value) &&
-        value.every((file) => typeof file === 'string' || (typeof file === 'object' && file !== null)),
+        value.every(
+          (file) =>
+            typeof file === 'string' ||
+            (isObject(file) && typeof (file as { path?: unknown }).path === 'string'),
+        ),
     ),
   ),
   preferredOutputLocation: orNull(
@@ -217,25 +223,19 @@ function check(where: string, rules: Readonly<Record<string, Rule>>, options: ob
     const verdict = judge(value)
     if (verdict === 'fine') continue
     const isOwn = name === 'externalData' || where === 'runOptions' // which this file reads
-    throw wrongOption(
+    throw errorOf(
       verdict === 'kind' ? TypeError : RangeError,
-      isOwn ? name : `${where}.${name}`,
-      expected,
-      value,
-      isOwn ? 'ERR_INVALID_ARG' : 'ERR_MODEL_CONFIG',
+      invalidArgument(isOwn ? name : `${where}.${name}`, expected, value, {
+        code: isOwn ? 'ERR_INVALID_ARG' : 'ERR_MODEL_CONFIG',
+      }),
     )
   }
 }
 
-function wrongOption(
-  Kind: TypeErrorConstructor | RangeErrorConstructor,
-  option: string,
-  expected: string,
-  received: unknown,
-  code: InferenceErrorCode,
-): Error {
-  const { message, argument, received: shown } = invalidArgument(option, expected, received, { code })
-  return Object.assign(new Kind(message), { code, argument, expected, received: shown })
+/** An InferenceError as an error of a class that code for onnxruntime-node looks for, with the same fields. */
+export function errorOf(Kind: TypeErrorConstructor | RangeErrorConstructor, error: InferenceError): Error {
+  const { name: _, ...fields } = error
+  return Object.assign(new Kind(error.message, { cause: error.cause }), fields)
 }
 
 const told = new Set<string>()
