@@ -1,3 +1,4 @@
+// Alone: a run that the binding cannot stop goes on in its thread for as long as the process lives.
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type InferOptions, type Model, type ModelConfig, Tensor } from '../../src/index.ts'
 import { graph } from '../models/builder.ts'
