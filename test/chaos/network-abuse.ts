@@ -49,7 +49,7 @@ const sanitizer = {
 
 function start(program: string, input: object, env: NodeJS.ProcessEnv = {}): ChildProcess {
   return fork(path(`fixtures/${program}`), [JSON.stringify(input)], {
-    execArgv: ['--expose-gc', ...(process.env.TRACE_GC ? ['--trace-gc'] : [])],
+    execArgv: ['--expose-gc'],
     env: { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', ...env },
   })
 }

@@ -31,6 +31,19 @@ const askFour = (engine: InferenceEngine, name = 'pairs') =>
   Promise.all(Array.from({ length: 4 }, () => engine.infer(name, row)))
 
 describe('an inspector', () => {
+  it('encodes its page once, so that many who ask for it do not hold the event loop', async () => {
+    const inspect = inspector(await served())
+    const sent: unknown[] = []
+    const url = await listening((request, response) => {
+      const end = response.end.bind(response)
+      response.end = ((page: unknown) => (sent.push(page), end(page))) as typeof response.end
+      inspect(request, response)
+    })
+    for (let time = 0; time < 2; time++) expect(await textOf(await ask(url))).toContain('<html')
+    expect(sent[0]).toBeInstanceOf(Uint8Array)
+    expect(sent[1]).toBe(sent[0])
+  })
+
   it('answers with its page on whatever path it is mounted, and lets nobody frame, keep or read it from elsewhere', async () => {
     const inspect = inspector(await served(), { title: hostile })
     const url = await listening((request, response) => {

@@ -177,6 +177,47 @@ describe('a connection that is reset', () => {
   })
 })
 
+describe('requests that are pipelined', () => {
+  it('begin two per turn of the event loop, however many come in one packet, and are all answered', async () => {
+    const engine = ownEngine()
+    let turn = 0
+    let isOver = false
+    const count = () => (turn++, isOver || setImmediate(count))
+    const begunIn = new Map<number, number>()
+    const models = engine.models.bind(engine)
+    vi.spyOn(engine, 'models').mockImplementation(() => {
+      begunIn.set(turn, (begunIn.get(turn) ?? 0) + 1)
+      return models()
+    })
+    const serving = await Serving.of(engine)
+    const ready = (more = '') => `GET /v2/health/ready HTTP/1.1\r\nhost: localhost\r\n${more}\r\n`
+    count()
+    const text = await serving.raw(ready().repeat(39) + ready('connection: close\r\n'))
+    isOver = true
+    expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(40)
+    expect([...begunIn.values()].reduce((sum, each) => sum + each)).toBe(40)
+    expect(Math.max(...begunIn.values())).toBeLessThanOrEqual(3) // the first is not behind another one
+  })
+
+  it('are dropped when the connection is reset before they begin', async () => {
+    const engine = ownEngine()
+    const handle = kserve(engine)
+    const ended: Promise<boolean>[] = []
+    const serving = await Serving.by(
+      createServer((incoming, response) => void ended.push(handle(incoming, response))),
+    )
+    const socket = connect(serving.port, '127.0.0.1').on('error', () => {})
+    socket.write('GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(100), () => socket.resetAndDestroy())
+    await vi.waitFor(() => expect(ended.length).toBeGreaterThan(0))
+    await vi.waitFor(async () => {
+      const count = ended.length
+      await Promise.all(ended)
+      expect(ended).toHaveLength(count)
+    })
+    expect((await serving.get('/v2')).status).toBe(200)
+  })
+})
+
 describe('what is held of all requests', () => {
   it('is limited: one over it is told to come again', async () => {
     const { engine, begun, go } = await waiting()

@@ -42,7 +42,7 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
     intervalMs,
     maxClients,
   )
-  let page: SelfContainedPage | null = null
+  let page: SentPage | null = null
   let isClosed = false
 
   const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
@@ -59,7 +59,7 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
         'This host name is not known to belong to this server. Use its address or localhost, or add the name to allowedHosts.',
       )
     if (!asksForEvents(headers.accept))
-      return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
+      return sendPage(response, (page ??= encoded(inspectorPage(title))), method === 'HEAD')
     if (isOfAnotherSite(request)) return refuse(response, 403, 'Only the page itself may request this.')
     if (feed.isFull)
       return refuse(response, 503, `${maxClients} pages are open, the most allowed. Close one.`, {
@@ -143,6 +143,14 @@ export interface SelfContainedPage {
   readonly policy: string
 }
 
+/** A page whose text may be encoded already, so that no request has to wait for that. */
+interface SentPage {
+  readonly text: string | Buffer
+  readonly policy: string
+}
+
+const encoded = ({ text, policy }: SelfContainedPage): SentPage => ({ text: Buffer.from(text), policy })
+
 /** The page of an engine, which fills itself with the events that it receives. Its source is packages/perf/src/inspector-page; `npm run build:ts` writes it. */
 export function inspectorPage(title: string): SelfContainedPage {
   const { text, policy } = JSON.parse(
@@ -182,11 +190,7 @@ const crossOrigin = [
 ]
 
 /** Sends the page, or its head alone. */
-export function sendPage(
-  response: ServerResponse,
-  { text, policy }: SelfContainedPage,
-  isHead: boolean,
-): void {
+export function sendPage(response: ServerResponse, { text, policy }: SentPage, isHead: boolean): void {
   begin(response, 200, {
     'content-type': 'text/html; charset=utf-8',
     'content-length': Buffer.byteLength(text),

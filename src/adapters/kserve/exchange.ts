@@ -15,6 +15,9 @@ import { InferenceError, type InferenceErrorCode } from '../../errors.ts'
 import { followConnection } from '../http/http-requests.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
+/** The reason of all exchanges whose client has gone, or is answered: without one, each would make an exception. */
+let disconnected: HttpFailure | undefined
+
 /** One request and its response, until it is answered or the client has gone. */
 export class Exchange {
   readonly request: IncomingMessage
@@ -40,8 +43,9 @@ export class Exchange {
     this.#response = response
     this.#held = held
     this.#leave = followConnection(response, () => {
-      this.#gone.abort()
-      if (!response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client disconnected.'))
+      const left = (disconnected ??= new HttpFailure(499, 'The client disconnected.'))
+      this.#gone.abort(left)
+      if (!response.writableFinished) this.#stop.abort(left)
     })
   }
 

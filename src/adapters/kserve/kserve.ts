@@ -45,6 +45,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       return false
     }
     route ??= new HttpFailure(404, 'Not Found: this server has only the KServe protocol, at /v2 and below.')
+    if (response.socket === null) await pipelined.turn() // it waits for the response to an earlier request
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route
@@ -59,6 +60,29 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     return true
   }
 }
+
+/** Pipelined requests that begin in one turn of the event loop. */
+const mostPerTurn = 2
+
+/** Spaces pipelined requests, as hundreds of them come in one packet and other clients would wait for all. */
+class PipelinedRequests {
+  readonly #waiting: (() => void)[] = []
+
+  /** Resolves when the request may begin. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#waiting.push(resolve) === 1) setImmediate(this.#begin)
+    })
+  }
+
+  readonly #begin = (): void => {
+    for (const begin of this.#waiting.splice(0, mostPerTurn)) begin()
+    if (this.#waiting.length > 0) setImmediate(this.#begin)
+  }
+}
+
+/** Those of all handlers of this thread. */
+const pipelined = new PipelinedRequests()
 
 function answer(
   route: Route,
