@@ -16,15 +16,19 @@ const publicFiles = [...Object.values(exports), bin.zerohop]
 const programs = [
   'adapters/processes/serving-process.js',
   'cli/opening-child.js',
-  'engine/trial-process/try-model.js',
+  'engine/trial-process/try-in-engine.js',
   'run/executors/native/plugin-trial-child.js',
   'run/worker-thread/provider-trial-child.js',
 ]
-/** CommonJS, each by itself: what Piscina takes by require(), and what require() gets where there are no ES modules. */
+/**
+ * CommonJS, each by itself: what Piscina takes by require(), a process that a first load waits for, and what require() gets
+ * where there are no ES modules.
+ */
 const alone = {
   'run/worker-thread/native-thread.cjs': 'run/worker-thread/native-thread.ts',
   'run/worker-thread/serve.cjs': 'run/worker-thread/serve.ts',
   'run/function-thread/function-server.cjs': 'run/function-thread/function-server.ts',
+  'engine/trial-process/try-model.cjs': 'engine/trial-process/try-model.ts',
   'commonjs.cjs': 'commonjs.cts',
 }
 

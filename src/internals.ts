@@ -68,6 +68,7 @@ export { availableMemory } from './base/available-resources.ts'
 export { installedVersion } from './run/executors/native/native-ort.ts'
 
 // Files of models, and others.
+export { modelsCompiled } from './engine/engine-resources.ts'
 export {
   NotReadable,
   checkRegularFile,

@@ -64,7 +64,7 @@ export const start: Trial = {
           'cold, verify: none': () => started(engine({ cache: false, verify: 'none' })),
           'cold, filling the cache': async () => {
             rmSync(dir, { recursive: true, force: true })
-            return started(engine({ cache: { dir } }))
+            return started({ ...engine({ cache: { dir } }), fillsCache: true })
           },
           'warm, out of the cache': () => started(engine({ cache: { dir } })),
         })

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, Option } from 'commander'
-import { EngineResources } from '../engine/engine-resources.ts'
+import { EngineResources, modelsCompiled } from '../engine/engine-resources.ts'
 import { InferenceError } from '../errors.ts'
 import { defined } from '../features/triton-repository/config-fields.ts'
 import { readRepository } from '../features/triton-repository/load-repository.ts'
@@ -80,7 +80,7 @@ export interface CompiledModel {
   readonly reason: string
   /** Size of the compiled form. */
   readonly byteLength: number
-  /** Milliseconds for trial, compilation and load; `null` with `--check`. */
+  /** Milliseconds for trial, load and compilation; `null` with `--check`. */
   readonly loadMs: number | null
   /** Whether it was in the folder before. */
   readonly wasThere: boolean
@@ -124,8 +124,9 @@ async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folde
     if (before.isForOthers) return before.model
     const startMs = performance.now()
     const model = await engine.load(wanted.name, forOneInstance(wanted.config))
-    const loadMs = performance.now() - startMs
     const rows = await rowsOf(model)
+    await modelsCompiled(engine)
+    const loadMs = performance.now() - startMs
     await engine.unload(wanted.name)
     const { model: after } = await folder.has(wanted)
     return { ...after, loadMs, rows, wasThere: before.model.state !== 'missing' }

@@ -196,6 +196,16 @@ export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
   return resourcesOf(engine).repositories
 }
 
+/**
+ * Resolves when the models that were loaded are compiled for later loads, or that was given up.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for anything but an engine.
+ */
+export function modelsCompiled(engine: unknown): Promise<void> {
+  const { keepAlive, host } = resourcesOf(engine)
+  return keepAlive.during(host.preparation.compiled())
+}
+
 /** The configuration of a model version, with defaults. */
 export function configOf(engine: unknown, name: string, version: number): ServableConfig {
   return resourcesOf(engine).models.findTarget(name, version).serving.config

@@ -131,6 +131,7 @@ export class LoadedModel extends Loaded<ServedModel> {
       this.#instances.sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
+      await instances.close()
       if (this.state !== 'loading')
         throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
       const failure = this.#typed(error as Error)

@@ -293,15 +293,18 @@ export interface EngineOptions {
   /**
    * Whether unknown models are verified first.
    *
-   * - `'child'`: a model new to this machine is loaded, run once and compiled in a child process first. If it crashes or
-   *   hangs that process, the load rejects (`ERR_MODEL_LOAD`).
+   * - `'child'`: a model new to this machine is loaded and run once in a child process first, which compiles it for later
+   *   loads while it serves. If it crashes or hangs that process, the load rejects (`ERR_MODEL_LOAD`).
    * - `'none'`: no child process, so nothing is compiled; the cache is only read. The environment variable
    *   `ZEROHOP_VERIFY=none` makes this the default.
    *
    * Default `'child'`.
    */
   verify?: VerifyChoice
-  /** Milliseconds that child process may take. Default: 60 000, plus 100 per MiB of the model. */
+  /**
+   * Milliseconds that child process may take to load the model and run it once, and as long to compile it. Default: 60 000,
+   * plus 100 per MiB of the model.
+   */
   verifyTimeoutMs?: number
   /**
    * Traces the timestamps of requests and, if wanted, their tensors, as in Triton; see {@link EngineTrace}. Default:

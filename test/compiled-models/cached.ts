@@ -10,6 +10,7 @@ import {
   type ModelOrigin,
   type OutputValue,
 } from '../../src/index.ts'
+import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { row } from './models.ts'
 
 /** A folder for one test. */
@@ -23,11 +24,13 @@ export function ownFolder(): string {
 export interface CachedLoad {
   readonly y: readonly number[]
   readonly origin: ModelOrigin
+  /** Whether the cache has its compiled form now. */
+  readonly isKept: boolean
   readonly cache: CacheCapability
   readonly loadMs: number
 }
 
-/** Loads a model with a cache in `dir`, has it answer once, and closes the engine. */
+/** Loads a model with a cache in `dir`, has it answer once, and closes the engine when the model is compiled. */
 export async function cachedLoad(
   dir: string,
   config: ModelConfig,
@@ -42,9 +45,12 @@ export async function cachedLoad(
     const startMs = performance.now()
     const model = await engine.load('model', config)
     const loadMs = performance.now() - startMs
-    const { cache } = engine.capabilities()
     const { y } = await model.infer({ x: row() })
-    return { y: [...(y as { data: Float32Array }).data], origin: cache.models['model']!, cache, loadMs }
+    await modelsCompiled(engine)
+    const { cache } = engine.capabilities()
+    const origin = cache.models['model']!
+    const isKept = origin.compiled || origin.reason.startsWith('for later loads it is compiled')
+    return { y: [...(y as { data: Float32Array }).data], origin, isKept, cache, loadMs }
   } finally {
     await engine.close()
   }

@@ -1,15 +1,17 @@
 import { channel } from 'node:diagnostics_channel'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
+import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { describeNative } from '../support/native.ts'
-import { cachedLoad, entriesIn, ownFolder } from './cached.ts'
+import { until } from '../support/until.ts'
+import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere, loadProgram } from './in-processes.ts'
-import { deadlyToOpen, endless, perceptron } from './models.ts'
+import { deadlyToOpen, endless, perceptron, row } from './models.ts'
 
 function trialEngine(options: EngineOptions = {}): InferenceEngine {
   const engine = new InferenceEngine({ cache: false, verify: 'child', ...options })
@@ -73,6 +75,66 @@ describe('a model that nobody knows', () => {
   })
 })
 
+describe.runIf(process.platform === 'linux')('a model that is compiled while it serves', () => {
+  /** Loads a model whose child process is stopped as soon as the model has been tried there. */
+  async function loadedFirst(dir: string) {
+    const engine = trialEngine({ cache: { dir } })
+    const started = startedChildren()
+    const loading = engine.load('model', { path: perceptron(17) })
+    await until(() => started.length > 0)
+    const child = started[0]!
+    child.on('message', (word) => {
+      if ((word as { type: string }).type === 'tried') child.kill('SIGSTOP')
+    })
+    const model = await loading
+    return { engine, model, child }
+  }
+  const reasonIn = (engine: InferenceEngine) => engine.capabilities().cache.models['model']!.reason
+  const leftIn = (dir: string) =>
+    ['unfinished', 'locks', 'entries'].map(
+      (room) => readdirSync(join(dir, 'compiled-models-v1', room)).length,
+    )
+
+  it('answers, and is loaded again here and elsewhere, before that is done', async () => {
+    const dir = ownFolder()
+    const { engine, model, child } = await loadedFirst(dir)
+    const expected = await plainLoad({ path: perceptron(17) })
+    const { y } = await model.infer({ x: row() })
+    expect([...(y as { data: Float32Array }).data]).toEqual(expected)
+    expect(reasonIn(engine)).toBe('it is being compiled, for later loads')
+    await engine.load('again', { path: perceptron(17) })
+    const elsewhere = await loadElsewhere(dir, perceptron(17)).loaded
+    expect([elsewhere?.y, elsewhere?.children]).toEqual([expected, 0])
+    expect(elsewhere?.reason).toBe('it is being compiled, for later loads, by another process')
+    child.kill('SIGCONT')
+    await modelsCompiled(engine)
+    expect(reasonIn(engine)).toMatch(/^for later loads it is compiled/)
+    expect((await cachedLoad(dir, { path: perceptron(17) })).origin.compiled).toBe(true)
+    expect(leftIn(dir)).toEqual([0, 0, 1])
+  })
+
+  it('gives that up when it is unloaded, and leaves nothing behind', async () => {
+    const dir = ownFolder()
+    const { engine, model, child } = await loadedFirst(dir)
+    const ended = once(child, 'exit')
+    await model.unload()
+    expect((await ended)[1]).toBe('SIGKILL')
+    expect(leftIn(dir)).toEqual([0, 0, 0])
+    await engine.close()
+  })
+
+  it('serves on when the process that compiles it dies, and says so', async () => {
+    const dir = ownFolder()
+    const { engine, model, child } = await loadedFirst(dir)
+    child.kill('SIGKILL')
+    await modelsCompiled(engine)
+    expect(reasonIn(engine)).toContain(
+      'its compiled form cannot be made: a process that made it ended with SIGKILL',
+    )
+    expect((await model.infer({ x: row() })).y!.dims).toEqual([1, 8])
+  })
+})
+
 describeNative('a model that', () => {
   it('ends the process in which it is opened rejects its load, and others are served', async () => {
     const dir = ownFolder()
@@ -93,6 +155,7 @@ describeNative('a model that', () => {
     })
     expect(error?.message).toContain('SIGFPE')
     expect(served).toBeGreaterThan(10)
+    await modelsCompiled(engine)
     expect(entriesIn(dir).length).toBe(1)
   })
 

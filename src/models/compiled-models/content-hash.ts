@@ -18,18 +18,21 @@ export async function hashOfFile(
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
   try {
     if (!(await file.stat()).isFile()) throw new Error(`${path} is not a regular file`)
-    const buffer = Buffer.allocUnsafeSlow(pieceBytes)
+    // One is hashed while the other is read.
+    const buffers = [Buffer.allocUnsafeSlow(pieceBytes), Buffer.allocUnsafeSlow(pieceBytes)] as const
     const tree = new HashTree()
-    for (;;) {
+    let hashed = Promise.resolve()
+    for (let count = 0; ; count++) {
       signal?.throwIfAborted()
+      const buffer = buffers[count % 2]!
       let length = 0
       for (let bytesRead = -1; length < pieceBytes && bytesRead !== 0; length += bytesRead) {
         ;({ bytesRead } = await file.read(buffer, length, pieceBytes - length, null))
       }
+      if (length > 0) look?.(buffer.subarray(0, length))
+      await hashed
       if (length === 0) return tree.root()
-      const piece = buffer.subarray(0, length)
-      look?.(piece)
-      await tree.add(piece)
+      hashed = tree.add(buffer.subarray(0, length))
     }
   } finally {
     await file.close()

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { constants, rmSync, readFileSync, readlinkSync } from 'node:fs'
-import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
+import { lstat, open, readFile, rm, unlink, utimes, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { untilAborted } from '../../request/abort-watch.ts'
 import { hostname } from 'node:os'
@@ -14,7 +14,7 @@ const lookEveryMs = 50
  */
 export class EntryLock {
   readonly #path: string
-  readonly #content: string
+  #content: string
   readonly #heartbeat: NodeJS.Timeout
 
   private constructor(path: string, content: string) {
@@ -29,7 +29,8 @@ export class EntryLock {
    *
    * @param staleAfterMs milliseconds without a heartbeat after which the owner is assumed dead; for owners in another
    * container.
-   * @returns `null` if it was not acquired within `limitMs`.
+   * @param isEnough whether what its owner says of its work is all that is wanted; see {@link tell}.
+   * @returns `null` if it was not acquired within `limitMs`, or what its owner says was enough.
    * @throws errors of the file system, also for a stale lock that cannot be removed; the signal's reason.
    */
   static async take(
@@ -37,6 +38,7 @@ export class EntryLock {
     limitMs: number,
     signal: AbortSignal,
     staleAfterMs = 15_000,
+    isEnough: (word: string) => boolean = () => false,
   ): Promise<EntryLock | null> {
     const startMs = performance.now()
     let seen = { state: '', atMs: startMs }
@@ -46,13 +48,22 @@ export class EntryLock {
       const nowMs = performance.now()
       const state = await stateOf(path)
       if (state !== seen.state) seen = { state, atMs: nowMs }
-      const stale = nowMs - seen.atMs > staleAfterMs || hasEnded((await contentOf(path)).split(' ')[0]!)
+      const [owner, , word = ''] = (await contentOf(path)).split(' ')
+      const stale = nowMs - seen.atMs > staleAfterMs || hasEnded(owner!)
       if (state !== '' && stale && (await stateOf(path)) === state) {
         signal.throwIfAborted()
         await rm(path, { recursive: true, force: true }) // It may have a new owner by now: two processes then do the same work.
-      } else if (nowMs - startMs > limitMs) return null
+      } else if (!stale && isEnough(word)) return null
+      else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
+  }
+
+  /** Tells those who wait for it how far the work is, in one word. */
+  async tell(word: string): Promise<void> {
+    if ((await contentOf(this.#path)) !== this.#content) return // another process has it by now
+    this.#content += ` ${word}`
+    await writeFile(this.#path, this.#content).catch(() => {})
   }
 
   async release(): Promise<void> {

@@ -27,7 +27,7 @@ import {
 import { EntryLock, remove, removeAtExit, Turns } from './entry-lock.ts'
 import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model-content.ts'
-import { ModelTrial, type TrialOptions, type TrialResult } from './model-trial.ts'
+import { ModelTrial, type CompiledForm, type TrialOptions } from './model-trial.ts'
 import { warn } from '../../base/warnings.ts'
 
 /** The engine options that preparation needs. */
@@ -51,6 +51,15 @@ interface Job {
  */
 const turns = new Turns(Math.max(2, availableCores().usable))
 
+/** An entry that is being made. */
+interface Work {
+  readonly lock: EntryLock
+  readonly folder: string
+  readonly form: Promise<CompiledForm | null>
+}
+
+const neverAborted = new AbortController().signal
+
 /** Notes are written one after the other, for all loads. */
 let writing = Promise.resolve()
 
@@ -60,9 +69,13 @@ const triedHere = new Set<string>()
 /** Keys of models that were found missing in a read-only cache. */
 const warnedOf = new Set<string>()
 
+/** Models that this process compiles beside serving them, by cache and key. */
+const compiledHere = new Set<string>()
+const beingCompiled = 'it is being compiled, for later loads'
+
 /**
  * Decides what a model's sessions are opened from: its compiled form, if the cache has it. An unknown model is first
- * tried and compiled in a child process.
+ * tried in a child process, and compiled there for later loads while it serves.
  */
 export class ModelPreparation {
   readonly #options: PreparationOptions
@@ -72,6 +85,8 @@ export class ModelPreparation {
   #obstacle: string | null = null
   /** Why the last attempt to write to it failed; else `null`. */
   #trouble: string | null = null
+  /** What is compiled for later loads. */
+  readonly #compiling = new Set<Promise<void>>()
 
   constructor(options: PreparationOptions) {
     this.#options = options
@@ -127,8 +142,7 @@ export class ModelPreparation {
     if (why !== null && cache.readOnly !== null) warnOfMissing(model, job, why)
     if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
     const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job))
-    if (typeof made !== 'string') return this.#prepared(job, made)
-    return asItIs(why === null ? made : `${why}; ${made}`)
+    return why === null || made.origin.compiled ? made : asItIs(`${why}; ${made.origin.reason}`)
   }
 
   /**
@@ -162,6 +176,11 @@ export class ModelPreparation {
     return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
   }
 
+  /** Resolves when the compiled forms of all models loaded so far are made, or given up. */
+  async compiled(): Promise<void> {
+    await Promise.all(this.#compiling)
+  }
+
   /** Once per load: the folder may have been removed, or become usable, since. */
   #open(dir: string | null): CacheFolder | null {
     this.#wasAsked = true
@@ -188,12 +207,9 @@ export class ModelPreparation {
     const key = trial.named(keyOf(madeFor(state, runtime, config, null)))
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
-      const { error } = await trial.run(
-        null,
-        bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0,
-        signal,
-      )
-      if (error === null) triedHere.add(key)
+      const byteLength = bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0
+      const tried = await trial.run(null, byteLength, signal, signal)
+      if (tried.kind === 'tried' && tried.error === null) triedHere.add(key)
     })
     return asItIs(why)
   }
@@ -206,48 +222,107 @@ export class ModelPreparation {
     return canWrite && mayBeCompiled(manifest, this.#options.cache!.maxBytes) ? null : manifest
   }
 
-  /** Makes an entry. Returns the reason if another process is making it, or it cannot be made. */
-  async #make(job: Job): Promise<Manifest | string> {
+  /** Tries a model, and has an entry made of it unless another process does. */
+  async #make(job: Job): Promise<PreparedModel> {
     const { trial, cache, key, content, signal } = job
+    const isTried = triedHere.has(trial.named(key))
+    if (compiledHere.has(`${cache.root} ${key}`)) {
+      const tried = isTried ? null : await this.#tried(job, null)
+      return asItIs(typeof tried === 'string' ? tried : beingCompiled)
+    }
     let lock: EntryLock | null = null
-    let folder: string | null = null
+    let isTriedElsewhere = false
     try {
       if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
-      else lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
+      else
+        lock = await EntryLock.take(
+          cache.lock(key),
+          trial.limitMs(content.byteLength),
+          signal,
+          undefined,
+          (word) => (isTriedElsewhere = word === 'run' || (word === 'loaded' && !trial.isToRun)),
+        )
     } catch (error) {
       signal.throwIfAborted()
       this.#cannotWrite(error as Error)
     }
+    if (isTriedElsewhere) return asItIs(`${beingCompiled}, by another process`)
+    let work: Work | null = null
+    let folder: string | null = null
+    const compiling = new AbortController()
     try {
       const known = await this.#known(job, lock !== null) // another process may have made it
-      if (known !== null) return known
+      if (known !== null) return this.#prepared(job, known)
       if (lock !== null) await sweep(cache).catch(() => {}) // unfinished work may take the space
       if (lock !== null) folder = await cache.temporary().catch((error: Error) => this.#cannotWrite(error))
       if (folder !== null) removeAtExit(folder)
-      return await this.#tried(job, folder)
+      const lack =
+        folder === null
+          ? (this.#trouble ?? 'another process has been compiling it for too long')
+          : await this.#lackOfRoom(job)
+      if (lack !== null && isTried) return asItIs(lack)
+      const tried = await this.#tried(job, lack === null && job.obstacle === null ? folder : null, compiling)
+      if (typeof tried === 'string') return asItIs(tried)
+      if (lack !== null) return asItIs(lack)
+      if (tried.form === null)
+        return asItIs(await this.#published(job, folder!, { files: null, reason: job.obstacle! }))
+      work = { lock: lock!, folder: folder!, form: tried.form }
+      return this.#served(job, this.#compile(job, work), compiling)
     } finally {
-      if (folder !== null) await remove(folder)
-      await lock?.release()
+      if (work === null) {
+        if (folder !== null) await remove(folder)
+        await lock?.release()
+      }
     }
   }
 
-  /** @param folder to write to; `null` if that is not possible, or another process does it. */
-  async #tried(job: Job, folder: string | null): Promise<Manifest | string> {
-    const { trial, content, key, signal } = job
-    const trouble =
-      folder === null
-        ? (this.#trouble ?? 'another process has been compiling it for too long')
-        : await this.#lackOfRoom(job)
-    if (trouble !== null && triedHere.has(trial.named(key))) return trouble
-    const target = job.obstacle === null && trouble === null ? folder : null
-    const found = await trial.run(target, content.byteLength, signal)
-    if (!found.started) return found.reason
-    if (found.error !== null) return `it could not be loaded in a separate process: ${found.error}`
-    if (!(await content.isCurrent(signal))) return 'its files changed while it was tried'
+  /**
+   * Tries a model in a child process.
+   *
+   * @param folder to compile it into from then on; `null` if that is not possible, or another process does it.
+   * @param compiling is aborted when its compiled form is not wanted any more.
+   * @returns its compiled form, once that is made, `null` without one; or why it was not tried.
+   */
+  async #tried(
+    { trial, content, key, signal }: Job,
+    folder: string | null,
+    compiling = new AbortController(),
+  ): Promise<{ readonly form: Promise<CompiledForm | null> | null } | string> {
+    const tried = await trial.run(folder, content.byteLength, signal, compiling.signal)
+    if (tried.kind === 'not started') return tried.reason
+    if (tried.error !== null) return `it could not be loaded in a separate process: ${tried.error}`
+    let isCurrent = false
+    try {
+      isCurrent = await content.isCurrent(signal)
+    } finally {
+      if (!isCurrent) compiling.abort()
+      if (!isCurrent) await tried.compiled
+    }
+    if (!isCurrent) return 'its files changed while it was tried'
     triedHere.add(trial.named(key))
-    if (folder === null || trouble !== null) return trouble!
-    const filled = target !== null && found.files === null ? await this.#lackOfRoom(job) : null
-    return filled ?? this.#published(job, folder, found)
+    return { form: tried.compiled }
+  }
+
+  /** Publishes what a child process compiles while the model serves. Returns what came of it, in words. */
+  async #compile(job: Job, { lock, folder, form }: Work): Promise<string> {
+    const { trial, cache, key, content } = job
+    const place = `${cache.root} ${key}`
+    compiledHere.add(place)
+    try {
+      await lock.tell(trial.isToRun ? 'run' : 'loaded')
+      const made = await form
+      if (made === null) return 'it was not compiled for later loads, as it was closed before that was done'
+      if (!(await content.isCurrent(neverAborted))) return 'its files changed while it was compiled'
+      const lack = made.files === null ? await this.#lackOfRoom(job) : null
+      const reason = lack ?? (await this.#published(job, folder, made))
+      return made.files !== null && reason === made.reason ? `for later loads it is ${reason}` : reason
+    } catch (error) {
+      return (error as Error).message
+    } finally {
+      compiledHere.delete(place)
+      await remove(folder)
+      await lock.release()
+    }
   }
 
   async #lackOfRoom({ cache, content }: Job): Promise<string | null> {
@@ -256,12 +331,8 @@ export class ModelPreparation {
     return lack
   }
 
-  /** Publishes the result of a trial as an entry. */
-  async #published(
-    job: Job,
-    folder: string,
-    { files, reason, notes }: TrialResult,
-  ): Promise<Manifest | string> {
+  /** Publishes a compiled form, or why there is none, as an entry. Returns the reason. */
+  async #published(job: Job, folder: string, { files, reason }: CompiledForm): Promise<string> {
     const { cache, key } = job
     const { maxBytes } = this.#options.cache!
     const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
@@ -280,14 +351,13 @@ export class ModelPreparation {
     }
     try {
       await publishEntry(cache, folder, manifest)
-      await writeSealed(cache.notes(key), notes)
       await evict(cache, maxBytes, key)
       this.#trouble = null
-      return (await readEntry(cache, key)) ?? manifest.reason
+      return manifest.reason
     } catch (failure) {
       const known = await this.#known(job) // another process was faster, or only a later step failed
       if (known === null) this.#cannotWrite(failure as Error)
-      return known ?? (failure as Error).message
+      return known?.reason ?? (failure as Error).message
     }
   }
 
@@ -296,13 +366,16 @@ export class ModelPreparation {
     return null
   }
 
-  #prepared({ cache, key, content }: Job, manifest: Manifest): PreparedModel {
+  /** A model that the cache knows. */
+  #prepared(job: Job, manifest: Manifest): PreparedModel {
+    const { cache, key } = job
     void touch(cache, key)
     const { files, reason } = manifest
     if (files === null) return asItIs(reason)
-    let notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
+    const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
     return {
+      ...asItIs(reason),
       origin,
       opening: (model, options) => {
         const used = (failure: string): void => {
@@ -316,11 +389,23 @@ export class ModelPreparation {
           original: { model, options, isStillMade: () => isAsRead(cache, manifest), used },
         }
       },
-      learnt: (found) => {
-        if (Object.keys(found).every((about) => notes[about] === found[about])) return
-        notes = { ...notes, ...found }
-        if (cache.readOnly !== null) return
-        writing = writing.then(() => writeNotes(cache.notes(key), found, content)).catch(() => {})
+      learnt: learning(job, notes),
+    }
+  }
+
+  /** A model that is compiled while it serves as it is. */
+  #served(job: Job, compiled: Promise<string>, compiling: AbortController): PreparedModel {
+    const origin = { compiled: false, reason: beingCompiled }
+    const done = compiled.then((reason) => void (origin.reason = reason))
+    this.#compiling.add(done)
+    void done.then(() => this.#compiling.delete(done))
+    return {
+      ...asItIs(''),
+      origin,
+      learnt: learning(job, {}),
+      close: () => {
+        compiling.abort()
+        return done
       },
     }
   }
@@ -336,8 +421,18 @@ function warnOfMissing(model: string, { cache, key, obstacle }: Job, why: string
   )
 }
 
+/** Writes what is found about a model to its notes, unless they had it. */
+function learning({ cache, key, content }: Job, known: SessionNotes): (found: SessionNotes) => void {
+  let notes = known
+  return (found) => {
+    if (cache.readOnly !== null || Object.keys(found).every((about) => notes[about] === found[about])) return
+    notes = { ...notes, ...found }
+    writing = writing.then(() => writeNotes(cache.notes(key), found, content)).catch(() => {})
+  }
+}
+
 /** Adds notes to a model's earlier ones, if its files are still those that were hashed. */
 async function writeNotes(path: string, found: SessionNotes, content: ModelContent): Promise<void> {
-  if (!(await content.isCurrent(new AbortController().signal))) return
+  if (!(await content.isCurrent(neverAborted))) return
   await writeSealed(path, { ...readSealed<SessionNotes>(path), ...found })
 }

@@ -48,34 +48,31 @@ export class ModelTrial {
   }
 
   /**
-   * Tries the model, and writes its compiled form to `folder` unless that is `null`.
+   * Tries the model: resolves when it has been loaded and run. Its compiled form is then written to `folder`, unless that is
+   * `null`, until `compiling` says that nobody wants it any more.
    *
-   * @returns the result; `started` is false, without a result, if no child process could start.
    * @throws InferenceError `ERR_MODEL_LOAD` when the process crashed or hung; the reason of `signal`.
    */
   async run(
     folder: string | null,
     byteLength: number,
     signal: AbortSignal,
-  ): Promise<TrialResult & { readonly started: boolean }> {
-    const nothing = { error: null, notes: {}, files: null, started: true }
-    const ending = await this.#once(folder, byteLength, signal)
-    if (ending.kind === 'answered') return { ...ending.result, started: true }
-    if (ending.kind === 'not started') {
-      warnOfNoProcess(ending.reason)
-      return { ...nothing, reason: ending.reason, started: false }
-    }
-    const reason = `its compiled form cannot be made: ${ending.kind === 'died' ? `a process that made it ended with ${ending.reason}` : `that took more than ${ending.limitMs} ms`}`
-    if (ending.stage === 'compiled form') return { ...nothing, reason } // the model itself was loaded and run
-    // Writing the compiled form may have crashed it.
-    if (ending.kind === 'died' && folder !== null)
-      return { ...(await this.run(null, byteLength, signal)), reason }
-    throw this.#unloadable(ending)
+    compiling: AbortSignal,
+  ): Promise<Tried> {
+    const ending = await this.#once(folder, byteLength, signal, compiling)
+    if (ending.kind === 'died' || ending.kind === 'timed out') throw this.#unloadable(ending)
+    if (ending.kind === 'not started') warnOfNoProcess(ending.reason)
+    return ending
   }
 
-  #once(folder: string | null, byteLength: number, signal: AbortSignal): Promise<TrialEnding> {
+  #once(
+    folder: string | null,
+    byteLength: number,
+    signal: AbortSignal,
+    compiling: AbortSignal,
+  ): Promise<TrialEnding> {
     const { bytes, sessionOptions, warmup, executionProviders } = this.#config
-    const { onCpuOnly } = this.#runtime
+    const { executor, onCpuOnly } = this.#runtime
     const isWarmed = warmup.madeUp !== null || warmup.samples.length > 0
     const { externalData = [], optimizedModelFilePath: _, enableProfiling: __, ...plain } = sessionOptions
     const external = externalData as readonly { path: string; data: Uint8Array }[]
@@ -101,7 +98,7 @@ export class ModelTrial {
       checkRows: this.#config.checkRows && warmup.samples.length === 0,
     }
     const { providers, workers } = this.#options
-    const engine = { executor: this.#runtime.executor, providers, workers }
+    const engine = { executor, providers, workers }
     const task: TrialTask = {
       model: this.#model,
       config,
@@ -109,7 +106,8 @@ export class ModelTrial {
       engine,
       folder,
     }
-    return runTrial(task, parts, this.limitMs(byteLength), signal)
+    const program = executor === 'native' && onCpuOnly ? 'try-model.cjs' : 'try-in-engine.js'
+    return runTrial(program, task, parts, this.limitMs(byteLength), signal, compiling)
   }
 
   /** A group with one instance. */
@@ -129,19 +127,14 @@ export class ModelTrial {
     }
   }
 
-  #unloadable(
-    ending: { stage: TrialStage } & (
-      | { kind: 'died'; signal: string; reason: string }
-      | { kind: 'timed out'; limitMs: number }
-    ),
-  ): InferenceError {
+  #unloadable(ending: Extract<TrialEnding, { kind: 'died' | 'timed out' }>): InferenceError {
     const { path, bytes } = this.#config
     const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
     const died = ending.kind === 'died'
     const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
     const found = died
       ? `ended with ${ending.reason}${hint}`
-      : `did not answer within ${ending.limitMs} ms (verifyTimeoutMs)`
+      : `did not come out of ONNX Runtime within ${ending.limitMs} ms (verifyTimeoutMs)`
     const message =
       `Model '${this.#model}' cannot be loaded from ${given}: a separate process, in which it was loaded and run on generated values, ${found}. ` +
       `The same would have happened to this process. verify: 'none' loads it here anyway; warmup: false with checkRows: false loads it without running it`
@@ -164,11 +157,20 @@ function warnOfNoProcess(reason: string): void {
 
 /** The outcome of a trial. */
 type TrialEnding =
-  | { readonly kind: 'answered'; readonly result: TrialResult }
+  | {
+      readonly kind: 'tried'
+      /** ONNX Runtime's message if the model could not be loaded; else `null`. */
+      readonly error: string | null
+      /** Resolves when its compiled form is made, or cannot be, or is not wanted any more (`null`); `null` where none is made. */
+      readonly compiled: Promise<CompiledForm | null> | null
+    }
   /** No child process could start. */
   | { readonly kind: 'not started'; readonly reason: string }
-  | { readonly kind: 'died'; readonly stage: TrialStage; readonly signal: string; readonly reason: string }
-  | { readonly kind: 'timed out'; readonly stage: TrialStage; readonly limitMs: number }
+  | { readonly kind: 'died'; readonly signal: string; readonly reason: string }
+  | { readonly kind: 'timed out'; readonly limitMs: number }
+
+/** The outcome of a trial that a model may be loaded after. */
+type Tried = Extract<TrialEnding, { kind: 'tried' | 'not started' }>
 
 const pieceBytes = 2 ** 20
 
@@ -177,57 +179,88 @@ const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
 
 /**
  * Loads, runs and compiles a model in a child process, so that a crash affects only the child. The child is gone when
- * this resolves, or rejects with the signal's reason: files it was writing may be removed then.
+ * this rejects with the signal's reason, and when `compiled` resolves: files it was writing may be removed then.
  *
  * @param parts the bytes sent over standard input.
  */
 function runTrial(
+  name: string,
   task: TrialTask,
   parts: readonly Uint8Array[],
   limitMs: number,
   signal: AbortSignal,
+  compiling: AbortSignal,
 ): Promise<TrialEnding> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
     let program: OwnProgram<TrialWord | null>
-    let stage: TrialStage | null = null
+    let stage: 'starting' | TrialStage = 'starting'
+    let timer: NodeJS.Timeout
+    const limit = (late: () => void) => {
+      clearTimeout(timer)
+      timer = setTimeout(late, limitMs)
+    }
     const end = (settle: () => void): void => {
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
       void program.killed().then(settle)
     }
-    const ended = (ending: TrialEnding) => end(() => resolve(ending))
+    const notStarted = (reason: string) => end(() => resolve({ kind: 'not started', reason }))
     const onAbort = () => end(() => reject(signal.reason as Error))
+
+    let resolveMade: (form: CompiledForm | null) => void
+    const made = new Promise<CompiledForm | null>((resolveForm) => (resolveMade = resolveForm))
+    const compiled = (form: CompiledForm | null): void => {
+      clearTimeout(timer)
+      compiling.removeEventListener('abort', onUnwanted)
+      void program.killed().then(() => resolveMade(form))
+    }
+    const onUnwanted = () => compiled(null)
+    const uncompiled = (why: string) =>
+      compiled({ files: null, reason: `its compiled form cannot be made: ${why}` })
+    const onTried = (error: string | null): void => {
+      if (error !== null || task.folder === null) {
+        end(() => {}) // it writes nothing, so its end is not waited for
+        return resolve({ kind: 'tried', error, compiled: null })
+      }
+      stage = 'compiled form'
+      signal.removeEventListener('abort', onAbort)
+      limit(() => uncompiled(`that took more than ${limitMs} ms`))
+      timer.unref()
+      program.unref()
+      if (compiling.aborted) onUnwanted()
+      else compiling.addEventListener('abort', onUnwanted, { once: true })
+      resolve({ kind: 'tried', error: null, compiled: made })
+    }
+
     const onWord = (word: TrialWord | null): void => {
-      if (word?.type === 'done') return ended({ kind: 'answered', result: word.result })
-      if (word?.type === 'stage') return void (stage = word.stage)
+      if (word?.type === 'compiled') return compiled(word.form)
+      if (word?.type === 'tried') return onTried(word.error)
+      if (word?.type === 'stage') {
+        stage = word.stage
+        limit(() => end(() => resolve({ kind: 'timed out', limitMs }))) // of ONNX Runtime's time
+      }
       if (word?.type !== 'started') return // a message of another program that this Node.js runs instead
-      stage = 'model'
       program.send(task)
       pipeline(Readable.from(piecesOf(parts)), program.input, () => {})
     }
     const onEnd = ({ way, lastWords }: ProgramEnd): void => {
       const reason = lastWords === '' ? way : `${way} (${lastWords})`
-      ended(
-        stage === null
-          ? { kind: 'not started', reason: `a process to try it in ended with ${reason}` }
-          : { kind: 'died', stage, signal: way, reason },
-      )
+      if (stage === 'starting') notStarted(`a process to try it in ended with ${reason}`)
+      else if (stage === 'model') end(() => resolve({ kind: 'died', signal: way, reason }))
+      else uncompiled(`a process that made it ended with ${reason}`)
     }
     try {
       serialize(task) // an error here must come before a process exists
       program = new OwnProgram(
-        'engine/trial-process/try-model.js',
+        `engine/trial-process/${name}`,
         { env, hasInput: true },
-        { onWord, onFailure: (reason) => ended({ kind: 'not started', reason }), onEnd },
+        { onWord, onFailure: notStarted, onEnd },
       )
     } catch (error) {
       return resolve({ kind: 'not started', reason: (error as Error).message })
     }
-    const timer = setTimeout(() => {
-      const reason = `a process to try it in did not start within ${limitMs} ms`
-      ended(stage === null ? { kind: 'not started', reason } : { kind: 'timed out', stage, limitMs })
-    }, limitMs)
+    limit(() => notStarted(`a process to try it in did not start within ${limitMs} ms`))
     signal.addEventListener('abort', onAbort, { once: true })
   })
 }
@@ -253,23 +286,22 @@ export interface TrialTask {
   readonly folder: string | null
 }
 
-/** The result from the child. */
-export interface TrialResult {
-  /** ONNX Runtime's message if the model could not be loaded; else `null`. */
-  readonly error: string | null
-  /** Facts found about the model; see `WorkerSession.note`. */
-  readonly notes: Readonly<Record<string, string>>
+/** What came of compiling a model. */
+export interface CompiledForm {
   /** `null` when there is no compiled form. */
   readonly files: readonly CompiledFile[] | null
-  /** Why there is none. */
+  /** Why there is one, or none. */
   readonly reason: string
 }
 
-/** Stages of the child: load and run the model, then its compiled form. */
+/** Stages of the child: load and run the model, then make its compiled form. */
 type TrialStage = 'model' | 'compiled form'
 
 /** Messages from the child. */
 export type TrialWord =
   | { readonly type: 'started' }
-  | { readonly type: 'stage'; readonly stage: TrialStage }
-  | { readonly type: 'done'; readonly result: TrialResult }
+  /** It calls ONNX Runtime from here on. */
+  | { readonly type: 'stage'; readonly stage: 'model' }
+  /** The model was loaded and run, or could not be loaded: ONNX Runtime's message. */
+  | { readonly type: 'tried'; readonly error: string | null }
+  | { readonly type: 'compiled'; readonly form: CompiledForm }

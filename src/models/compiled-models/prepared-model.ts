@@ -35,6 +35,8 @@ export interface PreparedModel {
   opening(model: string | SharedArrayBuffer, options: OpenOptions): Opening
   /** Called with facts found while it was loaded. */
   learnt(notes: SessionNotes): void
+  /** Its model is closed: what is still done for later loads ends; resolves when it has. */
+  close(): Promise<void>
 }
 
 /** A model that is opened without compilation. */
@@ -43,6 +45,7 @@ export function asItIs(reason: string): PreparedModel {
     origin: { compiled: false, reason },
     opening: (model, options) => ({ model, options, notes: {}, original: undefined }),
     learnt: () => {},
+    close: () => Promise.resolve(),
   }
 }
 

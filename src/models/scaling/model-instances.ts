@@ -171,7 +171,7 @@ export class ModelInstances {
 
   /** Closes the serving instances; no batch may be in flight. */
   async close(): Promise<void> {
-    await Promise.all(this.#serving.map((life) => life.close()))
+    await Promise.all([...this.#serving.map((life) => life.close()), this.sources.close()])
   }
 
   /** @throws ThreadEndedError when the model should no longer serve. */
@@ -419,6 +419,7 @@ class SessionSources {
   /** Prepares the model for the available execution providers; repeated when those have changed. */
   async prepare(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
+    await this.close()
     this.#prepared = this.#given ?? (await this.#host.prepare(this.#model, this.#config, signal))
   }
 
@@ -429,6 +430,11 @@ class SessionSources {
     const model = bytes ?? path
     const options = sessionOptions(this.#config, placement, this.#host.sessionRuntime(this.#model))
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
+  }
+
+  /** Gives up what is still done for later loads. */
+  async close(): Promise<void> {
+    await this.#prepared?.close()
   }
 
   /** Records facts found about the model, also for later processes. */

@@ -132,6 +132,11 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return { setup, transferList: [this.#workerPort] }
   }
 
+  /** Starts its loop beside this thread, where no worker does. */
+  startHere(): void {
+    this.#hub.binding.startLoop(this.#loop.id, this.#niceIncrement)
+  }
+
   async open(
     sessionId: number,
     model: string | SharedArrayBuffer,

@@ -1,0 +1,260 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
+import { join } from 'node:path'
+import { sealFiles } from '../../models/compiled-models/entry.ts'
+import type { CompiledForm, TrialTask, TrialWord } from '../../models/compiled-models/model-trial.ts'
+import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/prepared-model.ts'
+import { compareEntry } from '../../models/row-check/compare-rows.ts'
+import { rowRecipes, sampleRow } from '../../models/row-check/made-up-rows.ts'
+import type { TrialFeeds } from '../../models/row-check/trial-feeds.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
+import type { OpenOptions } from '../../options/session-options.ts'
+import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.ts'
+import type { SampleRun } from '../../run/executors/executor.ts'
+import type { TensorMetadata, ValueMetadata } from '../../tensor/metadata.ts'
+import { byteLengthOf, elementCount, isElementType } from '../../tensor/tensor.ts'
+import type { MailedValue } from '../../tensor/values.ts'
+
+/** A session of the model that is tried, or of its compiled form. */
+export interface TrialSession {
+  readonly values: Parameters<typeof shapeTensors>[2]
+  runSample(feeds: TrialFeeds): Promise<SampleRun>
+  close(): Promise<void>
+}
+
+/** Changes what a session is opened from: the model, and its options. */
+export type OpeningOf = (
+  model: string | SharedArrayBuffer,
+  options: OpenOptions,
+) => [model: string | SharedArrayBuffer, options: OpenOptions]
+
+/**
+ * Opens a session in this process; rejects with ONNX Runtime's message.
+ *
+ * @param isCompiling whether the model serves already, and the session has to give way to that.
+ */
+export type OpenForTrial = (
+  task: TrialTask,
+  config: ResolvedConfig,
+  how: OpeningOf,
+  isCompiling: boolean,
+) => Promise<TrialSession>
+
+const asItIs: OpeningOf = (model, options) => [model, options]
+const say = (word: TrialWord): void => void process.send!(word)
+
+/**
+ * What a child process does that tries one model: it loads and runs the model, says so, and then compiles it. The model may end
+ * the process in any way; the process also ends when its parent does.
+ */
+export function tryModels(open: OpenForTrial): void {
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+  // Signals reach the whole process group, and the parent may be about to finish its work.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+  process.umask(0o077)
+  giveWay(constants.priority.PRIORITY_BELOW_NORMAL)
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000') // if memory is short, the system should kill this process and not its parent
+  } catch {
+    // keep the default, then
+  }
+  process.once('message', (task: TrialTask) => void steps(task, open))
+  say({ type: 'started' })
+}
+
+/** Yields to processes that serve. */
+function giveWay(priority: number): void {
+  try {
+    setPriority(priority)
+  } catch {
+    // keep the default, then
+  }
+}
+
+async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
+  try {
+    const config = await completeConfig(task, process.stdin)
+    say({ type: 'stage', stage: 'model' })
+    const session = await open(task, config, asItIs, false)
+    const { optionalInputs, checkRows, warmup } = config
+    const mayRun = checkRows || warmup.madeUp !== null
+    const requests = mayRun ? madeUpRequests(shapedInputs(config, session), optionalInputs) : []
+    const [first, accepted] = await firstRun(session, requests)
+    say({ type: 'tried', error: null })
+    if (task.folder === null) return
+    giveWay(constants.priority.PRIORITY_LOW)
+    const runs = [...first, ...(await runsOf(session, accepted))]
+    say({ type: 'compiled', form: await compile(task, task.folder, config, session, runs, open) })
+  } catch (error) {
+    say({ type: 'tried', error: (error as Error).message })
+  }
+}
+
+/** The inputs with the lengths that the configuration gives them, where it fits the model. */
+function shapedInputs(config: ResolvedConfig, { values }: TrialSession): readonly ValueMetadata[] {
+  let shaped: ShapedTensors | null = null
+  try {
+    shaped = shapeTensors('', { ...config, maxBatchSize: undefined }, values)
+  } catch {
+    // the load reports that
+  }
+  return shaped?.served.inputs ?? values.inputs
+}
+
+/** A request, and its outputs. */
+interface TrialRun {
+  readonly feeds: TrialFeeds
+  readonly outputs: readonly MailedValue[]
+}
+
+/** The first of the requests that the model accepts, and those of its form that are left; none if it accepts none. */
+async function firstRun(
+  session: TrialSession,
+  requests: Iterable<readonly TrialFeeds[]>,
+): Promise<[runs: TrialRun[], left: readonly TrialFeeds[]]> {
+  for (const form of requests) {
+    for (const [index, feeds] of form.entries()) {
+      const { error, outputs } = await session.runSample(feeds)
+      if (error === null) return [[{ feeds, outputs }], form.slice(index + 1)]
+    }
+  }
+  return [[], []]
+}
+
+async function runsOf(session: TrialSession, requests: readonly TrialFeeds[]): Promise<TrialRun[]> {
+  const runs: TrialRun[] = []
+  for (const feeds of requests) {
+    const { error, outputs } = await session.runSample(feeds)
+    if (error === null) runs.push({ feeds, outputs })
+  }
+  return runs
+}
+
+/** Compiles the model into a folder, and compares its outputs. */
+async function compile(
+  task: TrialTask,
+  folder: string,
+  config: ResolvedConfig,
+  session: TrialSession,
+  runs: readonly TrialRun[],
+  open: OpenForTrial,
+): Promise<CompiledForm> {
+  const none = (reason: string): CompiledForm => ({ files: null, reason })
+  await session.close()
+  try {
+    const writing: OpeningOf = (model, options) => [model, compilingInto(folder, options)]
+    await (await open(task, config, writing, true)).close()
+  } catch (error) {
+    return none(`its compiled form cannot be written: ${(error as Error).message}`)
+  }
+  const path = join(folder, graphFile)
+  if (!existsSync(path)) return none('its compiled form is not used: ONNX Runtime did not write it')
+  try {
+    const compiled = await open(task, config, (_, options) => [path, ofCompiled(options)], true)
+    const difference = await differenceFrom(session, runs, compiled)
+    await compiled.close()
+    if (difference !== null) return none(`its compiled form is not used: ${difference}`)
+  } catch (error) {
+    return none(`its compiled form is not used: ${(error as Error).message}`)
+  }
+  try {
+    const reason = `compiled for this machine; its outputs were compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
+    return { files: await sealFiles(folder), reason }
+  } catch (error) {
+    return none(`its compiled form cannot be kept: ${(error as Error).message}`)
+  }
+}
+
+/** Allowed difference of a float of the compiled form, relative to the largest value of its output. */
+const tolerance = 1e-5
+
+/** How the compiled form differs from the model, by its description and these runs; `null` if no difference shows. */
+async function differenceFrom(
+  model: TrialSession,
+  runs: readonly TrialRun[],
+  compiled: TrialSession,
+): Promise<string | null> {
+  const described = ({ values: { inputs, outputs, unservableOutputs } }: TrialSession) =>
+    JSON.stringify([inputs, outputs, unservableOutputs])
+  if (described(model) !== described(compiled))
+    return `it has other inputs or outputs: ${described(compiled)} instead of ${described(model)}`
+  for (const { feeds, outputs } of runs) {
+    const { error, outputs: again } = await compiled.runSample(feeds)
+    if (error !== null) return `it fails where the model does not: ${error}`
+    for (const [index, { name }] of compiled.values.outputs.entries()) {
+      const { difference, reason } = compareEntry(name, outputs[index]!, again[index]!, tolerance)
+      if (reason !== null) return `its output '${name}' differs by ${difference} of the largest value`
+    }
+  }
+  return null
+}
+
+/** Most recipes for rows that are tried. */
+const mostRecipes = 8
+/** A request of more bytes is made up and run once. */
+const repeatedUpToBytes = 2 ** 26
+
+/**
+ * Requests that a model may accept, of one row if it has rows: in pairs of the same form, the likeliest first. None for
+ * a model with an input that is not a tensor.
+ */
+function* madeUpRequests(
+  inputs: readonly ValueMetadata[],
+  optionalInputs: readonly string[],
+): Generator<readonly TrialFeeds[]> {
+  if (!inputs.every(({ type }) => isElementType(type))) return
+  const tensors = inputs as readonly TensorMetadata[]
+  const optional = new Set(
+    tensors.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
+  )
+  for (const { rowDims, draws } of rowRecipes(tensors, null, null, optional).slice(0, mostRecipes)) {
+    const dims = rowDims.map((own, index) =>
+      hasFixedFirst(tensors[index]!) ? [tensors[index]!.shape[0] as number, ...own] : own,
+    )
+    const bytes = dims.reduce(
+      (sum, own, index) => sum + byteLengthOf(tensors[index]!.type, elementCount(own)),
+      0,
+    )
+    yield (bytes > repeatedUpToBytes ? [0] : [0, 1]).map((row) =>
+      sampleRow(tensors, dims, draws, row).map(
+        (feed, index) => feed && { ...feed, dims: asDeclared(tensors[index]!, feed.dims) },
+      ),
+    )
+  }
+}
+
+function hasFixedFirst({ shape }: TensorMetadata): boolean {
+  return typeof shape[0] === 'number'
+}
+
+/** Generated rows have a batch dimension in front. */
+function asDeclared(input: TensorMetadata, dims: readonly number[]): readonly number[] {
+  return hasFixedFirst(input) || input.shape.length === 0 ? dims.slice(1) : dims
+}
+
+/** The configuration of a task, with the bytes from standard input filled in. */
+async function completeConfig(
+  { config, parts }: TrialTask,
+  input: AsyncIterable<Uint8Array>,
+): Promise<ResolvedConfig> {
+  if (parts.length === 0) return config
+  const buffers = parts.map((byteLength) => new SharedArrayBuffer(byteLength))
+  let part = 0
+  let filled = 0
+  for await (const piece of input) {
+    for (let at = 0; at < piece.byteLength;) {
+      while (filled === parts[part]) [part, filled] = [part + 1, 0]
+      const length = Math.min(piece.byteLength - at, parts[part]! - filled)
+      new Uint8Array(buffers[part]!, filled, length).set(piece.subarray(at, at + length))
+      at += length
+      filled += length
+    }
+  }
+  const external = config.sessionOptions.externalData as readonly { path: string }[] | undefined
+  if (external === undefined) return { ...config, bytes: buffers[0]! }
+  // Each in memory of its own, as the caller gave them.
+  const data = buffers.slice(-external.length).map((buffer) => new Uint8Array(buffer).slice())
+  const externalData = external.map(({ path }, index) => ({ path, data: data[index]! }))
+  const sessionOptions = { ...config.sessionOptions, externalData }
+  return { ...config, sessionOptions, bytes: buffers.length > external.length ? buffers[0]! : null }
+}

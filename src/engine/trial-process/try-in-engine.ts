@@ -1,0 +1,32 @@
+// A program: tries a model in an engine of its own, with any executor and execution provider.
+import { asItIs } from '../../models/compiled-models/prepared-model.ts'
+import type { TrialTask } from '../../models/compiled-models/model-trial.ts'
+import { resolveEngineOptions } from '../../options/engine-options.ts'
+import { EngineResources } from '../engine-resources.ts'
+import { LoadedModel } from '../loaded-model.ts'
+import { tryModels } from './trial-steps.ts'
+
+let resources: EngineResources | null = null
+
+function resourcesFor({ engine: { executor, providers, workers } }: TrialTask): EngineResources {
+  const options = resolveEngineOptions({ cache: false, verify: 'none', executor, workers })
+  return (resources ??= new EngineResources({ ...options, providers, inline: null }))
+}
+
+tryModels(async (task, config, how) => {
+  const prepared = {
+    ...asItIs(''),
+    opening: (...given: Parameters<typeof how>) => {
+      const [model, options] = how(...given)
+      return { model, options, notes: {}, original: undefined }
+    },
+  }
+  const unlearnt = { ...config, checkRows: false, warmup: { ...config.warmup, madeUp: null } }
+  const model = new LoadedModel(task.model, unlearnt, resourcesFor(task), { prepared, changed: () => {} })
+  await model.load()
+  return {
+    values: model.served!.scheduler.metadata,
+    runSample: (feeds) => model.session.runSample(feeds, true),
+    close: () => model.close(true),
+  }
+})
