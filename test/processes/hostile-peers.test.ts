@@ -75,6 +75,13 @@ describe('a client that means harm', () => {
     ['an empty record', [greeting, frameOf(frameKinds.record, 0)]],
     ['a frame of no kind', [greeting, textFrame(99, '')]],
     ['a frame longer than all', [greeting, frameOf(frameKinds.call, 16).fill(0xff, 0, 4)]],
+    [
+      'more withdrawals than it may have requests',
+      [
+        greeting,
+        Buffer.concat(Array.from({ length: 1025 }, () => frameOf(frameKinds.withdrawal, 4).fill(0, 8))),
+      ],
+    ],
     ['a call that is no object', [greeting, textFrame(frameKinds.call, '[]')]],
   ])('by %s is disconnected, and others are not', async (_, frames) => {
     const { engine, path, remote, server } = await served(false)

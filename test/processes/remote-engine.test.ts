@@ -122,6 +122,22 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     expect(Math.max(...answers.map(({ report }) => report.batchSize))).toBeGreaterThan(20)
   })
 
+  it('withdraws as many requests as it likes, one after the other', async () => {
+    const { engine, remote } = await served(sharedMemory, { maxRequests: 2 })
+    await engine.load('held', {
+      path: small.identity('float32'),
+      dynamicBatching: { holdUntilQueued: 9 },
+    })
+    for (let request = 0; request < 10; request++) {
+      const controller = new AbortController()
+      const waiting = remote.infer('held', row(1), { signal: controller.signal })
+      await until(() => engine.model('held').stats().pendingRequestCount === 1)
+      controller.abort('enough')
+      await expect(waiting).rejects.toBe('enough')
+      await until(() => engine.model('held').stats().pendingRequestCount === 0)
+    }
+  })
+
   it('withdraws a request by its signal, waiting or not', async () => {
     const { engine, remote, server } = await served(sharedMemory)
     await engine.load('identity', {

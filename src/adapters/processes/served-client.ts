@@ -66,6 +66,7 @@ export class ServedClient implements ConnectionOwner {
   readonly #signals = new Map<number, AbortController>()
   /** Requests aborted before they were read. */
   readonly #withdrawn = new Set<number>()
+  #withdrawals = 0
   #patience: NodeJS.Timeout
   readonly #watch: ClientWatch
   #greeted = false
@@ -297,7 +298,10 @@ export class ServedClient implements ConnectionOwner {
     this.#patience = setTimeout(() => this.close('it did not read its answers'), patienceMs).unref()
   }
 
+  /** Each request may be withdrawn once, also one that has not been read yet. */
   #withdraw(number: number): void {
+    if (++this.#withdrawals > this.requests + this.#inFlight + this.#serving.limits.maxRequests)
+      throw new BadRecord('more withdrawals than requests')
     const controller = this.#signals.get(number)
     if (controller !== undefined) controller.abort()
     else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
