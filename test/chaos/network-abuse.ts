@@ -126,6 +126,12 @@ const deep = (levels: number) => `{"inputs":${'['.repeat(levels)}${']'.repeat(le
 const events = 'GET / HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n'
 const hello = { protocol: protocolVersion, version: '0', sharesMemory: false }
 const greeting = textFrame(frameKinds.hello, messageText(hello))
+const withdrawals = (count: number) => {
+  const frame = frameOf(frameKinds.withdrawal, 4).fill(0, 8)
+  const frames = Buffer.alloc(count * frame.length)
+  for (let at = 0; at < frames.length; at += frame.length) frames.set(frame, at)
+  return frames
+}
 const processes = loadBinding().binding?.processes ?? null
 
 const abuses: Record<string, () => Promise<void>> = {
@@ -140,6 +146,14 @@ const abuses: Record<string, () => Promise<void>> = {
       ]),
     ),
   'bodies that do not come': () => send(api, post(digits, tensor, '', 1000 + below(50 * 2 ** 20))),
+  'bodies in chunks of one byte': () =>
+    send(
+      api,
+      Buffer.concat([
+        Buffer.from(`POST ${digits} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n`),
+        Buffer.from('1\r\n \r\n'.repeat(below(400_000))),
+      ]),
+    ),
   'deep JSON': () => send(api, post(digits, deep(1 + below(200_000)))),
   'many values': () => send(api, post(digits, `{"inputs":[${'0,'.repeat(below(400_000))}0]}`)),
   'compressed JSON': () =>
@@ -188,6 +202,8 @@ const abuses: Record<string, () => Promise<void>> = {
         ),
       ]),
     ),
+  'withdrawals of requests that there are not': () =>
+    send(socket, Buffer.concat([greeting, withdrawals(below(200_000))])),
   'half a greeting': () => send(socket, greeting.subarray(0, below(greeting.length))),
   'noise in shared memory': async () => {
     if (processes === null) return

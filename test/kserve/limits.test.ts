@@ -177,6 +177,35 @@ describe('a connection that is reset', () => {
   })
 })
 
+describe('a body in very short chunks', () => {
+  const head = (more = '') =>
+    `POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n${more}\r\n`
+
+  it.each([
+    ['as it is', ''],
+    ['compressed', 'content-encoding: deflate\r\n'],
+  ])('is refused before all of it has come, %s', async (_, more) => {
+    const { engine } = await waiting()
+    const serving = await Serving.of(engine)
+    const chunks = '1\r\nx\r\n1\r\n\x01\r\n' + '1\r\n\0\r\n'.repeat(1023)
+    const text = await serving.raw(head(more) + chunks)
+    expect(text).toMatch(
+      /^HTTP\/1.1 400 .*chunks of 16 bytes or more on average, received 1025 chunks with 1025 bytes/s,
+    )
+  })
+
+  it('is read if it has few of them, or long ones as well', async () => {
+    const { engine, go } = await waiting()
+    go()
+    const serving = await Serving.of(engine)
+    const long = `${(16 * 3000).toString(16)}\r\n${' '.repeat(16 * 3000)}\r\n`
+    const text = JSON.stringify(request)
+    const body = `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`
+    for (const spaces of ['1\r\n \r\n'.repeat(1000), long + '1\r\n \r\n'.repeat(2900)])
+      expect(await serving.raw(head('connection: close\r\n') + spaces + body)).toMatch(/^HTTP\/1.1 200/)
+  })
+})
+
 describe('requests that are pipelined', () => {
   it('begin two per turn of the event loop, however many come in one packet, and are all answered', async () => {
     const engine = ownEngine()

@@ -30,6 +30,11 @@ export class Exchange {
   readonly #begunAtMs = performance.now()
   readonly #leave: () => void
   #heldBytes = 0
+  /** Of the body, as they came. */
+  #chunks = 0
+  #chunkBytes = 0
+  /** Whether the rest of the body is not worth reading. */
+  #dropsRest = false
   #timer: NodeJS.Timeout | undefined
 
   constructor(
@@ -77,10 +82,23 @@ export class Exchange {
       this.#heldBytes += bytes
     }
     const { maxDecompressedBytes, bodyTimeoutMs } = this.options
+    const { signal, count } = this
     return readBody(
       this.request,
-      { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal: this.signal, hold },
+      { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal, hold, count },
       alignedAt,
+    )
+  }
+
+  /** @throws HttpFailure of status 400 for a body of very many short chunks, each of which takes time. */
+  readonly count = (bytes: number): void => {
+    this.#chunkBytes += bytes
+    if (++this.#chunks <= mostShortChunks || this.#chunkBytes >= shortestChunk * this.#chunks) return
+    this.#dropsRest = true
+    throw new HttpFailure(
+      400,
+      `The body: expected chunks of ${shortestChunk} bytes or more on average, received ${this.#chunks} chunks with ${this.#chunkBytes} bytes. Send longer chunks.`,
+      closing,
     )
   }
 
@@ -91,9 +109,16 @@ export class Exchange {
     const gone = this.#gone.signal
     const sent =
       reply.headers?.['connection'] === 'close'
-        ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs, gone)
+        ? sendLast(
+            this.request,
+            this.#response,
+            reply,
+            this.#dropsRest ? 0 : this.#begunAtMs + bodyTimeoutMs,
+            gone,
+          )
         : send(this.request, this.#response, reply, compressFromBytes, gone)
     await sent.catch(() => {}) // the client has gone meanwhile
+    if (this.#dropsRest) this.request.socket.destroy() // it would be read until the client has taken the answer
   }
 
   end(): void {
@@ -102,6 +127,11 @@ export class Exchange {
     this.#held.giveBack(this.#heldBytes)
   }
 }
+
+/** Any body may have so many chunks. */
+const mostShortChunks = 1024
+/** Average length of the chunks of a body with more, in bytes. */
+const shortestChunk = 16
 
 /** The bytes of the bodies of all requests, and their limit. */
 export class HeldBytes {
@@ -149,6 +179,8 @@ interface BodyLimits extends Pick<
   readonly signal: AbortSignal
   /** @throws HttpFailure if the limit is reached. */
   hold(bytes: number): void
+  /** Called for each chunk as it comes. @throws HttpFailure if they are too short. */
+  count(bytes: number): void
 }
 
 /**
@@ -204,7 +236,7 @@ function receive(
   limits: BodyLimits,
   alignedAt: number,
 ): Promise<Uint8Array> {
-  const { [limit]: mostBytes, bodyTimeoutMs, signal, hold } = limits
+  const { [limit]: mostBytes, bodyTimeoutMs, signal, hold, count } = limits
   const source = decoder === null ? request : request.pipe(decoder)
   const before = (alignment - (alignedAt % alignment)) % alignment
   return new Promise((resolve, reject) => {
@@ -214,7 +246,7 @@ function receive(
     const end = (settle: () => void) => {
       clearTimeout(timer)
       source.off('data', onData).off('end', onEnd)
-      request.off('error', onGone).off('close', onGone)
+      request.off('data', onChunk).off('error', onGone).off('close', onGone)
       if (decoder !== null) request.unpipe(decoder.destroy()).resume()
       signal.removeEventListener('abort', onAbort)
       settle()
@@ -225,6 +257,14 @@ function receive(
       if (!request.complete) fail(new HttpFailure(400, 'The connection ended before the body did.'))
     }
     const onEnd = () => end(() => resolve(bytes.subarray(before, before + received)))
+    const onChunk = (chunk: Buffer) => {
+      try {
+        count(chunk.length)
+      } catch (error) {
+        request.pause() // those that have come already would still be read
+        fail(error)
+      }
+    }
     const onData = (chunk: Buffer) => {
       try {
         if (received + chunk.length > mostBytes) throw tooLarge(limit, mostBytes)
@@ -251,7 +291,7 @@ function receive(
     if (signal.aborted) return onAbort()
     signal.addEventListener('abort', onAbort)
     source.on('data', onData).on('end', onEnd)
-    request.on('error', onGone).on('close', onGone)
+    request.on('data', onChunk).on('error', onGone).on('close', onGone)
     decoder?.on('error', (error) =>
       fail(new HttpFailure(400, `The body does not match its Content-Encoding: ${error.message}.`)),
     )
