@@ -18,7 +18,7 @@ import {
   type InferManyResult,
   type ItemSource,
 } from './request/infer-many.ts'
-import type { ModelMetadata } from './tensor/metadata.ts'
+import type { ModelMetadata, RowJoining } from './tensor/metadata.ts'
 import { notReady, type ModelState, type ModelVersionStatus } from './engine/loaded.ts'
 import type { ModelVersion, NamedModel } from './engine/model-registry.ts'
 import type { HeldRows } from './features/leases/held-rows.ts'
@@ -76,6 +76,18 @@ export class Model<M extends ModelSignature = AnySignature> {
    */
   get metadata(): ModelMetadata {
     return this.#served.metadata
+  }
+
+  /**
+   * Resolves when all is known of its rows that can be found out without requests, with what `metadata.joining` says then.
+   * Until then requests run alone where it says `unknown`. Resolves at once where nothing is left to find out, and when the
+   * model closes; for a pipeline when this holds for each step. The event `joining` tells of changes.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
+  async joiningKnown(): Promise<RowJoining> {
+    await this.#served.joiningKnown()
+    return this.metadata.joining
   }
 
   /**

@@ -7,12 +7,11 @@ import { InferenceError } from '../errors.ts'
 import { defined } from '../features/triton-repository/config-fields.ts'
 import { readRepository } from '../features/triton-repository/load-repository.ts'
 import { isFolder } from '../features/triton-repository/model-folder.ts'
-import { InferenceEngine, type EngineOptions, type Model, type ModelConfig } from '../index.ts'
+import { InferenceEngine, type EngineOptions, type ModelConfig } from '../index.ts'
 import type { Manifest } from '../models/compiled-models/entry.ts'
 import { settledAfterMs } from '../models/compiled-models/model-content.ts'
 import { resolveEngineOptions } from '../options/engine-options.ts'
 import { resolveConfig } from '../options/model-config.ts'
-import { notRunYet } from '../schedule/joining.ts'
 import {
   failureOf,
   oneLine,
@@ -124,12 +123,12 @@ async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folde
     if (before.isForOthers) return before.model
     const startMs = performance.now()
     const model = await engine.load(wanted.name, forOneInstance(wanted.config))
-    const rows = await rowsOf(model)
+    const { rows, how, reason } = await model.joiningKnown()
     await modelsCompiled(engine)
     const loadMs = performance.now() - startMs
     await engine.unload(wanted.name)
     const { model: after } = await folder.has(wanted)
-    return { ...after, loadMs, rows, wasThere: before.model.state !== 'missing' }
+    return { ...after, loadMs, rows: { rows, how, reason }, wasThere: before.model.state !== 'missing' }
   } catch (error) {
     return failed(wanted, error)
   }
@@ -225,17 +224,6 @@ async function untilSettled(wanted: readonly Wanted[]): Promise<void> {
   const changedAt = wanted.map(({ config }) => statSync(config.path, { throwIfNoEntry: false })?.ctimeMs ?? 0)
   const leftMs = Math.max(0, ...changedAt) + settledAfterMs + 1 - Date.now()
   if (leftMs > 0) await sleep(Math.min(leftMs, settledAfterMs))
-}
-
-/** How long to wait for the check of rows. */
-const checkLimitMs = 20_000
-
-/** Whether rows are independent, once that is known. */
-async function rowsOf(model: Model): Promise<NonNullable<CompiledModel['rows']>> {
-  const endMs = performance.now() + checkLimitMs
-  while (model.metadata.joining.reason.endsWith(notRunYet) && performance.now() < endMs) await sleep(10)
-  const { rows, how, reason } = model.metadata.joining
-  return { rows, how, reason }
 }
 
 function reportOf(

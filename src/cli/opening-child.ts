@@ -4,7 +4,6 @@ import { basename } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
 import { openNativeOrt } from '../run/executors/native/native-ort.ts'
-import { notRunYet } from '../schedule/joining.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
 import type { OpeningAnswer } from './open-in-child.ts'
 
@@ -27,12 +26,7 @@ async function open(): Promise<OpeningAnswer> {
   const engine = new InferenceEngine(engineOptions())
   try {
     const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
-    // On a busy machine the check goes on after the load.
-    for (
-      const end = performance.now() + checkLimitMs;
-      model.metadata.joining.reason.endsWith(notRunYet) && performance.now() < end;
-    )
-      await setTimeout(10)
+    await Promise.race([model.joiningKnown(), setTimeout(checkLimitMs)])
     return { metadata: model.metadata, executor: engine.capabilities().executor }
   } catch (error) {
     if (error instanceof InferenceError) return { code: error.code, message: error.message }

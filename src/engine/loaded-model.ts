@@ -227,6 +227,9 @@ export class LoadedModel extends Loaded<ServedModel> {
     this.#scaling = new Scaling(config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
     this.become('ready')
+    joining.onKnown = () => {
+      if (this.state === 'ready') this.loadFor.changed({ type: 'joining', model: name, version })
+    }
     this.#watchScale(this.served, this.#scaling)
   }
 

@@ -74,6 +74,11 @@ export class ServedModel implements Target {
     return this.scheduler.joining.metadata
   }
 
+  joiningKnown(): Promise<void> {
+    const { keepAlive, rowCheck } = this.scheduler
+    return keepAlive.during(rowCheck?.checked ?? Promise.resolve())
+  }
+
   get labels(): ReadonlyMap<string, readonly string[]> {
     return this.scheduler.joining.labels
   }

@@ -40,6 +40,8 @@ export interface Target {
   estimatedMs(rows: number, priority: number | undefined): number
   capacity(): ModelCapacity
   stats(): ModelStatistics
+  /** See `Model.joiningKnown`. */
+  joiningKnown(): Promise<void>
   /** Resolves when no request waits or runs. */
   drained(): Promise<void>
   /** Rejects all accepted requests, and stops what runs. */

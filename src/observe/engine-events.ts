@@ -11,9 +11,18 @@ export interface ModelEvent {
    * died repeatedly; see `reason`. `draining`: it takes no more requests and finishes those accepted. `closed`: everything
    * is released. Of what is loaded again: `replaced` after `ready`, when what was loaded before has answered all it had
    * accepted, and is released; `notReplaced` instead, when that load failed or was aborted, and what was loaded before
-   * serves on. `scaled`: it is ready still, with another number of `instances`.
+   * serves on. `scaled`: it is ready still, with another number of `instances`. `joining`: it has been found out while it
+   * serves whether its rows are independent; see `metadata.joining`.
    */
-  readonly type: 'ready' | 'failed' | 'draining' | 'closed' | 'replaced' | 'notReplaced' | 'scaled'
+  readonly type:
+    | 'ready'
+    | 'failed'
+    | 'draining'
+    | 'closed'
+    | 'replaced'
+    | 'notReplaced'
+    | 'scaled'
+    | 'joining'
   /** The name it was loaded under. */
   readonly model: string
   /** The version of that name. */

@@ -51,7 +51,7 @@ export interface KnownRows {
 /** Buckets of which it is known what the graph or runs say. */
 export const maxBuckets = 1024
 /** How a reason ends while the check by running has found nothing. */
-export const notRunYet = 'nothing has been run yet'
+const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
 const dividesEntries =
   'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/guide/detectors.md)'
@@ -92,6 +92,8 @@ export class Joining {
   readonly isToRun: boolean
   /** Called when {@link Joining.byRow}, or {@link Joining.joinedBuckets}, changes. */
   onChange: () => void = () => {}
+  /** Called when `rows` of what its users see is another. */
+  onKnown: () => void = () => {}
   readonly #proof: RowProof | null
   readonly #never: boolean
   readonly #hasLengths: boolean
@@ -318,9 +320,10 @@ export class Joining {
   }
 
   #show(joining: RowJoining): void {
-    const before = this.byRow
+    const [before, wasByRow] = [this.#metadata.joining.rows, this.byRow]
     this.#metadata = this.#shown(joining)
-    if (this.byRow !== before) this.onChange()
+    if (this.byRow !== wasByRow) this.onChange()
+    if (joining.rows !== before) this.onKnown()
   }
 
   #shown(joining: RowJoining): ModelMetadata {

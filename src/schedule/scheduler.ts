@@ -36,7 +36,10 @@ export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'm
 export interface ScheduledModel {
   readonly joining: Joining
   /** Watches what is served while that decides whether requests may be joined; else `null`. */
-  readonly rowCheck: { served(requests: readonly InferRequest[]): void } | null
+  readonly rowCheck: {
+    readonly checked: Promise<void>
+    served(requests: readonly InferRequest[]): void
+  } | null
   readonly padding: Padding | null
   /** What requests cost; `null` where nothing is said of it. */
   readonly costs: RequestCosts | null
@@ -80,7 +83,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #retries: Retries
   readonly #inFlight: InFlight
   readonly #stops: RunStops
-  readonly #rowCheck: ScheduledModel['rowCheck']
+  readonly rowCheck: ScheduledModel['rowCheck']
+  readonly keepAlive: KeepAlive
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
@@ -113,7 +117,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#config = config
     this.#costs = costs
     this.instances = new InstanceSet(clock)
-    this.#rowCheck = rowCheck
+    this.keepAlive = keepAlive
+    this.rowCheck = rowCheck
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
@@ -505,7 +510,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (indivisible === null) {
       if (batch.mailed !== null && this.unpredictable.note(batch))
         for (const instance of this.instances) instance.forgetLayouts()
-      this.#rowCheck?.served(batch.requests)
+      this.rowCheck?.served(batch.requests)
       this.#answers.answer(batch, nowMs, divisions)
     } else {
       this.joining.refuted(indivisible) // the model cannot be batched after all

@@ -48,6 +48,7 @@ async function model(
   const sizes: number[] = []
   const asked: RowQuestion[] = []
   const session: TriedSession = {
+    worker: { busyShare: 1 },
     note: (key) => notes.get(key) ?? '',
     setNote: (key, value) => void notes.set(key, value),
     prove: async (questions) => questions.map((question) => (asked.push(question), prove(question))),

@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
 import { farIds, farIdsIgnored, farIdsOfKinds, farIdsSummed, farPairs } from '../models/particular-rows.ts'
+import { matmulSlow } from '../models/small.ts'
 import { batchSizes, matchesPlain } from '../support/against-plain.ts'
 import { decided } from '../support/decided.ts'
 import { load, ownEngine } from '../support/open.ts'
@@ -16,6 +17,29 @@ const open = async (path: string, config = {}) =>
   load(ownEngine({ cpuWorkers: 1 }), await ortForm(path), config)
 const several = [ids(1003), ids(1040), ids(1011)]
 const runs = (model: Model) => model.stats().executionCount
+
+describe('a model whose check takes longer than its load', () => {
+  it('serves each request alone until that is known, which is told, and joins them then', async () => {
+    const engine = ownEngine({ cpuWorkers: 1 })
+    const told: string[] = []
+    engine.on('model', ({ type }) => told.push(type))
+    const model = await load(engine, await ortForm(matmulSlow(512, 200)))
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown' } })
+    const x = Float32Array.from({ length: 512 }, (_, index) => index % 7)
+    let known = false
+    const answers: unknown[] = []
+    const calling = Array.from({ length: 3 }, async () => {
+      while (!known) answers.push((await model.infer({ x: new Tensor('float32', x, [1, 512]) })).y!.data)
+    })
+    expect(await model.joiningKnown()).toMatchObject({ rows: 'independent', how: 'checked' })
+    known = true
+    await Promise.all(calling)
+    expect(told).toEqual(['ready', 'joining'])
+    expect(model.metadata.maxBatchSize).toBe(32)
+    expect(answers.every((answer) => String(answer) === String(answers[0]))).toBe(true)
+    expect(await model.joiningKnown()).toBe(model.metadata.joining)
+  })
+})
 
 describe('a model that no made-up row can be run on', () => {
   it('is served alone until its first requests have shown that rows are independent, then joined', async () => {

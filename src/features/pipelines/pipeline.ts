@@ -122,6 +122,10 @@ export class Pipeline implements Target {
     )
   }
 
+  async joiningKnown(): Promise<void> {
+    await Promise.all(this.targets.map(({ serving }) => serving.served?.joiningKnown()))
+  }
+
   /** See {@link Model.infer}. */
   infer(feeds: unknown, given: unknown): Promise<Answer> {
     try {

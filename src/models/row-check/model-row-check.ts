@@ -12,6 +12,7 @@ import type { Padding } from '../../request/padding.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
+import type { Worker } from '../../run/worker.ts'
 import {
   ask,
   type AskedSession,
@@ -26,7 +27,8 @@ import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** A session that runs trials. */
-export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>
+export type TriedSession = AskedSession &
+  Pick<WorkerSession, 'runSample'> & { readonly worker: Pick<Worker, 'busyShare'> }
 
 /** A sample from the user, in the form of trials. */
 interface Sample {
@@ -82,6 +84,8 @@ export class ModelRowCheck {
   readonly #kept: KeptRequests
   /** The answers of the graph by bucket; `null` while it is asked. */
   readonly #buckets = new Map<string, RowProof['rows'] | null>()
+  /** Resolves when the check that needs no requests is over, or has failed. */
+  checked: Promise<void> = Promise.resolve()
   #session!: () => TriedSession
   /** Consecutive buckets without an answer. */
   #unknown = 0
@@ -137,7 +141,7 @@ export class ModelRowCheck {
       this.#busy = false
       this.#tryNext()
     }
-    void done.then(over, over) // a failed load is reported; while the model serves, the first requests may decide
+    this.checked = done.then(over, over) // a failed load is reported; while the model serves, the first requests may decide
     await Promise.race([done, this.#runs.paused])
     return true
   }
@@ -356,7 +360,8 @@ export class ModelRowCheck {
   }
 
   #run(form: RowForm<ModelMetadata>, feeds: TrialFeeds): Promise<SampleRun> {
-    return this.#runs.run(feeds, async (own) => {
+    const busyShare = () => this.#session().worker.busyShare
+    return this.#runs.run(feeds, busyShare, async (own) => {
       const run = await form.run(this.#session(), own, true)
       return run.error === null ? { ...run, outputs: this.#neededOf(run.outputs) } : run
     })
@@ -393,8 +398,8 @@ function readVerdict(text: string): RowVerdict | null {
 /** Milliseconds of trials that a load waits for; the rest runs while the model serves. */
 const budgetMs = 40
 /**
- * After this many milliseconds of trials a pause of the same length follows, so that they take at most half of a
- * worker's time.
+ * After this many milliseconds of trials a pause follows: as long, so that they take at most half of a worker's time, and
+ * shorter where that is not busy.
  */
 const sliceMs = 5
 
@@ -424,20 +429,24 @@ class PacedRuns {
   }
 
   /** Runs a trial in its turn. */
-  async run(feeds: TrialFeeds, trial: (feeds: TrialFeeds) => Promise<SampleRun>): Promise<SampleRun> {
+  async run(
+    feeds: TrialFeeds,
+    busyShare: () => number,
+    trial: (feeds: TrialFeeds) => Promise<SampleRun>,
+  ): Promise<SampleRun> {
     if (!this.#isServing && performance.now() - this.#startMs > budgetMs) {
       this.#pause()
       await this.#resumed
     }
-    if (this.#sliceMs >= sliceMs) await this.#breathe()
+    if (this.#sliceMs >= sliceMs) await this.#breathe(busyShare())
     const startMs = performance.now()
     const result = await trial(feeds)
     if (this.#isServing) this.#sliceMs += performance.now() - startMs
     return result
   }
 
-  #breathe(): Promise<void> {
-    const pauseMs = this.#sliceMs
+  #breathe(busyShare: number): Promise<void> {
+    const pauseMs = this.#sliceMs * busyShare
     this.#sliceMs = 0
     return new Promise((resolve) => setTimeout(resolve, pauseMs).unref())
   }
