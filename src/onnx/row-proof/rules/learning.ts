@@ -93,22 +93,25 @@ const ArrayFeatureExtractor: Rule = (op) => {
 
 /** A map from classes to scores for each sample. */
 const ZipMap: Rule = (op) => {
-  const of = op.data(0)
-  if (of.rows === null) return { kind: 'list', items: null, byRow: false }
-  const { axis, outer, inner } = of.rows
-  return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1)
+  const scores = op.data(0)
+  if (scores.rows === null) return { kind: 'list', items: null, byRow: false }
+  const { axis, outer, inner } = scores.rows
+  return axis === 0 && scores.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1)
     ? { kind: 'list', items: null, byRow: true }
     : dependent('its maps are not one for each row')
 }
 
 /** Words or characters, some of which may be removed. */
 const StringNormalizer: Rule = (op) => {
-  const of = op.data(0)
+  const words = op.data(0)
   const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
-  if (of.rows !== null && takesOut) return dependent('how many words are left depends on what the rows hold')
-  if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0)
+  if (words.rows !== null && takesOut)
+    return dependent('how many words are left depends on what the rows hold')
+  if (words.rows !== null && words.shape.length === 2 && words.rows.axis === 0)
     return dependent('it takes one row of words only')
-  return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), lengthOf(`words of ${op.label}`)]) : like(of)
+  return takesOut
+    ? tensor(words.type, [...words.shape.slice(0, -1), lengthOf(`words of ${op.label}`)])
+    : like(words)
 }
 
 const TfIdfVectorizer: Rule = (op) => {
@@ -119,12 +122,12 @@ const TfIdfVectorizer: Rule = (op) => {
 }
 
 const StringSplit: Rule = (op) => {
-  const of = op.data(0)
+  const texts = op.data(0)
   const parts =
-    of.rows === null
-      ? tensor(string, [...of.shape, lengthOf(`parts of ${op.label}`)])
+    texts.rows === null
+      ? tensor(string, [...texts.shape, lengthOf(`parts of ${op.label}`)])
       : op.fault('dependent', 'it is as wide as the longest of all rows')
-  return [parts, like(of, int64)]
+  return [parts, like(texts, int64)]
 }
 
 /** Tree ensembles; rows are samples. */
