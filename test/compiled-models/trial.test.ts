@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
+import { full } from '../support/full.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
@@ -160,13 +161,13 @@ describeNative('a model that', () => {
   })
 
   it('never comes back rejects its load after the time-out, and others are served', async () => {
-    const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 3000 })
+    const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 2000 })
     const other = await engine.load('other', { path: identity('float32') })
     const error = await rejection(engine.load('endless', { path: endless() }))
     expect(error).toMatchObject({
       code: 'ERR_MODEL_LOAD',
       model: 'endless',
-      received: 'no answer within 3000 ms',
+      received: 'no answer within 2000 ms',
     })
     expect((await other.infer({ x: new Float32Array(4) })).y!.dims).toEqual([1, 4])
     expect(engine.models().map(({ name }) => name)).toEqual(['other'])
@@ -180,21 +181,23 @@ describeNative('a model that', () => {
 })
 
 describeNative('a model that was loaded without being run', () => {
-  it.each([
-    ['with a cache', true],
-    ['without a cache', false],
-  ])('is tried again for who has it run (%s)', async (_, hasCache) => {
+  // Time enough to start the process of the trial.
+  const verifyTimeoutMs = full ? 6000 : 3000
+  const caches: [how: string, hasCache: boolean][] = [['with a cache', true]]
+  if (full) caches.push(['without a cache', false])
+
+  it.each(caches)('is tried again for who has it run (%s)', async (_, hasCache) => {
     const engine = trialEngine({
       cache: hasCache && { dir: ownFolder() },
       executor: 'native',
-      verifyTimeoutMs: 6000,
+      verifyTimeoutMs,
     })
     const started = startedChildren()
     const notRun = { path: endless(), warmup: false, checkRows: false } as const
     for (const name of ['a', 'b']) await engine.load(name, notRun)
     const before = started.length
     expect((await rejection(engine.load('c', { path: endless() })))?.received).toBe(
-      'no answer within 6000 ms',
+      `no answer within ${verifyTimeoutMs} ms`,
     )
     await engine.load('d', notRun)
     expect(started.length - before).toBe(1)

@@ -60,16 +60,16 @@ describe('maxQueueSize', () => {
 
 describe('timeoutMs', () => {
   it('rejects a request that waits longer with ERR_TIMEOUT and never runs it', async () => {
-    const { model, occupying } = await busy(12)
+    const { model, occupying } = await busy(4)
     const late = model.infer({ x }, { timeoutMs: 5, requestId: 'late' })
     await expect(late).rejects.toMatchObject({
       code: 'ERR_TIMEOUT',
       requestId: 'late',
       message: expect.stringContaining('5 ms'),
     })
-    expect(model.stats().executionCount).toBeLessThan(12)
+    expect(model.stats().executionCount).toBeLessThan(4)
     await Promise.all(occupying)
-    expect([model.stats().executionCount, failures(model)]).toEqual([12, 1])
+    expect([model.stats().executionCount, failures(model)]).toEqual([4, 1])
   })
 
   it('lets a request that has started in time finish', async () => {
@@ -80,7 +80,7 @@ describe('timeoutMs', () => {
 
   it('defaults to defaultTimeoutMs', async () => {
     const policies = { priorityLevels: 2, priorityQueuePolicy: { 2: { defaultTimeoutMs: 5 } } }
-    const { model, occupying } = await busy(12, policies, { priority: 1 })
+    const { model, occupying } = await busy(4, policies, { priority: 1 })
     expect(await codeOf(model.infer({ x }))).toBe('ERR_TIMEOUT')
     expect(await codeOf(model.infer({ x }, { timeoutMs: 60_000 }))).toBe('ERR_TIMEOUT')
     expect(await codeOf(model.infer({ x }, { priority: 1 }))).toBe('answered')
@@ -90,7 +90,7 @@ describe('timeoutMs', () => {
 
 describe('signal', () => {
   it('takes a waiting request out of the queue and rejects with its own reason', async () => {
-    const { model, occupying } = await busy(6)
+    const { model, occupying } = await busy(3)
     const controller = new AbortController()
     const waiting = model.stats().pendingRequestCount
     const answer = model.infer({ x }, { signal: controller.signal })
@@ -100,7 +100,7 @@ describe('signal', () => {
     expect(model.stats().pendingRequestCount).toBe(waiting)
     expect(await answer.catch((error: unknown) => error)).toBe(reason)
     await Promise.all(occupying)
-    expect([model.stats().executionCount, failures(model)]).toEqual([6, 1])
+    expect([model.stats().executionCount, failures(model)]).toEqual([3, 1])
   })
 
   it('rejects a running request at once, while its run goes on', async () => {

@@ -38,7 +38,8 @@ describe('a worker thread that dies', () => {
   )
 })
 
-describe('worker threads that die again and again', () => {
+// At once: they wait for threads more than they work.
+describe.concurrent('worker threads that die again and again', () => {
   const crashed = 'ERR_INSTANCE_CRASHED'
 
   it('bring the model to failed while another one keeps serving', { timeout: testTimeoutMs }, () =>

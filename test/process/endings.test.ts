@@ -1,35 +1,37 @@
 import { describe, expect, it } from 'vitest'
 import { loadBinding } from '../../src/native/addon.ts'
+import { full } from '../support/full.ts'
 import { endsEachTime, type Expected, limitMs, runFixture, testTimeoutMs } from './child.ts'
 
 // A thread that is ended inside ONNX Runtime takes the whole process along, by SIGABRT.
 const endings: [scenario: string, expected: Expected][] = [
   ['process.exit', { code: 3 }],
+  ['uncaught exception', { code: 1, stderr: /Error: uncaught on purpose\n +at .*exit\.mjs/ }],
+  ['SIGTERM with a handler that closes', { code: 0, answer: true }],
+  ['process.exit while a model is opened', { code: 3 }],
+]
+const variants: typeof endings = [
   ['process.exit with more batches handed over', { code: 3 }],
   ['process.exit with two workers', { code: 3 }],
-  ['uncaught exception', { code: 1, stderr: /Error: uncaught on purpose\n +at .*exit\.mjs/ }],
   ['unhandled rejection', { code: 1, stderr: /Error: unhandled on purpose\n +at .*exit\.mjs/ }],
-  ['SIGTERM with a handler that closes', { code: 0, answer: true }],
   ['SIGTERM with a handler that exits', { code: 5 }],
   ['SIGTERM without a handler', { code: null, signal: 'SIGTERM' }],
   ['SIGINT without a handler', { code: null, signal: 'SIGINT' }],
   ['process.exit while the worker starts', { code: 3 }],
-  ['process.exit while a model is opened', { code: 3 }],
   ['process.exit while a model is opened beside another', { code: 3 }],
   ['process.exit while the engine closes', { code: 3 }],
   ['process.exit after close', { code: 3, answer: true }],
 ]
 
 describe.each(['binding', 'native'])('a process that ends mid-run, with the executor %s', (executor) => {
-  it.each(endings)('ends as it was told to: %s', { timeout: testTimeoutMs }, (scenario, expected) =>
+  const some = full ? [...endings, ...variants] : endings
+  it.each(some)('ends with its own code and answer: %s', { timeout: testTimeoutMs }, (scenario, expected) =>
     endsEachTime('exit.mjs', scenario, expected, [], { ZEROHOP_EXECUTOR: executor }),
   )
 })
 
-const longOperators = [
-  'process.exit during one long operator',
-  'process.exit during one long operator of a warm-up',
-]
+const longOperators = ['process.exit during one long operator']
+if (full) longOperators.push('process.exit during one long operator of a warm-up')
 
 it.skipIf(loadBinding().binding === null).each(longOperators)(
   'a process whose run of the addon does not stop at once ends without waiting for it: %s',
@@ -78,9 +80,11 @@ describe('dropped', () => {
 describe('user thread', () => {
   const endings: [scenario: string, answer: unknown][] = [
     ['terminated while idle', true],
-    ['closes its engine and ends', [true, 0]],
     ['ends with its engine open', [true, 0]],
     ['calls process.exit in its thread mid-run', ['running', 4]],
+  ]
+  const variants: typeof endings = [
+    ['closes its engine and ends', [true, 0]],
     ['two threads and the main thread', [true, true, true, true]],
     ['terminated, and another one started', [true, true]],
   ]
@@ -100,7 +104,8 @@ describe('user thread', () => {
   describe.each(['binding', 'native'])(
     'an engine in a thread of the application, with the executor %s',
     (executor) => {
-      it.each(endings)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
+      const some = full || executor === 'native' ? [...endings, ...variants] : endings
+      it.each(some)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
         endsEachTime('user-thread.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: executor }),
       )
     },
@@ -118,7 +123,7 @@ describe('functions', () => {
 
   describe('a process with a function', () => {
     it.each(endings)(
-      'ends as it was told to, and no thread holds it: %s',
+      'ends with its own code and answer, and no thread holds it: %s',
       { timeout: testTimeoutMs },
       (scenario, expected) => endsEachTime('function.mjs', scenario, expected),
     )
@@ -138,7 +143,8 @@ const scenarios: [scenario: string, answer: unknown][] = [
   ['a model has become deadly to open', [crashed, crashed, 'failed', true]],
 ]
 
-describe('while a worker thread is replaced', () => {
+// At once: they wait for threads more than they work.
+describe.concurrent('while a worker thread is replaced', () => {
   it.each(scenarios)('%s', { timeout: testTimeoutMs }, (scenario, answer) =>
     endsEachTime('restart.mjs', scenario, { answer }),
   )

@@ -23,6 +23,7 @@ import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapte
 import { loadBinding } from '../../src/native/addon.ts'
 import type { NativeProcesses } from '../../src/native/native-binding.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
+import { repetitions } from '../support/full.ts'
 import * as small from '../models/small.ts'
 import { ownPath, served } from './served.ts'
 
@@ -177,6 +178,7 @@ it.skipIf(process.platform !== 'linux')(
     const child = fork(fileURLToPath(new URL('fixtures/idle-connection.mjs', import.meta.url)), [
       ownPath(),
       small.identity('float32'),
+      String(repetitions(5, 3)),
     ])
     const told = await new Promise<{ median: number; timers: string[] }>((resolve, reject) => {
       child.once('message', (message) => resolve(message as never))

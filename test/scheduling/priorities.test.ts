@@ -13,6 +13,7 @@ import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { repetitions } from '../support/full.ts'
 import { expectClose } from '../support/same.ts'
 import { noise } from '../support/samples.ts'
 import { until } from '../support/until.ts'
@@ -78,10 +79,11 @@ describe('priority levels', () => {
   })
 
   it('may be used in any number', async () => {
-    const model = await open({ priorityLevels: 1e6, holdUntilQueued: 3000 })
-    const priorities = Array.from({ length: 3000 }, (_, at) => 1 + ((at * 7919) % 3000))
+    const count = repetitions(3000, 500)
+    const model = await open({ priorityLevels: 1e6, holdUntilQueued: count })
+    const priorities = Array.from({ length: count }, (_, at) => 1 + ((at * 7919) % count))
     const order = await served(model, priorities)
-    expect(order.map((at) => priorities[at])).toEqual(Array.from({ length: 3000 }, (_, at) => at + 1))
+    expect(order.map((at) => priorities[at])).toEqual(Array.from({ length: count }, (_, at) => at + 1))
     expect(
       await outcomesOf(priorities.map((priority) => model.infer(row, { priority: priority * 7 }))),
     ).toEqual(priorities.map(() => 'answered'))
@@ -483,7 +485,7 @@ const sent = (requests: readonly unknown[]) => requests.map((_, at) => at)
 
 describe('requests over two instances', () => {
   const random = mulberry32(8)
-  const uneven = Array.from({ length: 3000 }, () => rowsOf(random() < 0.1 ? 16 : 1, 64))
+  const uneven = Array.from({ length: repetitions(3000, 500) }, () => rowsOf(random() < 0.1 ? 16 : 1, 64))
   const cases: [what: string, path: string, config: Omit<ModelConfig, 'path'>, requests: Feeds[]][] = [
     ['in batches of any size', small.matmulSlow(64, 50), { maxBatchSize: 16 }, uneven],
     [
@@ -590,7 +592,7 @@ describe('what does not come to a run', () => {
 
 it('an engine that is destroyed rejects all that it has, in the order in which it came', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
-  const model = await load(engine, small.matmulSlow(512, 2000), {
+  const model = await load(engine, small.matmulSlow(512, 400), {
     maxBatchSize: 8,
     instanceGroup: [{ kind: 'cpu', count: 2 }],
     dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },

@@ -8,7 +8,7 @@ import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
 import type { TuneResult } from '../../src/tune/outcome.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { root, zerohop, type Ended } from '../../../../test/cli/run.ts'
-import { full } from '../../../../test/support/full.ts'
+import { full, repetitions } from '../../../../test/support/full.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -37,10 +37,11 @@ async function untilMeasured(...line: readonly string[]): Promise<Ended> {
 describe('zerohop tune', () => {
   it('writes a configuration that engine.load takes, within its budget, and goes on from what it has measured', async () => {
     const line = ['-o', output('found'), '--json', '--budget']
-    const { code, stdout, stderr } = await untilMeasured(...line, '8')
+    const budget = repetitions(8, 4)
+    const { code, stdout, stderr } = await untilMeasured(...line, String(budget))
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     const { best, rows, seconds } = JSON.parse(stdout) as TuneResult
-    expect(seconds).toBeLessThan(12)
+    expect(seconds).toBeLessThan(1.5 * budget)
     expect(best!.measured!.rowsPerSecond).toBeGreaterThan(0)
     expect(rows.some(({ isDefault }) => isDefault)).toBe(true)
     const config = JSON.parse(readFileSync(output('found'), 'utf8')) as ModelConfig
@@ -79,7 +80,7 @@ describe('zerohop tune', () => {
     // Batches are calibrated already.
     const { code, stdout, stderr } = await untilMeasured(
       '--budget',
-      '12',
+      String(repetitions(12, 6)),
       '--memory',
       '1',
       '-o',
