@@ -16,7 +16,7 @@ import { EventLoopDelay } from '../observe/model-stats.ts'
 import { Observers } from '../observe/observers.ts'
 import type { TraceStatistics } from '../observe/trace-writer.ts'
 import { Traces } from '../observe/traces.ts'
-import type { ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
+import type { ModelOrigin, ResolvedEngineOptions, WorkerOptions } from '../options/engine-options.ts'
 import { checkRecording } from '../options/method-options.ts'
 import type { Capabilities } from '../run/devices.ts'
 import type { EngineRepositories } from './engine-repositories.ts'
@@ -53,6 +53,11 @@ export interface EngineStatistics {
 export interface VersionStatistics extends ModelStatistics {
   /** A `closed` version has released everything; it stays in the statistics until the engine is closed. */
   readonly state: ModelState
+  /**
+   * Whether it was opened from its compiled form, and why, or why not: with a folder made on another machine, what
+   * differs. `null` for pipelines.
+   */
+  readonly origin: ModelOrigin | null
 }
 
 /** Statistics of the version that serves a name, and of every version that has been opened. */
@@ -162,8 +167,10 @@ export class EngineResources {
 function statisticsOf(named: NamedModel): (readonly [name: string, NamedStatistics])[] {
   const opened = named
     .all()
-    .flatMap(({ version, serving: { served, state } }) =>
-      served === null ? [] : [[version, { ...served.stats(), state }] as const],
+    .flatMap(({ version, serving: { served, state, origin } }) =>
+      served === null
+        ? []
+        : [[version, { ...served.stats(), state, origin: origin && { ...origin } }] as const],
     )
   const found = opened.find(([version]) => version === named.serving.version) ?? opened[0]
   if (found === undefined) return []

@@ -48,7 +48,7 @@ export async function cachedLoad(
     const { y } = await model.infer({ x: row() })
     await modelsCompiled(engine)
     const { cache } = engine.capabilities()
-    const origin = cache.models['model']!
+    const origin = engine.stats().models['model']!.origin!
     const isKept = origin.compiled || origin.reason.startsWith('for later loads it is compiled')
     return { y: [...(y as { data: Float32Array }).data], origin, isKept, cache, loadMs }
   } finally {

@@ -171,9 +171,10 @@ describe('a model whose compiled form was made for', () => {
       process.on('warning', note)
       onTestFinished(() => void process.off('warning', note))
       const dir = readOnlyCopy(await madeElsewhere(change))
-      const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+      const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
       expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), false])
       expect(origin.reason).toMatch(why)
+      expect(cache.models).toEqual({ model: origin })
       const [warning, ...more] = warnings.filter(({ code }) => code === 'ZEROHOP_NOT_COMPILED')
       expect([warning?.message.includes(origin.reason.split(';')[0]!), more]).toEqual([true, []])
     },
