@@ -71,7 +71,7 @@ const refusalByCode: Readonly<Record<InferenceErrorCode, RefusalReason>> = {
 
 /** The reason under which a rejection counts that its caller did not ask for. */
 export function rejectionOf(error: unknown): RejectionReason {
-  return error instanceof InferenceError ? rejectionByCode[error.code] : 'execution'
+  return byCode(rejectionByCode, error) ?? 'execution'
 }
 
 /**
@@ -81,7 +81,17 @@ export function rejectionOf(error: unknown): RejectionReason {
  */
 export function refusalOf(error: unknown, signal: AbortSignal | undefined): RefusalReason {
   if (signal?.aborted && error === signal.reason) return 'cancelled'
-  return error instanceof InferenceError ? refusalByCode[error.code] : 'other'
+  return byCode(refusalByCode, error) ?? 'other'
+}
+
+/** `undefined` for an error that is none of this library, or that a caller has made with another code. */
+function byCode<Reason>(
+  reasons: Readonly<Record<InferenceErrorCode, Reason>>,
+  error: unknown,
+): Reason | undefined {
+  return error instanceof InferenceError && Object.hasOwn(reasons, error.code)
+    ? reasons[error.code]
+    : undefined
 }
 
 /** A count of 0 for each reason. */

@@ -166,6 +166,12 @@ describe('a failure is counted', () => {
       refusalOf(new RangeError('no'), undefined),
     ]).toEqual(['imageDecode', 'leaseEnded', 'other'])
   })
+
+  it('as any other if a caller has made it with a code of its own', () => {
+    const errors = ['ERR_MINE', 'toString'].map((code) => of(code as 'ERR_TIMEOUT'))
+    expect(errors.map(rejectionOf)).toEqual(['execution', 'execution'])
+    expect(errors.map((error) => refusalOf(error, undefined))).toEqual(['other', 'other'])
+  })
 })
 
 const of = (...latenciesMs: number[]) => {
