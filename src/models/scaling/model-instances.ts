@@ -421,6 +421,8 @@ class SessionSources {
     signal.throwIfAborted()
     await this.close()
     this.#prepared = this.#given ?? (await this.#host.prepare(this.#model, this.#config, signal))
+    if (signal.aborted) await this.close() // nobody else closes it
+    signal.throwIfAborted()
   }
 
   /** The source of a session at a place. */
