@@ -68,7 +68,6 @@ export { availableMemory } from './base/available-resources.ts'
 export { installedVersion } from './run/executors/native/native-ort.ts'
 
 // Files of models, and others.
-export { modelsCompiled } from './engine/engine-resources.ts'
 export {
   NotReadable,
   checkRegularFile,
@@ -110,3 +109,9 @@ export type { Random } from './base/seeded-random.ts'
 export { ControlBlock } from './run/executors/binding/control-block.ts'
 export { loadBinding } from './native/addon.ts'
 export { NativeExecutor } from './run/executors/native/native-executor.ts'
+
+/** Resolves when the models that an engine has loaded are compiled for later loads, or that was given up. */
+export async function modelsCompiled(engine: unknown): Promise<void> {
+  const resources = await import('./engine/engine-resources.ts') // few tools need an engine
+  return resources.modelsCompiled(engine)
+}
