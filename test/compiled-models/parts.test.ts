@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { hashOfBytes, hashOfFile } from '../../src/models/compiled-models/content-hash.ts'
@@ -186,6 +186,24 @@ describe('a lock', () => {
     writeFileSync(path, 'elsewhere.1.2 token')
     execFileSync('mount', ['-o', 'remount,ro', dir])
     await expect(EntryLock.take(path, 60_000, never, 100)).rejects.toThrow('EROFS')
+  })
+
+  it('tells those who wait what its owner says, as long as that moves it', async () => {
+    const path = join(ownFolder(), 'lock')
+    const lock = await EntryLock.take(path, 100, never)
+    await lock!.tell('run')
+    const asked: string[] = []
+    const isEnough = (word: string) => asked.push(word) > 0
+    expect(await EntryLock.take(path, 60_000, never, 15_000, isEnough)).toBe(null)
+    expect(asked).toEqual(['run'])
+    await lock!.release()
+    // Its owner is in another container, and has ended since.
+    writeFileSync(path, 'elsewhere.1.1 id run')
+    const longAgo = new Date(Date.now() - 60_000)
+    utimesSync(path, longAgo, longAgo)
+    const taken = await EntryLock.take(path, 60_000, never, 200, isEnough)
+    expect([taken !== null, asked.length]).toEqual([true, 1])
+    await taken!.release()
   })
 
   it('that was taken away is not given back by who had it', async () => {

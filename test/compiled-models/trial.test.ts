@@ -114,6 +114,16 @@ describe.runIf(process.platform === 'linux')('a model that is compiled while it 
     expect(leftIn(dir)).toEqual([0, 0, 1])
   })
 
+  it('goes on with that for who has loaded it as well when the first is unloaded', async () => {
+    const dir = ownFolder()
+    const { engine, model, child } = await loadedFirst(dir)
+    await engine.load('again', { path: perceptron(17), instanceGroup: [{ count: 2 }] })
+    await model.unload()
+    child.kill('SIGCONT')
+    await modelsCompiled(engine)
+    expect(engine.capabilities().cache.models['again']!.reason).toMatch(/^for later loads it is compiled/)
+  })
+
   it('gives that up when it is unloaded, and leaves nothing behind', async () => {
     const dir = ownFolder()
     const { engine, model, child } = await loadedFirst(dir)

@@ -285,6 +285,22 @@ async function silentServer() {
   return { path, kinds, end, result }
 }
 
+describe('a call without a limit of its own', () => {
+  it('goes on as long as the server answers, however late, and ends when that stops', async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    let answers = true
+    const silence = new SilenceWatch(() => setTimeout(() => answers && silence.heard(), 2000))
+    const onSilence = vi.fn()
+    silence.watchOn(5000, onSilence)
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(onSilence).not.toHaveBeenCalled()
+    answers = false
+    await vi.advanceTimersByTimeAsync(7500)
+    expect(onSilence).toHaveBeenCalledTimes(1)
+  })
+})
+
 describe('a client of a server that is stopped', () => {
   it('has the limits of its requests kept, and withdraws them', async () => {
     const { path, kinds } = await silentServer()

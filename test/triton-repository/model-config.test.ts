@@ -146,7 +146,7 @@ describe('a config.pbtxt', () => {
       'metric_tags (line 8)',
       'runtime (line 9)',
     ])
-    expect(notes.join('\n')).toContain("'gpu_id' is no parameter")
+    expect(notes.join('\n')).toContain("'gpu_id' is not a parameter")
   })
 })
 

@@ -201,7 +201,7 @@ export class ClientConnection implements ConnectionOwner {
       const pending = pendingOf(resolve, reject)
       this.#calls.set(id, pending)
       this.#hold()
-      pending.endWatch = this.#silence.watch(silenceMs, () => {
+      pending.endWatch = this.#silence.watchOn(silenceMs, () => {
         this.#settle(pending)
         reject(tooSilentFor(method, silenceMs, this.#path))
       })
@@ -474,5 +474,35 @@ export class SilenceWatch {
     }
     timer = setTimeout(ask, Math.max(limitMs / 2, limitMs - askedBeforeMs))
     return () => clearTimeout(timer)
+  }
+
+  /**
+   * Calls `onSilence` when the server has sent nothing for `silenceMs`, and half of that after it was asked to. There is no
+   * other limit.
+   *
+   * @returns a function that stops watching.
+   */
+  watchOn(silenceMs: number, onSilence: () => void): () => void {
+    let heard = this.#heard
+    let quietHalves = 0
+    let isOver = false
+    const look = () => {
+      if (isOver) return
+      if (this.#heard === heard && ++quietHalves === 2) return onSilence()
+      if (this.#heard !== heard) quietHalves = 0
+      heard = this.#heard
+      if (this.#heardWhenAsked !== heard) {
+        this.#heardWhenAsked = heard
+        this.#ask()
+      }
+      timer = setTimeout(lookLater, silenceMs / 2)
+    }
+    // If this process was blocked, what the server has sent is read first.
+    const lookLater = () => setImmediate(look)
+    let timer = setTimeout(lookLater, silenceMs / 2)
+    return () => {
+      isOver = true
+      clearTimeout(timer)
+    }
   }
 }

@@ -72,6 +72,7 @@ function giveWay(priority: number): void {
 }
 
 async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
+  const mayCompile = new Promise((resolve) => process.once('message', resolve)) // when it is its turn
   try {
     const config = await completeConfig(task, process.stdin)
     say({ type: 'stage', stage: 'model' })
@@ -84,6 +85,8 @@ async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
     if (task.folder === null) return
     giveWay(constants.priority.PRIORITY_LOW)
     const runs = [...first, ...(await runsOf(session, accepted))]
+    await session.close()
+    await mayCompile
     say({ type: 'compiled', form: await compile(task, task.folder, config, session, runs, open) })
   } catch (error) {
     say({ type: 'tried', error: (error as Error).message })
@@ -140,7 +143,6 @@ async function compile(
   open: OpenForTrial,
 ): Promise<CompiledForm> {
   const none = (reason: string): CompiledForm => ({ files: null, reason })
-  await session.close()
   try {
     const writing: OpeningOf = (model, options) => [model, compilingInto(folder, options)]
     await (await open(task, config, writing, true)).close()

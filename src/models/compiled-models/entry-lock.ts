@@ -53,7 +53,7 @@ export class EntryLock {
       if (state !== '' && stale && (await stateOf(path)) === state) {
         signal.throwIfAborted()
         await rm(path, { recursive: true, force: true }) // It may have a new owner by now: two processes then do the same work.
-      } else if (!stale && isEnough(word)) return null
+      } else if (!stale && isRecent(state, staleAfterMs) && isEnough(word)) return null
       else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
@@ -71,6 +71,11 @@ export class EntryLock {
     if ((await contentOf(this.#path)) === this.#content) await remove(this.#path)
     else forget(this.#path)
   }
+}
+
+/** Whether its owner has moved it lately: else that may be dead, and what it said holds for ever. */
+function isRecent(state: string, staleAfterMs: number): boolean {
+  return Math.abs(Date.now() - Number(state.split(' ')[1]) / 1e6) < staleAfterMs
 }
 
 async function created(path: string, content: string): Promise<boolean> {

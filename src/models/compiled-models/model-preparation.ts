@@ -55,7 +55,16 @@ const turns = new Turns(Math.max(2, availableCores().usable))
 interface Work {
   readonly lock: EntryLock
   readonly folder: string
-  readonly form: Promise<CompiledForm | null>
+  readonly form: Promise<CompiledForm | string>
+}
+
+/** A model that is compiled beside serving, for all that are loaded of it. */
+interface Compilation {
+  /** Resolves with what came of it, in words. */
+  readonly done: Promise<string>
+  readonly compiling: AbortController
+  /** Loads that it is for; the last one that closes ends it. */
+  users: number
 }
 
 const neverAborted = new AbortController().signal
@@ -70,7 +79,7 @@ const triedHere = new Set<string>()
 const warnedOf = new Set<string>()
 
 /** Models that this process compiles beside serving them, by cache and key. */
-const compiledHere = new Set<string>()
+const compiledHere = new Map<string, Compilation>()
 const beingCompiled = 'it is being compiled, for later loads'
 
 /**
@@ -226,9 +235,10 @@ export class ModelPreparation {
   async #make(job: Job): Promise<PreparedModel> {
     const { trial, cache, key, content, signal } = job
     const isTried = triedHere.has(trial.named(key))
-    if (compiledHere.has(`${cache.root} ${key}`)) {
+    const running = compiledHere.get(`${cache.root} ${key}`)
+    if (running !== undefined) {
       const tried = isTried ? null : await this.#tried(job, null)
-      return asItIs(typeof tried === 'string' ? tried : beingCompiled)
+      return typeof tried === 'string' ? asItIs(tried) : this.#served(job, running)
     }
     let lock: EntryLock | null = null
     let isTriedElsewhere = false
@@ -246,7 +256,10 @@ export class ModelPreparation {
       signal.throwIfAborted()
       this.#cannotWrite(error as Error)
     }
-    if (isTriedElsewhere) return asItIs(`${beingCompiled}, by another process`)
+    if (isTriedElsewhere) {
+      const made = await this.#known(job, false)
+      return made === null ? asItIs(`${beingCompiled}, by another process`) : this.#prepared(job, made)
+    }
     let work: Work | null = null
     let folder: string | null = null
     const compiling = new AbortController()
@@ -267,7 +280,13 @@ export class ModelPreparation {
       if (tried.form === null)
         return asItIs(await this.#published(job, folder!, { files: null, reason: job.obstacle! }))
       work = { lock: lock!, folder: folder!, form: tried.form }
-      return this.#served(job, this.#compile(job, work), compiling)
+      const compilation: Compilation = {
+        done: this.#compile(job, work, compiling.signal),
+        compiling,
+        users: 0,
+      }
+      compiledHere.set(`${cache.root} ${key}`, compilation)
+      return this.#served(job, compilation)
     } finally {
       if (work === null) {
         if (folder !== null) await remove(folder)
@@ -287,7 +306,7 @@ export class ModelPreparation {
     { trial, content, key, signal }: Job,
     folder: string | null,
     compiling = new AbortController(),
-  ): Promise<{ readonly form: Promise<CompiledForm | null> | null } | string> {
+  ): Promise<{ readonly form: Promise<CompiledForm | string> | null } | string> {
     const tried = await trial.run(folder, content.byteLength, signal, compiling.signal)
     if (tried.kind === 'not started') return tried.reason
     if (tried.error !== null) return `it could not be loaded in a separate process: ${tried.error}`
@@ -304,22 +323,20 @@ export class ModelPreparation {
   }
 
   /** Publishes what a child process compiles while the model serves. Returns what came of it, in words. */
-  async #compile(job: Job, { lock, folder, form }: Work): Promise<string> {
+  async #compile(job: Job, { lock, folder, form }: Work, signal: AbortSignal): Promise<string> {
     const { trial, cache, key, content } = job
-    const place = `${cache.root} ${key}`
-    compiledHere.add(place)
     try {
       await lock.tell(trial.isToRun ? 'run' : 'loaded')
       const made = await form
-      if (made === null) return 'it was not compiled for later loads, as it was closed before that was done'
-      if (!(await content.isCurrent(neverAborted))) return 'its files changed while it was compiled'
+      if (typeof made === 'string') return made
+      if (!(await content.isCurrent(signal))) return 'its files changed while it was compiled'
       const lack = made.files === null ? await this.#lackOfRoom(job) : null
       const reason = lack ?? (await this.#published(job, folder, made))
       return made.files !== null && reason === made.reason ? `for later loads it is ${reason}` : reason
     } catch (error) {
       return (error as Error).message
     } finally {
-      compiledHere.delete(place)
+      compiledHere.delete(`${cache.root} ${key}`)
       await remove(folder)
       await lock.release()
     }
@@ -394,18 +411,23 @@ export class ModelPreparation {
   }
 
   /** A model that is compiled while it serves as it is. */
-  #served(job: Job, compiled: Promise<string>, compiling: AbortController): PreparedModel {
+  #served(job: Job, compilation: Compilation): PreparedModel {
     const origin = { compiled: false, reason: beingCompiled }
-    const done = compiled.then((reason) => void (origin.reason = reason))
+    const done = compilation.done.then((reason) => void (origin.reason = reason))
     this.#compiling.add(done)
     void done.then(() => this.#compiling.delete(done))
+    compilation.users++
+    let isOpen = true
     return {
       ...asItIs(''),
       origin,
       learnt: learning(job, {}),
-      close: () => {
-        compiling.abort()
-        return done
+      close: async () => {
+        if (isOpen) compilation.users--
+        isOpen = false
+        if (compilation.users > 0) return
+        compilation.compiling.abort()
+        await done
       },
     }
   }

@@ -6,7 +6,9 @@ import { InferenceError } from '../../errors.ts'
 import { pipeline, Readable } from 'node:stream'
 import { serialize } from 'node:v8'
 import { OwnProgram, type ProgramEnd } from '../../base/own-program.ts'
+import { availableCores } from '../../base/available-resources.ts'
 import type { CompiledFile } from './entry.ts'
+import { Turns } from './entry-lock.ts'
 import { warn } from '../../base/warnings.ts'
 
 /** The engine options that a trial needs. */
@@ -161,8 +163,8 @@ type TrialEnding =
       readonly kind: 'tried'
       /** ONNX Runtime's message if the model could not be loaded; else `null`. */
       readonly error: string | null
-      /** Resolves when its compiled form is made, or cannot be, or is not wanted any more (`null`); `null` where none is made. */
-      readonly compiled: Promise<CompiledForm | null> | null
+      /** Resolves when its compiled form is made, or cannot be, or is given up (with the reason); `null` where none is made. */
+      readonly compiled: Promise<CompiledForm | string> | null
     }
   /** No child process could start. */
   | { readonly kind: 'not started'; readonly reason: string }
@@ -173,6 +175,15 @@ type TrialEnding =
 type Tried = Extract<TrialEnding, { kind: 'tried' | 'not started' }>
 
 const pieceBytes = 2 ** 20
+
+/** At the lowest priority a busy machine gives it a small part of a core. */
+const compilingFactor = 20
+/** At most one model per core is compiled at a time, and at least two; others wait, with the model closed. */
+const compilations = new Turns(Math.max(2, availableCores().usable))
+
+function compileInTurn(folder: string, wanted: AbortSignal, compile: () => Promise<unknown>): void {
+  compilations.take(folder, wanted, compile).catch(() => {}) // it is not wanted any more
+}
 
 /** The engine in the child does not try the model again. */
 const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
@@ -196,9 +207,9 @@ function runTrial(
     let program: OwnProgram<TrialWord | null>
     let stage: 'starting' | TrialStage = 'starting'
     let timer: NodeJS.Timeout
-    const limit = (late: () => void) => {
+    const limit = (late: () => void, ms = limitMs) => {
       clearTimeout(timer)
-      timer = setTimeout(late, limitMs)
+      timer = setTimeout(late, ms)
     }
     const end = (settle: () => void): void => {
       clearTimeout(timer)
@@ -208,29 +219,40 @@ function runTrial(
     const notStarted = (reason: string) => end(() => resolve({ kind: 'not started', reason }))
     const onAbort = () => end(() => reject(signal.reason as Error))
 
-    let resolveMade: (form: CompiledForm | null) => void
-    const made = new Promise<CompiledForm | null>((resolveForm) => (resolveMade = resolveForm))
-    const compiled = (form: CompiledForm | null): void => {
+    let resolveMade: (form: CompiledForm | string) => void
+    let isOver = false
+    const made = new Promise<CompiledForm | string>((resolveForm) => (resolveMade = resolveForm))
+    const compiled = (form: CompiledForm | string): void => {
+      isOver = true
       clearTimeout(timer)
       compiling.removeEventListener('abort', onUnwanted)
       void program.killed().then(() => resolveMade(form))
     }
-    const onUnwanted = () => compiled(null)
+    const onUnwanted = () =>
+      compiled('it was not compiled for later loads, as it was closed before that was done')
     const uncompiled = (why: string) =>
       compiled({ files: null, reason: `its compiled form cannot be made: ${why}` })
     const onTried = (error: string | null): void => {
+      if (stage === 'compiled form') return uncompiled(error ?? 'it was tried twice')
       if (error !== null || task.folder === null) {
         end(() => {}) // it writes nothing, so its end is not waited for
         return resolve({ kind: 'tried', error, compiled: null })
       }
       stage = 'compiled form'
       signal.removeEventListener('abort', onAbort)
-      limit(() => uncompiled(`that took more than ${limitMs} ms`))
-      timer.unref()
+      clearTimeout(timer)
       program.unref()
       if (compiling.aborted) onUnwanted()
       else compiling.addEventListener('abort', onUnwanted, { once: true })
       resolve({ kind: 'tried', error: null, compiled: made })
+      compileInTurn(task.folder, compiling, () => {
+        if (isOver) return made
+        program.send({ type: 'compile' })
+        const mostMs = Math.min(2 ** 31 - 1, compilingFactor * limitMs)
+        limit(() => uncompiled(`that took more than ${mostMs} ms`), mostMs)
+        timer.unref()
+        return made
+      })
     }
 
     const onWord = (word: TrialWord | null): void => {
