@@ -16,7 +16,12 @@ import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
-const runtime = { executor: 'native', ortVersion: openNativeOrt().version ?? '', onCpuOnly: true } as const
+const ort = openNativeOrt()
+const runtime = {
+  executor: ort.binding === null ? 'binding' : 'native',
+  ortVersion: ort.version ?? '',
+  onCpuOnly: true,
+} as const
 const options = (dir: string) =>
   ({
     cache: resolveCache({ dir }),
