@@ -79,15 +79,16 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Resolves when all is known of its rows that can be found out without requests, with what `metadata.joining` says then.
-   * Until then requests run alone where it says `unknown`. Resolves at once where nothing is left to find out, and when the
-   * model closes; for a pipeline when this holds for each step. The event `joining` tells of changes.
+   * Resolves when the check of rows that needs no requests is over, with `metadata.joining` as it is then. While that is
+   * `unknown`, requests run alone. Resolves at once if there is nothing to check, and when the model closes. A pipeline waits
+   * for all of its steps. The event `model` of type `joining` reports later changes.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   async joiningKnown(): Promise<RowJoining> {
-    await this.#served.joiningKnown()
-    return this.metadata.joining
+    const served = this.#served // of one load, whatever is loaded meanwhile
+    await served.joiningKnown()
+    return served.metadata.joining
   }
 
   /**

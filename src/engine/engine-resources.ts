@@ -150,7 +150,8 @@ export class EngineResources {
   /** Finishes accepted requests, or rejects those that wait, and releases everything. May be called more than once. */
   close(destroy: boolean): Promise<void> {
     this.host.devices.providers.end()
-    void this.#repositories?.then((repositories) => repositories.close())
+    // Who asked for them has the error.
+    void this.#repositories?.then((repositories) => repositories.close()).catch(() => {})
     const models = this.models.close(destroy)
     this.#closing ??= this.keepAlive
       .during(

@@ -221,7 +221,7 @@ export class LoadedModel extends Loaded<ServedModel> {
             staging: () => host.stagingOf(config),
             over: (event) => events.emit('sequence', { model: name, version, ...event }),
           })
-    this.served = new ServedModel(scheduler, parser, sequences, config)
+    this.served = new ServedModel(scheduler, parser, sequences, config, this.loadFor.ignored)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(config, this.#instances, scheduler, warmUp)

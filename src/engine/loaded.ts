@@ -8,6 +8,7 @@ import type { ModelOrigin } from '../options/engine-options.ts'
 import type { Worker } from '../run/worker.ts'
 import type { InstanceOrigin } from '../models/scaling/model-instances.ts'
 import type { ModelEvent } from '../observe/engine-events.ts'
+import type { IgnoredOptions } from '../request/ignored-options.ts'
 import type { EngineResources } from './engine-resources.ts'
 
 /**
@@ -61,6 +62,8 @@ export interface LoadFor extends InstanceOrigin {
   changed(event: ModelEvent): void
   /** Called when the model is able to serve. If it rejects, the load fails with that error. */
   accept?: (() => Promise<void>) | undefined
+  /** What earlier loads of the version have warned of. Default: nothing. */
+  readonly ignored?: IgnoredOptions | undefined
 }
 
 /** One load of a model, function or pipeline in an engine, and its life until everything is released. */

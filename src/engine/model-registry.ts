@@ -1,6 +1,7 @@
 import { InferenceError, invalidArgument, listNames, describe } from '../errors.ts'
 import type { EngineResources } from './engine-resources.ts'
 import { defaultVersion } from '../options/method-options.ts'
+import { IgnoredOptions } from '../request/ignored-options.ts'
 import type { Loaded, LoadFor, ModelState, ModelVersionStatus } from './loaded.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
@@ -277,6 +278,8 @@ export class ModelVersion {
   #loads = 0 // in progress or waiting
   #lastLoad: Promise<unknown> = Promise.resolve()
   #end: Promise<void> | null = null
+  /** What its loads have warned of; made with the first. */
+  #ignored: IgnoredOptions | null = null
 
   /** @param after the releases to wait for before anything is loaded; `null` for none. */
   constructor(version: number, named: NamedModel, engine: EngineResources, after: Promise<unknown> | null) {
@@ -351,7 +354,12 @@ export class ModelVersion {
     const room = this.#makeRoom(signal)
     if (room !== null) await room // without a wait the load starts, and is visible, at once
     const old = this.#vacant ? null : this.serving
-    const load: LoadFor = { changed: (event) => this.#changed(model, event), accept, leaving: old?.workers }
+    const load: LoadFor = {
+      changed: (event) => this.#changed(model, event),
+      accept,
+      leaving: old?.workers,
+      ignored: (this.#ignored ??= new IgnoredOptions(this.name)),
+    }
     const model: Loaded = isPipeline(config)
       ? new LoadedPipeline(this.name, config, this.#engine, load)
       : new LoadedModel(this.name, config, this.#engine, load)

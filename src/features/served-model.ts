@@ -47,7 +47,13 @@ export class ServedModel implements Target {
   readonly #splitsOversized: boolean
   readonly #ignored: IgnoredOptions
 
-  constructor(scheduler: Scheduler, parser: FeedParser, sequences: Sequences | null, config: ResolvedConfig) {
+  constructor(
+    scheduler: Scheduler,
+    parser: FeedParser,
+    sequences: Sequences | null,
+    config: ResolvedConfig,
+    ignored = new IgnoredOptions(scheduler.metadata.name),
+  ) {
     this.scheduler = scheduler
     this.parser = parser
     this.sequences = sequences
@@ -55,7 +61,7 @@ export class ServedModel implements Target {
     this.optionalInputs = config.optionalInputs
     this.#config = config
     this.#splitsOversized = config.splitOversized
-    this.#ignored = new IgnoredOptions(scheduler.metadata.name)
+    this.#ignored = ignored
     scheduler.decoding = this.#images = this.#imageDecoding()
     this.#followJoining()
     scheduler.joining.onChange = () => {

@@ -302,8 +302,8 @@ export interface EngineOptions {
    */
   verify?: VerifyChoice
   /**
-   * Milliseconds that child process may take to load the model and run it once, and as long to compile it. Default: 60 000,
-   * plus 100 per MiB of the model.
+   * Milliseconds that child process may take to load the model and run it once; 20 times as many to compile it, which it
+   * does at the lowest priority. Default: 60 000, plus 100 per MiB of the model.
    */
   verifyTimeoutMs?: number
   /**

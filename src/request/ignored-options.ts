@@ -5,7 +5,8 @@ type Kind = 'priority' | 'timeout' | 'longer timeout'
 
 /**
  * Warns of options of a request that are valid and change nothing, because the model's configuration overrides them. As in
- * Triton the request is served all the same. Each kind of warning is given once per model.
+ * Triton the request is served all the same. Each kind of warning is given once per version of a model,
+ * however often that is loaded.
  */
 export class IgnoredOptions {
   readonly #model: string

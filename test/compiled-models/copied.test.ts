@@ -12,7 +12,7 @@ const asRoot = process.getuid?.() === 0
 const layout = 'compiled-models-v1'
 const otherUser = 12_345
 
-/** A copy of a cache that nobody may write to, in a folder that all may enter. */
+/** Copies a cache, without write permission, into a folder that every user may enter. */
 function readOnlyCopy(dir: string, keepsTimes = true): string {
   const copy = ownFolder()
   chmodSync(copy, 0o755)

@@ -19,7 +19,7 @@ const several = [ids(1003), ids(1040), ids(1011)]
 const runs = (model: Model) => model.stats().executionCount
 
 describe('a model whose check takes longer than its load', () => {
-  it('serves each request alone until that is known, which is told, and joins them then', async () => {
+  it('runs requests alone, reports the result of the check as an event, and then joins them', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     const told: string[] = []
     engine.on('model', ({ type }) => told.push(type))

@@ -89,12 +89,12 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
     {
       line: 'op.data(0).rows === null',
       changes: ['comparison turned', 'any value taken as data'],
-      why: 'of Tokenizer, of which onnxruntime-node has no kernel',
+      why: 'of Tokenizer, for which onnxruntime-node has no kernel',
     },
     {
       line: "op.all().some(({ rows }) => rows !== null) ? dependent('it looks at all rows') : tensor(bool, []),",
       changes: ['comparison turned'],
-      why: 'of IsAllFinite, of which onnxruntime-node has no kernel',
+      why: 'of IsAllFinite, for which onnxruntime-node has no kernel',
     },
   ],
   'rules/quantised.ts': [

@@ -90,7 +90,11 @@ export class Exchange {
     )
   }
 
-  /** @throws HttpFailure of status 400 for a body of very many short chunks, each of which takes time. */
+  /**
+   * Counts a chunk of the body.
+   *
+   * @throws HttpFailure of status 400 for thousands of tiny chunks: each costs time, however short.
+   */
   readonly count = (bytes: number): void => {
     this.#chunkBytes += bytes
     if (++this.#chunks <= mostShortChunks || this.#chunkBytes >= shortestChunk * this.#chunks) return

@@ -9,15 +9,15 @@ import { rowRecipes, sampleRow } from '../../models/row-check/made-up-rows.ts'
 import type { TrialFeeds } from '../../models/row-check/trial-feeds.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
-import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
-import type { TensorMetadata, ValueMetadata } from '../../tensor/metadata.ts'
+import type { ModelMetadata, TensorMetadata, ValueMetadata } from '../../tensor/metadata.ts'
 import { byteLengthOf, elementCount, isElementType } from '../../tensor/tensor.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 
 /** A session of the model that is tried, or of its compiled form. */
 export interface TrialSession {
-  readonly values: Parameters<typeof shapeTensors>[2]
+  /** Its inputs and outputs, with the shapes that the configuration gives them. */
+  readonly values: Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'>
   runSample(feeds: TrialFeeds): Promise<SampleRun>
   close(): Promise<void>
 }
@@ -73,35 +73,46 @@ function giveWay(priority: number): void {
 
 async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
   const mayCompile = new Promise((resolve) => process.once('message', resolve)) // when it is its turn
+  let tried: TriedModel
   try {
-    const config = await completeConfig(task, process.stdin)
-    say({ type: 'stage', stage: 'model' })
-    const session = await open(task, config, asItIs, false)
-    const { optionalInputs, checkRows, warmup } = config
-    const mayRun = checkRows || warmup.madeUp !== null
-    const requests = mayRun ? madeUpRequests(shapedInputs(config, session), optionalInputs) : []
-    const [first, accepted] = await firstRun(session, requests)
-    say({ type: 'tried', error: null })
-    if (task.folder === null) return
-    giveWay(constants.priority.PRIORITY_LOW)
-    const runs = [...first, ...(await runsOf(session, accepted))]
+    tried = await tryModel(task, open)
+  } catch (error) {
+    return say({ type: 'tried', error: (error as Error).message })
+  }
+  say({ type: 'tried', error: null })
+  if (task.folder === null) return
+  giveWay(constants.priority.PRIORITY_LOW)
+  const { config, session, first, left } = tried
+  try {
+    const runs = [...first, ...(await runsOf(session, left))]
     await session.close()
     await mayCompile
     say({ type: 'compiled', form: await compile(task, task.folder, config, session, runs, open) })
   } catch (error) {
-    say({ type: 'tried', error: (error as Error).message })
+    say({ type: 'compiled', form: none(`its compiled form cannot be made: ${(error as Error).message}`) })
   }
 }
 
-/** The inputs with the lengths that the configuration gives them, where it fits the model. */
-function shapedInputs(config: ResolvedConfig, { values }: TrialSession): readonly ValueMetadata[] {
-  let shaped: ShapedTensors | null = null
-  try {
-    shaped = shapeTensors('', { ...config, maxBatchSize: undefined }, values)
-  } catch {
-    // the load reports that
-  }
-  return shaped?.served.inputs ?? values.inputs
+/** A model that was opened and, if it may be, run. */
+interface TriedModel {
+  /** Of the task, with its bytes. */
+  readonly config: ResolvedConfig
+  readonly session: TrialSession
+  /** Its first run; none if it is not to be run, or accepts no made-up request. */
+  readonly first: readonly TrialRun[]
+  /** Requests of the same form that are left. */
+  readonly left: readonly TrialFeeds[]
+}
+
+async function tryModel(task: TrialTask, open: OpenForTrial): Promise<TriedModel> {
+  const config = await completeConfig(task, process.stdin)
+  say({ type: 'stage', stage: 'model' })
+  const session = await open(task, config, asItIs, false)
+  const { optionalInputs, checkRows, warmup } = config
+  const mayRun = checkRows || warmup.madeUp !== null
+  const requests = mayRun ? madeUpRequests(session.values.inputs, optionalInputs) : []
+  const [first, left] = await firstRun(session, requests)
+  return { config, session, first, left }
 }
 
 /** A request, and its outputs. */
@@ -133,6 +144,8 @@ async function runsOf(session: TrialSession, requests: readonly TrialFeeds[]): P
   return runs
 }
 
+const none = (reason: string): CompiledForm => ({ files: null, reason })
+
 /** Compiles the model into a folder, and compares its outputs. */
 async function compile(
   task: TrialTask,
@@ -142,7 +155,6 @@ async function compile(
   runs: readonly TrialRun[],
   open: OpenForTrial,
 ): Promise<CompiledForm> {
-  const none = (reason: string): CompiledForm => ({ files: null, reason })
   try {
     const writing: OpeningOf = (model, options) => [model, compilingInto(folder, options)]
     await (await open(task, config, writing, true)).close()

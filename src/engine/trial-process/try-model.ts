@@ -1,12 +1,14 @@
 // A program: tries a model on the CPU with the native executor. It loads no engine and starts no worker, so that a first load need
 // not wait for those.
 import { availableCores } from '../../base/available-resources.ts'
+import type { ResolvedConfig } from '../../options/model-config.ts'
 import { sessionOptions, type SessionRuntime } from '../../options/session-options.ts'
 import { NativeExecutor } from '../../run/executors/native/native-executor.ts'
 import { openNativeOrt } from '../../run/executors/native/native-ort.ts'
 import { switchOffTelemetry } from '../../run/telemetry.ts'
+import { shapeTensors } from '../../request/shaped-tensors.ts'
 import { servable } from '../../tensor/metadata.ts'
-import { tryModels } from './trial-steps.ts'
+import { tryModels, type TrialSession } from './trial-steps.ts'
 
 type Entry = Parameters<SessionRuntime['useProvider']>[0]
 
@@ -40,8 +42,17 @@ tryModels(async ({ model, engine: { workers } }, config, how, isCompiling) => {
     ...how(config.bytes ?? config.path, sessionOptions(config, placement, runtime)),
   )
   return {
-    values: { ...servable(model, opened, opened.carrier), executionProviders: [] },
+    values: shaped(config, servable(model, opened, opened.carrier)),
     runSample: (feeds) => executor.runSample(id, feeds, true),
     close: () => executor.close(id),
   }
 })
+
+/** With the shapes that the configuration gives them, where it fits the model; else the load reports that. */
+function shaped(config: ResolvedConfig, values: TrialSession['values']): TrialSession['values'] {
+  try {
+    return shapeTensors('', { ...config, maxBatchSize: undefined }, values).served
+  } catch {
+    return values
+  }
+}

@@ -15,7 +15,7 @@ import type { RequestObservation, ObservedModel } from '../../observe/request-ob
 import { rejectCaller, type Answer, type ParsedFeeds } from '../../request/infer-request.ts'
 import { FeedParser } from '../../request/feeds.ts'
 import { inputValues } from './pipeline-values.ts'
-import { callsOf, type ServedModel } from '../served-model.ts'
+import { callsOf, ServedModel } from '../served-model.ts'
 import type { BoundStep, RunningStep, StepCaller, Target } from '../target.ts'
 import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
 import { PipelineRun, onlyTakers, StepReports } from './pipeline-run.ts'
@@ -389,7 +389,8 @@ export class Pipeline implements Target {
     let notified: ServedModel | null = null
     for (let index = 0; index < runs.length; index++) {
       const step = steps[index]!
-      const { model } = this.#bindings[step.index]!
+      const { served } = this.targets[step.index]!.serving
+      const model = served instanceof ServedModel ? served : null
       if (model !== notified) model?.scheduler.answered(nowMs) // nothing else will come
       notified = model
       runs[index]!.begin(step, nowMs)

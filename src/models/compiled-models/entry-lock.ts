@@ -37,8 +37,7 @@ export class EntryLock {
     path: string,
     limitMs: number,
     signal: AbortSignal,
-    staleAfterMs = 15_000,
-    isEnough: (word: string) => boolean = () => false,
+    { staleAfterMs = 15_000, isEnough = (_word: string): boolean => false } = {},
   ): Promise<EntryLock | null> {
     const startMs = performance.now()
     let seen = { state: '', atMs: startMs }

@@ -245,13 +245,9 @@ export class ModelPreparation {
     try {
       if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
       else
-        lock = await EntryLock.take(
-          cache.lock(key),
-          trial.limitMs(content.byteLength),
-          signal,
-          undefined,
-          (word) => (isTriedElsewhere = word === 'run' || (word === 'loaded' && !trial.isToRun)),
-        )
+        lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal, {
+          isEnough: (word) => (isTriedElsewhere = word === 'run' || (word === 'loaded' && !trial.isToRun)),
+        })
     } catch (error) {
       signal.throwIfAborted()
       this.#cannotWrite(error as Error)

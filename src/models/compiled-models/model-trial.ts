@@ -50,9 +50,10 @@ export class ModelTrial {
   }
 
   /**
-   * Tries the model: resolves when it has been loaded and run. Its compiled form is then written to `folder`, unless that is
-   * `null`, until `compiling` says that nobody wants it any more.
+   * Tries the model: resolves when it has been loaded and run. The child process then compiles it into `folder`, unless that
+   * is `null`.
    *
+   * @param compiling fires when no load needs the compiled form any more.
    * @throws InferenceError `ERR_MODEL_LOAD` when the process crashed or hung; the reason of `signal`.
    */
   async run(
@@ -233,7 +234,6 @@ function runTrial(
     const uncompiled = (why: string) =>
       compiled({ files: null, reason: `its compiled form cannot be made: ${why}` })
     const onTried = (error: string | null): void => {
-      if (stage === 'compiled form') return uncompiled(error ?? 'it was tried twice')
       if (error !== null || task.folder === null) {
         end(() => {}) // it writes nothing, so its end is not waited for
         return resolve({ kind: 'tried', error, compiled: null })

@@ -421,7 +421,7 @@ class SessionSources {
     signal.throwIfAborted()
     await this.close()
     this.#prepared = this.#given ?? (await this.#host.prepare(this.#model, this.#config, signal))
-    if (signal.aborted) await this.close() // nobody else closes it
+    if (signal.aborted) await this.close() // the load has failed, and closed what there was then
     signal.throwIfAborted()
   }
 
