@@ -11,7 +11,7 @@ import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { readPlain } from '../../options/plain-options.ts'
 import { EngineSession, SessionModels } from './engine-session.ts'
-import { checkSessionOptions, modelSettings } from './ort-session-options.ts'
+import { checkSessionOptions, modelSettings, wrongOutputName } from './ort-session-options.ts'
 
 /** The API of onnxruntime-node, served by an engine. */
 export interface Ort {
@@ -45,12 +45,8 @@ export function checkEngine(engine: unknown): void {
 
 /** Like {@link createOrt}, with an engine that is created at its first use. */
 export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {}): Ort {
-  const open = (source: string | Uint8Array, settings: ModelOptions) =>
-    openSession(engine(), source, settings)
   return {
-    InferenceSession: sessionClass(async (created) =>
-      open(created.source, await modelSettings(created.options, options)),
-    ),
+    InferenceSession: sessionClass(options, (source, settings) => openSession(engine(), source, settings)),
     Tensor,
     env,
     get engine() {
@@ -92,13 +88,14 @@ const CommonSession = InferenceSession as unknown as SessionClass
 
 /** A session class whose sessions `open` opens. */
 function sessionClass(
-  open: (created: CreateArguments) => Promise<InferenceSessionHandler>,
+  defaults: ModelOptions,
+  open: (source: string | Uint8Array, settings: ModelOptions) => Promise<InferenceSessionHandler>,
 ): InferenceSessionFactory {
   class EngineInferenceSession extends CommonSession {
     static async create(...given: unknown[]): Promise<InferenceSession> {
-      const created = readCreateArguments(given)
-      checkSessionOptions(created.options)
-      if (created.source.length === 0)
+      const { source, options: unchecked } = readCreateArguments(given)
+      const options = checkSessionOptions(unchecked, defaults)
+      if (source.length === 0)
         throw notOpened(
           new InferenceError(
             'ERR_MODEL_LOAD',
@@ -107,7 +104,11 @@ function sessionClass(
           ),
         )
       try {
-        return new EngineInferenceSession(await open(created))
+        const session = new EngineInferenceSession(await open(source, await modelSettings(options, defaults)))
+        const wrong = wrongOutputName(options, session.outputNames)
+        if (wrong === null) return session
+        await session.release()
+        throw wrong
       } catch (error) {
         throw notOpened(error)
       }

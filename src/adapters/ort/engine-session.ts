@@ -15,8 +15,8 @@ import type { ModelOptions } from '../../options/model-config.ts'
 import type { FeedValue } from '../../options/model-signature.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import type { ValueMetadata } from '../../tensor/metadata.ts'
-import { isElementType, isPacked, isRawType } from '../../tensor/tensor.ts'
-import { checkRunOptions, errorOf, warnIgnored } from './ort-session-options.ts'
+import { isElementType, isPacked, isRawType, toStorage } from '../../tensor/tensor.ts'
+import { checkRunOptions, errorOf, isLocation, warnIgnored } from './ort-session-options.ts'
 
 /** Releases the models of sessions that were garbage-collected without `release()`. */
 const dropped = new FinalizationRegistry<HeldModel>((held) => {
@@ -47,12 +47,10 @@ export class EngineSession implements InferenceSessionHandler {
     fetches: SessionHandler.FetchesType,
     options: InferenceSession.RunOptions,
   ): Promise<SessionHandler.ReturnType> {
-    if (this.#held === null) throw new Error('Session already disposed.')
-    refuseTermination(options)
-    checkRunOptions(options)
-    warnOfIgnored(options)
-    const { model } = this.#held
+    const { model } = this.#holding()
+    warnOfIgnored(checkRunOptions(options))
     const outputs = Object.keys(fetches)
+    checkFetches(fetches)
     this.#checkTensors(outputs)
     const own = this.#ownFeeds(feeds)
     const answers = await model
@@ -63,22 +61,29 @@ export class EngineSession implements InferenceSessionHandler {
     return intoGiven(model.name, answers as Record<string, OnnxValue>, fetches)
   }
 
-  /** Waits for runs in flight, then releases the model. A second call does nothing. */
+  /** Waits for runs in flight, then releases the model. A second call fails, as in onnxruntime-node. */
   async dispose(): Promise<void> {
-    const held = this.#held
+    const held = this.#holding()
     this.#held = null
     dropped.unregister(this)
-    await held?.release()
+    await held.release()
   }
 
   /** Does nothing, as in onnxruntime-node: the session option `enableProfiling` starts profiling. */
   startProfiling(): void {}
 
   endProfiling(): void {
+    this.#holding()
     warnIgnored(
       'endProfiling()',
       "the profile of a session with 'enableProfiling' is written when it is released.",
     )
+  }
+
+  /** @throws Error once the session is released. */
+  #holding(): HeldModel {
+    if (this.#held === null) throw new Error('Session already disposed.')
+    return this.#held
   }
 
   /** The feeds that the model takes. Extra feeds are allowed, as in onnxruntime-node. */
@@ -103,35 +108,45 @@ function refusal(error: unknown, feeds: Readonly<Record<string, unknown>>): unkn
   return Kind === undefined ? error : errorOf(Kind, error)
 }
 
-/** `null` for a tensor, which may still not fit the model. */
+/** Most elements of a dimension that onnxruntime-node reads. */
+const longestDimension = 0xffff_ffff
+
+/** `null` for a tensor, which may still not fit the model. In the order of onnxruntime-node's own checks. */
 function errorClass(feed: unknown): TypeErrorConstructor | RangeErrorConstructor | null {
   if (typeof feed !== 'object' || feed === null) return TypeError
   const { type, dims, location = 'cpu' } = feed as Partial<Tensor>
-  if (!Array.isArray(dims)) return TypeError
-  if (location !== 'cpu') return location === 'none' ? RangeError : TypeError // none: disposed
-  if (dims.some((length) => typeof length !== 'number') || !isElementType(type)) return TypeError
-  if (dims.some((length) => !Number.isInteger(length) || length < 0)) return RangeError
-  if (type !== 'string') return null
+  if (!Array.isArray(dims) || [...dims].some((length) => typeof length !== 'number')) return TypeError
+  if (dims.some((length) => !Number.isInteger(length) || length < 0 || length > longestDimension))
+    return RangeError
+  if (location !== 'cpu') return locationError(location)
+  if (!isElementType(type) || isRawType(type)) return TypeError
   const { data } = feed as { data?: unknown }
-  return Array.isArray(data) && data.every((each) => typeof each === 'string') ? null : TypeError
+  if (type !== 'string') return toStorage(type, data) === null ? TypeError : null
+  return Array.isArray(data) && [...data].every((each) => typeof each === 'string') ? null : TypeError
 }
 
-function refuseTermination(options: InferenceSession.RunOptions): void {
-  if (options.terminate === true)
-    throw new InferenceError(
-      'ERR_INVALID_ARG',
-      "run option 'terminate': expected to be omitted, received true. Model.infer() takes a signal by which runs are stopped.",
-      { name: 'terminate' },
-    )
+function locationError(location: unknown): TypeErrorConstructor | RangeErrorConstructor {
+  return typeof location !== 'string' || isLocation(location) ? TypeError : RangeError // 'none': disposed
+}
+
+/** @throws TypeError, RangeError for a tensor whose memory cannot be written. */
+function checkFetches(fetches: SessionHandler.FetchesType): void {
+  for (const [name, given] of Object.entries(fetches)) {
+    if (given === null || given.location === 'cpu' || given.location === 'cpu-pinned') continue
+    const error = invalidArgument(`fetches.${name}`, 'a tensor whose data is on the CPU', given.location)
+    throw errorOf(locationError(given.location), error)
+  }
 }
 
 function warnOfIgnored(options: InferenceSession.RunOptions): void {
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && name !== 'terminate')
-      warnIgnored(
-        `The run option '${name}'`,
-        'requests share runs. Options of all runs of a model are its runOptions (createOrt).',
-      )
+    if (value === undefined || (name === 'terminate' && value !== true)) continue
+    warnIgnored(
+      `The run option '${name}'`,
+      name === 'terminate'
+        ? 'Model.infer() takes a signal by which runs are stopped.'
+        : 'requests share runs. Options of all runs of a model are its runOptions (createOrt).',
+    )
   }
 }
 

@@ -32,7 +32,9 @@ export async function modelSettings(
   options: InferenceSession.SessionOptions,
   defaults: ModelOptions,
 ): Promise<ModelOptions> {
-  const given = Object.entries(options).filter(([name, value]) => isGiven(value) && !isNoise(name, value))
+  const given = Object.entries(options).filter(
+    ([name, value]) => isGiven(value) && !isNoise(name, value) && !isUnread(name, value),
+  )
   for (const [name] of given)
     if (!handedOn.has(name) && !readHere.has(name))
       warnIgnored(`The session option '${name}'`, 'zerohop has no option of that name.')
@@ -41,6 +43,7 @@ export async function modelSettings(
     ...defaults.sessionOptions,
     ...Object.fromEntries(given.filter(([name]) => handedOn.has(name))),
   }
+  if (isGiven(options.extra)) sessionOptions['extra'] = fullNames(options.extra)
   if (isGiven(options.externalData))
     sessionOptions['externalData'] = await externalFiles(options.externalData)
   return {
@@ -56,6 +59,14 @@ export async function modelSettings(
  */
 function isNoise(name: string, value: unknown): boolean {
   return name === 'logSeverityLevel' && value === printErrors
+}
+
+/** Options that onnxruntime-node does not read, or only beside `enableProfiling`, may have any value there. */
+function isUnread(name: string, value: unknown): boolean {
+  return (
+    (name === 'profileFilePrefix' && typeof value !== 'string') ||
+    (name === 'logVerbosityLevel' && typeof value !== 'number')
+  )
 }
 
 function isGiven<T>(value: T): value is NonNullable<T> {
@@ -107,9 +118,12 @@ async function externalFiles(
   )
 }
 
+function isBytes(data: unknown): data is Uint8Array | ArrayBufferLike {
+  return data instanceof Uint8Array || data instanceof ArrayBuffer || data instanceof SharedArrayBuffer
+}
+
 async function contentOf(data: unknown): Promise<Uint8Array> {
-  if (data instanceof Uint8Array) return data
-  if (data instanceof ArrayBuffer || data instanceof SharedArrayBuffer) return new Uint8Array(data)
+  if (isBytes(data)) return data instanceof Uint8Array ? data : new Uint8Array(data)
   if (data instanceof Blob) return new Uint8Array(await data.arrayBuffer())
   const path = filePath(data)
   if (path === null) throw invalidArgument('externalData', 'bytes, a Blob or the path of a file', data)
@@ -127,8 +141,9 @@ interface Rule {
   readonly judge: (value: unknown) => Verdict
 }
 
+/** Arrays and functions are objects as well. */
 const isObject = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+  (typeof value === 'object' && value !== null) || typeof value === 'function'
 const ofKind = (expected: string, isRight: (value: unknown) => boolean): Rule => ({
   expected,
   judge: (value) => (isRight(value) ? 'fine' : 'kind'),
@@ -144,9 +159,10 @@ const whole = (expected: string, most: number): Rule => ({
         ? 'fine'
         : 'range',
 })
+const anything = ofKind('any value', () => true)
 const text = ofKind('a string', (value) => typeof value === 'string')
 const flag = ofKind('true or false', (value) => typeof value === 'boolean')
-const threads = whole('a whole number, 0 or more', Infinity)
+const threads = whole('a whole number, 0 or more', 0xffff_ffff)
 const severity = whole('0, 1, 2, 3 or 4', 4)
 
 /** For some options onnxruntime-node accepts `null` as absent. */
@@ -154,15 +170,39 @@ function orNull({ expected, judge }: Rule): Rule {
   return { expected, judge: (value) => (value === null ? 'fine' : judge(value)) }
 }
 
-function areEntries(value: unknown): boolean {
-  return (
-    isObject(value) && Object.values(value).every((entry) => typeof entry === 'string' || areEntries(entry))
-  )
+/** The entries of `extra` under their full names, as onnxruntime-node reads them: the last of a name counts. */
+function fullNames(extra: object, prefix = ''): Record<string, unknown> {
+  const entries: [string, unknown][] = []
+  for (const name in extra) {
+    const value = (extra as Record<string, unknown>)[name]
+    if (isObject(value)) entries.push(...Object.entries(fullNames(value, `${prefix}${name}.`)))
+    else entries.push([prefix + name, value])
+  }
+  return Object.fromEntries(entries)
+}
+
+function areTexts(extra: unknown): boolean {
+  return isObject(extra) && Object.values(fullNames(extra)).every((value) => typeof value === 'string')
+}
+
+function isExternalFile(file: unknown): boolean {
+  if (typeof file === 'string') return true
+  if (!isObject(file)) return false
+  const { path, data } = file as { path?: unknown; data?: unknown }
+  return typeof path === 'string' && (isBytes(data) || data instanceof Blob || filePath(data) !== null)
+}
+
+/** Whether a tensor may lie there. A disposed one has the location `none`. */
+export function isLocation(value: unknown): boolean {
+  return ['cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(value as string)
 }
 
 const sessionRules: Readonly<Record<string, Rule>> = {
   executionProviders: orNull(
-    ofKind('an array of execution providers', (value) => Array.isArray(value) && value.every(isGiven)),
+    ofKind(
+      'an array of execution providers',
+      (value) => !value || (Array.isArray(value) && value.every(isGiven)),
+    ),
   ),
   intraOpNumThreads: threads,
   interOpNumThreads: threads,
@@ -171,29 +211,23 @@ const sessionRules: Readonly<Record<string, Rule>> = {
   enableCpuMemArena: flag,
   enableMemPattern: flag,
   enableProfiling: flag,
-  profileFilePrefix: text,
+  profileFilePrefix: anything, // checked beside enableProfiling
+  freeDimensionOverrides: anything, // checked by the load
+  freeDimensionOverridesByDenotation: anything,
+  logVerbosityLevel: anything,
   optimizedModelFilePath: text,
   logId: text,
   logSeverityLevel: severity,
-  extra: ofKind('an object of strings, or of such objects', areEntries),
+  extra: ofKind('an object of strings, or of such objects', areTexts),
   externalData: orNull(
     ofKind(
       'an array of files: paths, or { path, data }',
-      (value) =>
-        Array.isArray(value) &&
-        value.every(
-          (file) =>
-            typeof file === 'string' ||
-            (isObject(file) && typeof (file as { path?: unknown }).path === 'string'),
-        ),
+      (value) => Array.isArray(value) && value.every(isExternalFile),
     ),
   ),
   preferredOutputLocation: orNull(
-    ofKind(
-      'a location of data, or one for each output',
-      (value) =>
-        isObject(value) ||
-        ['none', 'cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(value as string),
+    ofKind('a location of data, or one for each output', (value) =>
+      isObject(value) ? Object.values(value).every(isLocation) : isLocation(value),
     ),
   ),
 }
@@ -204,23 +238,54 @@ const runRules: Readonly<Record<string, Rule>> = { logSeverityLevel: severity, t
  * Checks session options as onnxruntime-node does, for code that checks for its errors. Whether a valid
  * option is supported is checked by the load.
  *
+ * @returns a copy, with the options that an object inherits.
  * @throws TypeError, RangeError with the fields of an InferenceError: `code`, `argument`, `expected`,
  * `received`.
  */
-export function checkSessionOptions(options: InferenceSession.SessionOptions): void {
-  check('sessionOptions', sessionRules, options)
+export function checkSessionOptions(
+  options: InferenceSession.SessionOptions,
+  defaults: ModelOptions,
+): InferenceSession.SessionOptions {
+  const read = check('sessionOptions', sessionRules, options)
+  const { profileFilePrefix } = { ...defaults.sessionOptions, ...read }
+  if (read.enableProfiling === true && typeof profileFilePrefix !== 'string')
+    throw wrongOption('profileFilePrefix', 'a string, beside enableProfiling', profileFilePrefix)
+  return read
 }
 
 /** Checks run options in the same way. */
-export function checkRunOptions(options: InferenceSession.RunOptions): void {
-  check('runOptions', runRules, options)
+export function checkRunOptions(options: InferenceSession.RunOptions): InferenceSession.RunOptions {
+  return check('runOptions', runRules, options)
 }
 
-function check(where: string, rules: Readonly<Record<string, Rule>>, options: object): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(rules, name) || value === undefined) continue
-    const { expected, judge } = rules[name]!
-    const verdict = judge(value)
+/** The error for a `preferredOutputLocation` of an output that the model does not have, or `null`. */
+export function wrongOutputName(
+  { preferredOutputLocation: locations }: InferenceSession.SessionOptions,
+  outputs: readonly string[],
+): Error | null {
+  const other = isObject(locations)
+    ? Object.keys(locations).find((name) => !outputs.includes(name))
+    : undefined
+  if (other === undefined) return null
+  return wrongOption('preferredOutputLocation', `names of outputs (${outputs.join(', ')})`, other)
+}
+
+function wrongOption(name: string, expected: string, received: unknown): Error {
+  const details = { code: 'ERR_MODEL_CONFIG' } as const
+  return errorOf(TypeError, invalidArgument(`sessionOptions.${name}`, expected, received, details))
+}
+
+function check<Options extends object>(
+  where: string,
+  rules: Readonly<Record<string, Rule>>,
+  options: Options,
+): Options {
+  const all = options as Readonly<Record<string, unknown>>
+  const read = { ...all }
+  for (const [name, { expected, judge }] of Object.entries(rules)) {
+    if (!(name in all)) continue
+    const value = (read[name] = all[name])
+    const verdict = value === undefined ? 'fine' : judge(value)
     if (verdict === 'fine') continue
     const isOwn = name === 'externalData' || where === 'runOptions' // which this file reads
     throw errorOf(
@@ -230,6 +295,7 @@ function check(where: string, rules: Readonly<Record<string, Rule>>, options: ob
       }),
     )
   }
+  return read as Options
 }
 
 /** An InferenceError as an error of a class that code for onnxruntime-node looks for, with the same fields. */
