@@ -9,8 +9,7 @@
 
 // The queue's policy and what run times are estimated from, for the simulator.
 export { IndexedHeap } from './base/indexed-heap.ts'
-export { defaultPaddingShare } from './options/batching.ts'
-export { batchReasons } from './options/batching.ts'
+export { batchReasons, defaultPaddingShare, resolveLevels } from './options/batching.ts'
 export { fullBatchRows } from './schedule/buckets.ts'
 export type { BatchLimits, LevelOptions } from './options/batching.ts'
 export { defaultInline } from './options/engine-options.ts'

@@ -1,5 +1,6 @@
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
 import { WaitingRequest, PriorityLevels } from '../../src/request/infer-request.ts'
+import { resolveLevels } from '../../src/options/batching.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { FairShare } from '../../src/run/thread-time.ts'
 import { mulberry32 } from '../../test/models/random.ts'
@@ -28,12 +29,7 @@ class Queue {
   readonly #queue: RequestQueue<WaitingRequest>
 
   constructor(priorityLevels: number) {
-    const defaultPolicy = {
-      timeoutAction: 'REJECT',
-      defaultTimeoutMs: 0,
-      allowTimeoutOverride: false,
-      maxQueueSize: 1_000_000,
-    } as const
+    const defaultPolicy = { ...resolveLevels(null).defaultPolicy, maxQueueSize: 1_000_000 }
     this.#levels = new PriorityLevels({
       priorityLevels,
       defaultPriorityLevel: priorityLevels,

@@ -1,31 +1,12 @@
 import type { ElementType, ValueMetadata } from '../index.ts'
 import { bindingCarrier, notStackable, shownShape } from '../tensor/metadata.ts'
-import { isElementType, isRawType } from '../tensor/tensor.ts'
+import { isElementType, isRawType, numericTypes, storageOf } from '../tensor/tensor.ts'
 import { valueTypeOf, type ValueType } from '../tensor/values.ts'
 import { escaped, oneLine } from './command-line.ts'
 
-/** What callers may give instead of a tensor, by element type. */
-const bareData: Readonly<Record<ElementType, string>> = {
-  float32: 'Float32Array',
-  float64: 'Float64Array',
-  float16: 'Uint16Array',
-  int8: 'Int8Array',
-  uint8: 'Uint8Array',
-  int16: 'Int16Array',
-  uint16: 'Uint16Array',
-  int32: 'Int32Array',
-  uint32: 'Uint32Array',
-  int64: 'BigInt64Array',
-  uint64: 'BigUint64Array',
-  bool: 'Uint8Array',
-  string: 'string | readonly string[]',
-  bfloat16: 'Uint16Array',
-  float8e4m3fn: 'Uint8Array',
-  float8e4m3fnuz: 'Uint8Array',
-  float8e5m2: 'Uint8Array',
-  float8e5m2fnuz: 'Uint8Array',
-  int4: 'Uint8Array',
-  uint4: 'Uint8Array',
+/** What callers may give instead of a tensor. */
+function bareData(type: ElementType): string {
+  return type === 'string' ? 'string | readonly string[]' : storageOf(type).name
 }
 
 /** Names used in an interface's text, which therefore no interface may have. */
@@ -35,7 +16,7 @@ export const namesInUse: readonly string[] = [
   'TypedTensor',
   'Record',
   'Map',
-  ...new Set(Object.values(bareData)),
+  ...new Set(numericTypes.map(bareData)),
 ]
 
 /** An input or output of requests. */
@@ -88,7 +69,7 @@ function batching(maxBatchSize: number | null, stackable: boolean): string {
 function inputType(input: SignatureValue, byRow: boolean): string {
   const { type, image } = input
   const types = [typeText(valueTypeOf(type)!)]
-  if (isElementType(type) && takesBareData(input, byRow)) types.push(bareData[type])
+  if (isElementType(type) && takesBareData(input, byRow)) types.push(bareData(type))
   if (image && !types.includes('Uint8Array')) types.push('Uint8Array')
   return types.join(' | ')
 }

@@ -1,6 +1,8 @@
 import type { BatchReason } from '../options/batching.ts'
 import type { RefusalReason, RejectionReason } from './rejections.ts'
 
+// What `stats()` returns. It is counted in model-stats.ts.
+
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {
   /** Rows. Sizes above 4096 are counted in ranges, each at most 1.6 % wide, and this is the largest size of the range. */

@@ -19,6 +19,8 @@ import {
   type RejectionReason,
 } from './rejections.ts'
 
+// Counts what model-statistics.ts describes.
+
 /** Times of one finished batch, in milliseconds. */
 export interface BatchTimes {
   readonly inputMs: number

@@ -91,8 +91,6 @@ export interface DynamicBatchingConfig {
   holdUntilQueued?: number
 }
 
-/** Types of scheduling that configuration, batching and statistics share. */
-
 /**
  * Why a batch was closed:
  *
@@ -127,16 +125,8 @@ export type TimeoutAction = 'REJECT' | 'DELAY'
 /** Triton's levels are 64-bit numbers. */
 export const maxPriorityLevel = 2 ** 64
 
-/** Limits of one priority level's queue, with defaults in place; Triton's `ModelQueuePolicy`. */
-export interface LevelPolicy {
-  readonly timeoutAction: TimeoutAction
-  /** Milliseconds, 0 for none. */
-  readonly defaultTimeoutMs: number
-  /** Whether a request may shorten a default timeout. */
-  readonly allowTimeoutOverride: boolean
-  /** Most requests that may wait, 0 for no limit. */
-  readonly maxQueueSize: number
-}
+/** A {@link QueuePolicy} with defaults in place. */
+export type LevelPolicy = Readonly<Required<QueuePolicy>>
 
 /** The priority levels of a model. */
 export interface LevelOptions {
@@ -276,12 +266,14 @@ export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<B
   return { cost: { maxBatchCost, maxPaddingShare, isPadded } satisfies CostLimits }
 }
 
-const queuePolicySchema = optionsOf({
+/** The options of a {@link QueuePolicy}. */
+export const queuePolicyEntries = {
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
   defaultTimeoutMs: v.optional(delayMs, 0),
   allowTimeoutOverride: v.optional(v.boolean(), false),
   maxQueueSize: v.optional(wholeNumber(0), 0),
-})
+}
+const queuePolicySchema = declares<QueuePolicy>()(optionsOf(queuePolicyEntries))
 
 /** Schema of `dynamicBatching`. */
 export const schedulingSchema = declares<DynamicBatchingConfig>()(
@@ -303,23 +295,14 @@ export const schedulingSchema = declares<DynamicBatchingConfig>()(
 /** The output of the `dynamicBatching` schema. */
 export type Scheduling = v.InferOutput<typeof schedulingSchema>
 
-const noPolicy: LevelPolicy = {
-  timeoutAction: 'REJECT',
-  defaultTimeoutMs: 0,
-  allowTimeoutOverride: false,
-  maxQueueSize: 0,
-}
-
-/** Priority levels and their policies; `null` for a model without batching. */
+/** Priority levels and their policies; one level without limits for `null`, a model without batching. */
 export function resolveLevels(batching: Scheduling | null): LevelOptions {
-  if (batching === null)
-    return { priorityLevels: 0, defaultPriorityLevel: 0, defaultPolicy: noPolicy, policies: new Map() }
   const {
     priorityLevels,
     defaultPriorityLevel = priorityLevels,
     defaultQueuePolicy,
     priorityQueuePolicy,
-  } = batching
+  } = batching ?? v.parse(schedulingSchema, {})
   const policies = new Map(
     Object.entries(priorityQueuePolicy).map(([level, policy]) => [Number(level), policy]),
   )

@@ -209,14 +209,8 @@ export const sharedOptionNames = [
   'splitOversized',
 ] as const
 
-const optionNames: readonly (keyof InferOptions)[] = [
-  ...sharedOptionNames,
-  'requestId',
-  'report',
-  'sequenceId',
-  'sequenceStart',
-  'sequenceEnd',
-]
+/** All options of a call, in the order in which messages list them. */
+const optionNames = Object.keys(ownOptions({}, ''))
 
 /**
  * Checks the options of one call.
@@ -277,7 +271,7 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
   try {
     if (!isPlainObject(options)) throw invalidArgument('options', 'a plain object', options, { model })
     for (const name in options) {
-      if (optionNames.includes(name as keyof InferOptions) || !Object.hasOwn(options, name)) continue
+      if (optionNames.includes(name) || !Object.hasOwn(options, name)) continue
       throw unknownOption(`options.${name}`, name, optionNames, { model })
     }
     return {
@@ -287,9 +281,9 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
       maxRunMs: undefined,
       priority: undefined,
       outputs: undefined,
+      splitOversized: undefined,
       requestId: undefined,
       report: undefined,
-      splitOversized: undefined,
       sequenceId: undefined,
       sequenceStart: undefined,
       sequenceEnd: undefined,

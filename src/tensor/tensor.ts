@@ -69,7 +69,18 @@ interface TensorDataConstructor {
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): TensorData
 }
 
-/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte, 4-bit integers two to a byte. */
+/** How each raw type lies in memory: 4-bit integers two to a byte. */
+const rawStorage: Readonly<Record<RawType, TensorDataConstructor>> = {
+  bfloat16: Uint16Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
+  int4: Uint8Array,
+  uint4: Uint8Array,
+}
+
+/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte. */
 const storage: Readonly<Record<Exclude<ElementType, 'string'>, TensorDataConstructor>> = {
   float32: Float32Array,
   float64: Float64Array,
@@ -83,18 +94,14 @@ const storage: Readonly<Record<Exclude<ElementType, 'string'>, TensorDataConstru
   int64: BigInt64Array,
   uint64: BigUint64Array,
   bool: Uint8Array,
-  bfloat16: Uint16Array,
-  float8e4m3fn: Uint8Array,
-  float8e4m3fnuz: Uint8Array,
-  float8e5m2: Uint8Array,
-  float8e5m2fnuz: Uint8Array,
-  int4: Uint8Array,
-  uint4: Uint8Array,
+  ...rawStorage,
 }
 
-const rawTypes: ReadonlySet<ElementType> = new Set<RawType>([
-  'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4',
-]) // prettier-ignore
+/** All numeric types. The index of a type is its number in messages between processes: a new type goes last. */
+export const numericTypes = Object.keys(storage) as readonly (keyof typeof storage)[]
+
+/** All types of {@link RawTensor}. */
+export const rawTypes: ReadonlySet<ElementType> = new Set(Object.keys(rawStorage) as RawType[])
 
 /** True for the types of elements of which tensors can be carried. */
 export function isElementType(type: unknown): type is ElementType {
@@ -113,7 +120,7 @@ export function isFloatType(type: ElementType): boolean {
 
 /** Typed-array constructor for a numeric element type. */
 export function storageOf(type: ElementType): TensorDataConstructor {
-  return storage[type as Exclude<ElementType, 'string'>]
+  return storage[type as keyof typeof storage]
 }
 
 /** True for those of 4 bits, of which two share a byte. */

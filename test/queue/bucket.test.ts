@@ -199,12 +199,7 @@ describe('a request that is not ready', () => {
     const { clock, hold, ready, add, take } = unready(
       {},
       {
-        defaultPolicy: {
-          timeoutAction: 'DELAY',
-          defaultTimeoutMs: 0,
-          allowTimeoutOverride: true,
-          maxQueueSize: 0,
-        },
+        defaultPolicy: { ...noPolicy, timeoutAction: 'DELAY', allowTimeoutOverride: true },
       },
     )
     const entry = hold('delayed', { timeoutMs: 5 })

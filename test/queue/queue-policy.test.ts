@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { BatchLimits, BatchReason, LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
 import { decide, type Moment, type QueuedRows } from '../../src/schedule/request-queue.ts'
 import { repetitions } from '../support/full.ts'
+import { noPolicy } from './recorder.ts'
 import { type Scenario, Simulation, type Step } from './simulation.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
@@ -349,9 +350,8 @@ function scenarioOf(word: number, { maxDelayMs, maxQueueSize, priorityLevels = 0
     holdUntilQueued: 0,
   }
   const policy = (): LevelPolicy => ({
+    ...noPolicy,
     timeoutAction: priorityLevels > 0 && next(2) === 1 ? 'DELAY' : 'REJECT',
-    defaultTimeoutMs: 0,
-    allowTimeoutOverride: false,
     maxQueueSize: next(maxQueueSize + 1),
   })
   const levels: LevelOptions = {

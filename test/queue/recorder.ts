@@ -5,7 +5,7 @@ import {
   PriorityLevels,
   type PriorityLevel,
 } from '../../src/request/infer-request.ts'
-import type { LevelOptions, LevelPolicy } from '../../src/options/batching.ts'
+import { resolveLevels, type LevelOptions } from '../../src/options/batching.ts'
 import type { RunTimes } from '../../src/schedule/estimates.ts'
 import { FakeClock } from '../fake-clock.ts'
 
@@ -27,12 +27,7 @@ interface Arrival {
 }
 
 /** A policy that limits nothing. */
-export const noPolicy: LevelPolicy = {
-  timeoutAction: 'REJECT',
-  defaultTimeoutMs: 0,
-  allowTimeoutOverride: false,
-  maxQueueSize: 0,
-}
+export const noPolicy = resolveLevels(null).defaultPolicy
 
 /** A batcher whose batches and exits can be read as names, and the clock it lives by. */
 export function setup(

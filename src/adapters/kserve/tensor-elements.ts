@@ -6,6 +6,8 @@ import {
   byteLengthOf,
   elementCount,
   type ElementType,
+  isRawType,
+  rawTypes,
   storageLength,
   storageOf,
   type TensorData,
@@ -263,16 +265,8 @@ export function datatypeOf(type: string): string {
   return tritonType(type)?.slice('TYPE_'.length) ?? type.toUpperCase()
 }
 
-const own: readonly ElementType[] = [
-  'float8e4m3fn',
-  'float8e4m3fnuz',
-  'float8e5m2',
-  'float8e5m2fnuz',
-  'int4',
-  'uint4',
-]
 const types = new Map<string, ElementType>(
-  [...Object.values(elementTypes), ...own].map((type) => [datatypeOf(type), type]),
+  [...Object.values(elementTypes), ...rawTypes].map((type) => [datatypeOf(type), type]),
 )
 
 /** The element type of a protocol name; `undefined` for an unknown name. */
@@ -283,9 +277,7 @@ export function typeOfDatatype(datatype: string): ElementType | undefined {
 /** All names, for a message. */
 export const datatypes: readonly string[] = [...types.keys()]
 
-const binaryOnly: ReadonlySet<ElementType> = new Set<ElementType>(['float16', 'bfloat16', ...own])
-
 /** Whether the type has binary data only: JSON cannot express its values. */
 export function isBinaryOnly(type: ElementType): boolean {
-  return binaryOnly.has(type)
+  return type === 'float16' || isRawType(type)
 }

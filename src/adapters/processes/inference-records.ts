@@ -7,6 +7,7 @@ import {
   isElementType,
   isTensorLike,
   makeTensor,
+  numericTypes,
   type ElementType,
   type TensorData,
   type TensorLike,
@@ -171,12 +172,7 @@ export function readAnswer(record: RecordReader): object {
 const kinds = { nothing: 0, tensor: 1, strings: 2, array: 3, texts: 4, list: 5, object: 6, map: 7 } as const
 const entryKinds = { number: 0, bigint: 1, text: 2 } as const
 
-/** Element types; the index is the number in records. Entries are never changed, only added. */
-const elementTypes = [
-  'float32', 'float64', 'float16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool',
-  'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4',
-] as const satisfies ElementType[] // prettier-ignore
-const typeNumbers = new Map<string, number>(elementTypes.map((type, number) => [type, number]))
+const typeNumbers = new Map<string, number>(numericTypes.map((type, number) => [type, number]))
 
 const mostDims = 64
 const mostDepth = 16
@@ -340,7 +336,7 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
     case kinds.nothing:
       return null
     case kinds.tensor: {
-      const type = elementTypes[record.count()]
+      const type = numericTypes[record.count()]
       if (type === undefined) throw new BadRecord('elements of unknown type')
       const dims = readDims(record)
       const read = record.elements()

@@ -4,7 +4,7 @@ import type {
   SequenceControl,
   SequenceState,
 } from '../../options/sequence-config.ts'
-import type { SequenceId } from '../../options/infer-options.ts'
+import { noOptions, type SequenceId } from '../../options/infer-options.ts'
 import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import { type FeedParser } from '../../request/feeds.ts'
@@ -306,7 +306,7 @@ export class EmptyRows {
       return ArrayBuffer.isView(values) ? zeros(values as TensorData) : values
     })
     const nobody = () => {}
-    const options = { outputs: [], requestId: undefined, report: false }
+    const options = { ...noOptions, outputs: [] }
     const row = new InferRequest(
       { rows: 1, bucketKey, whole: false, data: empty, dims: dims && [...dims] },
       level,

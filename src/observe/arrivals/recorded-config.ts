@@ -1,17 +1,12 @@
 import * as v from 'valibot'
-import type { LevelOptions } from '../../options/batching.ts'
+import { queuePolicyEntries, type LevelOptions } from '../../options/batching.ts'
 import { maxInstances } from '../../options/instance-groups.ts'
 import { wholeNumber } from '../../options/options-schema.ts'
 import type { ObservedBatching } from '../request-observer.ts'
 
 const amount = v.pipe(v.number(), v.finite(), v.minValue(0))
 const sizeInRows = wholeNumber(1)
-const policy = v.object({
-  timeoutAction: v.picklist(['REJECT', 'DELAY']),
-  defaultTimeoutMs: amount,
-  allowTimeoutOverride: v.boolean(),
-  maxQueueSize: amount,
-})
+const policy = v.required(v.object(queuePolicyEntries))
 const schema = v.object({
   instances: wholeNumber(1, maxInstances),
   maxBatchSize: sizeInRows,

@@ -5,10 +5,10 @@ import {
   estimatedAnswerMs,
   fullBatchRows,
   LatencyTarget,
-  type LevelOptions,
   PriorityLevels,
   type QueueOwner,
   RequestQueue,
+  resolveLevels,
   RunTimes,
   WaitingRequest,
 } from 'zerohop/internals'
@@ -276,17 +276,7 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
 }
 
 /** No priorities, no timeouts except a request's own, and no limit of waiting requests. */
-export const oneLevel: LevelOptions = {
-  priorityLevels: 0,
-  defaultPriorityLevel: 0,
-  defaultPolicy: {
-    timeoutAction: 'REJECT',
-    defaultTimeoutMs: 0,
-    allowTimeoutOverride: false,
-    maxQueueSize: 0,
-  },
-  policies: new Map(),
-}
+export const oneLevel = resolveLevels(null)
 
 /** A request: what the queue needs, and its identity. */
 export class SimulatedRequest extends WaitingRequest {

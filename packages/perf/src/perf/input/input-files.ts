@@ -226,7 +226,7 @@ function fit(
 ): RowTensor {
   const unknown = dims.filter((dim) => dim === -1).length
   const known = elementCount(dims.filter((dim) => dim !== -1))
-  const given = unknown === 1 && type !== 'int4' && type !== 'uint4' ? data.length / known : -1
+  const given = unknown === 1 && !isPacked(type) ? data.length / known : -1
   const own = dims.map((dim) => (dim === -1 ? given : dim))
   if (own.some((dim) => !Number.isInteger(dim) || dim < 0))
     throw invalidArgument(
@@ -247,7 +247,7 @@ function fit(
 
 /** Elements from their bytes in memory. @throws InferenceError `ERR_INVALID_ARG`. */
 function fromBytes(type: ElementType, bytes: Uint8Array, where: string): TensorData {
-  const size = byteLengthOf(type, type === 'int4' || type === 'uint4' ? 2 : 1)
+  const size = byteLengthOf(type, isPacked(type) ? 2 : 1)
   if (bytes.byteLength % size !== 0)
     throw invalidArgument(
       where,
