@@ -290,7 +290,7 @@ export function describe(value: unknown): string {
  * What an error keeps of a wrong value: a short primitive as it is, a copy of a short array of those, else a
  * description. So an error holds no caller memory and can be serialised.
  */
-export function receivedOf(value: unknown): unknown {
+function receivedOf(value: unknown): unknown {
   if (isShort(value)) return value
   if (types.isProxy(value) || !Array.isArray(value) || value.length > itemsKept) return describe(value)
   const items = Array.from({ length: value.length }, (_, index) => ownData(value, index))

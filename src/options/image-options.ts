@@ -9,7 +9,7 @@ export const imageFormats = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif', 'svg'
 export type ImageFormat = (typeof imageFormats)[number]
 
 /** All formats except SVG: SVG is a program rather than pixels, and a few kilobytes may take minutes to draw. */
-export const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
+const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
 
 /** Number of bytes in which libvips looks for `<svg`. */
 const svgWithinBytes = 1000
@@ -79,7 +79,7 @@ export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>
 }
 
 /** The option names of {@link ImageLimits}. */
-export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
+const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
 
 /** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid limit. */
 export function resolveImageLimits(

@@ -64,7 +64,7 @@ import { resolveWarmup, warmupSchema, type WarmupOptions, type WarmupSample } fr
 
 const defaultMaxBytes = 64 * 2 ** 20
 
-export const responseCacheSchema = v.optional(
+const responseCacheSchema = v.optional(
   v.union([
     v.boolean(),
     optionsOf({
@@ -80,7 +80,7 @@ export const responseCacheSchema = v.optional(
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for two options that contradict each other.
  */
-export function resolveResponses(
+function resolveResponses(
   model: string,
   responseCache: v.InferOutput<typeof responseCacheSchema>,
   coalesce: boolean | undefined,

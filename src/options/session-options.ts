@@ -28,7 +28,7 @@ export interface RunOptions {
 export const maxThreads = 1024
 
 /** Session options as sent to a worker thread. */
-export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
+type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
 /** ONNX Runtime's options in versions 1.25 to 1.30. `executionProviders` is an option of the model. */
 const names: readonly string[] = [

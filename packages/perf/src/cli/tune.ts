@@ -297,7 +297,7 @@ interface TuneFiles {
  *
  * @throws InferenceError `ERR_INVALID_ARG` if two paths are the same file; errors of opening them.
  */
-export function checkFiles({ model, output, state }: TuneFiles): void {
+function checkFiles({ model, output, state }: TuneFiles): void {
   for (const path of [output, state])
     if (isSame(path, model))
       throw invalidArgument(path === output ? 'output' : 'state', 'a file other than the model', path)
