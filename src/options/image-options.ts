@@ -325,10 +325,9 @@ function colour(value: unknown): readonly number[] {
 
 function perChannel(name: string, value: unknown, count: number, isDivisor: boolean): readonly number[] {
   const fits = (part: unknown): boolean => Number.isFinite(part) && !(isDivisor && part === 0)
-  const isList = Array.isArray(value) || ArrayBuffer.isView(value)
-  const list =
-    isList && (value as unknown as number[]).length === count ? Array.from(value as unknown as number[]) : []
-  const values: unknown[] = isList ? list : Array(count).fill(value)
+  const list = Array.isArray(value) || ArrayBuffer.isView(value) ? (value as ArrayLike<unknown>) : null
+  const values: unknown[] =
+    list === null ? Array(count).fill(value) : list.length === count ? Array.from(list) : []
   if (values.length === count && values.every(fits)) return values as number[]
   throw invalidArgument(
     name,

@@ -230,8 +230,8 @@ function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | Promise<
   const start: unknown = asynchronous ?? (source as Iterable<I>)[Symbol.iterator]
   if (typeof start !== 'function') throw notIterable(model, source)
   const iterator: unknown = start.call(source)
-  if (isObject(iterator) && 'next' in iterator && typeof iterator.next === 'function')
-    return iterator as unknown as Iterator<I>
+  if (isObject(iterator) && typeof (iterator as Partial<Iterator<I>>).next === 'function')
+    return iterator as Iterator<I>
   throw notIterable(model, source)
 }
 

@@ -160,7 +160,7 @@ function stored(type: ElementType, value: number): number | bigint | null {
   }
   if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
   const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value
-  const [kept] = (storageOf(type) as unknown as typeof Int32Array).of(element as number)
+  const [kept] = storageOf(type).from([element])
   return kept === element ? element : null
 }
 

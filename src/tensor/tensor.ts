@@ -67,6 +67,8 @@ interface TensorDataConstructor {
   readonly name: string
   new (length: number): TensorData
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): TensorData
+  /** Takes bigints for integers of 64 bits, and numbers for all others. */
+  from(elements: ArrayLike<number | bigint>): TensorData
 }
 
 /** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte, 4-bit integers two to a byte. */
@@ -227,7 +229,7 @@ type TypedArrayConstructor<T> = new (
   length?: number,
 ) => T
 
-const constructors = new Map(
+const constructors = new Map<string, TypedArrayConstructor<ArrayBufferView>>(
   [
     Float32Array, Float64Array, Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, BigInt64Array, BigUint64Array,
   ].map((Storage) => [Storage.name, Storage] as const), // prettier-ignore
@@ -259,7 +261,7 @@ export function isEmptied(data: ArrayBufferView): boolean {
 
 /** A view of the same elements as they are now, with nothing about it that is the caller's own. */
 export function plainView<T extends ArrayBufferView>(data: T): T {
-  return viewAs(constructors.get(kindOf(data)!)! as unknown as TypedArrayConstructor<T>, data)
+  return viewAs(constructors.get(kindOf(data)!)!, data) as T
 }
 
 /** The same with elements of another kind, of the same size. */

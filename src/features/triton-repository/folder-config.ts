@@ -7,7 +7,7 @@ import { NotReadable, readRegularFile } from '../../base/files.ts'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { doAll } from '../../base/slices.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import type { ModelOptions, RepositoryOutputConfig } from '../../options/model-config.ts'
+import type { ModelOptions } from '../../options/model-config.ts'
 import type { FeedValue } from '../../options/model-signature.ts'
 import type { PipelineOutput } from '../../options/pipeline-config.ts'
 import { isPlainObject, readPlain } from '../../options/plain-options.ts'
@@ -317,7 +317,7 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
         options[option],
       )
   }
-  const isFileName = (value: unknown) =>
+  const isFileName = (value: unknown): value is string =>
     typeof value === 'string' && value !== '' && !/[/\\\0]/.test(value) && value !== '.' && value !== '..'
   if (defaultModelFilename !== undefined && !isFileName(defaultModelFilename)) {
     throw wrong('defaultModelFilename', 'the name of a file in the version folder', defaultModelFilename)
@@ -329,23 +329,23 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
   if (Array.isArray(options['outputs'])) {
     options['outputs'] = options['outputs'].map((output: unknown, index) => {
       if (!isPlainObject(output) || !('labelFilename' in output)) return output
-      const { labelFilename, ...others } = output as unknown as RepositoryOutputConfig
+      const { labelFilename, ...others } = output
       if (!isFileName(labelFilename))
         throw wrong(
           `outputs[${index}].labelFilename`,
           'the name of a file in the folder of the model',
           labelFilename,
         )
-      if (others.labels !== undefined)
-        throw wrong(`outputs[${index}].labels`, 'to be omitted beside labelFilename', others.labels)
-      labelFilenames.push({ output: index, name: labelFilename! })
+      if (others['labels'] !== undefined)
+        throw wrong(`outputs[${index}].labels`, 'to be omitted beside labelFilename', others['labels'])
+      labelFilenames.push({ output: index, name: labelFilename })
       return others
     })
   }
   return {
     options: options as ModelOptions,
     labelFilenames,
-    fileName: defaultModelFilename as string | undefined,
+    fileName: defaultModelFilename,
     versionPolicy: policy,
   }
 }

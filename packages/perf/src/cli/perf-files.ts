@@ -63,8 +63,8 @@ export const levelTable: PerfExtension = {
       .option('-f, --latency-report-file <file>', 'write a CSV table of all levels', filePlace)
       .option('--verbose-csv', 'add columns to the CSV table', false),
   async report(result, { options }) {
-    if (typeof options['latencyReportFile'] === 'string')
-      await writeCsv(options['latencyReportFile'], result, options['verboseCsv'] === true)
+    if (options.latencyReportFile !== undefined)
+      await writeCsv(options.latencyReportFile, result, options.verboseCsv)
   },
 }
 
@@ -76,11 +76,10 @@ export const requestExport: PerfExtension = {
     void command
       .optionsGroup('Output:')
       .option('--profile-export-file <file>', 'write each request as JSON', filePlace),
-  async report(result, { options, profile }) {
-    const path = options['profileExportFile'] as string
+  async report(result, { options: { profileExportFile: path }, profile }) {
+    if (path === undefined) return
     if (result.scenario === undefined) await profile?.write(path, result)
-    else if (profile !== null)
-      await writeWholeFile('--profile-export-file', path, `${JSON.stringify(result)}\n`)
+    else await writeWholeFile('--profile-export-file', path, `${JSON.stringify(result)}\n`)
   },
 }
 

@@ -218,7 +218,7 @@ export async function samplesInMemory(
   given?: number,
 ): Promise<{ readonly samples: Sample[]; readonly areRandom: boolean }> {
   if (opened.hasSequences) throw invalidArgument(option, 'a model without sequences', opened.model.name)
-  const own = inputSettings(options as unknown as InputOptions, opened, settings.seed)
+  const own = inputSettings(options, opened, settings.seed)
   const areRandom = own.inputData.every((data) => isMadeUp(data)) && !own.inputData.includes('zero')
   const uniqueInputs =
     given ?? (own.uniqueInputs > 1 ? own.uniqueInputs : countWithin(budget, target.source.next(0)))
