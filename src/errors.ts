@@ -236,6 +236,18 @@ export function invalidArgument(
   })
 }
 
+/** The error for a wrong option of a model's configuration. */
+export function invalidConfig(
+  model: string,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  const details = { code: 'ERR_MODEL_CONFIG', model } as const
+  return invalidArgument(name, expected, received, hint === undefined ? details : { ...details, hint })
+}
+
 /** The error for an exception from the caller's own code (a getter, a proxy) while an argument was read. */
 export function unreadable(
   name: string,

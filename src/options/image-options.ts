@@ -1,4 +1,4 @@
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { isAbortSignal, readOptions, typed } from './plain-options.ts'
 import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 
@@ -122,8 +122,8 @@ function readFormats(value: unknown): readonly ImageFormat[] {
 }
 
 const FITS = ['cover', 'contain', 'fill'] as const
-const KERNELS = [
-  'nearest',
+/** Filters of a resize, by their names in sharp, in the order in which the addon knows them. */
+export const resizeFilters = [
   'linear',
   'cubic',
   'mitchell',
@@ -132,6 +132,7 @@ const KERNELS = [
   'mks2013',
   'mks2021',
 ] as const
+const KERNELS = ['nearest', ...resizeFilters] as const
 const CHANNELS = ['rgb', 'bgr', 'gray'] as const
 const LAYOUTS = ['nchw', 'nhwc'] as const
 const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
@@ -360,9 +361,8 @@ export function resolveImageInput(
   const row = batched ? shape.slice(1) : shape.slice(-3)
   const isImage =
     row.length === 3 && batchAxisOf(input) === 0 && (batched || shape.slice(0, -3).every((dim) => dim === 1))
-  const details = { code: 'ERR_MODEL_CONFIG', model } as const
   const expected = `an input of images, whose rows are [channels, height, width] or [height, width, channels]`
-  if (!isImage) throw invalidArgument(option, expected, `'${name}' of shape ${shownShape(shape)}`, details)
+  if (!isImage) throw invalidConfig(model, option, expected, `'${name}' of shape ${shownShape(shape)}`)
   const layout = image.layout ?? (isChannelCount(row[2]) && !isChannelCount(row[0]) ? 'nhwc' : 'nchw')
   const [channelCount, height, width] = layout === 'nhwc' ? [row[2], row[0], row[1]] : row
   const fromShape = {
@@ -373,12 +373,7 @@ export function resolveImageInput(
   const resolved = checked(model, option, { ...fromShape, ...image, layout, dtype: type } as ImageOptions)
   const dims = dimsOf(resolved).slice(1)
   if (row.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis])) return resolved
-  throw invalidArgument(
-    option,
-    `images of rows ${shownShape(row)}, as input '${name}' has them`,
-    dims,
-    details,
-  )
+  throw invalidConfig(model, option, `images of rows ${shownShape(row)}, as input '${name}' has them`, dims)
 }
 
 function isChannelCount(dim: number | string | undefined): boolean {
@@ -394,11 +389,11 @@ function checked(model: string, option: string, image: ImageOptions): ResolvedIm
     return resolveImageOptions(image)
   } catch (error) {
     if (!(error instanceof InferenceError) || error.argument === undefined) throw error
-    throw invalidArgument(
+    throw invalidConfig(
+      model,
       `${option}.${error.argument.replace(/^options\./, '')}`,
       String(error.expected),
       error.received,
-      { code: 'ERR_MODEL_CONFIG', model },
     )
   }
 }

@@ -6,7 +6,7 @@ import { jsonPieces } from '../../base/bounded-json.ts'
 import { NotReadable, readRegularFile } from '../../base/files.ts'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { doAll } from '../../base/slices.ts'
-import { InferenceError, invalidArgument } from '../../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import type { FeedValue } from '../../options/model-signature.ts'
 import type { PipelineOutput } from '../../options/pipeline-config.ts'
@@ -55,11 +55,13 @@ export async function readFolderConfig(
     })
   const files = ['config.pbtxt', ...moduleNames].filter((name) => present.includes(name))
   if (files.length > 1) {
-    throw invalidArgument('config', 'one configuration', files, {
-      code: 'ERR_MODEL_CONFIG',
+    throw invalidConfig(
       model,
-      hint: `Both ${files.join(' and ')} are in ${folder}: remove all but one`,
-    })
+      'config',
+      'one configuration',
+      files,
+      `Both ${files.join(' and ')} are in ${folder}: remove all but one`,
+    )
   }
   const [fileName] = files
   if (fileName !== undefined && fileName !== 'config.pbtxt') return fromModule(folder, model, fileName)
@@ -168,7 +170,7 @@ const mostValues = 2 ** 16
  */
 function textOfJson(model: string, json: string): string {
   const wrong = (received: unknown): InferenceError =>
-    invalidArgument('config', 'a JSON object', received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, 'config', 'a JSON object', received)
   let config: unknown
   try {
     config = doAll(jsonPieces(Buffer.from(json), 'config', { mostValues }))
