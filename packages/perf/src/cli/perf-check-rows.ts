@@ -4,7 +4,7 @@ import { accuracyText, checkRows, defaultTolerance } from '../perf/accuracy/chec
 import { UniqueSamples } from '../perf/input/generated-data.ts'
 import { SampleCycle, type SampleSource } from '../perf/input/sample-source.ts'
 import { inputsText } from '../perf/report/console-report.ts'
-import type { InputLevels, PerfResult } from '../perf/result.ts'
+import { type InputLevels, type PerfResult, resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension } from './perf-extension.ts'
 import { samplesInMemory } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
@@ -54,17 +54,7 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
     tolerance,
     signal,
   })
-  const { name, version } = target.model
-  const result: PerfResult = {
-    model: name,
-    version,
-    settings: shown,
-    machine: opened.machine,
-    date: new Date().toISOString(),
-    mode: 'concurrency',
-    levels: [],
-    accuracy,
-  }
+  const result = resultOf(target, shown, { mode: 'concurrency', levels: [], accuracy })
   print(accuracyText(accuracy))
   if (signal.aborted) tellLine('interrupted: these are the comparisons up to then')
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }

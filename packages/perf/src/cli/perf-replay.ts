@@ -4,7 +4,7 @@ import { invalidArgument, mulberry32, tellLine } from 'zerohop/internals'
 import { type OpenedModel, probe } from '../perf/open-target.ts'
 import { arrivalsOf, replay, ReplaySource } from '../perf/replay/replay.ts'
 import { levelText, settingsText, summaryText } from '../perf/report/console-report.ts'
-import type { PerfResult } from '../perf/result.ts'
+import { type PerfResult, resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension, type PerfOptions } from './perf-extension.ts'
 import { inputSettings } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
@@ -73,16 +73,7 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
       onWindow: (window) => profile?.window(window),
     })
     progress.end()
-    const { name, version } = target.model
-    const result: PerfResult = {
-      model: name,
-      version,
-      settings: shown,
-      machine: target.machine ?? {},
-      date: new Date().toISOString(),
-      mode: 'replay',
-      levels: [level],
-    }
+    const result = resultOf(target, shown, { mode: 'replay', levels: [level] })
     print(levelText('replay', level))
     const isInVain = level.requestCount === 0 && !signal.aborted
     if (signal.aborted) tellLine('interrupted: these are the results up to then')

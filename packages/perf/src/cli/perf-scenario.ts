@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load.ts'
 import { Metronome } from '../perf/load/open-loop.ts'
-import type { PerfResult } from '../perf/result.ts'
+import { type PerfResult, resultOf } from '../perf/result.ts'
 import { findPeak, firstRate } from '../perf/scenarios/find-peak.ts'
 import { runScenario, type ScenarioSystem } from '../perf/scenarios/run-scenario.ts'
 import type { PeakStep, ScenarioResult } from '../perf/scenarios/judge-run.ts'
@@ -130,18 +130,8 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
     progress.end()
     metronome?.stop()
   }
-  const { name, version } = target.model
-  const result: PerfResult = {
-    model: name,
-    version,
-    settings: shown,
-    machine: opened.machine,
-    date: new Date().toISOString(),
-    mode: 'scenario',
-    levels: [],
-    scenario,
-  }
-  print(summaryText(name, scenario))
+  const result = resultOf(target, shown, { mode: 'scenario', levels: [], scenario })
+  print(summaryText(target.model.name, scenario))
   if (signal.aborted) tellLine('interrupted: these are the results up to then')
   return { result, exitCode: isGood(scenario) || signal.aborted ? 0 : perfExitCodes.unstable }
 }
