@@ -122,33 +122,22 @@ export function inputSettings(
   { hasSequences, config }: OpenedModel,
   seed: number,
 ): InputSettings {
-  const {
-    batchSize,
-    shape: shapes,
-    inputData,
-    stringLength,
-    stringData = null,
-    uniqueInputs,
-    requestParameter,
-    sequenceLength,
-    sequenceLengthVariation,
-    sequenceIdRange,
-  } = options
+  const { inputData, requestParameter, sequenceIdRange } = options
   const { controls = [], state = [] } = ('sequence' in config ? config.sequence : undefined) ?? {}
   return {
-    batchSize,
-    stringLength,
-    stringData,
-    uniqueInputs,
+    batchSize: options.batchSize,
+    stringLength: options.stringLength,
+    stringData: options.stringData ?? null,
+    uniqueInputs: options.uniqueInputs,
     seed,
-    shapes: new Map(shapes),
+    shapes: new Map(options.shape),
     inputData: inputData.length === 0 ? inputDefaults.inputData : inputData,
     options:
       requestParameter.length === 0 ? undefined : (Object.assign({}, ...requestParameter) as InferOptions),
     sequences: hasSequences
       ? {
-          length: sequenceLength,
-          variation: sequenceLengthVariation / 100,
+          length: options.sequenceLength,
+          variation: options.sequenceLengthVariation / 100,
           firstId: sequenceIdRange.start,
           lastId: sequenceIdRange.end,
         }

@@ -122,18 +122,7 @@ export function measureSettings(
   command: Command,
 ): PerfSettings {
   const load = loadOf(options, command)
-  const {
-    binarySearch,
-    latencyThreshold,
-    stabilityPercentage,
-    percentile: given,
-    maxTrials,
-    measurementMode,
-    measurementRequestCount,
-    warmupRequestCount,
-    requestCount,
-    seed,
-  } = options
+  const { binarySearch, latencyThreshold, requestCount } = options
   const error = (text: string) => command.error(`error: ${text}`)
   if ('range' in load && load.range.end === 0 && latencyThreshold === 0)
     error('a range with end 0 needs --latency-threshold to end it')
@@ -151,16 +140,16 @@ export function measureSettings(
     load,
     binarySearch,
     latencyThresholdMs: latencyThreshold,
-    seed,
+    seed: options.seed,
     sequences,
-    measurementMode,
-    measurementRequestCount,
-    maxTrials,
-    warmupRequestCount,
+    measurementMode: options.measurementMode,
+    measurementRequestCount: options.measurementRequestCount,
+    maxTrials: options.maxTrials,
+    warmupRequestCount: options.warmupRequestCount,
     requestCount,
     measurementIntervalMs: options.measurementInterval,
-    stability: stabilityPercentage / 100,
-    percentile: given === -1 ? null : given,
+    stability: options.stabilityPercentage / 100,
+    percentile: options.percentile === -1 ? null : options.percentile,
     goodputMs: options.goodput ?? null,
   }
 }
