@@ -1,19 +1,18 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
+import type { LevelRange } from '../perf/perf-run.ts'
 import { type LoadSettings, measureDefaults, type PerfSettings } from '../perf/perf-settings.ts'
 
 /** Timers cannot resolve higher rates. */
 const mostPerSecond = 1e9
 
-type Range = { readonly start: number; readonly end: number; readonly step: number }
-
 /** Options of load and measurement, in commander's form. */
 export interface MeasureOptions {
-  readonly concurrencyRange?: Range
-  readonly requestRateRange?: Range
+  readonly concurrencyRange?: LevelRange
+  readonly requestRateRange?: LevelRange
   readonly requestDistribution: 'constant' | 'poisson'
   readonly requestIntervals?: readonly number[]
-  readonly periodicConcurrencyRange?: Range
+  readonly periodicConcurrencyRange?: LevelRange
   readonly requestPeriod: number
   readonly measurementMode: 'time_windows' | 'count_windows'
   readonly measurementInterval: number
@@ -235,7 +234,7 @@ const mostLevels = 1e9
 /** `start:end:step`. Defaults: the end is the start, the step is 1. */
 const range =
   (number: (text: string) => number, endMayBe0: boolean) =>
-  (text: string): { start: number; end: number; step: number } => {
+  (text: string): LevelRange => {
     const [start, end = start, step = '1', ...more] = text.split(':') as [string, string?, string?]
     if (more.length > 0) throw new InvalidArgumentError('Expected start:end:step; end and step are optional.')
     const found = {
