@@ -94,6 +94,11 @@ const storage: Readonly<Record<Exclude<ElementType, 'string'>, TensorDataConstru
   uint4: Uint8Array,
 }
 
+/** The typed arrays that tensors lie in, by name. */
+export const typedArrays: ReadonlyMap<string, TensorDataConstructor> = new Map(
+  Object.values(storage).map((Storage) => [Storage.name, Storage]),
+)
+
 const rawTypes: ReadonlySet<ElementType> = new Set<RawType>([
   'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4',
 ]) // prettier-ignore
@@ -223,18 +228,6 @@ export function putValue<T>(values: Record<string, T>, name: string, value: T): 
 // What a typed array is, whatever its object says. A subclass, a property of its own or a changed prototype may say anything,
 // and that would decide whose bytes a request is answered with. An array of another realm counts as well.
 
-type TypedArrayConstructor<T> = new (
-  buffer: ArrayBufferLike | number,
-  byteOffset?: number,
-  length?: number,
-) => T
-
-const constructors = new Map<string, TypedArrayConstructor<ArrayBufferView>>(
-  [
-    Float32Array, Float64Array, Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, BigInt64Array, BigUint64Array,
-  ].map((Storage) => [Storage.name, Storage] as const), // prettier-ignore
-)
-
 const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype) as object
 const intrinsic = <T>(name: string | symbol) =>
   Object.getOwnPropertyDescriptor(typedArrayPrototype, name)!.get as (this: unknown) => T
@@ -261,11 +254,12 @@ export function isEmptied(data: ArrayBufferView): boolean {
 
 /** A view of the same elements as they are now, with nothing about it that is the caller's own. */
 export function plainView<T extends ArrayBufferView>(data: T): T {
-  return viewAs(constructors.get(kindOf(data)!)!, data) as T
+  const view: ArrayBufferView = viewAs(typedArrays.get(kindOf(data)!)!, data)
+  return view as T
 }
 
 /** The same with elements of another kind, of the same size. */
-export function viewAs<T>(Storage: TypedArrayConstructor<T>, data: ArrayBufferView): T {
+export function viewAs(Storage: TensorDataConstructor, data: ArrayBufferView): TensorData {
   const elements = lengthOf(data)
   // Over a detached buffer not even an empty view can be made.
   return elements === 0
