@@ -18,7 +18,8 @@ import {
   settingsShown,
 } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf } from './perf-input-options.ts'
-import { levelTable, ProfileExport, refuseSharedFiles, requestExport } from './perf-files.ts'
+import { ProfileExport } from '../perf/report/profile-export.ts'
+import { levelTable, refuseSharedFiles, requestExport } from './perf-files.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings } from './perf-measure-options.ts'
