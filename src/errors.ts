@@ -236,6 +236,18 @@ export function invalidArgument(
   })
 }
 
+/** The error for a wrong option of a model's configuration. */
+export function invalidConfig(
+  model: string,
+  name: string,
+  expected: string,
+  received: unknown,
+  hint?: string,
+): InferenceError {
+  const details = { code: 'ERR_MODEL_CONFIG', model } as const
+  return invalidArgument(name, expected, received, hint === undefined ? details : { ...details, hint })
+}
+
 /** The error for an exception from the caller's own code (a getter, a proxy) while an argument was read. */
 export function unreadable(
   name: string,
@@ -290,7 +302,7 @@ export function describe(value: unknown): string {
  * What an error keeps of a wrong value: a short primitive as it is, a copy of a short array of those, else a
  * description. So an error holds no caller memory and can be serialised.
  */
-export function receivedOf(value: unknown): unknown {
+function receivedOf(value: unknown): unknown {
   if (isShort(value)) return value
   if (types.isProxy(value) || !Array.isArray(value) || value.length > itemsKept) return describe(value)
   const items = Array.from({ length: value.length }, (_, index) => ownData(value, index))

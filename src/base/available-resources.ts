@@ -68,13 +68,13 @@ const memoryLimit: GroupLimit = {
 }
 
 /** Reads a file of one control group; returns '' if it does not exist. */
-export type GroupReader = (name: string) => string
+type GroupReader = (name: string) => string
 
 /**
  * How to read a limit of a group, in each version of control groups. NaN, and any value that is not finite
  * and above 0, means no limit.
  */
-export interface GroupLimit {
+interface GroupLimit {
   readonly controller: 'cpu' | 'memory'
   readonly first: (read: GroupReader) => number
   readonly second: (read: GroupReader) => number
@@ -84,7 +84,7 @@ export interface GroupLimit {
  * The lowest limit of the process's group and its ancestors, as far as a container shows them; `null` for no
  * limit.
  */
-export function limitOfControlGroups({ controller, first, second }: GroupLimit, root = '/'): number | null {
+function limitOfControlGroups({ controller, first, second }: GroupLimit, root = '/'): number | null {
   const groups = groupsOf(controller, root)
   const limits = groups
     .map(({ folder, isSecond }) => (isSecond ? second : first)((name) => readText(join(folder, name))))

@@ -5,7 +5,7 @@ import type { Pieces } from './slices.ts'
 import { putValue } from '../tensor/tensor.ts'
 
 /** Limits of untrusted JSON. */
-export interface JsonLimits {
+interface JsonLimits {
   /** Values of all kinds, and names. */
   readonly mostValues: number
   /** The name of this limit in errors. */

@@ -61,7 +61,7 @@ function checkStats(stats: Stats): void {
 }
 
 /** The longest string in V8. */
-export const mostTextBytes = 2 ** 29 - 25
+const mostTextBytes = 2 ** 29 - 25
 
 /** The text of a regular file, without a byte order mark. Refuses what {@link readRegularFile} refuses. */
 export async function readRegularText(path: string): Promise<string> {

@@ -1,5 +1,5 @@
 /** The codes of warnings, and when each is emitted. All warnings have the type `ZerohopWarning`. */
-export interface Warnings {
+interface Warnings {
   /**
    * `maxBatchSize` was given, but rows depend on each other: by the graph (the message names the node) or by test runs
    * (it has the largest difference).

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { InferenceError } from '../errors.ts'
 
 /** Exit codes of a command. Commands may have codes of their own. */
-export interface ExitCodes {
+interface ExitCodes {
   /** Something is wrong with a model, a file or the machine. */
   readonly wrong: number
   /** Something is wrong with the command line. */
@@ -14,7 +14,7 @@ export interface ExitCodes {
 export const usualExitCodes = { wrong: 1, usage: 2 } as const satisfies ExitCodes
 
 /** Makes an error message of the command line more helpful than commander's. */
-export type Explain = (message: string) => string
+type Explain = (message: string) => string
 
 /**
  * Runs the command in this process's arguments, prints an error in one line, and sets the exit code.

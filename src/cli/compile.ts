@@ -70,7 +70,7 @@ interface Wanted {
 }
 
 /** What the folder has of a model. */
-export interface CompiledModel {
+interface CompiledModel {
   readonly model: string
   readonly version: number
   readonly path: string
@@ -100,7 +100,7 @@ export interface CompileReport {
 }
 
 /** Compiles what is missing, one model after the other. */
-export async function compileModels(path: string, options: EngineOptions): Promise<CompileReport> {
+async function compileModels(path: string, options: EngineOptions): Promise<CompileReport> {
   const { wanted, skipped, failures } = await wantedAt(path)
   const folder = new Folder(options)
   const engine = new InferenceEngine(options)
@@ -135,7 +135,7 @@ async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folde
 }
 
 /** Looks up all models in a folder, without loading them. */
-export async function checkModels(path: string, options: EngineOptions): Promise<CompileReport> {
+async function checkModels(path: string, options: EngineOptions): Promise<CompileReport> {
   const { wanted, skipped, failures } = await wantedAt(path)
   const folder = new Folder(options)
   const models: CompiledModel[] = []
@@ -242,7 +242,7 @@ const labelOf = ({ name, config }: Wanted): string =>
   config.version === undefined ? name : `${name}, version ${config.version}`
 
 /** A report as a table. */
-export function reportText({ dir, complete, models, skipped }: CompileReport): string {
+function reportText({ dir, complete, models, skipped }: CompileReport): string {
   const head = ['model', 'version', 'time', 'bytes', 'rows', 'in the folder']
   const lines = models.map(({ model, version, loadMs, byteLength, rows, state, reason, wasThere }) => [
     oneLine(model),

@@ -35,7 +35,7 @@ export interface DeviceReport extends Omit<Capabilities, 'cpu'> {
 }
 
 /** Serves the smallest possible model: an engine makes its choices at the first load. */
-export async function lookAround(): Promise<DeviceReport> {
+async function lookAround(): Promise<DeviceReport> {
   process.removeAllListeners('warning') // about fallbacks, which the report contains
   const engine = new InferenceEngine()
   let error: Failure | undefined
@@ -62,7 +62,7 @@ const identity = Buffer.from(
 )
 
 /** A report as text. */
-export function devicesText(report: DeviceReport): string {
+function devicesText(report: DeviceReport): string {
   const { cores, memory, cuda, executor, staging, native, providers, telemetry } = report
   const rows: [name: string, lines: readonly string[]][] = [
     ['cores', [`${cores.usable}${limits(cores)}`]],

@@ -52,7 +52,7 @@ const operatorsShown = 8
 const mostText = 200
 
 /** An inspection as text: a table of what is known; empty fields are left out. */
-export function inspectionText(inspection: Inspection): string {
+function inspectionText(inspection: Inspection): string {
   const { inputs, outputs, initializedInputs = [], batching, executors, problems, error } = inspection
   const rows: [name: string, lines: readonly string[]][] = [
     ['file', [`${inspection.path}, ${bytes(inspection.byteLength)}`]],

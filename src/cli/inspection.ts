@@ -161,7 +161,7 @@ const knownDomains = new Set([
 ]) // prettier-ignore
 
 /** Problems in a model's file that prevent loading. */
-export function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
+function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
   const problems = externalFiles.flatMap(({ location, problem }) =>
     problem === null ? [] : [`external data '${location}': ${problem}`],
   )

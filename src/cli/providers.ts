@@ -86,7 +86,7 @@ function addPlugin(value: string, before: readonly FoundPlugin[]): FoundPlugin[]
 }
 
 /** An installed plugin: the name that its package suggests, and its library. */
-export interface FoundPlugin {
+interface FoundPlugin {
   readonly name: string
   readonly library: string
 }

@@ -28,7 +28,7 @@ export interface SignatureValue extends ValueMetadata {
 }
 
 /** A model for which an interface is written. */
-export interface SignatureSubject {
+interface SignatureSubject {
   readonly inputs: readonly SignatureValue[]
   readonly outputs: readonly SignatureValue[]
   /** 0: requests are never joined. `null`: a load finds out. */
@@ -38,7 +38,7 @@ export interface SignatureSubject {
 }
 
 /** The source text of an interface, for `engine.load<Name>()`. */
-export function interfaceSource(
+function interfaceSource(
   name: string,
   file: string,
   { inputs, outputs, maxBatchSize, byRow }: SignatureSubject,
@@ -109,7 +109,7 @@ function key(name: string): string {
 }
 
 /** A text as a property name. */
-export function quoted(name: string): string {
+function quoted(name: string): string {
   return `'${escaped(JSON.stringify(name)).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
 }
 

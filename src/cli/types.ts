@@ -117,7 +117,7 @@ function interfaceName(name: string): string {
 }
 
 /** The types of a repository's models, and why some are left out. */
-export interface RepositoryTypes {
+interface RepositoryTypes {
   /** `null` if there are no models. */
   readonly source: string | null
   /** Errors of models for other backends. */
@@ -129,7 +129,7 @@ export interface RepositoryTypes {
  * Reads the models of a Triton model repository and their configurations. Of several versions, the newest
  * that is served counts.
  */
-export async function repositoryTypes(folder: string): Promise<RepositoryTypes> {
+async function repositoryTypes(folder: string): Promise<RepositoryTypes> {
   const { entries, unsupported, failures } = await readRepository(folder)
   const errors = [...failures]
   const subjects: NamedSubject[] = []

@@ -1,7 +1,7 @@
 import { fromFloat16Bits } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { elementCount, isTensorLike } from '../tensor/tensor.ts'
+import { elementCount, isTensorLike, type TensorData } from '../tensor/tensor.ts'
 import { warn } from '../base/warnings.ts'
 
 /** A class with its score. */
@@ -108,7 +108,7 @@ function scoresOf(
   }
   const isBatched = dims.length > 1 && typeof known.find((each) => each.name === name)!.shape[0] === 'string'
   return {
-    values: numbersOf(type, data as unknown as ArrayLike<number | bigint>),
+    values: numbersOf(type, data as TensorData),
     dims,
     isBatched,
     rows: isBatched ? dims[0]! : 1,

@@ -1,5 +1,5 @@
 import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import type { ModelSource } from '../options/model-source.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { namedInputs } from '../options/session-options.ts'
@@ -129,11 +129,7 @@ export async function checkOverridden(
     opened.carrier === bindingCarrier
       ? `'${name}' is an initializer of the model, and onnxruntime-node's binding ignores what is given for it: use executor: 'native'`
       : `'${name}' is an initializer of the model, which ONNX Runtime overrides in files of IR version 4 or newer; this one is of version ${file!.irVersion}`
-  throw invalidArgument(option, 'inputs that the executor can give', name, {
-    code: 'ERR_MODEL_CONFIG',
-    model,
-    hint,
-  })
+  throw invalidConfig(model, option, 'inputs that the executor can give', name, hint)
 }
 
 /** The typed error of a load with a sample that cannot run. */

@@ -124,17 +124,6 @@ interface NativeKernels {
   readonly vectorInstructions: 'avx2' | 'neon' | 'none'
 }
 
-/** Filters of a resize, by their names in sharp, in the order in which the addon knows them. */
-export const resizeFilters = [
-  'linear',
-  'cubic',
-  'mitchell',
-  'lanczos2',
-  'lanczos3',
-  'mks2013',
-  'mks2021',
-] as const
-
 /** A JPEG as its header describes it. */
 export interface JpegFrame {
   readonly width: number
@@ -157,7 +146,7 @@ export interface ResizeAxis {
 export interface JpegResize {
   readonly columns: ResizeAxis
   readonly rows: ResizeAxis
-  /** Its place in {@link resizeFilters}. */
+  /** Its place in `resizeFilters`. */
   readonly filter: number
   /** Byte of the target at which the first row begins. */
   readonly offset: number

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   declares,
   delayMs,
@@ -226,11 +226,7 @@ export function resolveCost(model: string, options: CostOptions | null, hasSeque
   if (options === null) return null
   const { cost, maxBatchCost, maxPaddingShare = defaultPaddingShare, overCostAction = 'ALONE' } = options
   const wrong = (option: keyof CostOptions, expected: string, hint: string): InferenceError =>
-    invalidArgument(`dynamicBatching.${option}`, expected, options[option], {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-      hint,
-    })
+    invalidConfig(model, `dynamicBatching.${option}`, expected, options[option], hint)
   if (cost === undefined) {
     const stray = (['maxBatchCost', 'maxPaddingShare', 'overCostAction'] as const).find(
       (option) => options[option] !== undefined,
@@ -319,7 +315,7 @@ export function checkScheduling(model: string, batching: Scheduling | null): voi
   const { priorityLevels, defaultPriorityLevel, preserveOrdering, defaultQueuePolicy, priorityQueuePolicy } =
     batching
   const wrong = (option: string, expected: string, received: unknown) =>
-    invalidArgument(`dynamicBatching.${option}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, `dynamicBatching.${option}`, expected, received)
 
   const inRange = (level: number) => Number.isInteger(level) && level >= 1 && level <= priorityLevels
   const range =

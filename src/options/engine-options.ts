@@ -84,7 +84,7 @@ const nameSchema = v.pipe(
 )
 
 /** Schema of `EngineOptions.providers`. */
-export const providersSchema = v.pipe(
+const providersSchema = v.pipe(
   properties,
   v.record(
     nameSchema,
@@ -152,7 +152,7 @@ export interface CacheCapability {
 const defaultMaxBytes = 4 * 2 ** 30
 
 /** Schema of `EngineOptions.cache`. */
-export const cacheSchema = v.optional(
+const cacheSchema = v.optional(
   v.union([
     v.literal(false),
     optionsOf({

@@ -5,7 +5,7 @@ import type { FunctionDeclaration, FunctionInput, FunctionOutput, ModelFunction 
 import { scalingEntries, type InstanceGroup } from './instance-groups.ts'
 import { resolveConfig, type ModelOptions, type ResolvedConfig } from './model-config.ts'
 import { type WarmupSample } from './warmup-options.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
@@ -229,11 +229,11 @@ function warmed(warmup: readonly unknown[]): { warmup?: readonly unknown[] } {
 function moduleFile(model: string, module: unknown, run: ModelFunction | undefined): string {
   if (run !== undefined) {
     if (module === undefined) return ''
-    throw wrong(model, 'run', 'to be omitted beside module: a function comes from one of them', run)
+    throw invalidConfig(model, 'run', 'to be omitted beside module: a function comes from one of them', run)
   }
   const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
   if (path === null)
-    throw wrong(
+    throw invalidConfig(
       model,
       'module',
       `the path or file: URL of a module${module === undefined ? ', or run: a function' : ''}`,
@@ -258,10 +258,10 @@ function checkTensors(model: string, option: 'inputs' | 'outputs', tensors: read
   const names = tensors.map(({ name }) => name)
   for (const [index, { name, dims }] of tensors.entries()) {
     if (names.indexOf(name) !== index)
-      throw wrong(model, `${option}[${index}].name`, 'a name of its own', name)
+      throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', name)
     const strange = dims.find((each) => typeof each === 'number' && each < 1 && each !== -1)
     if (strange !== undefined)
-      throw wrong(
+      throw invalidConfig(
         model,
         `${option}[${index}].dims`,
         'dims of at least 1, names, or -1 for one that each row has its own',
@@ -274,10 +274,11 @@ function checkPosted(model: string, parameters: unknown): void {
   try {
     structuredClone(parameters)
   } catch (error) {
-    throw wrong(model, 'parameters', 'values that can be posted to a thread', (error as Error).message)
+    throw invalidConfig(
+      model,
+      'parameters',
+      'values that can be posted to a thread',
+      (error as Error).message,
+    )
   }
-}
-
-function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

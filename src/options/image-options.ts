@@ -1,4 +1,4 @@
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { isAbortSignal, readOptions, typed } from './plain-options.ts'
 import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 
@@ -9,7 +9,7 @@ export const imageFormats = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif', 'svg'
 export type ImageFormat = (typeof imageFormats)[number]
 
 /** All formats except SVG: SVG is a program rather than pixels, and a few kilobytes may take minutes to draw. */
-export const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
+const defaultFormats: readonly ImageFormat[] = imageFormats.filter((format) => format !== 'svg')
 
 /** Number of bytes in which libvips looks for `<svg`. */
 const svgWithinBytes = 1000
@@ -79,7 +79,7 @@ export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>
 }
 
 /** The option names of {@link ImageLimits}. */
-export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
+const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
 
 /** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid limit. */
 export function resolveImageLimits(
@@ -122,8 +122,8 @@ function readFormats(value: unknown): readonly ImageFormat[] {
 }
 
 const FITS = ['cover', 'contain', 'fill'] as const
-const KERNELS = [
-  'nearest',
+/** Filters of a resize, by their names in sharp, in the order in which the addon knows them. */
+export const resizeFilters = [
   'linear',
   'cubic',
   'mitchell',
@@ -132,6 +132,7 @@ const KERNELS = [
   'mks2013',
   'mks2021',
 ] as const
+const KERNELS = ['nearest', ...resizeFilters] as const
 const CHANNELS = ['rgb', 'bgr', 'gray'] as const
 const LAYOUTS = ['nchw', 'nhwc'] as const
 const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
@@ -325,10 +326,9 @@ function colour(value: unknown): readonly number[] {
 
 function perChannel(name: string, value: unknown, count: number, isDivisor: boolean): readonly number[] {
   const fits = (part: unknown): boolean => Number.isFinite(part) && !(isDivisor && part === 0)
-  const isList = Array.isArray(value) || ArrayBuffer.isView(value)
-  const list =
-    isList && (value as unknown as number[]).length === count ? Array.from(value as unknown as number[]) : []
-  const values: unknown[] = isList ? list : Array(count).fill(value)
+  const list = Array.isArray(value) || ArrayBuffer.isView(value) ? (value as ArrayLike<unknown>) : null
+  const values: unknown[] =
+    list === null ? Array(count).fill(value) : list.length === count ? Array.from(list) : []
   if (values.length === count && values.every(fits)) return values as number[]
   throw invalidArgument(
     name,
@@ -361,9 +361,8 @@ export function resolveImageInput(
   const row = batched ? shape.slice(1) : shape.slice(-3)
   const isImage =
     row.length === 3 && batchAxisOf(input) === 0 && (batched || shape.slice(0, -3).every((dim) => dim === 1))
-  const details = { code: 'ERR_MODEL_CONFIG', model } as const
   const expected = `an input of images, whose rows are [channels, height, width] or [height, width, channels]`
-  if (!isImage) throw invalidArgument(option, expected, `'${name}' of shape ${shownShape(shape)}`, details)
+  if (!isImage) throw invalidConfig(model, option, expected, `'${name}' of shape ${shownShape(shape)}`)
   const layout = image.layout ?? (isChannelCount(row[2]) && !isChannelCount(row[0]) ? 'nhwc' : 'nchw')
   const [channelCount, height, width] = layout === 'nhwc' ? [row[2], row[0], row[1]] : row
   const fromShape = {
@@ -374,12 +373,7 @@ export function resolveImageInput(
   const resolved = checked(model, option, { ...fromShape, ...image, layout, dtype: type } as ImageOptions)
   const dims = dimsOf(resolved).slice(1)
   if (row.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis])) return resolved
-  throw invalidArgument(
-    option,
-    `images of rows ${shownShape(row)}, as input '${name}' has them`,
-    dims,
-    details,
-  )
+  throw invalidConfig(model, option, `images of rows ${shownShape(row)}, as input '${name}' has them`, dims)
 }
 
 function isChannelCount(dim: number | string | undefined): boolean {
@@ -395,11 +389,11 @@ function checked(model: string, option: string, image: ImageOptions): ResolvedIm
     return resolveImageOptions(image)
   } catch (error) {
     if (!(error instanceof InferenceError) || error.argument === undefined) throw error
-    throw invalidArgument(
+    throw invalidConfig(
+      model,
       `${option}.${error.argument.replace(/^options\./, '')}`,
       String(error.expected),
       error.received,
-      { code: 'ERR_MODEL_CONFIG', model },
     )
   }
 }

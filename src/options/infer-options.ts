@@ -150,7 +150,7 @@ export const sequenceIdShown =
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkSequenceOptions(
+function checkSequenceOptions(
   model: string,
   id: unknown,
   start: unknown,

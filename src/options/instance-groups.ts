@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { invalidArgument } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import { optionsOf, wholeNumber, durationMs } from './options-schema.ts'
 
 /** Where instances of a model run. The name of a provider plugin (`EngineOptions.providers`) is also a kind. */
@@ -79,10 +79,7 @@ export function checkCounts(model: string, groups: readonly GivenCounts[]): void
   for (const [index, group] of groups.entries()) {
     const { count, minInstances, maxInstances } = resolveCounts(group)
     const wrong = (name: string, expected: string, received: number) =>
-      invalidArgument(`instanceGroup[${index}].${name}`, expected, received, {
-        code: 'ERR_MODEL_CONFIG',
-        model,
-      })
+      invalidConfig(model, `instanceGroup[${index}].${name}`, expected, received)
     if (group.minInstances !== undefined && group.maxInstances !== undefined && minInstances > maxInstances)
       throw wrong('minInstances', `at most maxInstances (${maxInstances})`, minInstances)
     if (count < minInstances) throw wrong('count', `at least minInstances (${minInstances})`, count)
@@ -124,26 +121,16 @@ export function checkGroups(
     0,
   )
   if (instances > maxInstances) {
-    throw invalidArgument('instanceGroup', `at most ${maxInstances} instances in all`, instances, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
+    throw invalidConfig(model, 'instanceGroup', `at most ${maxInstances} instances in all`, instances)
   }
   for (const [index, { kind, gpus }] of groups.entries()) {
     if (!known.includes(kind)) {
       const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"
       const expected = known.map((name) => `'${name}'`).join(', ')
-      throw invalidArgument(`instanceGroup[${index}].kind`, `one of ${expected}`, kind, {
-        code: 'ERR_MODEL_CONFIG',
-        model,
-        hint,
-      })
+      throw invalidConfig(model, `instanceGroup[${index}].kind`, `one of ${expected}`, kind, hint)
     }
     if (gpus === undefined || kind === 'cuda' || kind === 'auto') continue
-    throw invalidArgument(`instanceGroup[${index}].gpus`, `to be omitted for kind '${kind}'`, gpus, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
+    throw invalidConfig(model, `instanceGroup[${index}].gpus`, `to be omitted for kind '${kind}'`, gpus)
   }
 }
 
@@ -186,11 +173,13 @@ export function resolveAutoTune(
   if (given === false) return null
   const options = given === true ? {} : given
   const beside = (option: string) =>
-    invalidArgument('autoTune', `to be omitted beside ${option}, which decides about the same`, given, {
-      code: 'ERR_MODEL_CONFIG',
+    invalidConfig(
       model,
-      hint: 'Remove one of them',
-    })
+      'autoTune',
+      `to be omitted beside ${option}, which decides about the same`,
+      given,
+      'Remove one of them',
+    )
   if (latencyTargetMs > 0) throw beside('latencyTargetMs')
   if (sequence !== null) throw beside('sequence')
   if (instanceGroup.length > 1) throw beside('several groups of instances')

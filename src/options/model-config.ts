@@ -35,7 +35,7 @@ import {
   type InputConfig,
   type OutputConfig,
 } from './tensor-config.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig, type InferenceError } from '../errors.ts'
 import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
   declares,
@@ -64,7 +64,7 @@ import { resolveWarmup, warmupSchema, type WarmupOptions, type WarmupSample } fr
 
 const defaultMaxBytes = 64 * 2 ** 20
 
-export const responseCacheSchema = v.optional(
+const responseCacheSchema = v.optional(
   v.union([
     v.boolean(),
     optionsOf({
@@ -80,7 +80,7 @@ export const responseCacheSchema = v.optional(
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for two options that contradict each other.
  */
-export function resolveResponses(
+function resolveResponses(
   model: string,
   responseCache: v.InferOutput<typeof responseCacheSchema>,
   coalesce: boolean | undefined,
@@ -88,10 +88,7 @@ export function resolveResponses(
   const cache = responseCache === true ? {} : responseCache === false ? null : responseCache
   const own = cache?.coalesce
   if (coalesce !== undefined && own !== undefined && own !== coalesce) {
-    throw invalidArgument('responseCache.coalesce', `${coalesce}, as coalesce beside it`, own, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
+    throw invalidConfig(model, 'responseCache.coalesce', `${coalesce}, as coalesce beside it`, own)
   }
   const shares = coalesce ?? own ?? cache !== null
   if (cache === null && !shares) return null
@@ -487,11 +484,13 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
 
 /** In a sequence, the answer to a request depends on its place; Triton refuses this as well. */
 function sharedSequence(model: string, option: string): InferenceError {
-  return invalidArgument(option, 'to be omitted for a model with sequences', true, {
-    code: 'ERR_MODEL_CONFIG',
+  return invalidConfig(
     model,
-    hint: 'Remove it, or sequence',
-  })
+    option,
+    'to be omitted for a model with sequences',
+    true,
+    'Remove it, or sequence',
+  )
 }
 
 function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
@@ -530,34 +529,30 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
   if (config.maxBatchSize === undefined && maxBatchSize === 0) return
   const largest = config.preferredBatchSizes.at(-1)
   if (largest !== undefined && largest > maxBatchSize) {
-    const hint = config.maxBatchSize === undefined ? { hint: 'Give maxBatchSize for larger batches' } : {}
-    const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
-    throw invalidArgument(
+    throw invalidConfig(
+      model,
       'dynamicBatching.preferredBatchSize',
       `sizes of at most maxBatchSize (${maxBatchSize})`,
       largest,
-      details,
+      config.maxBatchSize === undefined ? 'Give maxBatchSize for larger batches' : undefined,
     )
   }
   const mostWarmed = Array.isArray(config.warmup.batchSizes) ? config.warmup.batchSizes.at(-1) : 1
   if (config.maxBatchSize !== undefined && mostWarmed > Math.max(1, maxBatchSize)) {
-    throw invalidArgument(
+    throw invalidConfig(
+      model,
       'warmup.batchSizes',
       `sizes of at most maxBatchSize (${maxBatchSize})`,
       mostWarmed,
-      { code: 'ERR_MODEL_CONFIG', model },
     )
   }
   if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
-    throw invalidArgument(
+    throw invalidConfig(
+      model,
       'dynamicBatching.maxQueueDelayMs',
       '0 where maxBatchSize is 0',
       config.maxQueueDelayMs,
-      {
-        code: 'ERR_MODEL_CONFIG',
-        model,
-        hint: 'Waiting cannot make its batches larger',
-      },
+      'Waiting cannot make its batches larger',
     )
   }
 }

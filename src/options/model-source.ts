@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
 import { filePath } from '../base/files.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import type { RawValueMetadata } from '../tensor/metadata.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
 import type { ModelFunction } from './function-module.ts'
@@ -63,7 +63,7 @@ export function resolveSource(
   { path, bytes }: { path?: unknown; bytes?: unknown },
 ): ModelSource {
   const wrong = (name: string, expected: string, received: unknown) =>
-    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, name, expected, received)
   if (bytes === undefined) {
     if (path === undefined) throw wrong('path', 'to be given, or bytes', path)
     const file = filePath(path)

@@ -145,6 +145,6 @@ function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
   if (nested === undefined || nested.path === undefined) return issue
   return {
     ...nested,
-    path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]],
+    path: issue.path === undefined ? nested.path : [...issue.path, ...nested.path],
   }
 }

@@ -3,11 +3,12 @@ import type { Tensor, TypedTensor } from 'onnxruntime-common'
 import type { TensorType } from '../tensor/tensor.ts'
 import type { FunctionFeed } from './function-module.ts'
 import type { FeedValue, ModelSignature } from './model-signature.ts'
-import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
+import { invalidConfig, listNames } from '../errors.ts'
 import { declares, parseOptions, optionsOf, parametersSchema, wholeNumber } from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
+export { invalidConfig as pipelineError } from '../errors.ts'
 
 /** An input of a pipeline. */
 export interface PipelineInput {
@@ -244,14 +245,14 @@ export function resolvePipelineConfig(model: string, config: unknown) {
     for (const [index, tensor] of tensors.entries()) {
       const strange = tensor.dims?.find((dim) => dim < 1 && dim !== -1)
       if (strange !== undefined)
-        throw pipelineError(
+        throw invalidConfig(
           model,
           `${option}[${index}].dims`,
           'dims of at least 1, or -1 for a variable one',
           strange,
         )
       if (tensors.findIndex((other) => other.name === tensor.name) !== index)
-        throw pipelineError(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
+        throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
     }
   }
   const stepNames = namesOf(model, steps)
@@ -264,11 +265,11 @@ export function resolvePipelineConfig(model: string, config: unknown) {
     maxInFlight: maxInFlight ?? Infinity,
     steps: steps.map((step, index) => {
       if (step.when === undefined && step.needs.length > 0)
-        throw pipelineError(model, `steps[${index}].needs`, 'to be omitted without when', step.needs)
+        throw invalidConfig(model, `steps[${index}].needs`, 'to be omitted without when', step.needs)
       if (Object.keys(step.inputs).length === 0)
-        throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
+        throw invalidConfig(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
       if (Object.keys(step.outputs).length === 0)
-        throw pipelineError(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
+        throw invalidConfig(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
       return {
         ...step,
         name: stepNames[index]!,
@@ -296,27 +297,12 @@ function fanOutOf(
   const names = Object.keys(inputs)
   const strange = fanOut.findIndex((input, at) => !names.includes(input) || fanOut.indexOf(input) !== at)
   if (strange === -1) return fanOut
-  throw pipelineError(
+  throw invalidConfig(
     model,
     `steps[${index}].fanOut[${strange}]`,
     `one of the inputs that the step gives its model (${listNames(names)}), each once`,
     fanOut[strange],
   )
-}
-
-/** An error about a pipeline's configuration. */
-export function pipelineError(
-  model: string,
-  name: string,
-  expected: string,
-  received: unknown,
-  hint?: string,
-): InferenceError {
-  return invalidArgument(name, expected, received, {
-    code: 'ERR_MODEL_CONFIG',
-    model,
-    ...(hint === undefined ? {} : { hint }),
-  })
 }
 
 /** Given names come first; the other steps get a number. */
@@ -328,7 +314,7 @@ function namesOf(
   for (const [index, step] of steps.entries()) {
     if (step.name === undefined) continue
     if (taken.has(step.name))
-      throw pipelineError(model, `steps[${index}].name`, 'a name of its own', step.name)
+      throw invalidConfig(model, `steps[${index}].name`, 'a name of its own', step.name)
     taken.add(step.name)
   }
   const numbers = new Map<string, number>() // next number to try, by model

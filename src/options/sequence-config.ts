@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { invalidArgument } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import type { ElementType } from '../tensor/tensor.ts'
 import type { DynamicBatchingConfig } from './batching.ts'
 import type { FeedValue } from './model-signature.ts'
@@ -166,7 +166,7 @@ export function checkSequence(
   batching: DynamicBatchingConfig | null,
 ): void {
   const wrong = (option: string, expected: string, received: unknown) =>
-    invalidArgument(option, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, option, expected, received)
   const filled = new Set<string>()
   for (const [index, { kind, input }] of controls.entries()) {
     if (controls.findIndex((other) => other.kind === kind) !== index)

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { isUint8Array } from 'node:util/types'
 import type { InferenceSession } from 'onnxruntime-common'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig, type InferenceError } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './model-config.ts'
@@ -28,7 +28,7 @@ export interface RunOptions {
 export const maxThreads = 1024
 
 /** Session options as sent to a worker thread. */
-export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
+type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
 /** ONNX Runtime's options in versions 1.25 to 1.30. `executionProviders` is an option of the model. */
 const names: readonly string[] = [
@@ -144,11 +144,7 @@ function unknown(model: string, name: string): InferenceError {
 }
 
 function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
-  return wrongOption(model, `sessionOptions.${name}`, expected, received)
-}
-
-function wrongOption(model: string, name: string, expected: string, received: unknown): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  return invalidConfig(model, `sessionOptions.${name}`, expected, received)
 }
 
 /** ONNX Runtime's config entries by full name, such as `session.intra_op.allow_spinning`. */
@@ -173,7 +169,7 @@ export function flattenExtra(
   const add = (prefix: string, group: unknown, depth: number): void => {
     const path = `${option}${prefix === '' ? '' : `.${prefix}`}`
     if (depth > deepest || !isPlainObject(group)) {
-      throw wrongOption(
+      throw invalidConfig(
         model,
         path,
         depth > deepest ? `groups at most ${deepest} deep` : 'a plain object of options',
@@ -184,9 +180,9 @@ export function flattenExtra(
       const name = prefix === '' ? key : `${prefix}.${key}`
       if (typeof value === 'object' && value !== null) add(name, value, depth + 1)
       else if (typeof value !== 'string')
-        throw wrongOption(model, `${option}.${name}`, 'a string, as all values in extra', value)
+        throw invalidConfig(model, `${option}.${name}`, 'a string, as all values in extra', value)
       else if ((entries[name] ??= value) !== value) {
-        throw wrongOption(
+        throw invalidConfig(
           model,
           `${option}.${name}`,
           `one value; it is also given as '${entries[name]}'`,
@@ -244,7 +240,7 @@ export function checkMemory(
   enableCpuMemArena: boolean | undefined,
 ): void {
   const wrong = (name: string, expected: string, received: unknown) =>
-    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, name, expected, received)
   if (arena !== undefined && enableCpuMemArena !== undefined) {
     throw wrong('sessionOptions.enableCpuMemArena', 'to be omitted beside memory.arena', enableCpuMemArena)
   }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { invalidArgument, listNames } from '../errors.ts'
+import { invalidConfig, listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
 import type { ImageInput } from './image-options.ts'
@@ -115,7 +115,7 @@ export function checkTensors(
   batched: boolean | undefined,
 ): void {
   const wrong = (at: string, expected: string, received: unknown) =>
-    invalidArgument(`${option}${at}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, `${option}${at}`, expected, received)
   const names = tensors.map(({ name }) => name)
   for (const [index, { name, dims, reshape }] of tensors.entries()) {
     if (names.indexOf(name) !== index) throw wrong(`[${index}].name`, 'a name of its own', name)

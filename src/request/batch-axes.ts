@@ -1,4 +1,4 @@
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import type { InputConfig } from '../options/tensor-config.ts'
 import {
@@ -93,7 +93,7 @@ function saidOf(
   if (batchAxis === undefined) return undefined
   const { type, shape } = value
   const wrong = (expected: string, received: unknown) =>
-    invalid(model, `${option}[${at}].batchAxis`, expected, received)
+    invalidConfig(model, `${option}[${at}].batchAxis`, expected, received)
   if (typeof shape[batchAxis] !== 'string' && shape[batchAxis] !== 1)
     throw wrong(`a variable dimension of '${value.name}', whose shape is ${shownShape(shape)}`, batchAxis)
   if (batchAxis > 0 && !isBlocks(value))
@@ -162,12 +162,13 @@ function checkPadding(model: string, { padding }: Config, { inputs, outputs }: T
       ...outputs.filter(({ name }) => cut.some((each) => each.name === name)),
     ].find((value) => batchAxisOf(value) !== 0)
     if (elsewhere !== undefined)
-      throw invalid(model, `padding[${entry}]`, 'tensors whose first dimension counts rows', elsewhere.name)
+      throw invalidConfig(
+        model,
+        `padding[${entry}]`,
+        'tensors whose first dimension counts rows',
+        elsewhere.name,
+      )
   }
-}
-
-function invalid(model: string, name: string, expected: string, received: unknown): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
 /** Readings that are tried of one model. */

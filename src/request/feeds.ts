@@ -1,5 +1,5 @@
 import { isPromise } from 'node:util/types'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
   batchAxisOf,
@@ -106,10 +106,8 @@ export class FeedParser {
       return new InputReader(metadata.name, input as TensorMetadata, options)
     })
     const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
-    if (unknown !== undefined) {
-      const details = { code: 'ERR_MODEL_CONFIG', model: metadata.name } as const
-      throw invalidArgument('optionalInputs', `names out of ${this.#names()}`, unknown, details)
-    }
+    if (unknown !== undefined)
+      throw invalidConfig(metadata.name, 'optionalInputs', `names out of ${this.#names()}`, unknown)
     this.#padding = padding
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null

@@ -25,7 +25,7 @@ export type InferManyResult<O> =
   | { readonly index: number; readonly outputs?: undefined; readonly error: Error }
 
 /** What a stream of requests needs from its model. */
-export interface StreamedModel<I, O> {
+interface StreamedModel<I, O> {
   readonly name: string
   /** Throws what `infer` would reject every item with: that the model was never ready, or that an option is wrong. */
   start(options: InferOptions): {
@@ -212,7 +212,7 @@ function asError(reason: unknown): Error {
 export type ItemSource<I> = Iterable<I | Promise<I>> | AsyncIterable<I>
 
 /** @throws InferenceError `ERR_INVALID_INPUT` for what cannot be iterated. */
-export function checkSource(model: string, source: unknown): asserts source is ItemSource<unknown> {
+function checkSource(model: string, source: unknown): asserts source is ItemSource<unknown> {
   let iterable: boolean
   try {
     iterable = isObject(source) && (Symbol.asyncIterator in source || Symbol.iterator in source)
@@ -223,29 +223,26 @@ export function checkSource(model: string, source: unknown): asserts source is I
 }
 
 /** As `for await` does it: by the asynchronous iterator if there is one. */
-export function iterate<I>(
-  model: string,
-  source: ItemSource<I>,
-): Iterator<I | Promise<I>> | AsyncIterator<I> {
+function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | Promise<I>> | AsyncIterator<I> {
   // Promises that exist already may reject before they are read, which ends the process unless they have a handler.
   if (Array.isArray(source) || source instanceof Set) for (const item of source) ignored(item)
   const { [Symbol.asyncIterator]: asynchronous } = source as Partial<AsyncIterable<I>>
   const start: unknown = asynchronous ?? (source as Iterable<I>)[Symbol.iterator]
   if (typeof start !== 'function') throw notIterable(model, source)
   const iterator: unknown = start.call(source)
-  if (isObject(iterator) && 'next' in iterator && typeof iterator.next === 'function')
-    return iterator as unknown as Iterator<I>
+  if (isObject(iterator) && typeof (iterator as Partial<Iterator<I>>).next === 'function')
+    return iterator as Iterator<I>
   throw notIterable(model, source)
 }
 
 /** What an iterator gave, which is an object unless it is none of the language's. */
-export function checkedItem<T>(model: string, item: T): T {
+function checkedItem<T>(model: string, item: T): T {
   if (isObject(item)) return item
   throw invalidArgument('source', 'an iterator whose next() gives objects', item, { model })
 }
 
 /** The item, which may be a promise; an `Error` when that rejects, or `signal` fires first. */
-export async function awaited<I>(item: I | Promise<I>, signal: AbortSignal): Promise<I> {
+async function awaited<I>(item: I | Promise<I>, signal: AbortSignal): Promise<I> {
   if (!isPromise(item)) return item
   try {
     return (await untilAborted(item, signal)) as I
@@ -258,7 +255,7 @@ export async function awaited<I>(item: I | Promise<I>, signal: AbortSignal): Pro
 }
 
 /** Keeps a promise that is no longer needed from ending the process when it rejects. */
-export function ignored(item: unknown): void {
+function ignored(item: unknown): void {
   if (isPromise(item)) item.catch(() => {})
 }
 
@@ -282,7 +279,7 @@ interface Waiting {
  * Where the items of one stream wait while the queue is full: all for one timer, however many they are, and then in their
  * order as many as there is room for.
  */
-export class FullQueueWait {
+class FullQueueWait {
   readonly #room: () => number
   readonly #waiting: Waiting[] = [] // by index
   #timer: NodeJS.Timeout | null = null

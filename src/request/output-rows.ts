@@ -1,4 +1,4 @@
-import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
+import { invalidConfig, listNames, type InferenceError } from '../errors.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
 import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
@@ -169,7 +169,7 @@ function largestWhole(type: ValueMetadata['type']): number {
 }
 
 function invalid({ model, option }: Said, expected: string, received: unknown): InferenceError {
-  return invalidArgument(option, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  return invalidConfig(model, option, expected, received)
 }
 
 /** A tensor as it lies in memory. */

@@ -1,5 +1,5 @@
 import { isSharedArrayBuffer } from 'node:util/types'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import { loadBinding } from '../native/addon.ts'
 import type { PaddingConfig } from '../options/model-config.ts'
 import {
@@ -58,33 +58,40 @@ export class Padding {
     const cuts: (CutOutput | undefined)[] = metadata.outputs.map(() => undefined)
     const { name: model } = metadata
     if (metadata.maxBatchSize === 0)
-      throw wrong('padding', 'a model with a batch dimension', 'maxBatchSize 0', model)
+      throw invalidConfig(model, 'padding', 'a model with a batch dimension', 'maxBatchSize 0')
     const inputs = config.map(({ input, dim, sizes, value, outputs }, entry): PaddedInput => {
       const index = find(metadata.inputs, input, dim, `padding[${entry}].input`, model)
       const { type } = metadata.inputs[index] as TensorMetadata // what has dimensions
       if (type === 'string')
-        throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
+        throw invalidConfig(model, `padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`)
       if (isPacked(type))
-        throw wrong(
+        throw invalidConfig(
+          model,
           `padding[${entry}].input`,
           'an input of elements of whole bytes',
           `'${input}' of ${type}`,
-          model,
         )
       if (byInput[index] !== undefined)
-        throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
+        throw invalidConfig(model, `padding[${entry}].input`, 'an input that no other entry names', input)
       byInput[index] = entry
       for (const { name, dim: axis } of outputs) {
         const option = `padding[${entry}].outputs`
         const output = find(metadata.outputs, name, axis, option, model)
         const { type: outputType } = metadata.outputs[output] as TensorMetadata
         if (isPacked(outputType))
-          throw wrong(option, 'outputs of elements of whole bytes', `'${name}' of ${outputType}`, model)
-        if (cuts[output] !== undefined) throw wrong(option, 'each output once, in one entry', name, model)
+          throw invalidConfig(
+            model,
+            option,
+            'outputs of elements of whole bytes',
+            `'${name}' of ${outputType}`,
+          )
+        if (cuts[output] !== undefined)
+          throw invalidConfig(model, option, 'each output once, in one entry', name)
         cuts[output] = { axis, by: entry }
       }
       const fill = stored(type, value)
-      if (fill === null) throw wrong(`padding[${entry}].value`, `a value of type ${type}`, value, model)
+      if (fill === null)
+        throw invalidConfig(model, `padding[${entry}].value`, `a value of type ${type}`, value)
       return { index, axis: dim, sizes, fill }
     })
     return new Padding(inputs, byInput, cuts)
@@ -130,19 +137,15 @@ function find(
 ): number {
   const index = values.findIndex((value) => value.name === name)
   const names = values.map((value) => `'${value.name}'`).join(', ')
-  if (index === -1) throw wrong(option, `one of ${names}`, name, model)
+  if (index === -1) throw invalidConfig(model, option, `one of ${names}`, name)
   const { shape } = values[index]!
   if (axis >= 1 && axis < shape.length && typeof shape[axis] === 'string') return index
-  throw wrong(
+  throw invalidConfig(
+    model,
     option,
     `a variable dimension of '${name}' after the first, whose shape is ${shownShape(shape)}`,
     axis,
-    model,
   )
-}
-
-function wrong(name: string, expected: string, received: unknown, model: string): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
 /** A value as an element of `type` is stored; `null` when the type has no such value, nor one that stands for it. */
@@ -160,7 +163,7 @@ function stored(type: ElementType, value: number): number | bigint | null {
   }
   if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
   const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value
-  const [kept] = (storageOf(type) as unknown as typeof Int32Array).of(element as number)
+  const [kept] = storageOf(type).from([element])
   return kept === element ? element : null
 }
 

@@ -1,5 +1,5 @@
 import { messageOf } from '../base/message-of.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import type { CostedRequest, ResolvedCost } from '../options/batching.ts'
 import { batchAxisOf, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
 import type { TensorData } from '../tensor/tensor.ts'
@@ -98,7 +98,7 @@ function requestIdOf({ requestId }: InferRequest): { requestId?: string } {
 function indexOf({ inputs, name: model }: ModelMetadata, input: string, dim: number): number {
   const index = inputs.findIndex(({ name }) => name === input)
   const wrong = (option: string, expected: string, received: unknown) =>
-    invalidArgument(`dynamicBatching.cost.${option}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, `dynamicBatching.cost.${option}`, expected, received)
   if (index === -1) throw wrong('input', `one of ${inputs.map(({ name }) => `'${name}'`).join(', ')}`, input)
   const { shape } = inputs[index]!
   if (typeof shape[dim] === 'string') return index

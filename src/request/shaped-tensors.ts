@@ -1,4 +1,4 @@
-import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
+import { invalidConfig, listNames } from '../errors.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { inputsOfSequence, type ResolvedSequence } from '../options/sequence-config.ts'
 import type { TensorConfig } from '../options/tensor-config.ts'
@@ -140,7 +140,7 @@ function shapeInputs(
   )
   checkNames(model, 'inputs', inputs, values)
   if (missing !== undefined) {
-    throw wrong(
+    throw invalidConfig(
       model,
       'inputs',
       `all inputs of the model (${listNames(values.map(({ name }) => name))})`,
@@ -179,7 +179,7 @@ function checkNames(
 ): void {
   const index = tensors.findIndex(({ name }) => !values.some((value) => value.name === name))
   if (index === -1) return
-  throw wrong(
+  throw invalidConfig(
     model,
     `${option}[${index}].name`,
     `one of the ${option} of the model (${listNames(values.map(({ name }) => name))})`,
@@ -202,10 +202,15 @@ function shape(
   const { type, dims } = tensor
   const batched = joined && batchAxisOf(value) !== -1 // what all rows share has no batch dimension
   if (type !== undefined && type !== value.type)
-    throw wrong(model, `${option}.type`, `${value.type}, as the model has it`, type)
+    throw invalidConfig(model, `${option}.type`, `${value.type}, as the model has it`, type)
   if (dims === undefined) return unchanged([value])[0]!
   if (!isElementType(value.type))
-    throw wrong(model, `${option}.dims`, `to be omitted, since '${value.name}' is ${value.type}`, dims)
+    throw invalidConfig(
+      model,
+      `${option}.dims`,
+      `to be omitted, since '${value.name}' is ${value.type}`,
+      dims,
+    )
   const given = [...batchDims(value, batched), ...dims]
   const own = ownDims(model, option, tensor, value, batched, exact)
   const names = own.flatMap((dim, axis) => (dim === -1 ? [value.shape[axis]!] : []))
@@ -230,14 +235,14 @@ function ownDims(
   const said = reshape ?? dims!
   if (value.shape.length === 0) {
     if (batched)
-      throw wrong(
+      throw invalidConfig(
         model,
         name,
         `to be omitted, since '${value.name}' is a scalar, which has no batch dimension`,
         said,
       )
     if (said.every((dim) => dim === 1)) return []
-    throw wrong(model, name, `[1], since '${value.name}' is a scalar`, said)
+    throw invalidConfig(model, name, `[1], since '${value.name}' is a scalar`, said)
   }
   const own = [...batchDims(value, batched), ...said]
   const fits =
@@ -250,7 +255,7 @@ function ownDims(
   const why = batched
     ? `'${value.name}' has shape ${shownShape(value.shape)} in the model, whose first dimension is the batch and does not belong to dims while maxBatchSize is not 0`
     : `'${value.name}' has shape ${shownShape(value.shape)} in the model, all of which belongs to dims for a model that is not batched (maxBatchSize is 0, or none is given and a first dimension is fixed)`
-  throw wrong(
+  throw invalidConfig(
     model,
     name,
     `[${expected.join(', ')}]${exact || !expected.includes(-1) ? '' : ', where a fixed length may stand for -1'}`,
@@ -289,20 +294,6 @@ function withLengths(value: ValueMetadata, lengths: ReadonlyMap<string, number>)
     ...value,
     shape: value.shape.map((dim) => (typeof dim === 'string' ? (lengths.get(dim) ?? dim) : dim)),
   }
-}
-
-function wrong(
-  model: string,
-  name: string,
-  expected: string,
-  received: unknown,
-  hint?: string,
-): InferenceError {
-  return invalidArgument(name, expected, received, {
-    code: 'ERR_MODEL_CONFIG',
-    model,
-    ...(hint === undefined ? {} : { hint }),
-  })
 }
 
 /** What becomes the state of a sequence has the lengths of the input that takes it, where the model itself does not say. */

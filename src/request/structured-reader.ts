@@ -103,7 +103,7 @@ export class StructuredReader {
         return wide ? BigInt(value as number) : value
       throw this.#invalid(`${name}[${String(key)}]`, `a number of type ${type}`, value)
     })
-    return (storageOf(type) as unknown as typeof Float32Array).from(values as number[])
+    return storageOf(type).from(values as number[])
   }
 
   #invalid(name: string, expected: string, received: unknown): InferenceError {

@@ -6,7 +6,7 @@ import {
   type ComputePrecision,
 } from '../options/engine-options.ts'
 import { nameOf } from '../options/session-options.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { openNativeOrt, type NativeOrt } from './executors/native/native-ort.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 import type { Executors } from './executor-choice.ts'
@@ -104,10 +104,7 @@ export class EnginePlugins {
       ...own
     } = { ...defaults, ...(typeof entry === 'string' ? {} : entry) } as PluginEntry
     const wrong = (option: string, expected: string, received: unknown) =>
-      invalidArgument(`executionProviders.${name}.${option}`, expected, received, {
-        code: 'ERR_MODEL_CONFIG',
-        model,
-      })
+      invalidConfig(model, `executionProviders.${name}.${option}`, expected, received)
     if (precision !== undefined && !computePrecisions.includes(precision))
       throw wrong('precision', `one of ${computePrecisions.join(', ')}`, precision)
     if (device !== undefined && typeof device !== 'string')

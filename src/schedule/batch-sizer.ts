@@ -38,7 +38,7 @@ const everyUpTo = 64
 const perDoubling = 16
 
 /** What the size of a bucket's batches is chosen by. */
-export interface SizeChoice {
+interface SizeChoice {
   readonly bucketKey: string
   readonly runTimes: RunTimes
   readonly targetMs: number

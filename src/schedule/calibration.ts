@@ -17,7 +17,7 @@ const stringBytes = 256
 const fewPreferred = 32
 
 /** A request whose first row is run in several sizes. */
-export interface CalibrationSample {
+interface CalibrationSample {
   readonly feeds: readonly (MailedValue | null)[]
   readonly bucketKey: string
 }

@@ -1,7 +1,7 @@
 import { noOptions, type CheckedOptions } from '../options/infer-options.ts'
 import { resolveImageInput, type ResolvedImageOptions } from '../options/image-options.ts'
 import { checkBatchSizes, type ResolvedConfig } from '../options/model-config.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   checkBatchDimension,
@@ -392,11 +392,7 @@ function imagesOf(
 /** Images of a sequence would overtake each other while they are decoded. */
 function noImages(model: string, option: string, image: unknown): InferenceError {
   const hint = 'Decode images with decodeImage() and give the tensors in their order'
-  return invalidArgument(option, 'to be omitted for a model with sequences', image, {
-    code: 'ERR_MODEL_CONFIG',
-    model,
-    hint,
-  })
+  return invalidConfig(model, option, 'to be omitted for a model with sequences', image, hint)
 }
 
 function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string } {

@@ -384,7 +384,7 @@ export interface QueuedRows {
 }
 
 /** What is to happen now. */
-export interface BatchDecision {
+interface BatchDecision {
   /** How many requests, counted from the head, are to leave as one batch; 0 for none yet. */
   readonly requests: number
   readonly reason: BatchReason
@@ -393,7 +393,7 @@ export interface BatchDecision {
 }
 
 /** A closed batch. */
-export interface FormedBatch<E> {
+interface FormedBatch<E> {
   readonly entries: E[]
   readonly reason: BatchReason
 }
@@ -505,7 +505,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
 }
 
 /** Whether even a run as short as they usually are would end after the deadline of a request. */
-export function isHopeless(
+function isHopeless(
   { deadlineAtMs, bucketKey, rows }: WaitingRequest,
   runTimes: RunTimes | null,
   startMs: number,

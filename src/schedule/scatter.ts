@@ -339,7 +339,7 @@ export function indivisibleOutput(
 }
 
 /** AnyOutputs of a finished batch that turned out to be of another size than their layout said, by index. */
-export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
+function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
   return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
 }
 

@@ -1,4 +1,4 @@
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, invalidConfig } from '../errors.ts'
 import { isElementType, isRawType, type ElementType } from './tensor.ts'
 import { valueTypeOf, type StructuredType } from './values.ts'
 
@@ -250,10 +250,7 @@ export function checkBatchDimension(
 ): void {
   if (maxBatchSize === 0) return
   if (metadata.inputs.length === 0) {
-    throw invalidArgument('maxBatchSize', '0 for a model without inputs', maxBatchSize, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
+    throw invalidConfig(model, 'maxBatchSize', '0 for a model without inputs', maxBatchSize)
   }
   const structured = withoutRows(metadata)
   const fixed = [...metadata.inputs, ...metadata.outputs].find((value) => {
@@ -271,11 +268,13 @@ export function checkBatchDimension(
       structured === undefined
         ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}`
         : `'${structured.name}' is ${structured.type}`
-    throw invalidArgument('maxBatchSize', `0, since ${why}`, maxBatchSize, {
-      code: 'ERR_MODEL_CONFIG',
+    throw invalidConfig(
       model,
-      hint: 'Omit maxBatchSize: every request then runs alone, unchanged',
-    })
+      'maxBatchSize',
+      `0, since ${why}`,
+      maxBatchSize,
+      'Omit maxBatchSize: every request then runs alone, unchanged',
+    )
   }
 }
 

@@ -67,6 +67,8 @@ interface TensorDataConstructor {
   readonly name: string
   new (length: number): TensorData
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): TensorData
+  /** Takes bigints for integers of 64 bits, and numbers for all others. */
+  from(elements: ArrayLike<number | bigint>): TensorData
 }
 
 /** How each raw type lies in memory: 4-bit integers two to a byte. */
@@ -102,6 +104,11 @@ export const numericTypes = Object.keys(storage) as readonly (keyof typeof stora
 
 /** All types of {@link RawTensor}. */
 export const rawTypes: ReadonlySet<ElementType> = new Set(Object.keys(rawStorage) as RawType[])
+
+/** The typed arrays that tensors lie in, by name. */
+export const typedArrays: ReadonlyMap<string, TensorDataConstructor> = new Map(
+  Object.values(storage).map((Storage) => [Storage.name, Storage]),
+)
 
 /** True for the types of elements of which tensors can be carried. */
 export function isElementType(type: unknown): type is ElementType {
@@ -228,18 +235,6 @@ export function putValue<T>(values: Record<string, T>, name: string, value: T): 
 // What a typed array is, whatever its object says. A subclass, a property of its own or a changed prototype may say anything,
 // and that would decide whose bytes a request is answered with. An array of another realm counts as well.
 
-type TypedArrayConstructor<T> = new (
-  buffer: ArrayBufferLike | number,
-  byteOffset?: number,
-  length?: number,
-) => T
-
-const constructors = new Map(
-  [
-    Float32Array, Float64Array, Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, BigInt64Array, BigUint64Array,
-  ].map((Storage) => [Storage.name, Storage] as const), // prettier-ignore
-)
-
 const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype) as object
 const intrinsic = <T>(name: string | symbol) =>
   Object.getOwnPropertyDescriptor(typedArrayPrototype, name)!.get as (this: unknown) => T
@@ -266,11 +261,12 @@ export function isEmptied(data: ArrayBufferView): boolean {
 
 /** A view of the same elements as they are now, with nothing about it that is the caller's own. */
 export function plainView<T extends ArrayBufferView>(data: T): T {
-  return viewAs(constructors.get(kindOf(data)!)! as unknown as TypedArrayConstructor<T>, data)
+  const view: ArrayBufferView = viewAs(typedArrays.get(kindOf(data)!)!, data)
+  return view as T
 }
 
 /** The same with elements of another kind, of the same size. */
-export function viewAs<T>(Storage: TypedArrayConstructor<T>, data: ArrayBufferView): T {
+export function viewAs(Storage: TensorDataConstructor, data: ArrayBufferView): TensorData {
   const elements = lengthOf(data)
   // Over a detached buffer not even an empty view can be made.
   return elements === 0

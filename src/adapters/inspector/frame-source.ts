@@ -208,7 +208,7 @@ function endedBatch(batch: ObservedBatch): EndedBatch {
 }
 
 /** A snapshot of one version of a model. */
-export interface ModelLook {
+interface ModelLook {
   /** Unique among all versions of all models. */
   readonly key: string
   readonly name: string
@@ -235,7 +235,7 @@ interface HasModels {
 const mostInstances = 64
 
 /** All versions of an engine's models, in the engine's order. */
-export function modelLooks(engine: HasModels, { models }: EngineStatistics): Map<string, ModelLook> {
+function modelLooks(engine: HasModels, { models }: EngineStatistics): Map<string, ModelLook> {
   const looks = new Map<string, ModelLook>()
   for (const { name, version: serving, versions } of engine.models()) {
     for (const { version, state } of versions) {
@@ -259,11 +259,7 @@ export function modelLooks(engine: HasModels, { models }: EngineStatistics): Map
 }
 
 /** The frame of a model, from its snapshot and the one before. */
-export function modelFrame(
-  look: ModelLook,
-  earlier: ModelLook | undefined,
-  windowMs: number | null,
-): ModelFrame {
+function modelFrame(look: ModelLook, earlier: ModelLook | undefined, windowMs: number | null): ModelFrame {
   const { name, version, state, serves, waiting, running, maxBatchSize, statistics } = look
   const span = spanOfLook(look, earlier)
   const busyBefore = new Map(span?.before.instances.map((instance) => [instance.name, instance.busyMs]))
@@ -296,17 +292,14 @@ export function modelFrame(
 }
 
 /** The two snapshots; `null` if the model is new, or was reloaded since and its counts began again. */
-export function spanOfLook(
-  { statistics: after }: ModelLook,
-  earlier: ModelLook | undefined,
-): StatisticsSpan | null {
+function spanOfLook({ statistics: after }: ModelLook, earlier: ModelLook | undefined): StatisticsSpan | null {
   const before = earlier?.statistics ?? null
   if (before === null || after === null || before.loadMs !== after.loadMs) return null
   return { before, after }
 }
 
 /** The models with most requests since the last snapshot come first; equals keep their order. */
-export function busiestFirst(
+function busiestFirst(
   looks: readonly ModelLook[],
   earlier: (look: ModelLook) => ModelLook | undefined,
 ): ModelLook[] {
@@ -328,7 +321,7 @@ function capacityOf(engine: HasModels, name: string, version: number): Partial<M
 }
 
 /** The combined activity of models between two snapshots of their statistics. */
-export function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {
+function windowFigures(spans: readonly StatisticsSpan[]): WindowFigures {
   const figures = spans.map(serverFigures)
   const sum = (of: (each: ServerFigures) => number) => figures.reduce((total, each) => total + of(each), 0)
   const answered = sum(({ successCount }) => successCount)
@@ -412,6 +405,6 @@ export function latencyWindow(spans: readonly DistributionSpan[]): LatencyWindow
 const longestName = 120
 
 /** A name, shortened for display. */
-export function shownName(name: string): string {
+function shownName(name: string): string {
   return cut(name, longestName)
 }

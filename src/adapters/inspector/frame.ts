@@ -82,7 +82,7 @@ export interface LatencyWindow {
   readonly maxUs: number
 }
 
-export interface InstanceFrame {
+interface InstanceFrame {
   readonly name: string
   readonly worker: string
   readonly runs: number
@@ -113,7 +113,7 @@ export interface EndedBatch extends RunningBatch {
   readonly wholeUs: number | null
 }
 
-export interface WorkerFrame {
+interface WorkerFrame {
   readonly name: string
   readonly instances: number
   readonly busyShare: number

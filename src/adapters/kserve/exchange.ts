@@ -339,7 +339,7 @@ export function jsonReply(value: unknown, status = 200, headers: Reply['headers'
 export const emptyReply: Reply = { status: 200, parts: [] }
 
 /** Sends an answer, and resolves when it has been sent or `gone` fires. */
-export async function send(
+async function send(
   request: IncomingMessage,
   response: ServerResponse,
   { status, headers = {}, parts }: Reply,
@@ -371,7 +371,7 @@ export async function send(
  * of the request until that has come, or until `untilMs`. Closing earlier could lose the answer before the
  * client reads it.
  */
-export async function sendLast(
+async function sendLast(
   request: IncomingMessage,
   response: ServerResponse,
   { status, headers, parts }: Reply,

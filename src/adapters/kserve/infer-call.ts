@@ -153,7 +153,7 @@ function* readInputs(
 
 /** The engine reads it as any tensor, whichever copy of onnxruntime-common made it. */
 function tensorOf(type: ElementType, dims: readonly number[], data: unknown): FeedValue {
-  return { type, dims, data } as unknown as FeedValue
+  return { type, dims, data } as FeedValue
 }
 
 function readType(

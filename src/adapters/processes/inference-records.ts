@@ -181,7 +181,7 @@ const mostListItems = 2 ** 16
 const bigintText = /^-?\d{1,40}$/
 
 /** A value that can be neither an input nor an output. */
-export class NoValue extends Error {
+class NoValue extends Error {
   override readonly name = 'NoValue'
   readonly expected: string
   readonly received: unknown
@@ -198,7 +198,7 @@ export class NoValue extends Error {
  *
  * @throws NoValue
  */
-export function writeValue(record: RecordWriter, value: unknown, depth = 0): void {
+function writeValue(record: RecordWriter, value: unknown, depth = 0): void {
   const kind = kindOf(value)
   if (kind !== undefined && arrayNumber(kind) !== undefined) {
     record.number(kinds.array)
@@ -312,13 +312,13 @@ function writeEntry(record: RecordWriter, entry: unknown): void {
 }
 
 /** Makes a value of a tensor that was read. */
-export type TensorMaker = (type: ElementType, dims: number[], data: TensorData | string[]) => unknown
+type TensorMaker = (type: ElementType, dims: number[], data: TensorData | string[]) => unknown
 
 /** For an input: a plain object, which the engine checks like any caller's. */
-export const givenTensor: TensorMaker = (type, dims, data) => ({ type, dims, data })
+const givenTensor: TensorMaker = (type, dims, data) => ({ type, dims, data })
 
 /** For an output. */
-export const answeredTensor: TensorMaker = (type, dims, data) => makeTensor(type, data, dims)
+const answeredTensor: TensorMaker = (type, dims, data) => makeTensor(type, data, dims)
 
 /** Texts, items and entries read in one piece. */
 const pieceItems = 512
@@ -329,7 +329,7 @@ const pieceItems = 512
  *
  * @throws BadRecord
  */
-export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): unknown {
+function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): unknown {
   record.value()
   const kind = record.count()
   switch (kind) {
@@ -361,7 +361,7 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
 }
 
 /** Whether {@link readValue} returned pieces of work instead of a value. */
-export function isPieces(read: unknown): read is Pieces<unknown> {
+function isPieces(read: unknown): read is Pieces<unknown> {
   return typeof (read as { next?: unknown } | null)?.next === 'function' // values have no functions
 }
 

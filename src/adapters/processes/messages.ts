@@ -203,7 +203,7 @@ export class FrameReader {
 }
 
 /** A serving process that has replied. */
-export interface Greeted {
+interface Greeted {
   /** Descriptor of the socket. */
   readonly descriptor: number
   readonly welcome: Welcome

@@ -5,7 +5,7 @@ import { messageOf } from '../../base/message-of.ts'
 import type { Pieces } from '../../base/slices.ts'
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../../errors.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
-import { type ElementType, putValue, storageOf, kindOf, plainView } from '../../tensor/tensor.ts'
+import { putValue, kindOf, plainView, typedArrays } from '../../tensor/tensor.ts'
 import { aligned, BadRecord, storedView } from './records.ts'
 
 /**
@@ -102,23 +102,6 @@ function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: 
   return revive(value, bytes)
 }
 
-const arrays = new Map(
-  (
-    [
-      'float32',
-      'float64',
-      'int8',
-      'uint8',
-      'int16',
-      'uint16',
-      'int32',
-      'uint32',
-      'int64',
-      'uint64',
-    ] satisfies ElementType[]
-  ).map((type) => [storageOf(type).name, storageOf(type)]),
-)
-
 function replace(this: unknown, key: string, value: unknown): unknown {
   const given = (this as Record<string, unknown>)[key] // `value` is the result of toJSON
   if (typeof given === 'number') return Number.isFinite(given) ? given : { $: ['number', String(given)] }
@@ -153,7 +136,7 @@ function revive(value: unknown, bytes?: Uint8Array): unknown {
   if (kind === 'tensor') return new Tensor(first as 'float32', third as Float32Array, second as number[])
   if (kind === 'buffer') return bytesOf(first)
   if (kind === 'object') return Object.fromEntries(first as [string, unknown][])
-  const Storage = kind === 'array' ? arrays.get(first as string) : undefined
+  const Storage = kind === 'array' ? typedArrays.get(first as string) : undefined
   if (Storage === undefined) throw new TypeError('a value of unknown kind')
   return new Storage(bytesOf(second))
 }
@@ -168,7 +151,7 @@ function bytesBeside(bytes: Uint8Array | undefined, kind: string, at: number, by
     throw new TypeError('missing bytes')
   const start = bytes.byteOffset + at
   if (kind === 'ArrayBuffer') return bytes.buffer.slice(start, start + byteLength)
-  const Storage = arrays.get(kind)
+  const Storage = typedArrays.get(kind)
   if (Storage === undefined || byteLength % Storage.BYTES_PER_ELEMENT !== 0)
     throw new TypeError('a value of unknown kind')
   return new Storage(bytes.buffer as ArrayBuffer, start, byteLength / Storage.BYTES_PER_ELEMENT)

@@ -173,7 +173,7 @@ class RegisteredEngines {
         `a registry without a metric '${taken.name}' of others`,
         'one with it',
       )
-    for (const metric of missing) this.#registry.registerMetric(metric as unknown as PromMetric)
+    for (const metric of missing) this.#registry.registerMetric(metric as unknown as Metric)
     this.#engines.add(added)
   }
 
@@ -295,8 +295,6 @@ function samplesOf(family: MetricFamily, scraped: Scraped): Sample[] {
 
 /** A registry of prom-client. */
 type MetricRegistry = Pick<Registry, 'getSingleMetric' | 'registerMetric' | 'removeSingleMetric'>
-
-type PromMetric = Metric
 
 /**
  * prom-client's registry of the process. The package is loaded only here, and only if no registry was given.

@@ -23,7 +23,7 @@ export interface TextTokens {
 }
 
 /** The part of a session that a trial uses. */
-export type TriedSession = Pick<InferenceSession, 'inputMetadata' | 'outputNames' | 'run'>
+type TriedSession = Pick<InferenceSession, 'inputMetadata' | 'outputNames' | 'run'>
 
 /** Runs a text of ids, padded to `length`. */
 type RunText = (ids: readonly number[], length?: number) => Promise<InferenceSession.ReturnType>

@@ -15,7 +15,7 @@ export type ImageSource = string | URL | Uint8Array | ArrayBuffer
 export type CheckedSource = string | Uint8Array
 
 /** A short description for errors: the path, or the kind and number of bytes. */
-export function describeSource(source: CheckedSource): string {
+function describeSource(source: CheckedSource): string {
   if (typeof source === 'string') return `'${cut(source, 500)}'`
   return `${cut(describe(source), 80).replace(/\(\d+\)$/, '')} of ${source.byteLength} bytes`
 }

@@ -1,5 +1,5 @@
-import { type NativeJpeg, resizeFilters } from '../../native/native-binding.ts'
-import type { ResolvedImageOptions } from '../../options/image-options.ts'
+import type { NativeJpeg } from '../../native/native-binding.ts'
+import { type ResolvedImageOptions, resizeFilters } from '../../options/image-options.ts'
 import { jpegDecoder } from './image-decoders.ts'
 import { takePixels } from './pixels.ts'
 import { type ImageSize, type JpegPlan, planJpeg } from './resize-plan.ts'

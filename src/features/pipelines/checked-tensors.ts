@@ -1,4 +1,5 @@
-import { pipelineError, type ResolvedPipeline, type ResolvedTensor } from '../../options/pipeline-config.ts'
+import { invalidConfig } from '../../errors.ts'
+import { type ResolvedPipeline, type ResolvedTensor } from '../../options/pipeline-config.ts'
 import {
   batchAxisOf,
   checkBatchDimension,
@@ -52,11 +53,11 @@ export class CheckedTensors {
     }
     for (const [index, tensor] of graph.inputs.entries()) {
       const { type } = this.#known[tensor] ?? { type: 'float32' }
-      if (!isElementType(type)) throw pipelineError(graph.name, `inputs[${index}]`, 'a tensor', type)
+      if (!isElementType(type)) throw invalidConfig(graph.name, `inputs[${index}]`, 'a tensor', type)
     }
     const unknown = graph.inputs.findIndex((tensor) => this.#known[tensor] === null)
     if (unknown !== -1)
-      throw pipelineError(
+      throw invalidConfig(
         graph.name,
         `inputs[${unknown}].type`,
         'to be given, because no model takes the tensor',
@@ -130,7 +131,7 @@ export class CheckedTensors {
     const least = Math.min(...sizes.filter((size) => size > 0))
     if (given <= least) return given
     const step = this.#graph.steps[sizes.indexOf(least)]!
-    throw pipelineError(
+    throw invalidConfig(
       this.#graph.name,
       'maxBatchSize',
       `at most ${least}, as model '${step.model}' of step '${step.name}' takes`,
@@ -142,7 +143,7 @@ export class CheckedTensors {
     if (type === undefined && dims === undefined) return
     if (type === undefined || dims === undefined) {
       const [given, lacking] = type === undefined ? ['dims', 'type'] : ['type', 'dims']
-      throw pipelineError(
+      throw invalidConfig(
         this.#graph.name,
         `inputs[${index}].${lacking}`,
         `to be given beside ${given}`,
@@ -160,7 +161,7 @@ export class CheckedTensors {
   #checkOutput(index: number, { name, type, dims }: ResolvedTensor): void {
     const known = this.#known[this.#graph.outputs[index]!]!
     if (type !== undefined && type !== known.type) {
-      throw pipelineError(
+      throw invalidConfig(
         this.#graph.name,
         `outputs[${index}].type`,
         `${known.type}, the type of '${name}', ${known.by}`,
@@ -168,7 +169,7 @@ export class CheckedTensors {
       )
     }
     if (dims !== undefined && !fits(this.#shapeOf(dims), known.shape)) {
-      throw pipelineError(
+      throw invalidConfig(
         this.#graph.name,
         `outputs[${index}].dims`,
         `dims that fit shape ${shownShape(known.shape)} of '${name}', ${known.by}`,
@@ -192,7 +193,7 @@ export class CheckedTensors {
   ): void {
     const source = tensor === null ? found.by : `'${this.#graph.tensors[tensor]!.name}', ${found.by}`
     if (expected.type !== found.type)
-      throw pipelineError(
+      throw invalidConfig(
         this.#graph.name,
         path,
         `${expected.type}, the type ${of}`,
@@ -205,7 +206,7 @@ export class CheckedTensors {
         expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape,
       )
     ) {
-      throw pipelineError(
+      throw invalidConfig(
         this.#graph.name,
         path,
         `shape ${shownShape(expected.shape)}, ${of}`,
@@ -214,7 +215,7 @@ export class CheckedTensors {
     }
     const [axis, foundAxis] = [batchAxisOf(expected), batchAxisOf(found)]
     if (this.maxBatchSize === 0 || axis === foundAxis || axis === -1 || foundAxis === -1) return
-    throw pipelineError(
+    throw invalidConfig(
       this.#graph.name,
       path,
       `rows along dimension ${axis}, ${of}`,

@@ -1,5 +1,5 @@
-import { pipelineError, type ResolvedPipeline, type ResolvedStep } from '../../options/pipeline-config.ts'
-import { listNames, type InferenceError } from '../../errors.ts'
+import { type ResolvedPipeline, type ResolvedStep } from '../../options/pipeline-config.ts'
+import { invalidConfig, listNames, type InferenceError } from '../../errors.ts'
 
 /** An input or output of a step's model, and the pipeline's tensor for it. */
 export interface StepPort {
@@ -74,7 +74,7 @@ export class PipelineGraph {
       const found = numberOf.get(tensor)
       if (found !== undefined) return found
       const fitting = tensors.filter(({ madeBy }) => !isAnswer || madeBy !== -1).map((each) => each.name)
-      throw pipelineError(
+      throw invalidConfig(
         name,
         path,
         `${isAnswer ? '' : 'an input of the pipeline or '}an output of a step (${listNames(fitting)})`,
@@ -171,7 +171,7 @@ export class PipelineGraph {
     let step = stuck
     for (; !path.includes(step); step = this.#waitsFor(step).find(isStuck)!) path.push(step)
     const circle = [...path.slice(path.indexOf(step)), step].map((each) => `'${this.steps[each]!.name}'`)
-    return pipelineError(
+    return invalidConfig(
       this.name,
       `steps[${step}].inputs`,
       'tensors that do not depend on outputs of the step itself',
@@ -185,7 +185,7 @@ export class PipelineGraph {
     for (const [tensor, { name, madeBy, awaitedBy }] of this.tensors.entries()) {
       if (awaitedBy.length > 0) {
         if (madeBy === -1 && isAnswered(tensor))
-          throw pipelineError(
+          throw invalidConfig(
             this.name,
             `outputs[${this.outputs.indexOf(tensor)}]`,
             'an output of a step',
@@ -194,10 +194,10 @@ export class PipelineGraph {
         continue
       }
       if (madeBy === -1)
-        throw pipelineError(this.name, `inputs[${tensor}]`, 'an input that a step takes', name)
+        throw invalidConfig(this.name, `inputs[${tensor}]`, 'an input that a step takes', name)
       if (isAnswered(tensor)) continue
       const port = this.steps[madeBy]!.outputs.find((each) => each.tensor === tensor)!
-      throw pipelineError(
+      throw invalidConfig(
         this.name,
         `steps[${madeBy}].outputs.${port.name}`,
         'a tensor that a step takes or the pipeline answers with, or no mention of this output',
@@ -207,7 +207,7 @@ export class PipelineGraph {
     const { missing } = this.#plan(this.outputs)
     const idle = missing.indexOf(-1)
     if (idle !== -1)
-      throw pipelineError(
+      throw invalidConfig(
         this.name,
         `steps[${idle}]`,
         'a step that an output of the pipeline depends on',
@@ -232,7 +232,7 @@ function collectTensors(
       if (same !== undefined) {
         const by =
           same.madeBy === -1 ? 'is an input of the pipeline' : `is made by step '${steps[same.madeBy]!.name}'`
-        throw pipelineError(
+        throw invalidConfig(
           name,
           `steps[${index}].outputs.${output}`,
           'a name of no other tensor',

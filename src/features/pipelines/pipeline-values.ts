@@ -1,4 +1,4 @@
-import { type PipelineTensors, pipelineError } from '../../options/pipeline-config.ts'
+import { type PipelineTensors } from '../../options/pipeline-config.ts'
 import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
 import type { ParsedFeeds } from '../../request/infer-request.ts'
 import {
@@ -18,7 +18,7 @@ import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import { isPromise } from 'node:util/types'
 import type { StepErrors } from './step-errors.ts'
 import { copyBlocks, cutElements, type Elements } from '../../tensor/elements.ts'
-import { invalidArgument } from '../../errors.ts'
+import { invalidArgument, invalidConfig } from '../../errors.ts'
 
 /** A tensor of a request in progress, visible to the pipeline only; `null` if it was left out. */
 export type PipelineValue = TensorLike | OutputValue | null
@@ -126,19 +126,19 @@ export function fannedInputs(
       ? given.filter((input) => batchAxisOf(input) !== -1)
       : given.filter(({ name }) => step.fanOut!.includes(name))
   if (fanned.length === 0)
-    throw pipelineError(pipeline, `${path}.fanOut`, `${model} to have an input with rows`, shownNames(given))
+    throw invalidConfig(pipeline, `${path}.fanOut`, `${model} to have an input with rows`, shownNames(given))
   for (const input of fanned) {
     const where =
       step.fanOut === 'all' ? `${path}.fanOut` : `${path}.fanOut[${step.fanOut!.indexOf(input.name)}]`
     if (!isElementType(input.type))
-      throw pipelineError(
+      throw invalidConfig(
         pipeline,
         where,
         'inputs that are tensors',
         `'${input.name}', which is ${input.type}`,
       )
     if (!isOneRow(input))
-      throw pipelineError(
+      throw invalidConfig(
         pipeline,
         where,
         `inputs of ${model} that may be one row`,
@@ -151,14 +151,14 @@ export function fannedInputs(
     if (output === undefined) continue // another check reports it
     const { type, shape } = output
     if (!isElementType(type) && !type.startsWith('seq('))
-      throw pipelineError(
+      throw invalidConfig(
         pipeline,
         `${path}.outputs.${name}`,
         'an output that can be joined from its rows: a tensor, or a sequence',
         type,
       )
     if (output.rows === undefined && !isOneRow(output))
-      throw pipelineError(
+      throw invalidConfig(
         pipeline,
         `${path}.outputs.${name}`,
         'an output that has one entry for one row',

@@ -1,6 +1,5 @@
 import { noOptions, type CheckedOptions } from '../../options/infer-options.ts'
-import { pipelineError } from '../../options/pipeline-config.ts'
-import { listNames } from '../../errors.ts'
+import { invalidConfig, listNames } from '../../errors.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'
 import { fannedInputs, shownFanned } from './pipeline-values.ts'
@@ -54,7 +53,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
   const path = `steps[${step.index}]`
   const model = `model '${step.model}'`
   if (served !== null && served.sequences !== null) {
-    throw pipelineError(
+    throw invalidConfig(
       pipeline,
       `${path}.model`,
       'a model without sequences',
@@ -64,7 +63,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
   }
   for (const { name } of step.inputs) {
     if (metadata.inputs.some((input) => input.name === name)) continue
-    throw pipelineError(
+    throw invalidConfig(
       pipeline,
       `${path}.inputs.${name}`,
       `an input of ${model} (${namesOf(metadata.inputs)})`,
@@ -75,7 +74,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
     ({ name }) => !isMapped(step.inputs, name) && !target.optionalInputs.includes(name),
   )
   if (missing !== undefined) {
-    throw pipelineError(
+    throw invalidConfig(
       pipeline,
       `${path}.inputs`,
       `a tensor for input '${missing.name}' of ${model}`,
@@ -87,7 +86,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
     if (metadata.outputs.some((output) => output.name === name)) continue
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
     const hint = unservable && `It is ${unservable.type}, which the executor in use cannot return`
-    throw pipelineError(
+    throw invalidConfig(
       pipeline,
       `${path}.outputs.${name}`,
       `an output of ${model} (${namesOf(metadata.outputs)})`,

@@ -5,7 +5,7 @@ import type {
   SequenceState,
 } from '../../options/sequence-config.ts'
 import { noOptions, type SequenceId } from '../../options/infer-options.ts'
-import { invalidArgument, listNames, type InferenceError } from '../../errors.ts'
+import { invalidArgument, invalidConfig, listNames, type InferenceError } from '../../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import { type FeedParser } from '../../request/feeds.ts'
 import { ownCopy } from '../../request/bucket-keys.ts'
@@ -73,14 +73,14 @@ export class SequenceInputs {
       const given = named(metadata.name, outputs, output, `sequence.state[${at}].output`)
       for (const tensor of [value, given]) checkState(metadata, each, tensor, `sequence.state[${at}]`)
       if (given.type !== value.type)
-        throw wrong(
+        throw invalidConfig(
           metadata.name,
           `sequence.state[${at}].output`,
           `an output of type ${value.type}, as '${input}' has it`,
           `'${output}' of type ${given.type}`,
         )
       if (!fits(given.shape, value.shape))
-        throw wrong(
+        throw invalidConfig(
           metadata.name,
           `sequence.state[${at}].output`,
           `an output of shape ${shownShape(value.shape)}, as '${input}' takes it`,
@@ -145,7 +145,12 @@ function checkControl(
   const types =
     kind === 'correlationId' ? ['uint64', 'int64', 'uint32', 'int32', 'string'] : ['int32', 'float32', 'bool']
   if (!types.includes(type))
-    throw wrong(model, `${option}.input`, `an input of type ${types.join(', ')}`, `'${name}' of type ${type}`)
+    throw invalidConfig(
+      model,
+      `${option}.input`,
+      `an input of type ${types.join(', ')}`,
+      `'${name}' of type ${type}`,
+    )
   if (said !== undefined && said !== type) throw notAsModel(model, `${option}.type`, name, type, said)
   const batched = maxBatchSize > 0
   checkOwn(metadata, input, option)
@@ -155,7 +160,7 @@ function checkControl(
         dim !== 1 && (typeof dim === 'number' || (batched && axis !== batchAxisOf(input) && dim === '')),
     )
   ) {
-    throw wrong(
+    throw invalidConfig(
       model,
       `${option}.input`,
       'an input of one element per request',
@@ -168,7 +173,7 @@ function checkControl(
   const isOther = (value: number, { data }: TensorLike) =>
     type !== 'float32' && ((data as Int32Array)[0] !== value || (type === 'bool' && value > 1))
   if (kind !== 'correlationId' && (isOther(values[0], no) || isOther(values[1], yes)))
-    throw wrong(model, `${option}.values`, `two values of type ${type}, as '${name}' takes`, values)
+    throw invalidConfig(model, `${option}.values`, `two values of type ${type}, as '${name}' takes`, values)
   return { no, yes }
 }
 
@@ -176,11 +181,13 @@ function checkControl(
 function checkOwn({ name: model, maxBatchSize }: ModelMetadata, input: ValueMetadata, option: string): void {
   if (maxBatchSize === 0 || batchAxisOf(input) !== -1) return
   const hint = 'Say where its rows are by batchAxis, or load the model with maxBatchSize: 0'
-  throw invalidArgument(`${option}.input`, 'an input that rows of a batch do not share', input.name, {
-    code: 'ERR_MODEL_CONFIG',
+  throw invalidConfig(
     model,
+    `${option}.input`,
+    'an input that rows of a batch do not share',
+    input.name,
     hint,
-  })
+  )
 }
 
 /** The initial value of a state: a copy, as the caller may overwrite the original. */
@@ -193,7 +200,8 @@ function readRow(
 ): TensorLike {
   const { type, dims, data } = parser.readOption(option, input.name, given)
   const rows = maxBatchSize > 0 ? dims[batchAxisOf(input)] : 1
-  if (rows !== 1) throw wrong(model, option, `one row of '${input.name}'`, `dims [${dims.join(', ')}]`)
+  if (rows !== 1)
+    throw invalidConfig(model, option, `one row of '${input.name}'`, `dims [${dims.join(', ')}]`)
   return { type, dims, data: ownCopy(data as Data) as Data }
 }
 
@@ -241,22 +249,18 @@ function notAsModel(
   expected: string,
   received: unknown,
 ): InferenceError {
-  return wrong(model, option, `${expected}, as '${name}' has it in the model`, received)
+  return invalidConfig(model, option, `${expected}, as '${name}' has it in the model`, received)
 }
 
 function named(model: string, values: readonly ValueMetadata[], name: string, option: string): ValueMetadata {
   const value = values.find((each) => each.name === name)
   if (value !== undefined && isElementType(value.type)) return value
-  throw wrong(
+  throw invalidConfig(
     model,
     option,
     `one of the tensors of the model (${listNames(values.map((each) => each.name))})`,
     name,
   )
-}
-
-function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
 /** One row of a value; variable dimensions are 1. */

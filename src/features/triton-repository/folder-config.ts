@@ -6,8 +6,8 @@ import { jsonPieces } from '../../base/bounded-json.ts'
 import { NotReadable, readRegularFile } from '../../base/files.ts'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { doAll } from '../../base/slices.ts'
-import { InferenceError, invalidArgument } from '../../errors.ts'
-import type { ModelOptions, RepositoryOutputConfig } from '../../options/model-config.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../../errors.ts'
+import type { ModelOptions } from '../../options/model-config.ts'
 import type { FeedValue } from '../../options/model-signature.ts'
 import type { PipelineOutput } from '../../options/pipeline-config.ts'
 import { isPlainObject, readPlain } from '../../options/plain-options.ts'
@@ -55,11 +55,13 @@ export async function readFolderConfig(
     })
   const files = ['config.pbtxt', ...moduleNames].filter((name) => present.includes(name))
   if (files.length > 1) {
-    throw invalidArgument('config', 'one configuration', files, {
-      code: 'ERR_MODEL_CONFIG',
+    throw invalidConfig(
       model,
-      hint: `Both ${files.join(' and ')} are in ${folder}: remove all but one`,
-    })
+      'config',
+      'one configuration',
+      files,
+      `Both ${files.join(' and ')} are in ${folder}: remove all but one`,
+    )
   }
   const [fileName] = files
   if (fileName !== undefined && fileName !== 'config.pbtxt') return fromModule(folder, model, fileName)
@@ -168,7 +170,7 @@ const mostValues = 2 ** 16
  */
 function textOfJson(model: string, json: string): string {
   const wrong = (received: unknown): InferenceError =>
-    invalidArgument('config', 'a JSON object', received, { code: 'ERR_MODEL_CONFIG', model })
+    invalidConfig(model, 'config', 'a JSON object', received)
   let config: unknown
   try {
     config = doAll(jsonPieces(Buffer.from(json), 'config', { mostValues }))
@@ -317,7 +319,7 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
         options[option],
       )
   }
-  const isFileName = (value: unknown) =>
+  const isFileName = (value: unknown): value is string =>
     typeof value === 'string' && value !== '' && !/[/\\\0]/.test(value) && value !== '.' && value !== '..'
   if (defaultModelFilename !== undefined && !isFileName(defaultModelFilename)) {
     throw wrong('defaultModelFilename', 'the name of a file in the version folder', defaultModelFilename)
@@ -329,23 +331,23 @@ function readSettings(exported: unknown, model: string, fileName: string, wrong:
   if (Array.isArray(options['outputs'])) {
     options['outputs'] = options['outputs'].map((output: unknown, index) => {
       if (!isPlainObject(output) || !('labelFilename' in output)) return output
-      const { labelFilename, ...others } = output as unknown as RepositoryOutputConfig
+      const { labelFilename, ...others } = output
       if (!isFileName(labelFilename))
         throw wrong(
           `outputs[${index}].labelFilename`,
           'the name of a file in the folder of the model',
           labelFilename,
         )
-      if (others.labels !== undefined)
-        throw wrong(`outputs[${index}].labels`, 'to be omitted beside labelFilename', others.labels)
-      labelFilenames.push({ output: index, name: labelFilename! })
+      if (others['labels'] !== undefined)
+        throw wrong(`outputs[${index}].labels`, 'to be omitted beside labelFilename', others['labels'])
+      labelFilenames.push({ output: index, name: labelFilename })
       return others
     })
   }
   return {
     options: options as ModelOptions,
     labelFilenames,
-    fileName: defaultModelFilename as string | undefined,
+    fileName: defaultModelFilename,
     versionPolicy: policy,
   }
 }

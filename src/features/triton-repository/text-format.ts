@@ -1,4 +1,4 @@
-import { type InferenceError, invalidArgument } from '../../errors.ts'
+import { invalidConfig, type InferenceError } from '../../errors.ts'
 
 /** A value as written. The reader checks whether its type suits the field. */
 export type TextValue = { readonly offset: number } & (
@@ -318,9 +318,11 @@ export function configError(
 ): InferenceError {
   const { line, column } = position(source, offset)
   const where = `At ${source.file}:${line}:${column}`
-  return invalidArgument(name, expected, received, {
-    code: 'ERR_MODEL_CONFIG',
-    model: source.model,
-    hint: hint === undefined ? where : `${hint}${/[.?]$/.test(hint) ? '' : '.'} ${where}`,
-  })
+  return invalidConfig(
+    source.model,
+    name,
+    expected,
+    received,
+    hint === undefined ? where : `${hint}${/[.?]$/.test(hint) ? '' : '.'} ${where}`,
+  )
 }

@@ -1,7 +1,7 @@
 import type { Arrival, ArrivalRun } from './arrival.ts'
 
 /** What becomes of a request. */
-export interface ArrivalEnd {
+interface ArrivalEnd {
   latencyUs?: number
   decodedUs?: number
   cancelledUs?: number

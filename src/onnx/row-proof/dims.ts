@@ -58,7 +58,7 @@ export function withinSteps<Result>(steps: number, run: () => Result): Result {
 }
 
 /** A sum of terms, at least one of which has a factor. */
-export class Polynomial {
+class Polynomial {
   readonly key: string
   readonly terms: readonly Term[]
   readonly ofRows: boolean

@@ -164,7 +164,7 @@ export function countsRows({ elements, rows }: Tensor): boolean {
 }
 
 /** Whether two values depend in the same way on rows' positions. */
-export function samePlace(a: Place | null, b: Place | null): boolean {
+function samePlace(a: Place | null, b: Place | null): boolean {
   return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
 }
 

@@ -28,7 +28,7 @@ export const parts: FieldKind = { wire: 2, repeats: true }
 export type Fields = Readonly<Record<number, FieldKind>>
 
 /** For a number: its value, with {@link notHeld} as its place. For other fields: the place. */
-export type Visit = (field: number, value: number, start: number, end: number) => void
+type Visit = (field: number, value: number, start: number, end: number) => void
 
 /**
  * Most levels of nested messages, and most fields of a file. A graph of 100 000 operators has about 3 million

@@ -37,7 +37,7 @@ export type Rule = (op: Operation) => Value | readonly (Value | null)[]
 export type Rules = Readonly<Record<string, Rule>>
 
 /** Follows a subgraph in place of the operation that contains it. */
-export type RunGraph = (graph: OnnxGraph, inputs: readonly Value[]) => Value[]
+type RunGraph = (graph: OnnxGraph, inputs: readonly Value[]) => Value[]
 
 /** An operator with its inputs and attributes, as rules use them. */
 export class Operation {

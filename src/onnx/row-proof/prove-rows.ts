@@ -66,7 +66,7 @@ export interface RowQuestion {
 }
 
 /** An input that requests give. */
-export interface RowInput {
+interface RowInput {
   readonly name: string
   /** Numbers fix a dimension. Any other dimension has a length of its own, whatever its name. */
   readonly shape: readonly (number | string)[]

@@ -49,7 +49,7 @@ type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 const turnEveryMs = 20
 
 /** Serves batches of one function on its thread, as worker-thread/serve.ts does of models; several at the same time where it waits for something. */
-export class FunctionServer {
+class FunctionServer {
   readonly #port: MessagePort
   readonly #control: ControlBlock
   readonly #bell: Bell

@@ -30,7 +30,7 @@ export default function start({ setup, answer }: StartTask): void {
 }
 
 /** Attaches the control block, loads onnxruntime-node, says how that went, and serves. */
-export async function serveBinding(
+async function serveBinding(
   setup: Extract<WorkerSetup, { kind: 'binding' }>,
   say: (word: StartAnswer) => void,
 ): Promise<void> {
@@ -320,7 +320,7 @@ let collect: (() => void) | undefined
  * its collector away to new contexts only, and only under a flag, which is not left standing for others to find.
  * (An inspector session would do it too, but keeps the process from ending.)
  */
-export function collectGarbage(): void {
+function collectGarbage(): void {
   collect ??= findCollector()
   collect()
 }

@@ -4,15 +4,16 @@ import { accuracyText, checkRows, defaultTolerance } from '../perf/accuracy/chec
 import { UniqueSamples } from '../perf/input/generated-data.ts'
 import { SampleCycle, type SampleSource } from '../perf/input/sample-source.ts'
 import { inputsText } from '../perf/report/console-report.ts'
-import type { InputLevels, PerfResult } from '../perf/result.ts'
+import { type InputLevels, type PerfResult, resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension } from './perf-extension.ts'
 import { samplesInMemory } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
-import { measureLevels, type ReportOptions } from './perf-levels.ts'
-import { above, type MeasureOptions, whole } from './perf-measure-options.ts'
+import { measureLevels } from './perf-levels.ts'
+import { above, whole } from './perf-measure-options.ts'
 
 /** Options of `--check-rows`, in commander's form. */
-interface CheckOptions extends Pick<MeasureOptions, 'concurrencyRange'> {
+export interface CheckOptions {
+  readonly checkRows?: true
   readonly checkTolerance: number
   readonly checkRounds: number
 }
@@ -41,11 +42,7 @@ export const rowChecks: PerfExtension = {
 
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
-  const {
-    concurrencyRange,
-    checkTolerance: tolerance,
-    checkRounds: rounds,
-  } = context.options as unknown as CheckOptions
+  const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds } = context.options
   const { samples } = await samplesInMemory(context, 'check-rows', {
     fewest: 8,
     most: 64,
@@ -57,17 +54,7 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
     tolerance,
     signal,
   })
-  const { name, version } = target.model
-  const result: PerfResult = {
-    model: name,
-    version,
-    settings: shown,
-    machine: opened.machine,
-    date: new Date().toISOString(),
-    mode: 'concurrency',
-    levels: [],
-    accuracy,
-  }
+  const result = resultOf(target, shown, { mode: 'concurrency', levels: [], accuracy })
   print(accuracyText(accuracy))
   if (signal.aborted) tellLine('interrupted: these are the comparisons up to then')
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }
@@ -93,9 +80,6 @@ export const inputComparisons: PerfExtension = {
 
 async function measureInputs(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { options, target, settings, print } = context
-  const { inputs, ...report } = options as unknown as ReportOptions & {
-    readonly inputs: 'same' | 'unique' | 'both'
-  }
   const { samples, areRandom } = await samplesInMemory(context, 'inputs', beyondCaches)
   const sources: Record<'same' | 'unique', () => SampleSource> = {
     same: () => new SampleCycle(samples.slice(0, 1)),
@@ -108,10 +92,10 @@ async function measureInputs(context: PerfContext): Promise<{ result: PerfResult
   }
   const runs: InputLevels[] = []
   const measured: { result: PerfResult; exitCode: number }[] = []
-  for (const kind of inputs === 'both' ? (['same', 'unique'] as const) : [inputs]) {
+  for (const kind of options.inputs === 'both' ? (['same', 'unique'] as const) : [options.inputs!]) {
     const source = sources[kind]()
     print(`Inputs: ${kind}\n`)
-    const own = await measureLevels({ ...context, target: { ...target, source } }, report)
+    const own = await measureLevels({ ...context, target: { ...target, source } })
     measured.push(own)
     runs.push({ inputs: kind, distinct: source.size, levels: own.result.levels })
     if (context.signal.aborted) break

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from 'zerohop'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
+import { withoutUndefined } from '../without-undefined.ts'
 import { above, list, whole } from './perf-measure-options.ts'
 
 /** Options of the engine and its model, in commander's form. */
@@ -68,15 +69,22 @@ export function engineOptionsOf({
   inline,
   plugin,
 }: EngineCommandOptions): EngineOptions {
-  const given: EngineOptions = {
-    ...(cpuWorkers === undefined ? {} : { cpuWorkers }),
-    ...(executor === undefined ? {} : { executor }),
-    ...(inline ? {} : { inline: false as const }),
-    ...(plugin.length === 0
-      ? {}
-      : { providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }),
+  return {
+    ...engineOptions,
+    ...withoutUndefined({
+      cpuWorkers,
+      executor,
+      inline: inline ? undefined : (false as const),
+      providers: providersOf(plugin),
+    }),
   }
-  return { ...engineOptions, ...given }
+}
+
+/** The option `providers` of an engine; `undefined` without plugins. */
+export function providersOf(plugins: readonly NamedPlugin[]): EngineOptions['providers'] {
+  return plugins.length === 0
+    ? undefined
+    : Object.fromEntries(plugins.map(({ name, library }) => [name, { library }]))
 }
 
 /**
@@ -99,30 +107,25 @@ export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptio
   const batching = batchingOf(options)
   return {
     ...modelConfig,
-    ...(instances === undefined && provider === undefined
-      ? {}
-      : {
-          instanceGroup: [
-            {
-              ...model.instanceGroup?.[0],
-              ...(provider === undefined ? {} : { kind: provider }),
-              ...(instances === undefined ? {} : { count: instances }),
-            },
-          ],
-        }),
-    ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
-    ...(dynamicBatching ? {} : { dynamicBatching: false as const }),
-    ...(dynamicBatching && Object.keys(batching).length > 0
-      ? {
-          dynamicBatching: { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching },
-        }
-      : {}),
-    ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }),
-    ...(responseCache === undefined ? {} : { responseCache }),
-    ...(rowCheck ? {} : { checkRows: false }),
-    ...(intraOpThreads === undefined
-      ? {}
-      : { sessionOptions: { ...model.sessionOptions, intraOpNumThreads: intraOpThreads } }),
+    ...withoutUndefined({
+      instanceGroup:
+        instances === undefined && provider === undefined
+          ? undefined
+          : [{ ...model.instanceGroup?.[0], ...withoutUndefined({ kind: provider, count: instances }) }],
+      maxBatchSize,
+      dynamicBatching: !dynamicBatching
+        ? (false as const)
+        : Object.keys(batching).length === 0
+          ? undefined
+          : { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching },
+      latencyTargetMs,
+      responseCache,
+      checkRows: rowCheck ? undefined : false,
+      sessionOptions:
+        intraOpThreads === undefined
+          ? undefined
+          : { ...model.sessionOptions, intraOpNumThreads: intraOpThreads },
+    }),
   }
 }
 
@@ -132,12 +135,12 @@ function batchingOf({
   maxQueueSize,
   preserveOrdering,
 }: EngineCommandOptions): DynamicBatchingConfig {
-  return {
-    ...(preferredBatchSizes === undefined ? {} : { preferredBatchSize: preferredBatchSizes }),
-    ...(maxQueueDelayUs === undefined ? {} : { maxQueueDelayMs: maxQueueDelayUs / 1000 }),
-    ...(maxQueueSize === undefined ? {} : { defaultQueuePolicy: { maxQueueSize } }),
-    ...(preserveOrdering === undefined ? {} : { preserveOrdering }),
-  }
+  return withoutUndefined({
+    preferredBatchSize: preferredBatchSizes,
+    maxQueueDelayMs: maxQueueDelayUs === undefined ? undefined : maxQueueDelayUs / 1000,
+    defaultQueuePolicy: maxQueueSize === undefined ? undefined : { maxQueueSize },
+    preserveOrdering,
+  })
 }
 
 /** Parses a JSON object, given as text or as a file's name. */

@@ -3,10 +3,33 @@ import type { SampleSource } from '../perf/input/sample-source.ts'
 import type { OpenedModel, PerfTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfResult } from '../perf/result.ts'
-import type { ProfileExport } from './perf-files.ts'
+import type { CheckOptions } from './perf-check-rows.ts'
+import type { EngineCommandOptions } from './perf-engine-options.ts'
+import type { ProfileExport } from '../perf/report/profile-export.ts'
+import type { InputOptions } from './perf-input-options.ts'
+import type { MeasureOptions } from './perf-measure-options.ts'
+import type { ReplayOptions } from './perf-replay.ts'
+import type { ScenarioCommandOptions } from './perf-scenario.ts'
 
 /** The values of all options of `zerohop perf`, under commander's names. */
-export type PerfOptions = Readonly<Record<string, unknown>>
+export interface PerfOptions
+  extends
+    InputOptions,
+    MeasureOptions,
+    EngineCommandOptions,
+    ScenarioCommandOptions,
+    ReplayOptions,
+    CheckOptions {
+  readonly modelName: string
+  readonly modelVersion?: string
+  readonly modelRepository?: string
+  readonly verbose: boolean
+  readonly latencyReportFile?: string
+  readonly verboseCsv: boolean
+  readonly profileExportFile?: string
+  readonly report?: string
+  readonly json?: true | string
+}
 
 /** What an extension works with. */
 export interface PerfContext {
@@ -71,7 +94,8 @@ export function refuseUnheard(
   const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli'
   const written = (name: string) => {
     const flag = command.options.find((option) => option.attributeName() === name)!.long!
-    return typeof options[name] === 'string' ? `${flag} ${options[name]}` : flag
+    const value: unknown = command.getOptionValue(name)
+    return typeof value === 'string' ? `${flag} ${value}` : flag
   }
   for (const extension of extensions) {
     const { leader, unheard } = extension

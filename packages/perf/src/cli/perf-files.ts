@@ -1,47 +1,11 @@
 import { basename, dirname, join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { InferenceError } from 'zerohop'
-import { isSameFile, tellLine } from 'zerohop/internals'
+import { isSameFile } from 'zerohop/internals'
 import { checkFilePlace, writeWholeFile } from '../perf/html-report/saved-result.ts'
-import { RequestLog } from '../perf/load/recorder.ts'
 import { composingCsvReport, csvReport } from '../perf/report/csv-report.ts'
-import { type Experiment, profileText } from '../perf/report/profile-export.ts'
-import type { LoadMode, MeasuredWindow, PerfResult } from '../perf/result.ts'
+import type { PerfResult } from '../perf/result.ts'
 import type { PerfExtension, PerfOptions } from './perf-extension.ts'
-
-/** Most requests of a level that are exported. They are kept in memory until then, 37 bytes each. */
-const mostExported = 10_000_000
-
-/** The requests of all levels, for --profile-export-file. */
-export class ProfileExport {
-  readonly #experiments: (Experiment & { readonly boundariesMs: number[] })[] = []
-
-  /** Begins a level; returns the log for its requests. */
-  begin(mode: LoadMode, level: number): RequestLog {
-    const requests = new RequestLog(mostExported)
-    this.#experiments.push({ mode, level, requests, boundariesMs: [] })
-    return requests
-  }
-
-  window({ load }: MeasuredWindow): void {
-    const { boundariesMs } = this.#experiments.at(-1)!
-    if (boundariesMs.length === 0) boundariesMs.push(load.startMs)
-    boundariesMs.push(load.endMs)
-  }
-
-  async write(path: string, { model, machine }: PerfResult): Promise<void> {
-    const text = profileText(
-      this.#experiments,
-      model,
-      String(machine['zerohop'] ?? ''),
-      performance.timeOrigin,
-    )
-    await writeWholeFile('--profile-export-file', path, text)
-    const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
-    if (dropped > 0)
-      tellLine(`${path}: ${dropped} requests are missing, because at most ${mostExported} per level are kept`)
-  }
-}
 
 /** Writes the table of -f and, for an ensemble, one more file per model, named after the model. */
 async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
@@ -63,8 +27,8 @@ export const levelTable: PerfExtension = {
       .option('-f, --latency-report-file <file>', 'write a CSV table of all levels', filePlace)
       .option('--verbose-csv', 'add columns to the CSV table', false),
   async report(result, { options }) {
-    if (typeof options['latencyReportFile'] === 'string')
-      await writeCsv(options['latencyReportFile'], result, options['verboseCsv'] === true)
+    if (options.latencyReportFile !== undefined)
+      await writeCsv(options.latencyReportFile, result, options.verboseCsv)
   },
 }
 
@@ -76,11 +40,10 @@ export const requestExport: PerfExtension = {
     void command
       .optionsGroup('Output:')
       .option('--profile-export-file <file>', 'write each request as JSON', filePlace),
-  async report(result, { options, profile }) {
-    const path = options['profileExportFile'] as string
+  async report(result, { options: { profileExportFile: path }, profile }) {
+    if (path === undefined) return
     if (result.scenario === undefined) await profile?.write(path, result)
-    else if (profile !== null)
-      await writeWholeFile('--profile-export-file', path, `${JSON.stringify(result)}\n`)
+    else await writeWholeFile('--profile-export-file', path, `${JSON.stringify(result)}\n`)
   },
 }
 

@@ -122,33 +122,22 @@ export function inputSettings(
   { hasSequences, config }: OpenedModel,
   seed: number,
 ): InputSettings {
-  const {
-    batchSize,
-    shape: shapes,
-    inputData,
-    stringLength,
-    stringData = null,
-    uniqueInputs,
-    requestParameter,
-    sequenceLength,
-    sequenceLengthVariation,
-    sequenceIdRange,
-  } = options
+  const { inputData, requestParameter, sequenceIdRange } = options
   const { controls = [], state = [] } = ('sequence' in config ? config.sequence : undefined) ?? {}
   return {
-    batchSize,
-    stringLength,
-    stringData,
-    uniqueInputs,
+    batchSize: options.batchSize,
+    stringLength: options.stringLength,
+    stringData: options.stringData ?? null,
+    uniqueInputs: options.uniqueInputs,
     seed,
-    shapes: new Map(shapes),
+    shapes: new Map(options.shape),
     inputData: inputData.length === 0 ? inputDefaults.inputData : inputData,
     options:
       requestParameter.length === 0 ? undefined : (Object.assign({}, ...requestParameter) as InferOptions),
     sequences: hasSequences
       ? {
-          length: sequenceLength,
-          variation: sequenceLengthVariation / 100,
+          length: options.sequenceLength,
+          variation: options.sequenceLengthVariation / 100,
           firstId: sequenceIdRange.start,
           lastId: sequenceIdRange.end,
         }
@@ -218,7 +207,7 @@ export async function samplesInMemory(
   given?: number,
 ): Promise<{ readonly samples: Sample[]; readonly areRandom: boolean }> {
   if (opened.hasSequences) throw invalidArgument(option, 'a model without sequences', opened.model.name)
-  const own = inputSettings(options as unknown as InputOptions, opened, settings.seed)
+  const own = inputSettings(options, opened, settings.seed)
   const areRandom = own.inputData.every((data) => isMadeUp(data)) && !own.inputData.includes('zero')
   const uniqueInputs =
     given ?? (own.uniqueInputs > 1 ? own.uniqueInputs : countWithin(budget, target.source.next(0)))

@@ -15,19 +15,18 @@ import type { PerfContext } from './perf-extension.ts'
 import { perfExitCodes } from './perf-left-out.ts'
 import { PerfProgress } from './progress-line.ts'
 
-/** Options about output, in commander's form. */
-export interface ReportOptions {
-  readonly batchSize: number
-  readonly verbose: boolean
-}
-
 /** Measures the levels of the settings, and prints each when it is done. */
-export async function measureLevels(
-  { target, settings, shown, signal, print, profile, options: { json } }: PerfContext,
-  options: ReportOptions,
-): Promise<{ result: PerfResult; exitCode: number }> {
+export async function measureLevels({
+  options,
+  target,
+  settings,
+  shown,
+  signal,
+  print,
+  profile,
+}: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { load } = settings
-  const progress = new PerfProgress(json === true)
+  const progress = new PerfProgress(options.json === true)
   const distribution = load.mode === 'request-rate' ? load.distribution : null
   print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
   const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {

@@ -1,19 +1,18 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
+import type { LevelRange } from '../perf/perf-run.ts'
 import { type LoadSettings, measureDefaults, type PerfSettings } from '../perf/perf-settings.ts'
 
 /** Timers cannot resolve higher rates. */
 const mostPerSecond = 1e9
 
-type Range = { readonly start: number; readonly end: number; readonly step: number }
-
 /** Options of load and measurement, in commander's form. */
 export interface MeasureOptions {
-  readonly concurrencyRange?: Range
-  readonly requestRateRange?: Range
+  readonly concurrencyRange?: LevelRange
+  readonly requestRateRange?: LevelRange
   readonly requestDistribution: 'constant' | 'poisson'
   readonly requestIntervals?: readonly number[]
-  readonly periodicConcurrencyRange?: Range
+  readonly periodicConcurrencyRange?: LevelRange
   readonly requestPeriod: number
   readonly measurementMode: 'time_windows' | 'count_windows'
   readonly measurementInterval: number
@@ -122,18 +121,7 @@ export function measureSettings(
   command: Command,
 ): PerfSettings {
   const load = loadOf(options, command)
-  const {
-    binarySearch,
-    latencyThreshold,
-    stabilityPercentage,
-    percentile: given,
-    maxTrials,
-    measurementMode,
-    measurementRequestCount,
-    warmupRequestCount,
-    requestCount,
-    seed,
-  } = options
+  const { binarySearch, latencyThreshold, requestCount } = options
   const error = (text: string) => command.error(`error: ${text}`)
   if ('range' in load && load.range.end === 0 && latencyThreshold === 0)
     error('a range with end 0 needs --latency-threshold to end it')
@@ -151,16 +139,16 @@ export function measureSettings(
     load,
     binarySearch,
     latencyThresholdMs: latencyThreshold,
-    seed,
+    seed: options.seed,
     sequences,
-    measurementMode,
-    measurementRequestCount,
-    maxTrials,
-    warmupRequestCount,
+    measurementMode: options.measurementMode,
+    measurementRequestCount: options.measurementRequestCount,
+    maxTrials: options.maxTrials,
+    warmupRequestCount: options.warmupRequestCount,
     requestCount,
     measurementIntervalMs: options.measurementInterval,
-    stability: stabilityPercentage / 100,
-    percentile: given === -1 ? null : given,
+    stability: options.stabilityPercentage / 100,
+    percentile: options.percentile === -1 ? null : options.percentile,
     goodputMs: options.goodput ?? null,
   }
 }
@@ -246,7 +234,7 @@ const mostLevels = 1e9
 /** `start:end:step`. Defaults: the end is the start, the step is 1. */
 const range =
   (number: (text: string) => number, endMayBe0: boolean) =>
-  (text: string): { start: number; end: number; step: number } => {
+  (text: string): LevelRange => {
     const [start, end = start, step = '1', ...more] = text.split(':') as [string, string?, string?]
     if (more.length > 0) throw new InvalidArgumentError('Expected start:end:step; end and step are optional.')
     const found = {

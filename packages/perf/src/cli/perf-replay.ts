@@ -4,17 +4,18 @@ import { invalidArgument, mulberry32, tellLine } from 'zerohop/internals'
 import { type OpenedModel, probe } from '../perf/open-target.ts'
 import { arrivalsOf, replay, ReplaySource } from '../perf/replay/replay.ts'
 import { levelText, settingsText, summaryText } from '../perf/report/console-report.ts'
-import type { PerfResult } from '../perf/result.ts'
+import { type PerfResult, resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension, type PerfOptions } from './perf-extension.ts'
-import { inputSettings, type InputOptions } from './perf-input-options.ts'
+import { inputSettings } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
-import { nothingAnswered, type ReportOptions } from './perf-levels.ts'
+import { nothingAnswered } from './perf-levels.ts'
 import { PerfProgress } from './progress-line.ts'
 import { above } from './perf-measure-options.ts'
 import { madeUpKinds } from '../perf/input/generated-data.ts'
 
-interface ReplayOptions extends InputOptions, ReportOptions {
-  readonly replay: string
+/** Options of `--replay`, in commander's form. */
+export interface ReplayOptions {
+  readonly replay?: string
   readonly replayModel?: string
   readonly speed: number
 }
@@ -31,17 +32,12 @@ export const perfReplay: PerfExtension = {
   leader: 'replay',
   unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
   measures: ({ replay: file }) => file !== undefined,
-  source: (options, opened, { seed }) =>
-    replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
+  source: (options, opened, { seed }) => replaySource(options, opened, seed),
   measure: measureReplay,
 }
 
-async function replaySource(
-  options: ReplayOptions & PerfOptions,
-  opened: OpenedModel,
-  seed: number,
-): Promise<ReplaySource> {
-  const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
+async function replaySource(options: PerfOptions, opened: OpenedModel, seed: number): Promise<ReplaySource> {
+  const arrivals = arrivalsOf(await loadArrivals(options.replay!), options.replayModel ?? null)
   const { inputData, ...input } = inputSettings(options, opened, seed)
   const kinds = madeUpKinds(inputData, opened.model.metadata.inputs)
   if (kinds === null) throw invalidArgument('--input-data', 'random or zero, with --replay', [...inputData])
@@ -55,12 +51,11 @@ async function replaySource(
 }
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
-  const options = context.options as unknown as ReplayOptions
-  const { settings, shown, signal, print, profile } = context
+  const { options, settings, shown, signal, print, profile } = context
   const target = { ...context.target, source: context.target.source as ReplaySource }
   const { arrivals } = target.source
   await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
-  const progress = new PerfProgress(context.options['json'] === true)
+  const progress = new PerfProgress(options.json === true)
   print(
     settingsText({
       ...settings,
@@ -78,16 +73,7 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
       onWindow: (window) => profile?.window(window),
     })
     progress.end()
-    const { name, version } = target.model
-    const result: PerfResult = {
-      model: name,
-      version,
-      settings: shown,
-      machine: target.machine ?? {},
-      date: new Date().toISOString(),
-      mode: 'replay',
-      levels: [level],
-    }
+    const result = resultOf(target, shown, { mode: 'replay', levels: [level] })
     print(levelText('replay', level))
     const isInVain = level.requestCount === 0 && !signal.aborted
     if (signal.aborted) tellLine('interrupted: these are the results up to then')

@@ -43,10 +43,8 @@ export const reportPage: PerfExtension = {
       .option('--json [file]', 'print only JSON, or write JSON for zerohop perf-report', filePlace)
   },
   async report(result, { options }) {
-    if (options['json'] === true) printJson(result)
-    if (typeof options['json'] === 'string')
-      await writeWholeFile('--json', options['json'], savedText(result))
-    if (typeof options['report'] === 'string')
-      await writeWholeFile('--report', options['report'], reportOf(result))
+    if (options.json === true) printJson(result)
+    if (typeof options.json === 'string') await writeWholeFile('--json', options.json, savedText(result))
+    if (options.report !== undefined) await writeWholeFile('--report', options.report, reportOf(result))
   },
 }

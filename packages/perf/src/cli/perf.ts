@@ -7,12 +7,7 @@ import { openTarget, probe } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfResult } from '../perf/result.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
-import {
-  addEngineOptions,
-  engineOptionsOf,
-  modelOptionsOf,
-  type EngineCommandOptions,
-} from './perf-engine-options.ts'
+import { addEngineOptions, engineOptionsOf, modelOptionsOf } from './perf-engine-options.ts'
 import { inputComparisons, rowChecks } from './perf-check-rows.ts'
 import { scenarios } from './perf-scenario.ts'
 import {
@@ -22,11 +17,12 @@ import {
   refuseUnheard,
   settingsShown,
 } from './perf-extension.ts'
-import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
-import { levelTable, ProfileExport, refuseSharedFiles, requestExport } from './perf-files.ts'
+import { addInputOptions, inputSettings, sequencesOf } from './perf-input-options.ts'
+import { ProfileExport } from '../perf/report/profile-export.ts'
+import { levelTable, refuseSharedFiles, requestExport } from './perf-files.ts'
 import { leftOutText } from './perf-left-out.ts'
-import { measureLevels, type ReportOptions } from './perf-levels.ts'
-import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
+import { measureLevels } from './perf-levels.ts'
+import { addMeasureOptions, measureSettings } from './perf-measure-options.ts'
 import { perfReplay } from './perf-replay.ts'
 import { reportPage } from './perf-report.ts'
 
@@ -40,19 +36,6 @@ const extensions: readonly PerfExtension[] = [
   requestExport,
   reportPage,
 ]
-
-interface ModelCommandOptions {
-  readonly modelName: string
-  readonly modelVersion?: string
-  readonly modelRepository?: string
-}
-
-type CommandLine = ModelCommandOptions &
-  MeasureOptions &
-  InputOptions &
-  EngineCommandOptions &
-  ReportOptions &
-  PerfOptions
 
 /** The options of each extension. */
 const ownOptions = new Map<PerfExtension, readonly string[]>()
@@ -116,11 +99,11 @@ function build(): Command {
     if (model !== undefined && modelName !== undefined)
       command.error("error: two models given: omit the argument or option '-m, --model-name <path>'")
     if (model !== undefined) command.setOptionValueWithSource('modelName', model, 'cli')
-    return run(command.opts<CommandLine>(), command)
+    return run(command.opts<PerfOptions>(), command)
   })
 }
 
-async function run(options: CommandLine, command: Command): Promise<void> {
+async function run(options: PerfOptions, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1)
     command.error(
@@ -171,7 +154,7 @@ async function reportAll(result: PerfResult, context: PerfContext): Promise<void
 }
 
 async function measureModel(
-  options: CommandLine,
+  options: PerfOptions,
   measured: PerfSettings,
   signal: AbortSignal,
   command: Command,
@@ -187,7 +170,7 @@ async function measureModel(
   const { model, machine, composingModels } = opened
   try {
     signal.throwIfAborted()
-    checkProvider(options['provider'] as string | undefined, model)
+    checkProvider(options.provider, model)
     const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source =
@@ -202,12 +185,12 @@ async function measureModel(
       settings,
       shown,
       signal,
-      profile: options['profileExportFile'] === undefined ? null : new ProfileExport(),
-      print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text),
+      profile: options.profileExportFile === undefined ? null : new ProfileExport(),
+      print: options.json === true ? () => {} : (text) => void process.stdout.write(text),
     }
     if (measuring === undefined) await probe(target, signal)
     const { result, exitCode = 0 } =
-      measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
+      measuring === undefined ? await measureLevels(context) : await measuring.measure!(context)
     process.exitCode ??= exitCode // unless writing has failed
     await reportAll({ ...result, given }, context)
   } finally {

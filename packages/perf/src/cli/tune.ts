@@ -17,7 +17,8 @@ import type { TunedRow, TuneResult } from '../tune/outcome.ts'
 import type { Goal, TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
-import { addPlugin, json, type NamedPlugin } from './perf-engine-options.ts'
+import { withoutUndefined } from '../without-undefined.ts'
+import { addPlugin, json, type NamedPlugin, providersOf } from './perf-engine-options.ts'
 import { shape } from './perf-input-options.ts'
 import { above, collect, list, whole } from './perf-measure-options.ts'
 import { TuneProgress } from './progress-line.ts'
@@ -183,27 +184,7 @@ function amounts(text: string): number[] {
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const {
-    latencyP99,
-    memory,
-    budget,
-    concurrency,
-    requestRate: rate,
-    batchSize,
-    shape,
-    inputData,
-    instances,
-    intraOpThreads: threads,
-    maxBatchSizes,
-    maxQueueDelaysUs,
-    maxBatchCosts,
-    provider,
-    plugin,
-    modelConfig,
-    engineOptions,
-    state,
-    fresh,
-  } = options
+  const { memory, inputData, maxBatchCosts, modelConfig } = options
   const { path: _, ...others } = modelConfig as ModelConfig // the path of another call's file
   for (const name of ['autoTune', 'sequence'] as const) {
     if (others[name])
@@ -218,40 +199,33 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
   if (maxBatchCosts !== undefined && budgetsOf(maxBatchCosts, others).length === 0) {
     throw invalidArgument('--max-batch-costs', 'dynamicBatching.cost in --model-config', maxBatchCosts)
   }
-  const engine: EngineOptions =
-    plugin.length === 0
-      ? engineOptions
-      : {
-          ...engineOptions,
-          providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])),
-        }
   return {
     path,
     options: others,
-    kind: provider,
+    kind: options.provider,
     measuring: {
       requests: {
-        rows: batchSize,
-        shapes: shape,
+        rows: options.batchSize,
+        shapes: options.shape,
         inputData: inputData.length === 0 ? ['random'] : inputData,
       },
-      engine,
+      engine: { ...options.engineOptions, ...withoutUndefined({ providers: providersOf(options.plugin) }) },
     },
     space: {
-      instances,
-      threads,
-      batchSizes: maxBatchSizes,
-      delaysMs: maxQueueDelaysUs?.map((us) => us / 1000),
+      instances: options.instances,
+      threads: options.intraOpThreads,
+      batchSizes: options.maxBatchSizes,
+      delaysMs: options.maxQueueDelaysUs?.map((us) => us / 1000),
       batchCosts: budgetsOf(maxBatchCosts, others),
     },
-    concurrency,
-    rate,
-    p99Ms: latencyP99,
+    concurrency: options.concurrency,
+    rate: options.requestRate,
+    p99Ms: options.latencyP99,
     memoryBytes: memory === undefined ? undefined : memory * bytesPerMegabyte,
-    budgetMs: budget * 1000 - endingMs,
+    budgetMs: options.budget * 1000 - endingMs,
     startedAtMs: 0, // this process's start
-    statePath: state ?? join(dirname(output), `${basename(output, extname(output))}.tune-state.json`),
-    fresh,
+    statePath: options.state ?? join(dirname(output), `${basename(output, extname(output))}.tune-state.json`),
+    fresh: options.fresh,
   }
 }
 
@@ -297,7 +271,7 @@ interface TuneFiles {
  *
  * @throws InferenceError `ERR_INVALID_ARG` if two paths are the same file; errors of opening them.
  */
-export function checkFiles({ model, output, state }: TuneFiles): void {
+function checkFiles({ model, output, state }: TuneFiles): void {
   for (const path of [output, state])
     if (isSame(path, model))
       throw invalidArgument(path === output ? 'output' : 'state', 'a file other than the model', path)

@@ -1,7 +1,7 @@
 import { loadOf, measure, type MeasureHooks } from './measure.ts'
 import type { PerfSettings } from './perf-settings.ts'
 import type { PerfTarget } from './open-target.ts'
-import type { LevelResult, PerfResult } from './result.ts'
+import { type LevelResult, type PerfResult, resultOf } from './result.ts'
 import { meetsThreshold } from './windows.ts'
 
 /** Optional inputs of a run. */
@@ -38,16 +38,7 @@ export async function runLevels(
     return { result, meetsThreshold: meets }
   }
   const levels = await searchLevels(searchOf(settings), measureLevel, hooks.signal)
-  const { name, version } = target.model
-  return {
-    model: name,
-    version,
-    settings: shown,
-    machine: target.machine ?? {},
-    date: new Date().toISOString(),
-    mode: settings.load.mode,
-    levels,
-  }
+  return resultOf(target, shown, { mode: settings.load.mode, levels })
 }
 
 function searchOf({ load, binarySearch }: PerfSettings): SearchSettings {

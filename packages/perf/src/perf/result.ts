@@ -41,6 +41,15 @@ export interface PerfResult {
   readonly inputs?: readonly InputLevels[]
 }
 
+/** A result of now. */
+export function resultOf(
+  { model: { name, version }, machine = {} }: Pick<PerfTarget, 'model' | 'machine'>,
+  settings: PerfResult['settings'],
+  found: Omit<PerfResult, 'model' | 'version' | 'settings' | 'machine' | 'date'>,
+): PerfResult {
+  return { model: name, version, settings, machine, date: new Date().toISOString(), ...found }
+}
+
 /** The levels of a run with one kind of requests. */
 export interface InputLevels {
   readonly inputs: 'same' | 'unique'

@@ -1,7 +1,7 @@
 import { type Arrival, type ArrivalRun, defaultInline, type Random } from 'zerohop/internals'
 import type { Overheads } from './delays.ts'
 import type { SeldomSizes } from './service-times.ts'
-import { countUpTo, type SimulationResult } from './simulation-result.ts'
+import { countUpTo, quantilesOf, type SimulationResult } from './simulation-result.ts'
 import { bucketOf, firstGivenUs } from './traffic.ts'
 
 /** A recorded run. */
@@ -98,16 +98,18 @@ export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
 }
 
 /** Figures measured when a recording was made; latencies are `null` if nothing was answered. */
-export interface RecordedFigures {
-  readonly requests: number
-  readonly answered: number
-  readonly p50Ms: number | null
-  readonly p90Ms: number | null
-  readonly p95Ms: number | null
-  readonly p99Ms: number | null
-  readonly maxMs: number | null
-  readonly throughputPerSecond: number
-  readonly rowsPerSecond: number
+export interface RecordedFigures extends Pick<
+  SimulationResult,
+  | 'requests'
+  | 'answered'
+  | 'p50Ms'
+  | 'p90Ms'
+  | 'p95Ms'
+  | 'p99Ms'
+  | 'maxMs'
+  | 'throughputPerSecond'
+  | 'rowsPerSecond'
+> {
   /** `null` if no runs were recorded. */
   readonly meanBatchRows: number | null
 }
@@ -116,18 +118,13 @@ export interface RecordedFigures {
 export function recordedFigures(arrivals: readonly Arrival[]): RecordedFigures {
   const answered = arrivals.filter(({ latencyUs }) => latencyUs !== undefined)
   const sortedMs = Float64Array.from(answered, ({ latencyUs }) => latencyUs! / 1000).sort()
-  const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * sortedMs.length) - 1)] ?? null
   const lastUs = answered.reduce((last, { atUs, latencyUs }) => Math.max(last, atUs + latencyUs!), 0)
   const perSecond = (count: number) => (lastUs === 0 ? 0 : (count * 1e6) / lastUs)
   const runs = arrivals.flatMap(({ runs = [] }) => runs)
   return {
     requests: arrivals.length,
     answered: answered.length,
-    p50Ms: quantile(0.5),
-    p90Ms: quantile(0.9),
-    p95Ms: quantile(0.95),
-    p99Ms: quantile(0.99),
-    maxMs: quantile(1),
+    ...quantilesOf(sortedMs),
     throughputPerSecond: perSecond(answered.length),
     rowsPerSecond: perSecond(answered.reduce((sum, { rows }) => sum + rows, 0)),
     meanBatchRows: runs.length === 0 ? null : runs.reduce((sum, { rows }) => sum + rows, 0) / runs.length,

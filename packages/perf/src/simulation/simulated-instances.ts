@@ -26,7 +26,7 @@ interface InstancesContext {
  * All instances, and how they are assigned: a queue is offered the idle ones first, then the one that will be
  * free soonest.
  */
-export class SimulatedInstances implements InstanceOwner {
+export class SimulatedInstances {
   /** Time that instances spent on runs, in milliseconds. */
   busyMs = 0
   readonly queues: SimulatedQueue[] = []
@@ -85,6 +85,7 @@ export class SimulatedInstances implements InstanceOwner {
     while (queue.hasFull) if (!this.#offerAhead()) return
   }
 
+  /** Milliseconds that a run starting now takes if nothing else runs. */
   started(run: Run): number {
     const { service, record, costs } = this.#context
     if (run.ahead) this.queues[run.model]!.started(run.requests)
@@ -95,6 +96,7 @@ export class SimulatedInstances implements InstanceOwner {
     return run.inlineMs ?? service.draw(bucketKey, run.size, run.startMs, index)
   }
 
+  /** From the end of a run until the prefetched one starts. */
   betweenMs({ requests }: Run): number {
     return this.#context.delays.betweenMs(requests[0]!.index)
   }
@@ -163,8 +165,9 @@ export class SimulatedInstances implements InstanceOwner {
   #offerTo(instance: SimulatedInstance, idle: boolean): boolean {
     const { turns } = instance
     for (const queue of this.#pending) turns.activate(queue.model)
-    for (let model = turns.next(); model !== null; model = turns.next()) {
-      if (!idle && !turns.mayHandAhead) return false
+    for (let turn = turns.next(); turn !== null; turn = turns.next()) {
+      const { source: model, lastMs } = turn
+      if (!idle && turns.size > 1 && lastMs > handAheadBelowMs) return false
       const queue = this.queues[model]!
       if (idle && this.#all.length > 1) this.ahead.revoke(model)
       const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
@@ -261,7 +264,7 @@ interface Run {
   readonly rows: number
   /** What determines its duration: its rows, or its cost. */
   readonly size: number
-  readonly charge: TurnCharge
+  readonly charge: ReturnType<FairShare<number>['charge']>
   /** Expected duration; 0 if unknown. */
   readonly expectedMs: number
   /** When it has been gathered and dispatched. */
@@ -273,32 +276,24 @@ interface Run {
   startMs: number
 }
 
-/** What a {@link SimulatedInstance} calls on its owner. */
-interface InstanceOwner {
-  /** Milliseconds that a run starting now takes if nothing else runs. */
-  started(run: Run): number
-  /** From the end of a run until the prefetched one starts. */
-  betweenMs(run: Run): number
-  ended(instance: SimulatedInstance, run: Run): void
-}
-
 /** Runs one batch at a time, with at most one prefetched batch. */
 class SimulatedInstance {
-  readonly turns: FairTurns
+  /** Whose turn it is among the models, as on the library's workers. */
+  readonly turns = new FairShare<number>()
   running: Run | null = null
   behind: Run | null = null
   /** Ended runs that the application's thread was not notified of yet. */
   #untold = 0
   readonly #clock: VirtualClock
-  readonly #owner: InstanceOwner
+  readonly #owner: SimulatedInstances
   #timer: unknown = null
   /** Current slowdown factor of the run. */
   #factor = 1
   #leftMs = 0 // of the run, without slowdown
   #asOfMs = 0
 
-  constructor(models: number, clock: VirtualClock, owner: InstanceOwner) {
-    this.turns = new FairTurns(models)
+  constructor(models: number, clock: VirtualClock, owner: SimulatedInstances) {
+    for (let model = 0; model < models; model++) this.turns.join(model)
     this.#clock = clock
     this.#owner = owner
   }
@@ -423,56 +418,10 @@ export class ApplicationThread {
   }
 }
 
-/** What a run was charged. */
-type TurnCharge = ReturnType<FairShare<number>['charge']>
-
 /**
  * As on the library's workers: where models share an instance, only runs shorter than this are prefetched.
  */
 const handAheadBelowMs = 5
-
-/** Whose turn it is on one instance. Only this file knows how the pool divides a worker among its models. */
-class FairTurns {
-  readonly #shares = new FairShare<number>()
-
-  constructor(models: number) {
-    for (let model = 0; model < models; model++) this.#shares.join(model)
-  }
-
-  /** The model may have requests. */
-  activate(model: number): void {
-    this.#shares.activate(model)
-  }
-
-  /** The model has no requests. */
-  deactivate(model: number): void {
-    this.#shares.deactivate(model)
-  }
-
-  /** The model whose turn it is, or `null` if none has requests. */
-  next(): number | null {
-    return this.#shares.next()?.source ?? null
-  }
-
-  /** Whether the model whose turn it is may prefetch a batch to the busy instance. */
-  get mayHandAhead(): boolean {
-    return this.#shares.size === 1 || (this.#shares.next()?.lastMs ?? Infinity) <= handAheadBelowMs
-  }
-
-  /** Charges a run that is about to start; `expectedMs` is 0 if unknown. */
-  charge(model: number, expectedMs: number): TurnCharge {
-    return this.#shares.charge(model, expectedMs)
-  }
-
-  /** Refunds a charge: its run did not start. */
-  refund(charge: TurnCharge): void {
-    this.#shares.refund(charge)
-  }
-
-  settle(charge: TurnCharge, tookMs: number): void {
-    this.#shares.settle(charge, tookMs)
-  }
-}
 
 /** Prefetched batches. They can be revoked and return to their queues, as in the library. */
 class BatchesAhead {

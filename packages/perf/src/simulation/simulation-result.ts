@@ -54,7 +54,6 @@ export function summarise(
 ): SimulationResult {
   const { answeredCount: answered, lateCount: late, runs, lastAnswerMs, runsByRows, costs } = record
   const sortedMs = record.latenciesMs.subarray(0, answered).sort()
-  const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * answered) - 1)] ?? null
   const seconds = lastAnswerMs / 1000
   const perSecond = (count: number) => (seconds === 0 ? 0 : count / seconds)
   const batches: Record<number, number> = {}
@@ -71,11 +70,7 @@ export function summarise(
     dropped: record.droppedCount,
     late,
     meanMs: answered === 0 ? null : sortedMs.reduce((sum, ms) => sum + ms, 0) / answered,
-    p50Ms: quantile(0.5),
-    p90Ms: quantile(0.9),
-    p95Ms: quantile(0.95),
-    p99Ms: quantile(0.99),
-    maxMs: quantile(1),
+    ...quantilesOf(sortedMs),
     throughputPerSecond: perSecond(answered),
     rowsPerSecond: perSecond(record.answeredRows),
     goodputPerSecond: perSecond(answered - late),
@@ -95,6 +90,20 @@ export function summarise(
     simulatedSeconds: seconds,
     wallSeconds: wallMs / 1000,
     timeline: record.timeline,
+  }
+}
+
+/** Quantiles of latencies, which are sorted; `null` without latencies. */
+export function quantilesOf(
+  sortedMs: Float64Array,
+): Pick<SimulationResult, 'p50Ms' | 'p90Ms' | 'p95Ms' | 'p99Ms' | 'maxMs'> {
+  const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * sortedMs.length) - 1)] ?? null
+  return {
+    p50Ms: quantile(0.5),
+    p90Ms: quantile(0.9),
+    p95Ms: quantile(0.95),
+    p99Ms: quantile(0.99),
+    maxMs: quantile(1),
   }
 }
 

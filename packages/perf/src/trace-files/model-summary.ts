@@ -81,13 +81,6 @@ export class ModelSummaries {
   }
 }
 
-/** Summarises traces in memory. */
-export function summarize(traces: readonly Trace[]): ModelSummary[] {
-  const summaries = new ModelSummaries()
-  for (const trace of traces.toSorted((a, b) => a.id - b.id)) summaries.add(trace)
-  return summaries.all
-}
-
 /** The parts of a request's time, in nanoseconds. */
 function spansOf(trace: Trace): Map<string, number> {
   const spans = new Map<string, number>()

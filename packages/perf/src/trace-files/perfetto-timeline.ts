@@ -39,10 +39,10 @@ class Tracks {
     eventsOf: (stretch: T) => readonly Event[],
   ): void {
     const lanes = new Map<number, number>()
-    for (const { lane, ...stretch } of inLanes(stretches)) {
-      const track = lanes.get(lane) ?? this.add({ name, parent_uuid: parent })
-      lanes.set(lane, track)
-      for (const event of eventsOf(stretch as unknown as T)) this.happens(track, event)
+    for (const stretch of inLanes(stretches)) {
+      const track = lanes.get(stretch.lane) ?? this.add({ name, parent_uuid: parent })
+      lanes.set(stretch.lane, track)
+      for (const event of eventsOf(stretch)) this.happens(track, event)
     }
   }
 

@@ -1,6 +1,7 @@
 import { getHeapStatistics } from 'node:v8'
 import * as v from 'valibot'
 import { InferenceError, NotReadable, withRegularFile } from 'zerohop/internals'
+import { withoutUndefined } from '../without-undefined.ts'
 
 /**
  * One trace, assembled from its records. Fields that only this library's files have are missing in others.
@@ -277,57 +278,28 @@ function parsed(given: string): v.InferOutput<typeof record> {
 type Described = Omit<v.InferOutput<typeof record>, 'id' | 'timestamps' | 'activity' | 'tensor'>
 
 /** The content of the first record. */
-function described({
-  model_name,
-  model_version,
-  request_id,
-  parent_id,
-  timeout_ms,
-  deadline_ms,
-  sequence_id,
-  batches,
-  ...same
-}: Described): Partial<Trace> {
-  const named = {
-    requestId: request_id,
-    parentId: parent_id,
-    timeoutMs: timeout_ms,
-    deadlineMs: deadline_ms,
-    sequenceId: sequence_id,
-  }
-  const given = Object.fromEntries(
-    Object.entries({ ...same, ...named }).filter(([, value]) => value !== undefined),
-  )
-  return { ...given, model: model_name!, version: model_version ?? -1, batches: batches.map(batchOf) }
+function described({ model_name, model_version = -1, batches, ...given }: Described): Partial<Trace> {
+  return { ...camelCased(given), model: model_name!, version: model_version, batches: batches.map(batchOf) }
 }
 
 function batchOf(given: Batch): TraceBatch {
-  const {
-    taken_ns,
-    gathered_ns,
-    start_ns,
-    infer_start_ns,
-    infer_end_ns,
-    output_start_ns,
-    output_end_ns,
-    part,
-    error,
-    ...same
-  } = given
-  const all = [taken_ns, gathered_ns, start_ns, infer_start_ns, infer_end_ns, output_start_ns, output_end_ns]
-  const [takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs] = all as number[]
-  const moments = all.includes(undefined)
-    ? null
-    : {
-        takenNs: takenNs!,
-        gatheredNs: gatheredNs!,
-        startNs: startNs!,
-        inferStartNs: inferStartNs!,
-        inferEndNs: inferEndNs!,
-        outputStartNs: outputStartNs!,
-        outputEndNs: outputEndNs!,
-      }
-  return { ...same, ...(part !== undefined && { part }), ...(error !== undefined && { error }), moments }
+  const { takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs, ...same } =
+    camelCased(given)
+  const moments = { takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs }
+  return { ...same, moments: Object.values(moments).includes(undefined) ? null : (moments as BatchTimes) }
+}
+
+type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<Camel<Rest>>}`
+  : Name
+
+/** The fields that have a value, under this library's names. */
+function camelCased<T extends object>(fields: T): { [Name in keyof T & string as Camel<Name>]: T[Name] } {
+  const named = Object.entries(withoutUndefined(fields)).map(([name, value]) => [
+    name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+    value as unknown,
+  ])
+  return Object.fromEntries(named) as { [Name in keyof T & string as Camel<Name>]: T[Name] }
 }
 
 /** Longer than the record of the largest traced tensor. */

@@ -1,4 +1,5 @@
 import type { Arrival } from 'zerohop/internals'
+import { withoutUndefined } from '../without-undefined.ts'
 import { timestampOf, type Trace } from './read-trace-file.ts'
 
 /**
@@ -16,15 +17,15 @@ export function arrivalsOf(traces: readonly Trace[]): Arrival[] {
 function arrivalOf(trace: Trace, startNs: number, firstNs: number): Arrival {
   const { rows = 1, model, dims, priority, timeoutMs, deadlineMs, sequenceId, error } = trace
   const endNs = timestampOf(trace, 'REQUEST_END')
-  return {
+  return withoutUndefined({
     atUs: (startNs - firstNs) / 1000,
     rows,
     model,
-    ...(dims !== undefined && { dims }),
-    ...(priority !== undefined && { priority }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(deadlineMs !== undefined && { deadlineMs }),
-    ...(sequenceId !== undefined && { sequenceId }),
-    ...(error === undefined && endNs !== undefined && { latencyUs: (endNs - startNs) / 1000 }),
-  }
+    dims,
+    priority,
+    timeoutMs,
+    deadlineMs,
+    sequenceId,
+    latencyUs: error === undefined && endNs !== undefined ? (endNs - startNs) / 1000 : undefined,
+  })
 }

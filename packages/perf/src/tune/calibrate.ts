@@ -1,5 +1,5 @@
 import type { ModelConfig } from 'zerohop'
-import { type Configuration, type Layout, saturating } from './configuration.ts'
+import { type Configuration, isOf, type Layout, saturating } from './configuration.ts'
 import { firstWarmupMs, type ModelProcesses } from './measuring-process.ts'
 import { nextPoint, type PointToCome, pointToRepeat } from './next-point.ts'
 import type { Measurement } from './outcome.ts'
@@ -94,11 +94,8 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
  * failed one stays failed.
  */
 function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPoint {
-  const { instances, threads, maxBatchSize, runMs } = found
-  const index = points.findIndex(
-    (point) =>
-      point.instances === instances && point.threads === threads && point.maxBatchSize === maxBatchSize,
-  )
+  const { maxBatchSize, runMs } = found
+  const index = points.findIndex((point) => isOf(found)(point) && point.maxBatchSize === maxBatchSize)
   const known = points[index]
   if (known === undefined) {
     points.push(found)
@@ -116,14 +113,8 @@ function withinMemory(point: CalibrationPoint, memoryBytes = Infinity): Calibrat
   return (point.measurement?.memoryBytes ?? 0) > memoryBytes ? { ...point, measurement: null } : point
 }
 
-function hasLarger(
-  points: readonly CalibrationPoint[],
-  { instances, threads, maxBatchSize }: PointToCome,
-): boolean {
-  return points.some(
-    (point) =>
-      point.instances === instances && point.threads === threads && point.maxBatchSize > maxBatchSize,
-  )
+function hasLarger(points: readonly CalibrationPoint[], next: PointToCome): boolean {
+  return points.some((point) => isOf(next)(point) && point.maxBatchSize > next.maxBatchSize)
 }
 
 function processOf(next: PointToCome, { points, memoryBytes }: CalibrationTask): string {
@@ -149,12 +140,10 @@ function timesOf(
  * Proportional to the rows of the nearest size, in its layout if possible; nothing is known for the first
  * one.
  */
-function expectedRunMs(
-  { instances, threads, maxBatchSize }: PointToCome,
-  points: readonly CalibrationPoint[],
-): number {
+function expectedRunMs(next: PointToCome, points: readonly CalibrationPoint[]): number {
+  const { maxBatchSize } = next
   const measured = points.filter((point) => point.runMs !== null)
-  const own = measured.filter((point) => point.instances === instances && point.threads === threads)
+  const own = measured.filter(isOf(next))
   const distance = (point: CalibrationPoint) =>
     Math.abs(Math.log2(Math.max(1, point.maxBatchSize) / Math.max(1, maxBatchSize)))
   const [nearest] = (own.length > 0 ? own : measured).toSorted((a, b) => distance(a) - distance(b))
@@ -186,9 +175,9 @@ export class Calibration {
   }
 
   /** Measured points of a layout, ascending by batch size. */
-  of({ instances, threads }: Layout): MeasuredPoint[] {
-    const own = this.points.filter((point) => point.instances === instances && point.threads === threads)
-    return own
+  of(layout: Layout): MeasuredPoint[] {
+    return this.points
+      .filter(isOf(layout))
       .filter((point): point is MeasuredPoint => point.runMs !== null)
       .sort((a, b) => a.maxBatchSize - b.maxBatchSize)
   }
@@ -227,8 +216,6 @@ interface MeasuredPoint extends CalibrationPoint {
 /** What a calibration did not find out, in words: layouts without time, and batches that failed. */
 export function gapsOf(layouts: readonly Layout[], points: readonly CalibrationPoint[]): string[] {
   const named = ({ instances, threads }: Layout) => `${instances} x ${threads} threads`
-  const isOf = (layout: Layout) => (point: CalibrationPoint) =>
-    point.instances === layout.instances && point.threads === layout.threads
   const missing = layouts.filter((layout) => !points.some(isOf(layout))).map(named)
   const failed = points.flatMap((point) =>
     point.failure === null

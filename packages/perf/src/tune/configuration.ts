@@ -98,6 +98,12 @@ export interface Layout {
   readonly threads: number
 }
 
+/** Whether something is measured in that layout. */
+export const isOf =
+  ({ instances, threads }: Layout) =>
+  (point: Layout): boolean =>
+    point.instances === instances && point.threads === threads
+
 /** The values to search; for missing ones the tuner chooses by the machine and run times. */
 export interface SearchSpace {
   readonly instances?: readonly number[] | undefined

@@ -1,5 +1,5 @@
 import type { CalibrationPoint } from './calibrate.ts'
-import type { Layout } from './configuration.ts'
+import { isOf, type Layout } from './configuration.ts'
 
 /** A batch size in a layout to calibrate. */
 export interface PointToCome extends Layout {
@@ -82,11 +82,9 @@ export function pointToRepeat(
   const rateOf = ({ measurement }: CalibrationPoint) => measurement?.rowsPerSecond ?? 0
   const best = Math.max(0, ...points.map(rateOf))
   const doubted = layouts.flatMap((layout) => {
-    const measured = points.filter(
-      ({ instances, threads, measurement }) =>
-        instances === layout.instances && threads === layout.threads && measurement !== null,
-    )
-    const own = measured.sort((a, b) => a.maxBatchSize - b.maxBatchSize)
+    const own = points
+      .filter((point) => isOf(layout)(point) && point.measurement !== null)
+      .sort((a, b) => a.maxBatchSize - b.maxBatchSize)
     const top = Math.max(0, ...own.map(rateOf))
     const isDoubted = (point: CalibrationPoint, index: number) => {
       const rate = rateOf(point)
@@ -113,9 +111,7 @@ class LayoutLook {
 
   constructor(layout: Layout, points: readonly CalibrationPoint[], batchSizes: readonly number[]) {
     this.layout = layout
-    const own = points.filter(
-      ({ instances, threads }) => instances === layout.instances && threads === layout.threads,
-    )
+    const own = points.filter(isOf(layout))
     this.#rates = batchSizes.map((size) => {
       const point = own.find(({ maxBatchSize }) => maxBatchSize === size)
       return point === undefined ? undefined : (point.measurement?.rowsPerSecond ?? null)

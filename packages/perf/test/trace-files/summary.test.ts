@@ -4,7 +4,8 @@ import { identity } from '../../../../test/models/small.ts'
 import { loadGate, loadNumber, one, step } from '../../../../test/pipelines/arithmetic.ts'
 import { until } from '../../../../test/support/until.ts'
 import { tracedEngine } from '../../../../test/tracing/traced-engine.ts'
-import { type ModelSummary, summarize, summaryText } from '../../src/trace-files/model-summary.ts'
+import { type ModelSummary, summaryText } from '../../src/trace-files/model-summary.ts'
+import { summarize } from './summarize.ts'
 import {
   decodeTrace,
   eventTypes,

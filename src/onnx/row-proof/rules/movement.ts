@@ -193,7 +193,7 @@ const Transpose: Rule = (op) => {
   return transposed(of, op.ints('perm') ?? [...of.shape.keys()].reverse())
 }
 
-export function transposed(of: Tensor, perm: readonly number[]): Tensor {
+function transposed(of: Tensor, perm: readonly number[]): Tensor {
   checkDims(perm.length)
   const shape = perm.map((axis) => of.shape[axis] ?? notFollowed(`axis ${axis} is not there`))
   const elements = picked(of, shape, (at) => perm.map((_, axis) => at[perm.indexOf(axis)]!))
@@ -416,7 +416,7 @@ function sliced(
 }
 
 /** Broadcasts a tensor to a shape. */
-export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
+function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   checkDims(target.length)
   const rank = Math.max(of.shape.length, target.length)
   const ownAt = (axis: number) => of.shape[axis - rank + of.shape.length] ?? 1

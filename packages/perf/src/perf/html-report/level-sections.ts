@@ -59,8 +59,6 @@ export function latencyCurve(result: PerfResult, names: readonly string[]): Curv
 
 /** All percentiles of each level. */
 export function percentileSection(result: PerfResult): Section {
-  const series = percentileSeries(result)
-  const axis = levelAxis(result.mode)
   const asked = result.levels.find(({ percentile }) => percentile !== null)?.percentile?.percentile
   const own = asked === undefined || percentiles.some(([name]) => name === `p${asked}`) ? [] : [`p${asked}`]
   return {
@@ -70,32 +68,23 @@ export function percentileSection(result: PerfResult): Section {
       ? 'From the moment a request was meant to be sent to its answer, so that a stall counts for all that should have been sent meanwhile.'
       : 'From the sending of a request to its answer.',
     parts: [
-      {
-        chart: {
-          id: 'percentiles',
-          shape: 'lines',
-          x: { label: axis },
-          y: {
-            label: 'Latency',
-            unit: 'microseconds',
-            isLogarithmic: spansDecades(series.flatMap(({ values }) => values)),
-          },
-          views: [{ name: '', ...levelPoints(result), series }],
-        },
-        table: {
-          caption: 'Latency of each level',
-          columns: [axis, 'average', 'standard deviation', ...percentiles.map(([name]) => name), ...own],
-          rows: result.levels.map((level) => [
-            levelCell(level),
-            ...[
-              level.latency.averageUs,
-              level.latency.standardDeviationUs,
-              ...percentiles.map(([, , of]) => level.latency[of]),
-            ].map((us) => (level.requestCount > 0 ? timeOf(us) : '–')),
-            ...own.map(() => timeOf(level.percentile?.us ?? null)),
-          ]),
-        },
-      },
+      levelsPart(result, {
+        id: 'percentiles',
+        shape: 'lines',
+        label: 'Latency',
+        unit: 'microseconds',
+        series: percentileSeries(result),
+        caption: 'Latency of each level',
+        columns: ['average', 'standard deviation', ...percentiles.map(([name]) => name), ...own],
+        cells: ({ latency, requestCount, percentile }) => [
+          ...[
+            latency.averageUs,
+            latency.standardDeviationUs,
+            ...percentiles.map(([, , of]) => latency[of]),
+          ].map((us) => (requestCount > 0 ? timeOf(us) : '–')),
+          ...own.map(() => timeOf(percentile?.us ?? null)),
+        ],
+      }),
     ],
   }
 }
@@ -166,10 +155,47 @@ export function levelCell({ level, stable }: LevelResult): Cell {
 }
 
 /** What charts over levels share. */
-export function levelPoints({ levels }: PerfResult): { names: string[]; unstable: number[] } {
+function levelPoints({ levels }: PerfResult): { names: string[]; unstable: number[] } {
   return {
     names: levels.map(({ level }) => countOf(level)),
     unstable: levels.flatMap(({ stable }, index) => (stable ? [] : [index])),
+  }
+}
+
+/** A chart over the levels of a result, and a table with a row for each. */
+export function levelsPart(
+  result: PerfResult,
+  chart: {
+    readonly id: string
+    readonly shape: 'bars' | 'lines'
+    readonly label: string
+    readonly unit: 'count' | 'share' | 'microseconds'
+    readonly series: readonly Series[]
+    readonly caption: string
+    /** Those after the level itself. */
+    readonly columns: readonly string[]
+    readonly cells: (level: LevelResult) => readonly Cell[]
+  },
+): Required<Pick<Part, 'chart' | 'table'>> {
+  const { id, shape, label, unit, series, caption, columns, cells } = chart
+  const axis = levelAxis(result.mode)
+  return {
+    chart: {
+      id,
+      shape,
+      x: { label: axis },
+      y: {
+        label,
+        unit,
+        isLogarithmic: shape === 'lines' && spansDecades(series.flatMap(({ values }) => values)),
+      },
+      views: [{ name: '', ...levelPoints(result), series }],
+    },
+    table: {
+      caption,
+      columns: [axis, ...columns],
+      rows: result.levels.map((level) => [levelCell(level), ...cells(level)]),
+    },
   }
 }
 
@@ -327,68 +353,43 @@ const stages: readonly [name: string, colour: Colour, of: keyof ServerFigures][]
 
 /** How a request's time in the engine divides. */
 export function breakdownSection(result: PerfResult): Section {
-  const axis = levelAxis(result.mode)
-  const { levels } = result
   return {
     id: 'breakdown',
     title: 'Where time goes',
     lead: 'What a successful request spends in the engine, on average: waiting in the queue, having its batch put together, run and taken apart, and everything else.',
     parts: [
-      {
-        chart: {
-          id: 'breakdown',
-          shape: 'bars',
-          x: { label: axis },
-          y: { label: 'Mean per request', unit: 'microseconds', isLogarithmic: false },
-          views: [
-            {
-              name: '',
-              ...levelPoints(result),
-              series: stages.map(([name, colour, of]) => ({
-                name,
-                colour,
-                values: levels.map(({ server }) => (server.successCount > 0 ? plotted(server[of]) : null)),
-              })),
-            },
-          ],
-        },
-        table: {
-          caption: 'Mean of a successful request in the engine',
-          columns: [
-            axis,
-            'request',
-            'overhead',
-            'queue',
-            'compute input',
-            'compute infer',
-            'compute output',
-            'cache hits',
-            'cache misses',
-          ],
-          rows: levels.map((level) => {
-            const {
-              requestUs,
-              overheadUs,
-              queueUs,
-              computeInputUs,
-              computeInferUs,
-              computeOutputUs,
-              cacheHitCount,
-              cacheMissCount,
-              successCount,
-            } = level.server
-            const times = [
-              requestUs,
-              overheadUs,
-              queueUs,
-              computeInputUs,
-              computeInferUs,
-              computeOutputUs,
-            ].map((us) => (successCount > 0 ? timeOf(us) : '–'))
-            return [levelCell(level), ...times, countOf(cacheHitCount), countOf(cacheMissCount)]
-          }),
-        },
-      },
+      levelsPart(result, {
+        id: 'breakdown',
+        shape: 'bars',
+        label: 'Mean per request',
+        unit: 'microseconds',
+        series: stages.map(([name, colour, of]) => ({
+          name,
+          colour,
+          values: result.levels.map(({ server }) => (server.successCount > 0 ? plotted(server[of]) : null)),
+        })),
+        caption: 'Mean of a successful request in the engine',
+        columns: [...serverTimes.map(([name]) => name), 'cache hits', 'cache misses'],
+        cells: ({ server }) => [
+          ...serverTimesOf(server),
+          countOf(server.cacheHitCount),
+          countOf(server.cacheMissCount),
+        ],
+      }),
     ],
   }
+}
+
+/** The mean times of a request in the engine, as columns of a table. */
+export const serverTimes: readonly [name: string, of: keyof ServerFigures][] = [
+  ['request', 'requestUs'],
+  ['overhead', 'overheadUs'],
+  ['queue', 'queueUs'],
+  ['compute input', 'computeInputUs'],
+  ['compute infer', 'computeInferUs'],
+  ['compute output', 'computeOutputUs'],
+]
+
+export function serverTimesOf(server: ServerFigures): string[] {
+  return serverTimes.map(([, of]) => (server.successCount > 0 ? timeOf(server[of]) : '–'))
 }

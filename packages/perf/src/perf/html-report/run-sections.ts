@@ -2,7 +2,15 @@ import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { InputLevels, LatencyFigures, LevelResult, PerfResult } from '../result.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
-import { failureCount, levelAxis, levelCell, levelPoints, plotted, spansDecades } from './level-sections.ts'
+import {
+  failureCount,
+  levelAxis,
+  levelCell,
+  levelsPart,
+  plotted,
+  serverTimes,
+  serverTimesOf,
+} from './level-sections.ts'
 import type { Cell, Part, Section, Table } from './report-page.ts'
 
 /** Characters of a setting's text; the rest is cut off. */
@@ -83,7 +91,6 @@ export function processSection(result: PerfResult): Section {
 
 function delayPart(result: PerfResult, hasLag: boolean): Part {
   const { levels } = result
-  const axis = levelAxis(result.mode)
   const valuesOf = (
     figures: (level: PerfResult['levels'][0]) => LatencyFigures | null,
     of: keyof LatencyFigures,
@@ -110,66 +117,45 @@ function delayPart(result: PerfResult, hasLag: boolean): Part {
     },
     { name: 'sender p99', colour: 'second', values: valuesOf(({ sendLag }) => sendLag, 'p99Us') },
   ]
-  const shown = hasLag ? [...series, ...lag] : series
   const lagColumns = hasLag ? [...shownDelays.map(([name]) => `sender ${name}`), 'sent > 1 ms late'] : []
   return {
     title: hasLag ? 'Delay of the event loop, lag of the sender' : 'Delay of the event loop',
-    chart: {
+    ...levelsPart(result, {
       id: 'delays',
       shape: 'lines',
-      x: { label: axis },
-      y: {
-        label: 'Late by',
-        unit: 'microseconds',
-        isLogarithmic: spansDecades(shown.flatMap(({ values }) => values)),
-      },
-      views: [{ name: '', ...levelPoints(result), series: shown }],
-    },
-    table: {
+      label: 'Late by',
+      unit: 'microseconds',
+      series: hasLag ? [...series, ...lag] : series,
       caption: hasLag ? 'Delay of timers and requests' : 'Delay of timers',
-      columns: [axis, ...shownDelays.map(([name]) => `event loop ${name}`), ...lagColumns],
-      rows: levels.map((level) => [
-        levelCell(level),
-        ...shownDelays.map(([, of]) => timeOf(level.eventLoopDelay[of])),
+      columns: [...shownDelays.map(([name]) => `event loop ${name}`), ...lagColumns],
+      cells: ({ eventLoopDelay, sendLag, delayedCount }) => [
+        ...shownDelays.map(([, of]) => timeOf(eventLoopDelay[of])),
         ...(hasLag
-          ? [...shownDelays.map(([, of]) => timeOf(level.sendLag?.[of] ?? null)), countOf(level.delayedCount)]
+          ? [...shownDelays.map(([, of]) => timeOf(sendLag?.[of] ?? null)), countOf(delayedCount)]
           : []),
-      ]),
-    },
+      ],
+    }),
   }
 }
 
 function cpuPart(result: PerfResult): Part {
-  const { levels } = result
-  const axis = levelAxis(result.mode)
   return {
     title: 'CPU',
-    chart: {
+    ...levelsPart(result, {
       id: 'cpu',
       shape: 'bars',
-      x: { label: axis },
-      y: { label: 'Cores kept busy', unit: 'count', isLogarithmic: false },
-      views: [
-        {
-          name: '',
-          ...levelPoints(result),
-          series: [
-            { name: 'cores', colour: 'sixth', values: levels.map(({ cpuCores }) => plotted(cpuCores)) },
-          ],
-        },
+      label: 'Cores kept busy',
+      unit: 'count',
+      series: [
+        { name: 'cores', colour: 'sixth', values: result.levels.map(({ cpuCores }) => plotted(cpuCores)) },
       ],
-    },
-    table: {
       caption: 'CPU of the process',
-      columns: [axis, 'cores kept busy', 'CPU per request'],
-      rows: levels.map((level) => [
-        levelCell(level),
-        countOf(level.cpuCores),
-        timeOf(
-          level.requestCount > 0 ? (level.cpuCores * level.windowSeconds * 1e6) / level.requestCount : NaN,
-        ),
-      ]),
-    },
+      columns: ['cores kept busy', 'CPU per request'],
+      cells: ({ cpuCores, windowSeconds, requestCount }) => [
+        countOf(cpuCores),
+        timeOf(requestCount > 0 ? (cpuCores * windowSeconds * 1e6) / requestCount : NaN),
+      ],
+    }),
   }
 }
 
@@ -187,44 +173,18 @@ export function composingSection({ mode, levels }: PerfResult): Section | null {
           columns: [
             levelAxis(mode),
             'model',
-            'request',
-            'overhead',
-            'queue',
-            'compute input',
-            'compute infer',
-            'compute output',
+            ...serverTimes.map(([name]) => name),
             'executions',
             'mean rows',
           ],
           rows: levels.flatMap((level) =>
-            (level.composingModels ?? []).map(({ model, version, server }) => {
-              const {
-                requestUs,
-                overheadUs,
-                queueUs,
-                computeInputUs,
-                computeInferUs,
-                computeOutputUs,
-                successCount,
-                executionCount,
-                inferenceCount,
-              } = server
-              const times = [
-                requestUs,
-                overheadUs,
-                queueUs,
-                computeInputUs,
-                computeInferUs,
-                computeOutputUs,
-              ].map((us) => (successCount > 0 ? timeOf(us) : '–'))
-              return [
-                levelCell(level),
-                `${model}, version ${version}`,
-                ...times,
-                countOf(executionCount),
-                countOf(executionCount > 0 ? inferenceCount / executionCount : NaN),
-              ]
-            }),
+            (level.composingModels ?? []).map(({ model, version, server }) => [
+              levelCell(level),
+              `${model}, version ${version}`,
+              ...serverTimesOf(server),
+              countOf(server.executionCount),
+              countOf(server.executionCount > 0 ? server.inferenceCount / server.executionCount : NaN),
+            ]),
           ),
           isOpen: true,
         },

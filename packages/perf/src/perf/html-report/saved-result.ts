@@ -14,27 +14,19 @@ const figure = v.pipe(
   v.nullable(v.number()),
   v.transform((value) => value ?? NaN),
 )
+/** The entries of an object with figures under these names. */
+const figures = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, figure])) as Record<Name, typeof figure>
 const counts = v.record(v.string(), figure)
-const batchSizes = v.array(v.object({ batchSize: figure, count: figure }))
+const batchSizes = v.array(v.object(figures('batchSize', 'count')))
 
-const savedLatency = v.object({
-  minUs: figure,
-  maxUs: figure,
-  meanUs: figure,
-  p50Us: figure,
-  p90Us: figure,
-  p95Us: figure,
-  p97Us: figure,
-  p99Us: figure,
-  p999Us: figure,
-})
+const savedLatency = v.object(
+  figures('minUs', 'maxUs', 'meanUs', 'p50Us', 'p90Us', 'p95Us', 'p97Us', 'p99Us', 'p999Us'),
+)
 const step = v.object({
-  targetQps: figure,
+  ...figures('targetQps', 'percentileUs', 'completedPerSecond', 'queryCount'),
   met: v.boolean(),
   sure: v.boolean(),
-  percentileUs: figure,
-  completedPerSecond: figure,
-  queryCount: figure,
   endedEarly: v.boolean(),
 })
 
@@ -57,18 +49,14 @@ const savedScenario = v.looseObject({
     v.object({
       satisfied: v.boolean(),
       lines: v.array(v.string()),
-      estimates: v.array(v.object({ percentile: figure, us: figure })),
+      estimates: v.array(v.object(figures('percentile', 'us'))),
     }),
   ),
-  queryCount: figure,
-  sampleCount: figure,
-  overLatencyCount: figure,
+  ...figures('queryCount', 'sampleCount', 'overLatencyCount', 'completedPerSecond', 'seconds'),
   failures: counts,
   latency: savedLatency,
   sendLag: v.nullable(savedLatency),
-  completedPerSecond: figure,
   scheduledPerSecond: v.nullable(v.number()),
-  seconds: figure,
   inputs: v.picklist(['random', 'same', 'unique']),
   peak: v.nullable(
     v.object({ targetQps: v.nullable(v.number()), sureQps: v.nullable(v.number()), steps: v.array(step) }),
@@ -79,72 +67,50 @@ const savedScenario = v.looseObject({
 const difference = v.object({
   output: v.string(),
   type: v.string(),
-  absolute: figure,
-  relative: figure,
-  spread: figure,
-  above: figure,
+  ...figures('absolute', 'relative', 'spread', 'above'),
   sample: v.nullable(v.number()),
 })
 
 /** How much answers under load differed from those alone, in a file. */
 const savedAccuracy = v.looseObject({
-  answers: figure, samples: figure, concurrency: figure, tolerance: figure, within: v.boolean(),
+  ...figures('answers', 'samples', 'concurrency', 'tolerance', 'cacheHits'),
+  within: v.boolean(),
   outputs: v.array(difference),
-  failures: counts, batchSizes, cacheHits: figure,
-}) // prettier-ignore
-
-const latency = v.object({
-  averageUs: figure,
-  standardDeviationUs: figure,
-  p50Us: figure,
-  p90Us: figure,
-  p95Us: figure,
-  p99Us: figure,
-  p999Us: figure,
-  maxUs: figure,
+  failures: counts,
+  batchSizes,
 })
 
+const latency = v.object(
+  figures('averageUs', 'standardDeviationUs', 'p50Us', 'p90Us', 'p95Us', 'p99Us', 'p999Us', 'maxUs'),
+)
+
 const server = v.object({
-  inferenceCount: figure,
-  executionCount: figure,
-  successCount: figure,
-  cacheHitCount: figure,
-  cacheMissCount: figure,
+  ...figures('inferenceCount', 'executionCount', 'successCount', 'cacheHitCount', 'cacheMissCount'),
+  ...figures('requestUs', 'overheadUs', 'queueUs', 'computeInputUs', 'computeInferUs', 'computeOutputUs'),
   cacheHitUs: v.optional(figure, null),
   cacheMissUs: v.optional(figure, null),
-  requestUs: figure,
-  overheadUs: figure,
-  queueUs: figure,
-  computeInputUs: figure,
-  computeInferUs: figure,
-  computeOutputUs: figure,
 })
 
 const level = v.looseObject({
-  level: figure,
+  ...figures('level', 'windowSeconds', 'requestCount', 'inferenceCount', 'inferencesPerSecond'),
+  ...figures('delayedCount', 'cpuCores'),
   stable: v.boolean(),
-  windowSeconds: figure,
-  requestCount: figure,
-  inferenceCount: figure,
-  inferencesPerSecond: figure,
   latency,
-  latencyHistogram: v.array(v.object({ upToUs: figure, count: figure })),
+  latencyHistogram: v.array(v.object(figures('upToUs', 'count'))),
   server,
   batchSizes,
   batchReasons: counts,
   paddingShare: v.exactOptional(figure),
   failures: counts,
   sendLag: v.nullable(latency),
-  delayedCount: figure,
   eventLoopDelay: latency,
-  cpuCores: figure,
-  goodput: v.nullable(v.object({ withinMs: figure, perSecond: figure, share: figure })),
+  goodput: v.nullable(v.object(figures('withinMs', 'perSecond', 'share'))),
   composingModels: v.exactOptional(
     v.array(v.object({ model: v.string(), version: v.number(), server, batchSizes })),
   ),
   sequences: v.optional(v.nullable(figure), null),
   sentPerSecond: v.optional(figure, null),
-  percentile: v.optional(v.nullable(v.object({ percentile: figure, us: figure })), null),
+  percentile: v.optional(v.nullable(v.object(figures('percentile', 'us'))), null),
 })
 
 const result = v.looseObject({

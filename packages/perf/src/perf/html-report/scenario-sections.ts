@@ -2,7 +2,7 @@ import type { Colour, Series } from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { LevelResult, PerfResult } from '../result.ts'
 import type { ScenarioLatency, ScenarioPeak, ScenarioResult } from '../scenarios/judge-run.ts'
-import { endedCount, failureCount, levelAxis, levelCell, levelPoints, plotted } from './level-sections.ts'
+import { endedCount, failureCount, levelsPart, plotted } from './level-sections.ts'
 import type { HeadlineFigure, Part, Section } from './report-page.ts'
 
 /** The result of a LoadGen scenario; `null` if none was run. */
@@ -158,7 +158,6 @@ export function reasonSection(result: PerfResult): Section {
   const { levels } = result
   const reasons = keysOf(levels, ({ batchReasons }) => batchReasons)
   const total = ({ batchReasons }: LevelResult) => Object.values(batchReasons).reduce((a, b) => a + b, 0)
-  const axis = levelAxis(result.mode)
   const isPadded = levels.some(({ paddingShare }) => paddingShare !== undefined)
   return {
     id: 'reasons',
@@ -168,40 +167,23 @@ export function reasonSection(result: PerfResult): Section {
         ? 'No batch was sent.'
         : `${reasons.map((reason) => `${reason}: ${meanings[reason] ?? 'another reason'}`).join('; ')}.`,
     parts: [
-      {
-        chart: {
-          id: 'reasons',
-          shape: 'bars',
-          x: { label: axis },
-          y: { label: 'Share of batches', unit: 'share', isLogarithmic: false },
-          views: [
-            {
-              name: '',
-              ...levelPoints(result),
-              series: byKey(
-                reasons,
-                levels,
-                (level, reason) => (level.batchReasons[reason] ?? 0) / total(level),
-              ),
-            },
-          ],
-        },
-        table: {
-          caption: 'Batches by the reason for which they were closed',
-          columns: [axis, 'batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
-          rows: levels.map((level) => [
-            levelCell(level),
-            countOf(total(level)),
-            countOf(
-              level.server.executionCount > 0
-                ? level.server.inferenceCount / level.server.executionCount
-                : NaN,
-            ),
-            ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
-            ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
-          ]),
-        },
-      },
+      levelsPart(result, {
+        id: 'reasons',
+        shape: 'bars',
+        label: 'Share of batches',
+        unit: 'share',
+        series: byKey(reasons, levels, (level, reason) => (level.batchReasons[reason] ?? 0) / total(level)),
+        caption: 'Batches by the reason for which they were closed',
+        columns: ['batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
+        cells: (level) => [
+          countOf(total(level)),
+          countOf(
+            level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN,
+          ),
+          ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
+          ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
+        ],
+      }),
     ],
   }
 }
@@ -211,7 +193,6 @@ export function goodputSection(result: PerfResult): Section | null {
   const { levels } = result
   const withinMs = levels.find(({ goodput }) => goodput !== null)?.goodput?.withinMs
   if (withinMs === undefined) return null
-  const axis = levelAxis(result.mode)
   const late = ({ goodput }: LevelResult) =>
     goodput === null || !(goodput.share > 0)
       ? null
@@ -221,37 +202,23 @@ export function goodputSection(result: PerfResult): Section | null {
     title: `Goodput: answers within ${roundTimeOf(withinMs * 1000)}`,
     lead: 'Answers a second that came in time, and those that came too late to be of use.',
     parts: [
-      {
-        chart: {
-          id: 'goodput',
-          shape: 'bars',
-          x: { label: axis },
-          y: { label: 'Requests/s', unit: 'count', isLogarithmic: false },
-          views: [
-            {
-              name: '',
-              ...levelPoints(result),
-              series: [
-                {
-                  name: 'in time',
-                  colour: 'first',
-                  values: levels.map(({ goodput }) => (goodput === null ? null : plotted(goodput.perSecond))),
-                },
-                { name: 'late', colour: 'second', values: levels.map(late) },
-              ],
-            },
-          ],
-        },
-        table: {
-          caption: `Answers within ${roundTimeOf(withinMs * 1000)}`,
-          columns: [axis, 'in time/s', 'share of answers'],
-          rows: levels.map((level) => [
-            levelCell(level),
-            countOf(level.goodput?.perSecond ?? null),
-            shareOf(level.goodput?.share ?? null),
-          ]),
-        },
-      },
+      levelsPart(result, {
+        id: 'goodput',
+        shape: 'bars',
+        label: 'Requests/s',
+        unit: 'count',
+        series: [
+          {
+            name: 'in time',
+            colour: 'first',
+            values: levels.map(({ goodput }) => (goodput === null ? null : plotted(goodput.perSecond))),
+          },
+          { name: 'late', colour: 'second', values: levels.map(late) },
+        ],
+        caption: `Answers within ${roundTimeOf(withinMs * 1000)}`,
+        columns: ['in time/s', 'share of answers'],
+        cells: ({ goodput }) => [countOf(goodput?.perSecond ?? null), shareOf(goodput?.share ?? null)],
+      }),
     ],
   }
 }
@@ -260,7 +227,6 @@ export function goodputSection(result: PerfResult): Section | null {
 export function failureSection(result: PerfResult): Section {
   const { levels } = result
   const codes = keysOf(levels, ({ failures }) => failures)
-  const axis = levelAxis(result.mode)
   return {
     id: 'failures',
     title: 'Failures',
@@ -269,36 +235,25 @@ export function failureSection(result: PerfResult): Section {
       codes.length === 0
         ? []
         : [
-            {
-              chart: {
-                id: 'failures',
-                shape: 'bars',
-                x: { label: axis },
-                y: { label: 'Failed requests', unit: 'count', isLogarithmic: false },
-                views: [
-                  {
-                    name: '',
-                    ...levelPoints(result),
-                    series: byKey(codes, levels, ({ failures }, code) => failures[code] ?? 0),
-                  },
-                ],
+            levelsPart(result, {
+              id: 'failures',
+              shape: 'bars',
+              label: 'Failed requests',
+              unit: 'count',
+              series: byKey(codes, levels, ({ failures }, code) => failures[code] ?? 0),
+              caption: 'Failed requests by the code of their error',
+              columns: ['answered', 'failed', 'share', ...codes],
+              cells: (level) => {
+                const failed = failureCount(level.failures)
+                const ended = endedCount(level)
+                return [
+                  countOf(level.requestCount),
+                  countOf(failed),
+                  shareOf(ended > 0 ? failed / ended : NaN),
+                  ...codes.map((code) => countOf(level.failures[code] ?? 0)),
+                ]
               },
-              table: {
-                caption: 'Failed requests by the code of their error',
-                columns: [axis, 'answered', 'failed', 'share', ...codes],
-                rows: levels.map((level) => {
-                  const failed = failureCount(level.failures)
-                  const ended = endedCount(level)
-                  return [
-                    levelCell(level),
-                    countOf(level.requestCount),
-                    countOf(failed),
-                    shareOf(ended > 0 ? failed / ended : NaN),
-                    ...codes.map((code) => countOf(level.failures[code] ?? 0)),
-                  ]
-                }),
-              },
-            },
+            }),
           ],
   }
 }

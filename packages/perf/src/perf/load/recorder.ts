@@ -185,17 +185,12 @@ export class RequestLog {
     for (let index = 0; index < this.#length; index++) {
       const { numbers, rows, failures } = this.#blocks[Math.floor(index / blockLength)]!
       const at = index % blockLength
-      const [intendedMs, sentMs, endedMs, sequenceId] = numbers.subarray(4 * at, 4 * at + 4) as unknown as [
-        number,
-        number,
-        number,
-        number,
-      ]
+      const sequenceId = numbers[4 * at + 3]!
       const code = failures[at]!
       yield {
-        intendedMs,
-        sentMs,
-        endedMs,
+        intendedMs: numbers[4 * at]!,
+        sentMs: numbers[4 * at + 1]!,
+        endedMs: numbers[4 * at + 2]!,
         rows: rows[at]!,
         sequenceId: Number.isNaN(sequenceId) ? null : sequenceId,
         failure: code === 0 ? null : this.#codes[code]!,

@@ -16,6 +16,7 @@ import { measure, type MeasureHooks } from '../measure.ts'
 import type { PerfTarget } from '../open-target.ts'
 import type { MeasureSettings } from '../perf-settings.ts'
 import type { LevelResult } from '../result.ts'
+import { withoutUndefined } from '../../without-undefined.ts'
 
 /** Moments to send the requests of a recording: as they arrived, `speed` times as fast. */
 export function* replaySchedule(arrivals: readonly Arrival[], speed: number): Generator<number, void> {
@@ -175,22 +176,21 @@ export class ReplaySource implements SampleSource {
     if ([priority, timeoutMs, deadlineMs, sequenceId, cancelledUs].every((option) => option === undefined))
       return undefined
     const sequence = sequenceId === undefined ? undefined : this.#sequences.get(sequenceId)!
-    return {
-      ...(priority === undefined ? {} : { priority }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    return withoutUndefined({
+      priority,
+      timeoutMs,
+      deadlineMs,
       // Made at the time of sending.
-      ...(cancelledUs === undefined
-        ? {}
-        : { signal: AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))) }),
-      ...(sequence === undefined
-        ? {}
-        : {
-            sequenceId: sequenceId!,
-            sequenceStart: sequence[0] === index,
-            sequenceEnd: sequence[1] === index,
-          }),
-    }
+      signal:
+        cancelledUs === undefined
+          ? undefined
+          : AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))),
+      ...(sequence && {
+        sequenceId: sequenceId!,
+        sequenceStart: sequence[0] === index,
+        sequenceEnd: sequence[1] === index,
+      }),
+    })
   }
 }
 

@@ -1,11 +1,47 @@
-import type { RequestLog } from '../load/recorder.ts'
-import type { LoadMode } from '../result.ts'
+import { tellLine } from 'zerohop/internals'
+import { writeWholeFile } from '../html-report/saved-result.ts'
+import { RequestLog } from '../load/recorder.ts'
+import type { LoadMode, MeasuredWindow, PerfResult } from '../result.ts'
+
+/** Most requests of a level that are exported. They are kept in memory until then, 37 bytes each. */
+const mostExported = 10_000_000
+
+/** The requests of all levels, for --profile-export-file. */
+export class ProfileExport {
+  readonly #experiments: (Experiment & { readonly boundariesMs: number[] })[] = []
+
+  /** Begins a level; returns the log for its requests. */
+  begin(mode: LoadMode, level: number): RequestLog {
+    const requests = new RequestLog(mostExported)
+    this.#experiments.push({ mode, level, requests, boundariesMs: [] })
+    return requests
+  }
+
+  window({ load }: MeasuredWindow): void {
+    const { boundariesMs } = this.#experiments.at(-1)!
+    if (boundariesMs.length === 0) boundariesMs.push(load.startMs)
+    boundariesMs.push(load.endMs)
+  }
+
+  async write(path: string, { model, machine }: PerfResult): Promise<void> {
+    const text = profileText(
+      this.#experiments,
+      model,
+      String(machine['zerohop'] ?? ''),
+      performance.timeOrigin,
+    )
+    await writeWholeFile('--profile-export-file', path, text)
+    const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
+    if (dropped > 0)
+      tellLine(`${path}: ${dropped} requests are missing, because at most ${mostExported} per level are kept`)
+  }
+}
 
 /** Characters per write: a write costs more than its data. */
 const pieceLength = 1 << 18
 
 /** A level in the export, with each of its requests. */
-export interface Experiment {
+interface Experiment {
   readonly mode: LoadMode
   readonly level: number
   readonly requests: RequestLog

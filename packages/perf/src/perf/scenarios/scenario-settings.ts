@@ -1,4 +1,5 @@
 import { invalidArgument } from 'zerohop/internals'
+import { withoutUndefined } from '../../without-undefined.ts'
 
 /** The scenarios of MLPerf's LoadGen. */
 export const scenarioNames = ['single-stream', 'multi-stream', 'server', 'offline'] as const
@@ -209,9 +210,6 @@ export function belowMlperf(settings: ScenarioSettings): string[] {
   if (inputs !== 'random') below.push(`inputs ${inputs}`)
   return below
 }
-
-const withoutUndefined = (options: object) =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 function requireThat(holds: boolean, name: string, expected: string, received: unknown): void {
   if (!holds) throw invalidArgument(name, expected, received)
