@@ -31,6 +31,9 @@ export default defineConfig(({ mode }) => {
     // Models of tests are neither kept on this machine nor tried in another process, except where a test is about that.
     ZEROHOP_CACHE: 'off',
     ZEROHOP_VERIFY: 'none',
+    // Each program that a test starts would read them first, for 60 ms; a test that installs packages has them back.
+    NODE_EXTRA_CA_CERTS: '',
+    ZEROHOP_TEST_CA_CERTS: process.env['NODE_EXTRA_CA_CERTS'] ?? '',
     ZEROHOP_TESTS: mode === 'full' ? 'full' : '',
   }
   return {

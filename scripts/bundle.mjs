@@ -1,7 +1,7 @@
 // Bundles src/ into dist/, a step of `npm run build:ts`: a file for each entry point and program, with what they share in
 // dist/chunks, and a file for each kind of thread, which a thread reads alone. Their names are those of the sources.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 
@@ -21,8 +21,8 @@ const programs = [
   'run/worker-thread/provider-trial-child.js',
 ]
 /**
- * CommonJS, each by itself: what Piscina takes by require(), a process that a first load waits for, and what require() gets
- * where there are no ES modules.
+ * CommonJS, each by itself but for what it loads later: what Piscina takes by require(), a process that a first load waits for, and
+ * what require() gets where there are no ES modules.
  */
 const alone = {
   'run/worker-thread/native-thread.cjs': 'run/worker-thread/native-thread.ts',
@@ -32,20 +32,27 @@ const alone = {
   'commonjs.cjs': 'commonjs.cts',
 }
 
-/** The engine, in pieces that those who need less of it load alone: the command line, a client of a serving process, images, the tools. */
+/**
+ * The engine, in pieces that those who need less of it load alone: the command line, a client of a serving process, images, the
+ * tools. A piece has what all of its files need, and what no piece before it has. What serves models is loaded with the first.
+ */
+const [engine, serving] = ['index.ts', 'engine/loaded-model.ts']
 const pieces = {
-  base: 'cli/main.ts',
-  client: 'adapters/processes/processes.ts',
-  images: 'features/image/exports.ts',
-  tools: 'internals.ts',
-  engine: 'index.ts',
+  base: [engine, 'cli/main.ts'],
+  client: [engine, 'adapters/processes/processes.ts'],
+  images: [engine, 'features/image/exports.ts'],
+  tools: [engine, 'internals.ts'],
+  engine: [engine],
+  rows: [serving, 'cli/inspect.ts'],
+  queues: [serving, 'internals.ts'],
+  serving: [serving],
 }
 
 const source = (file) => join(root, 'src', file)
 const shared = {
   cwd: root,
   platform: 'node',
-  external: /^(?!(?:valibot|lru-cache)$)[^./]/, // of these, little is used
+  external: /^(?!(?:valibot|lru-cache|protobufjs\/minimal\.js)$|@protobufjs\/)[^./]/, // of these, little is used, or many files
   transform: { target: 'node20.19' },
   treeshake: { moduleSideEffects: 'no-external' },
   logLevel: 'warn',
@@ -73,11 +80,10 @@ function reachedFrom(file, modules) {
   return reached.get(file)
 }
 
-const groups = Object.entries(pieces).map(([piece, file], index) => ({
-  name: (id, modules) =>
-    [pieces.engine, file].every((entry) => reachedFrom(entry, modules).has(id)) ? piece : null,
+const groups = Object.entries(pieces).map(([piece, files], index) => ({
+  name: (id, modules) => (files.every((file) => reachedFrom(file, modules).has(id)) ? piece : null),
   debugName: piece,
-  priority: 9 - index, // each takes what those before have left
+  priority: 9 - index,
 }))
 
 const built = [
@@ -104,13 +110,23 @@ for (const [file, from] of Object.entries(alone))
       input: source(from),
       output: {
         ...output,
-        file: join(root, 'dist', file),
+        dir: join(root, 'dist', dirname(file)),
+        entryFileNames: basename(file),
+        chunkFileNames: '[name].cjs',
         format: 'cjs',
         exports: 'named',
-        codeSplitting: false,
       },
     }),
   )
+
+/** Two of these may have the same chunk. */
+const chunks = new Map()
+for (const { fileName, code } of built.slice(1).flatMap(({ output }) => output)) {
+  if (!fileName.endsWith('.cjs')) continue
+  if ((chunks.get(fileName) ?? code) !== code)
+    throw new Error(`${fileName} is built twice, each time another one`)
+  chunks.set(fileName, code)
+}
 
 /** The folders of packages whose code is part of these files. */
 const packages = new Set(

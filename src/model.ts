@@ -11,7 +11,7 @@ import type {
   WantedOutputs,
 } from './options/model-signature.ts'
 import type { LeaseOptions, ScaleOptions } from './options/method-options.ts'
-import { Lease } from './features/leases/lease.ts'
+import { Lease, noLeasesOf } from './features/leases/lease.ts'
 import {
   inferMany,
   type InferManyOptions,
@@ -19,11 +19,12 @@ import {
   type ItemSource,
 } from './request/infer-many.ts'
 import type { ModelMetadata, RowJoining } from './tensor/metadata.ts'
-import { notReady, type ModelState, type ModelVersionStatus } from './engine/loaded.ts'
+import { notReady } from './engine/load-failure.ts'
+import type { ModelState, ModelVersionStatus } from './engine/loaded.ts'
 import type { ModelVersion, NamedModel } from './engine/model-registry.ts'
 import type { HeldRows } from './features/leases/held-rows.ts'
-import { noLeasesOf, type Leases } from './features/leases/leases.ts'
-import { ServedModel } from './features/served-model.ts'
+import type { Leases } from './features/leases/leases.ts'
+import type { ServedModel } from './features/served-model.ts'
 import type { Target } from './features/target.ts'
 import type { Answer } from './request/infer-request.ts'
 import { SequenceStream, type StreamOptions } from './engine/sequence-stream.ts'
@@ -137,8 +138,8 @@ export class Model<M extends ModelSignature = AnySignature> {
    */
   lease<Inputs = M['inputs']>(rows = 1, options?: LeaseOptions): Lease<Inputs, M['outputs']> {
     const { state, served } = this.#target.serving
-    if (state !== 'ready') throw this.#notReady()
-    if (!(served instanceof ServedModel)) throw noLeasesOf(this.name)
+    if (state !== 'ready' || served === null) throw this.#notReady()
+    if (served.kind === 'pipeline') throw noLeasesOf(this.name)
     const leases = served.lend()
     const held = leases.take(rows, options)
     return new Lease(leases, held, (inferOptions) => this.#inferLeased(served, leases, held, inferOptions))

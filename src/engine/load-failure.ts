@@ -1,3 +1,6 @@
+import { closeSync, openSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { ModelState } from './loaded.ts'
 import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import type { ModelSource } from '../options/model-source.ts'
@@ -169,14 +172,7 @@ function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> 
         `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`,
         { cause },
       )
-    if (outOfFiles.has(cause.code ?? '')) {
-      throw unloadable(
-        model,
-        source,
-        `no more files can be opened (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`,
-        { cause },
-      )
-    }
+    if (outOfFiles.has(cause.code ?? '')) throw noMoreFiles(model, source, cause)
     throw new InferenceError(
       'ERR_MODEL_NOT_FOUND',
       `Model '${model}': expected a file at ${path}, received ${cause.message}`,
@@ -189,6 +185,30 @@ function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> 
       },
     )
   })
+}
+
+function noMoreFiles(model: string, source: ModelSource, cause: NodeJS.ErrnoException): InferenceError {
+  const message = `no more files can be opened (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`
+  return unloadable(model, source, message, { cause })
+}
+
+/** More than the code that serves models has. */
+const filesOfCode = 16
+
+/**
+ * Checks that the files of that code can be opened: what could not be imported once is refused by Node.js for as long as the process
+ * lives.
+ */
+export function checkFileDescriptors(model: string, source: ModelSource): void {
+  const opened: number[] = []
+  try {
+    while (opened.length < filesOfCode) opened.push(openSync(fileURLToPath(import.meta.url), 'r'))
+  } catch (error) {
+    const cause = error as NodeJS.ErrnoException
+    if (outOfFiles.has(cause.code ?? '')) throw noMoreFiles(model, source, cause)
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor)
+  }
 }
 
 /** An `ERR_MODEL_LOAD` about the file or bytes of a model; these are `received` unless another value is given. */
@@ -274,5 +294,26 @@ function tooLarge(what: string, mostBytes: number, received: string, model: stri
     code: 'ERR_MODEL_LOAD',
     model,
     hint,
+  })
+}
+
+/** Advice for a caller on a model that is not ready, other than to load it again. */
+const nextStep: Partial<Record<ModelState, string>> = {
+  loading: 'Wait for load().',
+  draining: 'It accepts no more requests, because it or its engine is closing.',
+}
+
+/** The error for a request to a model that is not ready. */
+export function notReady(
+  model: string,
+  { state, failure }: { readonly state: ModelState; readonly failure: string | null },
+): InferenceError {
+  const closed = state === 'draining' || state === 'closed'
+  const why = failure === null ? '' : `: ${failure}`
+  const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`
+  return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
+    model,
+    expected: 'ready',
+    received: state,
   })
 }

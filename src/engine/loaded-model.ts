@@ -5,7 +5,6 @@ import type { ModelOrigin } from '../options/engine-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from '../options/method-options.ts'
 import { inputsOfSequence } from '../options/sequence-config.ts'
-import type { EngineResources } from './engine-resources.ts'
 import type { InferenceError } from '../errors.ts'
 import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
 import { SampleFailed, WarmUp } from '../models/warm-up.ts'
@@ -23,7 +22,7 @@ import {
   noDecoder,
   unfitSample,
 } from './load-failure.ts'
-import { Loaded, type LoadFor } from './loaded.ts'
+import type { Loaded, Opened } from './loaded.ts'
 import type { SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
@@ -43,29 +42,34 @@ import type { WorkerSession } from '../run/worker-session.ts'
 import type { Worker } from '../run/worker.ts'
 import { warn } from '../base/warnings.ts'
 
-/** The life of one model in an engine: opens its sessions, watches its state, releases everything. */
-export class LoadedModel extends Loaded<ServedModel> {
-  readonly config: ResolvedConfig
+/** What the load of a model opens: its sessions; it watches their state, and releases everything. */
+export class LoadedModel implements Opened {
+  readonly #loaded: Loaded
+  readonly #name: string
+  readonly #config: ResolvedConfig
   readonly #instances: ModelInstances
+  #served: ServedModel | null = null
   #scaling: Scaling | null = null
 
-  constructor(name: string, config: ResolvedConfig, engine: EngineResources, loadFor: LoadFor) {
-    super(name, config.version, engine, loadFor)
-    this.config = config
-    const isWanted = () => this.state === 'loading' || this.state === 'ready'
+  constructor(loaded: Loaded, config: ResolvedConfig) {
+    const { name, engine, loadFor } = loaded
+    this.#loaded = loaded
+    this.#name = name
+    this.#config = config
+    const isWanted = () => loaded.state === 'loading' || loaded.state === 'ready'
     this.#instances = new ModelInstances(name, config, engine.host, isWanted, loadFor)
   }
 
-  override get origin(): ModelOrigin | null {
+  get origin(): ModelOrigin | null {
     return this.#instances.sources.origin
   }
 
-  override get workers(): Worker[] {
+  get workers(): Worker[] {
     return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
   }
 
-  protected override get leases(): Leases | null {
-    return this.served?.leases ?? null
+  get leases(): Leases | null {
+    return this.#served?.leases ?? null
   }
 
   /** A serving session if there is any: the first may have been given up since. */
@@ -75,41 +79,41 @@ export class LoadedModel extends Loaded<ServedModel> {
   }
 
   /** Opens every instance and warms it up. */
-  protected async open(): Promise<void> {
+  async open(): Promise<void> {
     const instances = this.#instances
     try {
-      await checkModelFile(this.name, this.config)
+      await checkModelFile(this.#name, this.#config)
       const reading = this.#readProperties()
       const opened = await this.#open()
-      await checkOverridden(this.name, this.config, opened)
+      await checkOverridden(this.#name, this.#config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const said = await reading
       const served = {
-        ...described(servable(this.name, opened, opened.carrier), said, this.config),
-        executionProviders: this.engine.host.providersOf(this.config),
+        ...described(servable(this.#name, opened, opened.carrier), said, this.#config),
+        executionProviders: this.#loaded.engine.host.providersOf(this.#config),
         properties: said?.properties ?? null,
       }
-      checkRowBytes(this.name, served, availableMemory().usableBytes)
+      checkRowBytes(this.#name, served, availableMemory().usableBytes)
       const joining = await joiningAtLoad(
-        this.name,
-        this.config,
+        this.#name,
+        this.#config,
         served,
         tolerance,
         instances.opening[0]!.session,
       )
       const decoder = this.#warmDecoder(joining)
       decoder.catch(() => {}) // handled when it is awaited
-      const padding = Padding.of(joining.stacked, this.config.padding)
+      const padding = Padding.of(joining.stacked, this.#config.padding)
       const parser = this.#parserOf(joining, opened.carrier, padding)
       const sequenceInputs =
-        this.config.sequence === null
+        this.#config.sequence === null
           ? null
-          : new SequenceInputs(joining.stacked, this.config.sequence, parser)
-      const warmUp = new WarmUp(joining.stacked, this.config, parser, padding, joining)
+          : new SequenceInputs(joining.stacked, this.#config.sequence, parser)
+      const warmUp = new WarmUp(joining.stacked, this.#config, parser, padding, joining)
       const rowCheck = joining.undecided
         ? new ModelRowCheck({
             joining,
-            config: this.config,
+            config: this.#config,
             padding,
             parser,
             samples: warmUp.samples,
@@ -120,29 +124,29 @@ export class LoadedModel extends Loaded<ServedModel> {
         warmUp,
         rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
       )
-      const runTimes = await calibrateAtLoad(this.config, joining, warmUp.calibrationSample, (feeds) =>
+      const runTimes = await calibrateAtLoad(this.#config, joining, warmUp.calibrationSample, (feeds) =>
         warmUp.form.run(instances.opening[0]!.session, feeds),
       )
       await instances.reserve(joining.stacked)
       await decoder
-      await this.loadFor.accept?.()
+      await this.#loaded.loadFor.accept?.()
       instances.checkOpen()
       this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp })
       this.#instances.sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
       await instances.close()
-      if (this.state !== 'loading')
-        throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
+      if (this.#loaded.state !== 'loading')
+        throw error instanceof ThreadEndedError ? closedWhileLoading(this.#name) : this.#typed(error as Error)
       const failure = this.#typed(error as Error)
-      this.fail(failure.message)
+      this.#loaded.fail(failure.message)
       throw failure
     }
   }
 
   /** The properties in the model's file, read while it opens; `null` if the file is not ONNX. */
   async #readProperties(): Promise<SaidOfModel | null> {
-    const { function: fn, isSmallGraph, bytes, path } = this.config
+    const { function: fn, isSmallGraph, bytes, path } = this.#config
     if (fn !== null || isSmallGraph === true) return null
     const { readModelProperties } = await import('../onnx/model-properties.ts') // with the reader of protobuf
     return readModelProperties(bytes === null ? path : new Uint8Array(bytes))
@@ -152,13 +156,13 @@ export class LoadedModel extends Loaded<ServedModel> {
   async #open(): Promise<OpenedSession> {
     const instances = this.#instances
     try {
-      const [opened] = await instances.open(undefined, (session) => readsGraph(this.config, session))
+      const [opened] = await instances.open(undefined, (session) => readsGraph(this.#config, session))
       return opened!
     } catch (error) {
       if (
         !(error instanceof OpenFailed) ||
-        this.state !== 'loading' ||
-        !(await this.engine.host.lacksProvider(this.config))
+        this.#loaded.state !== 'loading' ||
+        !(await this.#loaded.engine.host.lacksProvider(this.#config))
       )
         throw error
     }
@@ -169,13 +173,15 @@ export class LoadedModel extends Loaded<ServedModel> {
 
   /** The typed error for instances that could not be opened. */
   #typed(error: Error): InferenceError {
-    if (error instanceof OpenFailed) return loadFailure(this.name, this.config, error.cause as Error)
-    return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
+    if (error instanceof OpenFailed) return loadFailure(this.#name, this.#config, error.cause as Error)
+    return error instanceof SampleFailed
+      ? unfitSample(this.#name, error)
+      : lostWhileLoading(this.#name, error)
   }
 
   /** Samples are parsed as rows, whatever the parser does with requests. */
   #parserOf(joining: Joining, { carriesNul }: Carrier, padding: Padding | null): FeedParser {
-    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
+    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.#config
     const options = {
       optionalInputs,
       padding,
@@ -189,8 +195,10 @@ export class LoadedModel extends Loaded<ServedModel> {
   }
 
   #serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp }: ReadyModel): void {
-    const { config, name, version } = this
-    const { clock, keepAlive, observers, host, events } = this.engine
+    const loaded = this.#loaded
+    const config = this.#config
+    const { name, version } = loaded
+    const { clock, keepAlive, observers, host, events } = loaded.engine
     const instances = this.#instances.opening.length
     const observed = new ObservedRequests(
       { name, version, metadata: joining.stacked, batching: batchingOf(config, joining, instances) },
@@ -208,7 +216,7 @@ export class LoadedModel extends Loaded<ServedModel> {
       keepAlive,
       config,
       instances,
-      gaveUp: (reason) => this.fail(reason),
+      gaveUp: (reason) => loaded.fail(reason),
     })
     const sequences =
       sequenceInputs === null
@@ -221,80 +229,77 @@ export class LoadedModel extends Loaded<ServedModel> {
             staging: () => host.stagingOf(config),
             over: (event) => events.emit('sequence', { model: name, version, ...event }),
           })
-    this.served = new ServedModel(scheduler, parser, sequences, config, this.loadFor.ignored)
+    const served = new ServedModel(scheduler, parser, sequences, config, loaded.loadFor.ignored)
+    loaded.served = this.#served = served
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
-    this.become('ready')
+    loaded.become('ready')
     joining.onKnown = () => {
-      if (this.state === 'ready') this.loadFor.changed({ type: 'joining', model: name, version })
+      if (loaded.state === 'ready') loaded.loadFor.changed({ type: 'joining', model: name, version })
     }
-    this.#watchScale(this.served, this.#scaling)
+    this.#watchScale(served, this.#scaling)
   }
 
   async #warmDecoder({ images }: Joining): Promise<void> {
     if (images !== null)
       await warmDecoder(images.values()).catch((error: unknown) => {
-        throw noDecoder(this.name, this.config, error)
+        throw noDecoder(this.#name, this.#config, error)
       })
   }
 
   /** Reports changes in the number of instances, and starts autoscaling where configured. */
   #watchScale(served: ServedModel, scaling: Scaling): void {
     const { scheduler } = served
+    const { name, version, engine, loadFor } = this.#loaded
     const watch = (served.scaleWatch = new ScaleWatch(
-      this.config,
+      this.#config,
       scaling,
       scheduler,
-      this.engine.clock,
+      engine.clock,
       (error) => this.#warnOfScaling(error),
     ))
     this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
-      if (changed && this.state === 'ready')
-        this.loadFor.changed({
+      if (changed && this.#loaded.state === 'ready')
+        loadFor.changed({
           type: 'scaled',
-          model: this.name,
-          version: this.version,
+          model: name,
+          version,
           instances: scheduler.instances.size,
         })
     }
   }
 
   #warnOfScaling(error: Error): void {
-    if (this.state !== 'ready') return
-    const message = `Model '${this.name}' could not be scaled to its load: ${this.#typed(error).message}`
+    if (this.#loaded.state !== 'ready') return
+    const message = `Model '${this.#name}' could not be scaled to its load: ${this.#typed(error).message}`
     warn('ZEROHOP_NOT_SCALED', message)
   }
 
   async scale(options: ScaleOptions): Promise<void> {
-    const { kind, count } = checkScaleOptions(this.name, options)
+    const { kind, count } = checkScaleOptions(this.#name, options)
     try {
-      await this.engine.keepAlive.during(this.#scaling!.scale(kind, count))
+      await this.#loaded.engine.keepAlive.during(this.#scaling!.scale(kind, count))
     } catch (error) {
       throw this.#typed(error as Error)
     }
   }
 
-  override fail(reason: string): void {
-    this.served?.scaleWatch?.close()
-    super.fail(reason)
-  }
-
-  protected stopOpening(): void {
+  stopOpening(): void {
     this.#instances.stopOpening()
   }
 
-  protected override stopChanging(): void {
-    this.served?.scaleWatch?.close()
+  stopChanging(): void {
+    this.#served?.scaleWatch?.close()
     void this.#scaling?.stop()
   }
 
-  protected async release(): Promise<void> {
+  async release(): Promise<void> {
     await this.#scaling?.stop()
-    this.served?.clear()
+    this.#served?.clear()
     await this.#instances.close()
   }
 }

@@ -1,46 +1,46 @@
 import { warnOfLabels } from './classification.ts'
-import { pipelineError, type ResolvedPipeline } from '../options/pipeline-config.ts'
+import type { ResolvedPipeline } from '../options/pipeline-config.ts'
 import type { ScaleOptions } from '../options/method-options.ts'
-import type { EngineResources } from './engine-resources.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
-import { closedWhileLoading } from './load-failure.ts'
-import { Loaded, notReady, type LoadFor } from './loaded.ts'
+import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
+import { closedWhileLoading, notReady } from './load-failure.ts'
+import type { Loaded, Opened } from './loaded.ts'
 import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
 import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
-/**
- * The life of one pipeline in an engine: finds the models of its steps, checks that they fit, and holds them while it
- * serves.
- */
-export class LoadedPipeline extends Loaded<Pipeline> {
-  readonly config: ResolvedPipeline
+/** What the load of a pipeline opens: finds the models of its steps, which it holds while it serves, and checks that they fit. */
+export class LoadedPipeline implements Opened {
+  readonly origin = null
+  readonly workers = []
+  readonly leases = null
+  readonly #loaded: Loaded
+  readonly #config: ResolvedPipeline
   /** Fires when the load is cancelled. */
   readonly #unwanted = new AbortController()
 
-  constructor(name: string, config: ResolvedPipeline, engine: EngineResources, loadFor: LoadFor) {
-    super(name, config.version, engine, loadFor)
-    this.config = config
+  constructor(loaded: Loaded, config: ResolvedPipeline) {
+    this.#loaded = loaded
+    this.#config = config
   }
 
-  protected async open(): Promise<void> {
-    const { uses } = this.engine
+  async open(): Promise<void> {
+    const loaded = this.#loaded
+    const { name, engine } = loaded
     try {
-      const graph = new PipelineGraph(this.name, this.config)
-      uses.hold(this, this.name, graph.steps)
+      const graph = new PipelineGraph(name, this.#config)
       this.#checkCircle(graph)
       await Promise.resolve() // models requested in the same turn are loading by then
       const targets: StepTarget[] = []
       for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
-      const pipeline = new Pipeline(graph, this.config, targets, this.engine)
-      await this.loadFor.accept?.()
+      const pipeline = new Pipeline(graph, this.#config, targets, engine)
+      await loaded.loadFor.accept?.()
       this.#checkWanted()
-      this.served = pipeline
+      loaded.served = pipeline
       warnOfLabels(pipeline.metadata, pipeline.labels)
-      this.become('ready')
+      loaded.become('ready')
     } catch (error) {
-      uses.release(this)
-      if (this.state === 'loading') this.fail((error as Error).message)
+      engine.uses.release(loaded)
+      if (loaded.state === 'loading') loaded.fail((error as Error).message)
       throw error
     }
   }
@@ -48,22 +48,23 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   /** The model of a step, once it is loaded. */
   async #find({ steps }: PipelineGraph, index: number): Promise<StepTarget> {
     const { model, version, name } = steps[index]!
+    const loaded = this.#loaded
     const option = version === undefined ? 'model' : 'version'
     try {
-      const target = this.engine.models.findTarget(model, version, this.name)
+      const target = loaded.engine.models.findTarget(model, version, loaded.name)
       if (target.serving.state === 'loading') await untilAborted(target.loaded(), this.#unwanted.signal)
       this.#checkWanted()
       if (target.serving.state === 'ready') return target
       throw notReady(model, target.serving)
     } catch (cause) {
-      if (!(cause instanceof InferenceError) || this.state !== 'loading') throw cause
+      if (!(cause instanceof InferenceError) || loaded.state !== 'loading') throw cause
       const isMissing = cause.code === 'ERR_MODEL_NOT_FOUND'
       const [expected, hint] = isMissing
         ? [String(cause.expected), 'Load it first']
         : ['a model that is ready', cause.message]
       throw invalidArgument(`steps[${index}].${option}`, expected, cause.received, {
         code: cause.code,
-        model: this.name,
+        model: loaded.name,
         step: name,
         hint,
         cause,
@@ -72,11 +73,12 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   }
 
   #checkCircle({ steps }: PipelineGraph): void {
-    const circle = this.engine.uses.circle(this.name)
+    const { name, engine } = this.#loaded
+    const circle = engine.uses.circle(name)
     if (circle === null) return
     const step = steps.findIndex(({ model }) => model === circle[1])
-    throw pipelineError(
-      this.name,
+    throw invalidConfig(
+      name,
       `steps[${step}].model`,
       'a model that does not have this pipeline as a step itself',
       circle.join(' -> '),
@@ -84,23 +86,25 @@ export class LoadedPipeline extends Loaded<Pipeline> {
   }
 
   #checkWanted(): void {
-    if (this.state !== 'loading') throw closedWhileLoading(this.name)
+    if (this.#loaded.state !== 'loading') throw closedWhileLoading(this.#loaded.name)
   }
 
   scale({ count }: ScaleOptions): Promise<void> {
     return Promise.reject(
       invalidArgument('options.count', 'a model with instances of its own', count, {
-        model: this.name,
+        model: this.#loaded.name,
         hint: 'Scale the models of its steps',
       }),
     )
   }
 
-  protected stopOpening(): void {
-    this.#unwanted.abort(closedWhileLoading(this.name))
+  stopOpening(): void {
+    this.#unwanted.abort(closedWhileLoading(this.#loaded.name))
   }
 
-  protected async release(): Promise<void> {
-    this.engine.uses.release(this)
+  stopChanging(): void {}
+
+  async release(): Promise<void> {
+    this.#loaded.engine.uses.release(this.#loaded)
   }
 }

@@ -1,15 +1,16 @@
-import { InferenceError } from '../errors.ts'
 import type { Leases } from '../features/leases/leases.ts'
-import type { Target } from '../features/target.ts'
+import type { Pipeline } from '../features/pipelines/pipeline.ts'
+import type { ServedModel } from '../features/served-model.ts'
 import { defaultVersion, type ScaleOptions } from '../options/method-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
-import type { ResolvedPipeline } from '../options/pipeline-config.ts'
+import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
 import type { ModelOrigin } from '../options/engine-options.ts'
 import type { Worker } from '../run/worker.ts'
 import type { InstanceOrigin } from '../models/scaling/model-instances.ts'
 import type { ModelEvent } from '../observe/engine-events.ts'
 import type { IgnoredOptions } from '../request/ignored-options.ts'
 import type { EngineResources } from './engine-resources.ts'
+import { checkFileDescriptors, closedWhileLoading } from './load-failure.ts'
 
 /**
  * The state of a model:
@@ -35,27 +36,6 @@ export interface ModelVersionStatus {
   readonly replacing: boolean
 }
 
-/** Advice for a caller on a model that is not ready, other than to load it again. */
-const nextStep: Partial<Record<ModelState, string>> = {
-  loading: 'Wait for load().',
-  draining: 'It accepts no more requests, because it or its engine is closing.',
-}
-
-/** The error for a request to a model that is not ready. */
-export function notReady(
-  model: string,
-  { state, failure }: { readonly state: ModelState; readonly failure: string | null },
-): InferenceError {
-  const closed = state === 'draining' || state === 'closed'
-  const why = failure === null ? '' : `: ${failure}`
-  const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`
-  return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
-    model,
-    expected: 'ready',
-    received: state,
-  })
-}
-
 /** What a load is for. */
 export interface LoadFor extends InstanceOrigin {
   /** Called when the state of the model changes. */
@@ -66,70 +46,121 @@ export interface LoadFor extends InstanceOrigin {
   readonly ignored?: IgnoredOptions | undefined
 }
 
+/** What a load opens, and its end: the sessions of a model or function, or the steps of a pipeline. */
+export interface Opened {
+  /** What its sessions are opened from; `null` before that is known, and without sessions. */
+  readonly origin: ModelOrigin | null
+  /** The workers of its sessions. */
+  readonly workers: Worker[]
+  /** Leases of its own rows; `null` if there were none. */
+  readonly leases: Leases | null
+  /** Its {@link Loaded} is ready then. Rejects with a typed error, with everything released. */
+  open(): Promise<void>
+  /** The load is not wanted any more: no further step of it begins. */
+  stopOpening(): void
+  /** Begins to end what changes while it serves. */
+  stopChanging(): void
+  /** Releases everything; nothing waits or runs. */
+  release(): Promise<void>
+  /** See `Model.scale`. */
+  scale(options: ScaleOptions): Promise<void>
+}
+
+/** Read with the first load, while what takes long to start is started. */
+let modelCode: Promise<typeof import('./loaded-model.ts')> | null = null
+
+function codeOfModels(name: string, config: ResolvedConfig): Promise<typeof import('./loaded-model.ts')> {
+  checkFileDescriptors(name, config)
+  return import('./loaded-model.ts')
+}
+
 /** One load of a model, function or pipeline in an engine, and its life until everything is released. */
-export abstract class Loaded<Served extends Target = Target> {
+export class Loaded {
   readonly name: string
   readonly version: number
+  /** With defaults. */
+  readonly config: ResolvedConfig | ResolvedPipeline
+  readonly engine: EngineResources
+  readonly loadFor: LoadFor
   state: ModelState = 'loading'
   failure: string | null = null
   /** `null` until it serves. */
-  served: Served | null = null
-  /** The configuration, with defaults. */
-  abstract readonly config: ResolvedConfig | ResolvedPipeline
-  protected readonly engine: EngineResources
-  protected readonly loadFor: LoadFor
+  served: ServedModel | Pipeline | null = null
+  /** `null` until its code is loaded, which an application that has only imported the engine does without. */
+  opened: Opened | null = null
   /** Leases of the models that it has replaced, which end with it. */
   #earlierLeases: Leases[] = []
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
-  constructor(name: string, version: number | undefined, engine: EngineResources, loadFor: LoadFor) {
+  constructor(
+    name: string,
+    config: ResolvedConfig | ResolvedPipeline,
+    engine: EngineResources,
+    loadFor: LoadFor,
+  ) {
     this.name = name
-    this.version = version ?? defaultVersion
+    this.version = config.version ?? defaultVersion
+    this.config = config
     this.engine = engine
     this.loadFor = loadFor
   }
 
-  /** What its sessions are opened from; `null` before that is known, and without sessions. */
+  /** See {@link Opened.origin}. */
   get origin(): ModelOrigin | null {
-    return null
+    return this.opened?.origin ?? null
   }
 
-  /** The workers of its sessions. */
+  /** See {@link Opened.workers}. */
   get workers(): Worker[] {
-    return []
-  }
-
-  /** Leases of its own rows; `null` if there were none. */
-  protected get leases(): Leases | null {
-    return null
+    return this.opened?.workers ?? []
   }
 
   /** Loads it; the state is then `ready`. Rejects with a typed error, with everything released. */
   load(): Promise<void> {
-    const loading = this.engine.keepAlive.during(this.open())
+    const loading = this.engine.keepAlive.during(this.#open())
     this.#loading = loading.catch(() => {})
     return loading
   }
 
-  /** See {@link load}. */
-  protected abstract open(): Promise<void>
+  async #open(): Promise<void> {
+    const { name, config } = this
+    const { uses, host } = this.engine
+    if (isPipeline(config)) {
+      uses.hold(this, name, config.steps)
+      const { LoadedPipeline } = await import('./loaded-pipeline.ts')
+      return this.#openWith(new LoadedPipeline(this, config))
+    }
+    try {
+      modelCode ??= codeOfModels(name, config)
+      host.startAhead(name, config)
+      const { LoadedModel } = await modelCode
+      await this.#openWith(new LoadedModel(this, config))
+    } catch (error) {
+      if (this.state === 'loading') this.fail((error as Error).message)
+      throw error
+    } finally {
+      host.endAhead(config)
+    }
+  }
 
-  /** The load is not wanted any more: no further step of it begins. */
-  protected abstract stopOpening(): void
-
-  /** Begins to end what changes while it serves. */
-  protected stopChanging(): void {}
-
-  /** Releases everything; nothing waits or runs. */
-  protected abstract release(): Promise<void>
+  #openWith(opened: Opened): Promise<void> {
+    this.opened = opened
+    if (this.state === 'loading') return opened.open()
+    return opened.release().then(() => {
+      throw closedWhileLoading(this.name)
+    })
+  }
 
   /** See `Model.scale`. */
-  abstract scale(options: ScaleOptions): Promise<void>
+  scale(options: ScaleOptions): Promise<void> {
+    return this.opened!.scale(options)
+  }
 
   /** It cannot serve, or no longer can; a load in progress is cancelled. */
   fail(reason: string): void {
     if (this.state === 'closed') return
+    this.opened?.stopChanging()
     this.failure = reason
     this.become('failed')
   }
@@ -152,25 +183,25 @@ export abstract class Loaded<Served extends Target = Target> {
 
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.become('draining')
-    this.stopChanging()
+    this.opened?.stopChanging()
     await this.#loading
     await this.served?.drained()
-    await this.release()
+    await this.opened?.release()
     this.become('closed')
   }
 
   #endLeases(successor: Loaded | undefined): void {
-    const { leases } = this
+    const leases = this.opened?.leases ?? null
     const all = [...this.#earlierLeases.splice(0), ...(leases === null ? [] : [leases])]
     if (successor === undefined) for (const each of all) each.endAll()
     else successor.#earlierLeases.push(...all.filter(({ anyHeld }) => anyHeld))
   }
 
-  protected become(state: Exclude<ModelState, 'loading'>): void {
+  become(state: Exclude<ModelState, 'loading'>): void {
     if (state === this.state) return
     const wasLoading = this.state === 'loading'
     this.state = state
-    if (wasLoading && state !== 'ready') this.stopOpening()
+    if (wasLoading && state !== 'ready') this.opened?.stopOpening()
     const { name: model, version, failure } = this
     this.loadFor.changed({
       type: state,

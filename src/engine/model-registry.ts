@@ -2,12 +2,10 @@ import { InferenceError, invalidArgument, listNames, describe } from '../errors.
 import type { EngineResources } from './engine-resources.ts'
 import { defaultVersion } from '../options/method-options.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
-import type { Loaded, LoadFor, ModelState, ModelVersionStatus } from './loaded.ts'
+import { Loaded, type LoadFor, type ModelState, type ModelVersionStatus } from './loaded.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
-import { isPipeline, type ResolvedPipeline } from '../options/pipeline-config.ts'
+import type { ResolvedPipeline } from '../options/pipeline-config.ts'
 import { closedWhileLoading } from './load-failure.ts'
-import { LoadedModel } from './loaded-model.ts'
-import { LoadedPipeline } from './loaded-pipeline.ts'
 import type { ModelEvent } from '../observe/engine-events.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
@@ -360,9 +358,7 @@ export class ModelVersion {
       leaving: old?.workers,
       ignored: (this.#ignored ??= new IgnoredOptions(this.name)),
     }
-    const model: Loaded = isPipeline(config)
-      ? new LoadedPipeline(this.name, config, this.#engine, load)
-      : new LoadedModel(this.name, config, this.#engine, load)
+    const model: Loaded = new Loaded(this.name, config, this.#engine, load)
     if (old === null) this.serving = model
     else this.#next = model
     this.#named.changed()

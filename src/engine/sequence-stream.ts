@@ -9,7 +9,8 @@ import {
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../options/model-signature.ts'
 import { readOptions } from '../options/plain-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { noSequences, ServedModel } from '../features/served-model.ts'
+import type { ServedModel } from '../features/served-model.ts'
+import { noSequences } from '../features/target.ts'
 import type { ModelVersion, NamedModel } from './model-registry.ts'
 import type { Sequences } from '../features/sequences/sequences.ts'
 import type { Loaded } from './loaded.ts'
@@ -56,7 +57,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     const { name: model, serving } = target
     const { served } = serving
     const { id } = readOptions('options', options, ['id'], { model })
-    if (!(served instanceof ServedModel) || served.sequences === null) throw noSequences(model, served)
+    if (served?.kind !== 'model' || served.sequences === null) throw noSequences(model, served)
     const { sequences } = served
     if (id !== undefined && !isSequenceId(id))
       throw invalidArgument('options.id', sequenceIdShown, id, { model })

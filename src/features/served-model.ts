@@ -1,6 +1,6 @@
 import { checkInferOptions, type CheckedOptions, type InferOptions } from '../options/infer-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import {
   capacityOf,
@@ -22,7 +22,7 @@ import { ImageDecoding } from './leases/image-decoding.ts'
 import { leasesOf, type Leases } from './leases/leases.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import type { Sequences } from './sequences/sequences.ts'
-import type { BoundStep, RunningStep, StepCaller, Target } from './target.ts'
+import { noSequences, type BoundStep, type RunningStep, type StepCaller, type Target } from './target.ts'
 
 /**
  * A model or function that serves. Turns calls into requests: checks and parses them, and submits them to its
@@ -36,6 +36,7 @@ export class ServedModel implements Target {
   /** `null` for a model without `sequence` in its configuration. */
   readonly sequences: Sequences | null
   readonly optionalInputs: readonly string[]
+  readonly kind = 'model'
   readonly stepCount = 1
   /** Leases of its rows; `null` before the first. */
   leases: Leases | null = null
@@ -303,15 +304,6 @@ export class ServedModel implements Target {
       leases: () => this.lendIfAny(),
     })
   }
-}
-
-/** The error for a request in a sequence to a target that has none. */
-export function noSequences(model: string, target: Target | null): InferenceError {
-  const hint =
-    target instanceof ServedModel
-      ? 'Load the model with sequence in its configuration'
-      : 'It is a pipeline, which has none'
-  return invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
 }
 
 /** A step's part of a request in the queue of its model. It settles through calls instead of a promise. */

@@ -1,3 +1,4 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { CheckedOptions, InferOptions } from '../options/infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { ModelCapacity, ModelStatistics } from '../observe/model-statistics.ts'
@@ -8,6 +9,7 @@ import type { TensorData } from '../tensor/tensor.ts'
 
 /** What requests are sent to, by callers and by steps of pipelines: a model or function that serves, or a pipeline. */
 export interface Target {
+  readonly kind: 'model' | 'pipeline'
   /** What callers see of it; another object once it has learnt more. */
   readonly metadata: ModelMetadata
   /** Class names by output. */
@@ -68,4 +70,13 @@ export interface StepCaller<Step extends BoundStep> {
 export interface RunningStep {
   /** Ends it soon: its outcome is not needed any more. */
   cancel(reason: unknown): void
+}
+
+/** The error for a request in a sequence to a target that has none. */
+export function noSequences(model: string, target: Target | null): InferenceError {
+  const hint =
+    target?.kind === 'model'
+      ? 'Load the model with sequence in its configuration'
+      : 'It is a pipeline, which has none'
+  return invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
 }

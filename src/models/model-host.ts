@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
 import { StagingPool } from '../native/staging-pool.ts'
 import type { WorkerEvent } from '../observe/engine-events.ts'
@@ -62,6 +63,30 @@ export class ModelHost {
     }
     await this.devices.place(model, config, place, leaving)
     this.staging ??= new StagingPool(this.devices.stagingMemory())
+  }
+
+  /**
+   * Starts what takes long to start, while the code and the files of a load are read: the process that tries the model, and the
+   * thread that its first instance will have. What is wrong is said later.
+   */
+  startAhead(model: string, config: ResolvedConfig): void {
+    if (
+      config.function !== null ||
+      config.isSmallGraph ||
+      (config.bytes === null && !existsSync(config.path))
+    )
+      return
+    try {
+      this.preparation.startAhead(model, config, this.devices.runtimeFor(config))
+      this.devices.startAhead(config)
+    } catch {
+      // the load meets that, too
+    }
+  }
+
+  /** Ends what was started ahead of a load and is not in use; its thread stays for the next one. */
+  endAhead(config: ResolvedConfig): void {
+    this.preparation.endAhead(config)
   }
 
   /** As {@link place}, for more instances next to a placed one. Workers in `apartFrom` are used only if there is no other. */

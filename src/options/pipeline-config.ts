@@ -8,7 +8,6 @@ import { declares, parseOptions, optionsOf, parametersSchema, wholeNumber } from
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
-export { invalidConfig as pipelineError } from '../errors.ts'
 
 /** An input of a pipeline. */
 export interface PipelineInput {

@@ -148,6 +148,13 @@ export class Devices {
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
   }
 
+  /** Starts the thread that the first instance of a model will have, if that is one of the CPU. */
+  startAhead(config: ResolvedConfig): void {
+    if (!this.providers.leaveCpuOnly(config)) return
+    const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set())
+    worker.start().catch(() => {}) // place() awaits it, too
+  }
+
   /**
    * As {@link place}, for further instances beside one that has been placed, on the same device.
    *

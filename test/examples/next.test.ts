@@ -112,6 +112,7 @@ describe.skipIf(process.env['ZEROHOP_NEXT'] === undefined)(
       ...settings,
       NEXT_TELEMETRY_DISABLED: '1',
       ONNXRUNTIME_NODE_INSTALL: 'skip',
+      NODE_EXTRA_CA_CERTS: process.env['ZEROHOP_TEST_CA_CERTS'],
       NODE_ENV: undefined,
       VITEST: undefined,
     } as unknown as NodeJS.ProcessEnv

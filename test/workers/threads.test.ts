@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import { EngineResources } from '../../src/engine/engine-resources.ts'
-import { LoadedModel } from '../../src/engine/loaded-model.ts'
+import { Loaded } from '../../src/engine/loaded.ts'
 import { InferenceError } from '../../src/errors.ts'
 import type { ModelOptions, Tensor } from '../../src/index.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
@@ -93,7 +93,7 @@ describe('a model that is loaded', () => {
       } as never)
       const engine = new EngineResources(resolveEngineOptions({ cache: false, verify: 'none' }))
       const host = new FakeHost(house.clock, house.places, () => expect.fail('nothing is run'))
-      const model = new LoadedModel('m', config, Object.assign(engine, { host }), { changed: () => {} })
+      const model = new Loaded('m', config, Object.assign(engine, { host }), { changed: () => {} })
       const loaded = await model.load().catch((error: Error) => error.message)
       expect([loaded, model.state]).toEqual(
         dies ? [expect.stringContaining('thread'), 'failed'] : [undefined, 'ready'],

@@ -2,7 +2,12 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { sealFiles } from '../../models/compiled-models/entry.ts'
-import type { CompiledForm, TrialTask, TrialWord } from '../../models/compiled-models/model-trial.ts'
+import type {
+  CompiledForm,
+  CompileTask,
+  TrialTask,
+  TrialWord,
+} from '../../models/compiled-models/model-trial.ts'
 import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/prepared-model.ts'
 import { compareEntry } from '../../models/row-check/compare-rows.ts'
 import { rowRecipes, sampleRow } from '../../models/row-check/made-up-rows.ts'
@@ -72,7 +77,7 @@ function giveWay(priority: number): void {
 }
 
 async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
-  const mayCompile = new Promise((resolve) => process.once('message', resolve)) // when it is its turn
+  const compiling = new Promise<CompileTask>((resolve) => process.once('message', resolve)) // when it is its turn
   let tried: TriedModel
   try {
     tried = await tryModel(task, open)
@@ -80,14 +85,14 @@ async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
     return say({ type: 'tried', error: (error as Error).message })
   }
   say({ type: 'tried', error: null })
-  if (task.folder === null) return
+  if (!task.compiles) return
   giveWay(constants.priority.PRIORITY_LOW)
   const { config, session, first, left } = tried
   try {
     const runs = [...first, ...(await runsOf(session, left))]
     await session.close()
-    await mayCompile
-    say({ type: 'compiled', form: await compile(task, task.folder, config, session, runs, open) })
+    const { folder } = await compiling
+    say({ type: 'compiled', form: await compile(task, folder, config, session, runs, open) })
   } catch (error) {
     say({ type: 'compiled', form: none(`its compiled form cannot be made: ${(error as Error).message}`) })
   }

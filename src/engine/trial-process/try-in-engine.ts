@@ -3,7 +3,8 @@ import { asItIs } from '../../models/compiled-models/prepared-model.ts'
 import type { TrialTask } from '../../models/compiled-models/model-trial.ts'
 import { resolveEngineOptions } from '../../options/engine-options.ts'
 import { EngineResources } from '../engine-resources.ts'
-import { LoadedModel } from '../loaded-model.ts'
+import { Loaded } from '../loaded.ts'
+import type { LoadedModel } from '../loaded-model.ts'
 import { tryModels } from './trial-steps.ts'
 
 let resources: EngineResources | null = null
@@ -22,11 +23,12 @@ tryModels(async (task, config, how) => {
     },
   }
   const unlearnt = { ...config, checkRows: false, warmup: { ...config.warmup, madeUp: null } }
-  const model = new LoadedModel(task.model, unlearnt, resourcesFor(task), { prepared, changed: () => {} })
-  await model.load()
+  const loaded = new Loaded(task.model, unlearnt, resourcesFor(task), { prepared, changed: () => {} })
+  await loaded.load()
+  const { session } = loaded.opened as LoadedModel
   return {
-    values: model.served!.scheduler.metadata,
-    runSample: (feeds) => model.session.runSample(feeds, true),
-    close: () => model.close(true),
+    values: loaded.served!.metadata,
+    runSample: (feeds) => session.runSample(feeds, true),
+    close: () => loaded.close(true),
   }
 })

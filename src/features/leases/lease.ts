@@ -1,6 +1,6 @@
 import type { InferOptions, ReportedOutputs } from '../../options/infer-options.ts'
 import type { AnySignature, FeedValue } from '../../options/model-signature.ts'
-import { invalidArgument } from '../../errors.ts'
+import { invalidArgument, type InferenceError } from '../../errors.ts'
 import { pixelRows, type PixelRow, type PixelRows } from '../image/pixel-rows.ts'
 import type { PixelArray } from '../image/pixels.ts'
 import type { Answer } from '../../request/infer-request.ts'
@@ -142,4 +142,12 @@ export class Lease<Inputs = AnySignature['inputs'], Outputs = AnySignature['outp
       Object.defineProperty(inputs, name, { enumerable: true, get: () => view(index) })
     return inputs
   }
+}
+
+/** The error for leased rows of a pipeline. */
+export function noLeasesOf(model: string): InferenceError {
+  return invalidArgument('lease', 'a model', 'a pipeline', {
+    model,
+    hint: 'Use infer() for this pipeline, or lease rows of the models of its steps',
+  })
 }

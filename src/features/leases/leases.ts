@@ -170,14 +170,6 @@ const reasons: Readonly<Record<Exclude<LeaseEnd, 'expired'>, string>> = {
   closed: 'its model was closed',
 }
 
-/** The error for leased rows of a pipeline. */
-export function noLeasesOf(model: string): InferenceError {
-  return invalidArgument('lease', 'a model', 'a pipeline', {
-    model,
-    hint: 'Use infer() for this pipeline, or lease rows of the models of its steps',
-  })
-}
-
 /** Smaller rows are cheaper to copy than to run in place (measured). */
 const inPlaceFromBytes = 4096
 /** Most bytes of one block, if more than one row fits. */

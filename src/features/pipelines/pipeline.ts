@@ -28,6 +28,7 @@ import { factsOf } from '../../schedule/observed-requests.ts'
 
 /** A loaded pipeline. It takes requests through the steps of its graph, and counts them. */
 export class Pipeline implements Target {
+  readonly kind = 'pipeline'
   readonly graph: PipelineGraph
   readonly metadata: ModelMetadata
   readonly labels: ReadonlyMap<string, readonly string[]>

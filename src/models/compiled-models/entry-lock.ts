@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { constants, rmSync, readFileSync, readlinkSync } from 'node:fs'
+import { constants, rmSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { lstat, open, readFile, rm, unlink, utimes, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { untilAborted } from '../../request/abort-watch.ts'
@@ -56,6 +56,24 @@ export class EntryLock {
       else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
+  }
+
+  /** Acquires the lock if nobody has it; a dead owner's is removed for the next one. */
+  static takeNow(path: string): EntryLock | null {
+    const content = `${ownIdentity()} ${randomUUID()}`
+    try {
+      writeFileSync(path, content, { flag: 'wx', mode: 0o600 })
+      return new EntryLock(path, content)
+    } catch {
+      void EntryLock.removeDead(path)
+      return null
+    }
+  }
+
+  /** Removes the lock of an owner that has ended. */
+  static async removeDead(path: string): Promise<void> {
+    const [owner] = (await contentOf(path)).split(' ')
+    if (hasEnded(owner!)) await rm(path, { force: true }).catch(() => {})
   }
 
   /** Tells those who wait for it how far the work is, in one word. */

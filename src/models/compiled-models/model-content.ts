@@ -13,6 +13,8 @@ export interface ModelContent {
   readonly byteLength: number
   /** Whether its files are still the hashed ones. They are read again if their modification times are inconclusive. */
   isCurrent(signal: AbortSignal): Promise<boolean>
+  /** Whether it is one file alone, which was in this state for a while before `atMs`: who read it since then read what was hashed. */
+  wasInState(state: string, atMs: number): boolean
 }
 
 /** Files by path, with their states when they were hashed. */
@@ -50,7 +52,9 @@ export async function contentOf(
     bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
   const isCurrent = async (stopped: AbortSignal) =>
     areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
-  return { hash: withGiven(hash), byteLength, isCurrent }
+  const wasInState = (state: string, atMs: number) =>
+    files.length === 1 && files[0]![1] === state && areSettled(files, atMs)
+  return { hash: withGiven(hash), byteLength, isCurrent, wasInState }
 }
 
 /** The state of a model's file, for callers that only need to know whether the model has been seen before. */
@@ -59,10 +63,19 @@ export function fileStateOf(path: string): string {
   return stats === undefined ? 'none' : `${stats.dev} ${stateOf(stats)}`
 }
 
+/** Whether a file has to be read to know what it is, and is not just being written. */
+export function isToBeHashed(path: string, folder: CacheFolder): boolean {
+  return rememberedOf(path, folder) === null && areSettled([[path, '']], Date.now())
+}
+
+function rememberedOf(path: string, folder: CacheFolder): KnownContent | null {
+  const known = readSealed<KnownContent>(folder.known(path))
+  return known?.path === path && (areCurrent(known.files) || areCopies(known, folder)) ? known : null
+}
+
 async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
-  const remembered = readSealed<KnownContent>(folder.known(path))
-  if (remembered?.path === path && (areCurrent(remembered.files) || areCopies(remembered, folder)))
-    return remembered
+  const remembered = rememberedOf(path, folder)
+  if (remembered !== null) return remembered
   const startMs = Date.now()
   const found = await hashedFile(path, signal)
   const fingerprints = found.files.map(([file]) => fingerprintOf(file))

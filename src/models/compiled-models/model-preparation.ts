@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { availableCores } from '../../base/available-resources.ts'
 import type { CacheCapability, ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { ModelRuntime } from '../../options/session-options.ts'
@@ -26,9 +27,10 @@ import {
 } from './entry.ts'
 import { EntryLock, remove, removeAtExit, Turns } from './entry-lock.ts'
 import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
-import { contentOf, fileStateOf, type ModelContent, TooManyFiles } from './model-content.ts'
+import { contentOf, fileStateOf, isToBeHashed, type ModelContent, TooManyFiles } from './model-content.ts'
 import { ModelTrial, type CompiledForm, type TrialOptions } from './model-trial.ts'
 import { warn } from '../../base/warnings.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
 
 /** The engine options that preparation needs. */
 type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
@@ -58,11 +60,27 @@ interface Work {
   readonly form: Promise<CompiledForm | string>
 }
 
+/** A trial that begins before it is known whether it is needed. */
+interface TrialAhead {
+  readonly trial: ModelTrial
+  /** Of the load that it is for; other loads of the file wait for that. */
+  readonly config: ResolvedConfig
+  /** Of the model's file before it was tried, and when that was. */
+  readonly state: string
+  readonly startMs: number
+  /** Of its file; `null` without a cache to write to. */
+  readonly lock: EntryLock | null
+  readonly over: Promise<undefined>
+  readonly end: () => void
+}
+
 /** A model that is compiled beside serving, for all that are loaded of it. */
 interface Compilation {
   /** Resolves with what came of it, in words. */
   readonly done: Promise<string>
   readonly compiling: AbortController
+  /** Called when one of them serves: not before may it begin, as it would make that later. */
+  readonly begin: () => void
   /** Loads that it is for; the last one that closes ends it. */
   users: number
 }
@@ -94,6 +112,8 @@ export class ModelPreparation {
   #obstacle: string | null = null
   /** Why the last attempt to write to it failed; else `null`. */
   #trouble: string | null = null
+  /** By path. */
+  readonly #ahead = new Map<string, TrialAhead>()
   /** What is compiled for later loads. */
   readonly #compiling = new Set<Promise<void>>()
 
@@ -118,6 +138,42 @@ export class ModelPreparation {
   }
 
   /**
+   * Begins to try a model whose file was not seen before, while other parts of its load begin and before its hash can tell
+   * whether it is known, unless another load or process does. {@link endAhead} ends what is not used.
+   */
+  startAhead(model: string, config: ResolvedConfig, runtime: ModelRuntime): void {
+    const { cache: asked, verify } = this.#options
+    if (verify === 'none' || config.bytes !== null) return
+    const cache = asked === null ? null : this.#open(asked.dir)
+    const { path } = config
+    const trial = new ModelTrial(model, config, runtime, this.#options)
+    const [state, startMs] = [fileStateOf(path), Date.now()]
+    if (this.#ahead.has(path)) return
+    let lock: EntryLock | null = null
+    if (cache === null) {
+      if (triedHere.has(keyWithoutCache(trial, runtime, config, state))) return
+    } else {
+      const lockPath = lockOfFile(cache, path)
+      if (!isToBeHashed(path, cache)) return void EntryLock.removeDead(lockPath)
+      if (cache.readOnly === null) lock = EntryLock.takeNow(lockPath)
+      if (cache.readOnly === null && lock === null) return
+    }
+    trial.startAhead(cache !== null && whyNotCompiled(config, runtime.onCpuOnly) === null)
+    let end = (): void => {}
+    const over = new Promise<undefined>((resolve) => (end = () => resolve(undefined)))
+    this.#ahead.set(path, { trial, config, state, startMs, lock, over, end })
+  }
+
+  endAhead(config: ResolvedConfig): void {
+    const ahead = this.#ahead.get(config.path)
+    if (ahead?.config !== config) return
+    this.#ahead.delete(config.path)
+    ahead.trial.discard()
+    void ahead.lock?.release()
+    ahead.end()
+  }
+
+  /**
    * Prepares a model for loading.
    *
    * @param runtimeOf called only if needed: it may load ONNX Runtime.
@@ -133,25 +189,65 @@ export class ModelPreparation {
     const { cache: asked, verify } = this.#options
     const cache = asked === null ? null : this.#open(asked.dir)
     if (cache === null && verify === 'none') return asItIs(this.capability().reason)
-    const runtime = runtimeOf()
-    const trial = new ModelTrial(model, config, runtime, this.#options)
+    let ahead = this.#ahead.get(config.path)
+    if (ahead !== undefined && ahead.config !== config) ahead = await untilAborted(ahead.over, signal)
+    try {
+      return await this.#prepare(model, config, cache, runtimeOf(), ahead, signal)
+    } finally {
+      this.endAhead(config)
+    }
+  }
+
+  async #prepare(
+    model: string,
+    config: ResolvedConfig,
+    cache: CacheFolder | null,
+    runtime: ModelRuntime,
+    ahead: TrialAhead | undefined,
+    signal: AbortSignal,
+  ): Promise<PreparedModel> {
+    const { verify } = this.#options
+    const trial = ahead?.trial ?? new ModelTrial(model, config, runtime, this.#options)
+    if (cache === null && ahead?.state !== fileStateOf(config.path)) trial.discard() // it may have tried an earlier file
     if (cache === null) return this.#withoutCache(trial, runtime, config, this.capability().reason, signal)
     let job: Job
     try {
       job = await this.#jobFor(cache, trial, config, runtime, signal)
     } catch (error) {
       signal.throwIfAborted()
+      trial.discard()
       if (error instanceof TooManyFiles && verify !== 'none')
         return this.#withoutCache(trial, runtime, config, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
+    if (ahead !== undefined && !job.content.wasInState(ahead.state, ahead.startMs)) trial.discard()
     const known = await this.#known(job, cache.readOnly === null)
     if (known !== null) return this.#prepared(job, known)
     const why = cache.readOnly === null && verify === 'child' ? null : await whyMissing(cache, job.madeFor)
     if (why !== null && cache.readOnly !== null) warnOfMissing(model, job, why)
     if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
-    const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job))
-    return why === null || made.origin.compiled ? made : asItIs(`${why}; ${made.origin.reason}`)
+    const lock = (ahead?.lock ?? null) === null ? await this.#lockOfFile(job, config, signal) : null
+    try {
+      const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job))
+      return why === null || made.origin.compiled ? made : asItIs(`${why}; ${made.origin.reason}`)
+    } finally {
+      await lock?.release()
+    }
+  }
+
+  /** One process at a time tries a file: it may have begun before it knew which model that is. */
+  async #lockOfFile(
+    { cache, content, trial }: Job,
+    config: ResolvedConfig,
+    signal: AbortSignal,
+  ): Promise<EntryLock | null> {
+    if (cache.readOnly !== null || config.bytes !== null) return null
+    try {
+      return await EntryLock.take(lockOfFile(cache, config.path), trial.limitMs(content.byteLength), signal)
+    } catch {
+      signal.throwIfAborted()
+      return null // nothing can be written there
+    }
   }
 
   /**
@@ -211,9 +307,8 @@ export class ModelPreparation {
     signal: AbortSignal,
   ): Promise<PreparedModel> {
     const { path, bytes } = config
-    const state =
-      bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
-    const key = trial.named(keyOf(madeFor(state, runtime, config, null)))
+    const state = bytes === null ? fileStateOf(path) : await hashOfBytes(new Uint8Array(bytes), signal)
+    const key = keyWithoutCache(trial, runtime, config, state)
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
       const byteLength = bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0
@@ -259,6 +354,8 @@ export class ModelPreparation {
     let work: Work | null = null
     let folder: string | null = null
     const compiling = new AbortController()
+    let begin = (): void => {}
+    const mayBegin = new Promise<void>((resolve) => (begin = resolve))
     try {
       const known = await this.#known(job, lock !== null) // another process may have made it
       if (known !== null) return this.#prepared(job, known)
@@ -270,7 +367,8 @@ export class ModelPreparation {
           ? (this.#trouble ?? 'another process has been compiling it for too long')
           : await this.#lackOfRoom(job)
       if (lack !== null && isTried) return asItIs(lack)
-      const tried = await this.#tried(job, lack === null && job.obstacle === null ? folder : null, compiling)
+      const into = lack === null && job.obstacle === null ? folder : null
+      const tried = await this.#tried(job, into, compiling, mayBegin)
       if (typeof tried === 'string') return asItIs(tried)
       if (lack !== null) return asItIs(lack)
       if (tried.form === null)
@@ -279,6 +377,7 @@ export class ModelPreparation {
       const compilation: Compilation = {
         done: this.#compile(job, work, compiling.signal),
         compiling,
+        begin,
         users: 0,
       }
       compiledHere.set(`${cache.root} ${key}`, compilation)
@@ -296,14 +395,16 @@ export class ModelPreparation {
    *
    * @param folder to compile it into from then on; `null` if that is not possible, or another process does it.
    * @param compiling is aborted when its compiled form is not wanted any more.
+   * @param mayBegin resolves when it may be compiled.
    * @returns its compiled form, once that is made, `null` without one; or why it was not tried.
    */
   async #tried(
     { trial, content, key, signal }: Job,
     folder: string | null,
     compiling = new AbortController(),
+    mayBegin = Promise.resolve(),
   ): Promise<{ readonly form: Promise<CompiledForm | string> | null } | string> {
-    const tried = await trial.run(folder, content.byteLength, signal, compiling.signal)
+    const tried = await trial.run(folder, content.byteLength, signal, compiling.signal, mayBegin)
     if (tried.kind === 'not started') return tried.reason
     if (tried.error !== null) return `it could not be loaded in a separate process: ${tried.error}`
     let isCurrent = false
@@ -418,6 +519,7 @@ export class ModelPreparation {
       ...asItIs(''),
       origin,
       learnt: learning(job, {}),
+      serves: compilation.begin,
       close: async () => {
         if (isOpen) compilation.users--
         isOpen = false
@@ -427,6 +529,20 @@ export class ModelPreparation {
       },
     }
   }
+}
+
+function lockOfFile(cache: CacheFolder, path: string): string {
+  return cache.lock(basename(cache.known(path)))
+}
+
+/** @param state of its file, or the hash of its bytes. */
+function keyWithoutCache(
+  trial: ModelTrial,
+  runtime: ModelRuntime,
+  config: ResolvedConfig,
+  state: string,
+): string {
+  return trial.named(keyOf(madeFor(`${config.path} ${state}`, runtime, config, null)))
 }
 
 /** Once per model: nothing can be compiled into a read-only cache. */

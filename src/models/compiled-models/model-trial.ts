@@ -10,6 +10,7 @@ import { availableCores } from '../../base/available-resources.ts'
 import type { CompiledFile } from './entry.ts'
 import { Turns } from './entry-lock.ts'
 import { warn } from '../../base/warnings.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
 
 /** The engine options that a trial needs. */
 export type TrialOptions = Pick<ResolvedEngineOptions, 'verifyTimeoutMs' | 'providers' | 'workers'>
@@ -25,6 +26,8 @@ export class ModelTrial {
   readonly #config: ResolvedConfig
   readonly #runtime: ModelRuntime
   readonly #options: TrialOptions
+  /** What was started ahead and is not in use. */
+  #ahead: TrialProcess | null = null
 
   constructor(model: string, config: ResolvedConfig, runtime: ModelRuntime, options: TrialOptions) {
     this.#model = model
@@ -50,10 +53,38 @@ export class ModelTrial {
   }
 
   /**
+   * Begins to try the model before {@link run}, unless enough others are tried.
+   *
+   * @param compiles whether it may have to be compiled then.
+   */
+  startAhead(compiles: boolean): void {
+    if (startedAhead >= mostAhead) return
+    try {
+      this.#ahead = this.#start(compiles)
+      startedAhead++
+    } catch {
+      // run() says why
+    }
+  }
+
+  /** Ends a process that was started ahead and is not in use. */
+  discard(): void {
+    void this.#taken()?.end()
+  }
+
+  #taken(): TrialProcess | null {
+    const ahead = this.#ahead
+    if (ahead !== null) startedAhead--
+    this.#ahead = null
+    return ahead
+  }
+
+  /**
    * Tries the model: resolves when it has been loaded and run. The child process then compiles it into `folder`, unless that
    * is `null`.
    *
    * @param compiling fires when no load needs the compiled form any more.
+   * @param mayCompile resolves when it may be made.
    * @throws InferenceError `ERR_MODEL_LOAD` when the process crashed or hung; the reason of `signal`.
    */
   async run(
@@ -61,19 +92,30 @@ export class ModelTrial {
     byteLength: number,
     signal: AbortSignal,
     compiling: AbortSignal,
+    mayCompile = Promise.resolve(),
   ): Promise<Tried> {
-    const ending = await this.#once(folder, byteLength, signal, compiling)
+    signal.throwIfAborted()
+    let child: TrialProcess
+    try {
+      child = this.#taken() ?? this.#start(folder !== null)
+    } catch (error) {
+      const { message: reason } = error as Error
+      warnOfNoProcess(reason)
+      return { kind: 'not started', reason }
+    }
+    const limitMs = this.limitMs(byteLength)
+    child.limit(limitMs)
+    const ending = await child.outcome(signal)
     if (ending.kind === 'died' || ending.kind === 'timed out') throw this.#unloadable(ending)
     if (ending.kind === 'not started') warnOfNoProcess(ending.reason)
+    if (ending.kind === 'tried' && ending.error === null && folder !== null)
+      return { ...ending, compiled: child.compile(folder, compiling, mayCompile, limitMs) }
+    void child.end() // it writes nothing, so its end is not waited for
     return ending
   }
 
-  #once(
-    folder: string | null,
-    byteLength: number,
-    signal: AbortSignal,
-    compiling: AbortSignal,
-  ): Promise<TrialEnding> {
+  /** @throws Error that says why such a process is impossible. */
+  #start(compiles: boolean): TrialProcess {
     const { bytes, sessionOptions, warmup, executionProviders } = this.#config
     const { executor, onCpuOnly } = this.#runtime
     const isWarmed = warmup.madeUp !== null || warmup.samples.length > 0
@@ -101,16 +143,17 @@ export class ModelTrial {
       checkRows: this.#config.checkRows && warmup.samples.length === 0,
     }
     const { providers, workers } = this.#options
-    const engine = { executor, providers, workers }
     const task: TrialTask = {
       model: this.#model,
       config,
       parts: parts.map((part) => part.byteLength),
-      engine,
-      folder,
+      engine: { executor, providers, workers },
+      compiles,
     }
+    serialize(task) // an error here must come before a process exists
+    // The native executor on the CPU has a small program that starts soon.
     const program = executor === 'native' && onCpuOnly ? 'try-model.cjs' : 'try-in-engine.js'
-    return runTrial(program, task, parts, this.limitMs(byteLength), signal, compiling)
+    return new TrialProcess(program, task, parts)
   }
 
   /** A group with one instance. */
@@ -175,6 +218,10 @@ type TrialEnding =
 /** The outcome of a trial that a model may be loaded after. */
 type Tried = Extract<TrialEnding, { kind: 'tried' | 'not started' }>
 
+/** Processes that were started ahead and are not in use. */
+let startedAhead = 0
+const mostAhead = Math.max(2, availableCores().usable)
+
 const pieceBytes = 2 ** 20
 
 /** At the lowest priority a busy machine gives it a small part of a core. */
@@ -182,110 +229,153 @@ const compilingFactor = 20
 /** At most one model per core is compiled at a time, and at least two; others wait, with the model closed. */
 const compilations = new Turns(Math.max(2, availableCores().usable))
 
-function compileInTurn(folder: string, wanted: AbortSignal, compile: () => Promise<unknown>): void {
-  compilations.take(folder, wanted, compile).catch(() => {}) // it is not wanted any more
-}
-
 /** The engine in the child does not try the model again. */
 const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
 
-/**
- * Loads, runs and compiles a model in a child process, so that a crash affects only the child. The child is gone when
- * this rejects with the signal's reason, and when `compiled` resolves: files it was writing may be removed then.
- *
- * @param parts the bytes sent over standard input.
- */
-function runTrial(
-  name: string,
-  task: TrialTask,
-  parts: readonly Uint8Array[],
-  limitMs: number,
-  signal: AbortSignal,
-  compiling: AbortSignal,
-): Promise<TrialEnding> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted()
-    let program: OwnProgram<TrialWord | null>
-    let stage: 'starting' | TrialStage = 'starting'
-    let timer: NodeJS.Timeout
-    const limit = (late: () => void, ms = limitMs) => {
-      clearTimeout(timer)
-      timer = setTimeout(late, ms)
-    }
-    const end = (settle: () => void): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-      void program.killed().then(settle)
-    }
-    const notStarted = (reason: string) => end(() => resolve({ kind: 'not started', reason }))
-    const onAbort = () => end(() => reject(signal.reason as Error))
+/** A child process that loads and runs a model, and compiles it if it is asked to. A crash affects only the child. */
+class TrialProcess {
+  readonly #program: OwnProgram<TrialWord | null>
+  readonly #task: TrialTask
+  /** The bytes sent over standard input. */
+  readonly #parts: readonly Uint8Array[]
+  readonly #tried: Promise<TrialEnding>
+  #resolveTried!: (ending: TrialEnding) => void
+  #stage: 'starting' | 'model' | 'tried' = 'starting'
+  #stageStartMs = performance.now()
+  #limitMs = Infinity
+  #timer: NodeJS.Timeout | undefined
+  /** Why it makes no compiled form, as it has ended after the model was tried; `null` while it runs. */
+  #ended: string | null = null
+  #compiled: (form: CompiledForm | string) => void = () => {}
 
-    let resolveMade: (form: CompiledForm | string) => void
-    let isOver = false
-    const made = new Promise<CompiledForm | string>((resolveForm) => (resolveMade = resolveForm))
-    const compiled = (form: CompiledForm | string): void => {
-      isOver = true
-      clearTimeout(timer)
-      compiling.removeEventListener('abort', onUnwanted)
-      void program.killed().then(() => resolveMade(form))
-    }
-    const onUnwanted = () =>
-      compiled('it was not compiled for later loads, as it was closed before that was done')
-    const uncompiled = (why: string) =>
-      compiled({ files: null, reason: `its compiled form cannot be made: ${why}` })
-    const onTried = (error: string | null): void => {
-      if (error !== null || task.folder === null) {
-        end(() => {}) // it writes nothing, so its end is not waited for
-        return resolve({ kind: 'tried', error, compiled: null })
-      }
-      stage = 'compiled form'
-      signal.removeEventListener('abort', onAbort)
-      clearTimeout(timer)
-      program.unref()
-      if (compiling.aborted) onUnwanted()
-      else compiling.addEventListener('abort', onUnwanted, { once: true })
-      resolve({ kind: 'tried', error: null, compiled: made })
-      compileInTurn(task.folder, compiling, () => {
-        if (isOver) return made
-        program.send({ type: 'compile' })
-        const mostMs = Math.min(2 ** 31 - 1, compilingFactor * limitMs)
-        limit(() => uncompiled(`that took more than ${mostMs} ms`), mostMs)
-        timer.unref()
-        return made
-      })
-    }
+  /** @throws Error that says why such a process is impossible. */
+  constructor(program: string, task: TrialTask, parts: readonly Uint8Array[]) {
+    this.#task = task
+    this.#parts = parts
+    this.#tried = new Promise((resolve) => (this.#resolveTried = resolve))
+    this.#program = new OwnProgram(
+      `engine/trial-process/${program}`,
+      { env, hasInput: true },
+      {
+        onWord: (word) => this.#onWord(word),
+        onFailure: (reason) => this.#end({ kind: 'not started', reason }),
+        onEnd: (end) => this.#onEnd(end),
+      },
+    )
+  }
 
-    const onWord = (word: TrialWord | null): void => {
-      if (word?.type === 'compiled') return compiled(word.form)
-      if (word?.type === 'tried') return onTried(word.error)
-      if (word?.type === 'stage') {
-        stage = word.stage
-        limit(() => end(() => resolve({ kind: 'timed out', limitMs }))) // of ONNX Runtime's time
-      }
-      if (word?.type !== 'started') return // a message of another program that this Node.js runs instead
-      program.send(task)
-      pipeline(Readable.from(piecesOf(parts)), program.input, () => {})
-    }
-    const onEnd = ({ way, lastWords }: ProgramEnd): void => {
-      const reason = lastWords === '' ? way : `${way} (${lastWords})`
-      if (stage === 'starting') notStarted(`a process to try it in ended with ${reason}`)
-      else if (stage === 'model') end(() => resolve({ kind: 'died', signal: way, reason }))
-      else uncompiled(`a process that made it ended with ${reason}`)
-    }
+  /** Limits the time it takes to start, and that of ONNX Runtime for the model. */
+  limit(ms: number): void {
+    this.#limitMs = ms
+    this.#watch()
+  }
+
+  /**
+   * What comes of the trial.
+   *
+   * @throws the reason of `signal`, once the child is gone.
+   */
+  async outcome(signal: AbortSignal): Promise<TrialEnding> {
     try {
-      serialize(task) // an error here must come before a process exists
-      program = new OwnProgram(
-        `engine/trial-process/${name}`,
-        { env, hasInput: true },
-        { onWord, onFailure: notStarted, onEnd },
-      )
-    } catch (error) {
-      return resolve({ kind: 'not started', reason: (error as Error).message })
+      return await untilAborted(this.#tried, signal)
+    } catch (reason) {
+      await this.end()
+      throw reason
     }
-    limit(() => notStarted(`a process to try it in did not start within ${limitMs} ms`))
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
+  }
+
+  /** Resolves when it is gone. */
+  end(): Promise<void> {
+    clearTimeout(this.#timer)
+    return this.#program.killed()
+  }
+
+  /**
+   * Has the model that was tried compiled into a folder. The child is gone when this resolves: the files it was writing may be
+   * removed then.
+   */
+  compile(
+    folder: string,
+    wanted: AbortSignal,
+    mayCompile: Promise<void>,
+    limitMs: number,
+  ): Promise<CompiledForm | string> {
+    let isOver = false
+    const made = new Promise<CompiledForm | string>((resolve) => {
+      this.#compiled = (form) => {
+        isOver = true
+        wanted.removeEventListener('abort', onUnwanted)
+        void this.end().then(() => resolve(form))
+      }
+    })
+    const onUnwanted = (): void =>
+      this.#compiled('it was not compiled for later loads, as it was closed before that was done')
+    const compileNow = (): Promise<unknown> => {
+      if (isOver) return made
+      this.#program.send({ folder })
+      const mostMs = Math.min(2 ** 31 - 1, compilingFactor * limitMs)
+      const late = () => this.#compiled(noForm(`that took more than ${mostMs} ms`))
+      this.#timer = setTimeout(late, mostMs).unref()
+      return made
+    }
+    this.#program.unref()
+    if (this.#ended !== null) this.#compiled(noForm(this.#ended))
+    else if (wanted.aborted) onUnwanted()
+    else wanted.addEventListener('abort', onUnwanted, { once: true })
+    const inTurn = () => compilations.take(folder, wanted, compileNow)
+    mayCompile.then(inTurn).catch(() => {}) // it is not wanted any more
+    return made
+  }
+
+  #onWord(word: TrialWord | null): void {
+    if (word?.type === 'started') {
+      this.#program.send(this.#task)
+      pipeline(Readable.from(piecesOf(this.#parts)), this.#program.input, () => {})
+    } else if (word?.type === 'stage') this.#enter('model')
+    else if (word?.type === 'tried') {
+      this.#enter('tried')
+      this.#resolveTried({ kind: 'tried', error: word.error, compiled: null })
+    } else if (word?.type === 'compiled') this.#compiled(word.form)
+    // else a message of another program that this Node.js runs instead
+  }
+
+  #onEnd({ way, lastWords }: ProgramEnd): void {
+    const reason = lastWords === '' ? way : `${way} (${lastWords})`
+    if (this.#stage === 'starting')
+      return this.#end({ kind: 'not started', reason: `a process to try it in ended with ${reason}` })
+    if (this.#stage === 'model') return this.#end({ kind: 'died', signal: way, reason })
+    this.#ended = `a process that made it ended with ${reason}`
+    this.#compiled(noForm(this.#ended))
+  }
+
+  #end(ending: TrialEnding): void {
+    void this.end().then(() => this.#resolveTried(ending))
+  }
+
+  #enter(stage: 'model' | 'tried'): void {
+    this.#stage = stage
+    this.#stageStartMs = performance.now()
+    this.#watch()
+  }
+
+  #watch(): void {
+    clearTimeout(this.#timer)
+    if (this.#limitMs === Infinity || this.#stage === 'tried') return
+    const leftMs = this.#stageStartMs + this.#limitMs - performance.now()
+    this.#timer = setTimeout(() => this.#late(), Math.max(0, leftMs))
+  }
+
+  #late(): void {
+    const limitMs = this.#limitMs
+    if (this.#stage === 'model') return this.#end({ kind: 'timed out', limitMs })
+    this.#end({ kind: 'not started', reason: `a process to try it in did not start within ${limitMs} ms` })
+  }
 }
+
+const noForm = (why: string): CompiledForm => ({
+  files: null,
+  reason: `its compiled form cannot be made: ${why}`,
+})
 
 /** Copies: a stream may keep a reference to its chunks, and does not accept shared memory. */
 function* piecesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
@@ -304,8 +394,13 @@ export interface TrialTask {
   /** Lengths of those parts: the model, if it is in memory, and its external data. */
   readonly parts: readonly number[]
   readonly engine: Pick<ResolvedEngineOptions, 'executor' | 'providers' | 'workers'>
-  /** Where to write the compiled form; `null` to try the model only. */
-  readonly folder: string | null
+  /** Whether it may be told to compile the model, and where to (see {@link CompileTask}), once it has tried it. */
+  readonly compiles: boolean
+}
+
+/** The second message to the child. */
+export interface CompileTask {
+  readonly folder: string
 }
 
 /** What came of compiling a model. */
@@ -315,9 +410,6 @@ export interface CompiledForm {
   /** Why there is one, or none. */
   readonly reason: string
 }
-
-/** Stages of the child: load and run the model, then make its compiled form. */
-type TrialStage = 'model' | 'compiled form'
 
 /** Messages from the child. */
 export type TrialWord =

@@ -35,6 +35,8 @@ export interface PreparedModel {
   opening(model: string | SharedArrayBuffer, options: OpenOptions): Opening
   /** Called with facts found while it was loaded. */
   learnt(notes: SessionNotes): void
+  /** Its model serves: what is done for later loads may begin. */
+  serves(): void
   /** Its model is closed: what is still done for later loads ends; resolves when it has. */
   close(): Promise<void>
 }
@@ -45,6 +47,7 @@ export function asItIs(reason: string): PreparedModel {
     origin: { compiled: false, reason },
     opening: (model, options) => ({ model, options, notes: {}, original: undefined }),
     learnt: () => {},
+    serves: () => {},
     close: () => Promise.resolve(),
   }
 }

@@ -91,6 +91,7 @@ export class ModelInstances {
     more?: readonly More[],
     readsGraph: (first: WorkerSession) => boolean = () => false,
   ): Promise<OpenedSession[]> {
+    this.checkWanted() // before an end to come is listened for
     if (more === undefined) await this.#placeFirst()
     else for (const each of more) await this.#placeMore(each)
     this.checkWanted()
@@ -143,6 +144,7 @@ export class ModelInstances {
       this.#serving = [...this.#serving, life]
     }
     scheduler.wake()
+    this.sources.serves()
   }
 
   /** Removes an instance once its started work is done. */
@@ -432,6 +434,11 @@ class SessionSources {
     const model = bytes ?? path
     const options = sessionOptions(this.#config, placement, this.#host.sessionRuntime(this.#model))
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
+  }
+
+  /** What is done for later loads may begin. */
+  serves(): void {
+    this.#prepared?.serves()
   }
 
   /** Gives up what is still done for later loads. */
