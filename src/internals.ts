@@ -109,7 +109,7 @@ export { ControlBlock } from './run/executors/binding/control-block.ts'
 export { loadBinding } from './native/addon.ts'
 export { NativeExecutor } from './run/executors/native/native-executor.ts'
 
-/** Resolves when the models that an engine has loaded are compiled for later loads, or that was given up. */
+/** Resolves when the compiled forms of the models that an engine has loaded are sealed, or that was given up. */
 export async function modelsCompiled(engine: unknown): Promise<void> {
   const resources = await import('./engine/engine-resources.ts') // few tools need an engine
   return resources.modelsCompiled(engine)

@@ -205,13 +205,13 @@ export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
 }
 
 /**
- * Resolves when the models that were loaded are compiled for later loads, or that was given up.
+ * Resolves when the compiled forms of the models that were loaded are sealed, or that was given up: they hold when the system is started again.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for anything but an engine.
  */
 export function modelsCompiled(engine: unknown): Promise<void> {
   const { keepAlive, host } = resourcesOf(engine)
-  return keepAlive.during(host.preparation.compiled())
+  return keepAlive.during(host.preparation.sealed())
 }
 
 /** The configuration of a model version, with defaults. */

@@ -187,9 +187,18 @@ function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> 
   })
 }
 
-function noMoreFiles(model: string, source: ModelSource, cause: NodeJS.ErrnoException): InferenceError {
+/** @param source `null` for a pipeline. */
+function noMoreFiles(
+  model: string,
+  source: ModelSource | null,
+  cause: NodeJS.ErrnoException,
+): InferenceError {
   const message = `no more files can be opened (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`
-  return unloadable(model, source, message, { cause })
+  if (source !== null) return unloadable(model, source, message, { cause })
+  return new InferenceError('ERR_MODEL_LOAD', `Pipeline '${model}' cannot be loaded: ${message}`, {
+    model,
+    cause,
+  })
 }
 
 /** More than the code that serves models has. */
@@ -199,7 +208,7 @@ const filesOfCode = 16
  * Checks that the files of that code can be opened: what could not be imported once is refused by Node.js for as long as the process
  * lives.
  */
-export function checkFileDescriptors(model: string, source: ModelSource): void {
+export function checkFileDescriptors(model: string, source: ModelSource | null): void {
   const opened: number[] = []
   try {
     while (opened.length < filesOfCode) opened.push(openSync(fileURLToPath(import.meta.url), 'r'))

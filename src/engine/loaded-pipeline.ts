@@ -1,7 +1,7 @@
 import { warnOfLabels } from './classification.ts'
 import type { ResolvedPipeline } from '../options/pipeline-config.ts'
 import type { ScaleOptions } from '../options/method-options.ts'
-import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import { closedWhileLoading, notReady } from './load-failure.ts'
 import type { Loaded, Opened } from './loaded.ts'
 import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
@@ -26,23 +26,15 @@ export class LoadedPipeline implements Opened {
   async open(): Promise<void> {
     const loaded = this.#loaded
     const { name, engine } = loaded
-    try {
-      const graph = new PipelineGraph(name, this.#config)
-      this.#checkCircle(graph)
-      await Promise.resolve() // models requested in the same turn are loading by then
-      const targets: StepTarget[] = []
-      for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
-      const pipeline = new Pipeline(graph, this.#config, targets, engine)
-      await loaded.loadFor.accept?.()
-      this.#checkWanted()
-      loaded.served = pipeline
-      warnOfLabels(pipeline.metadata, pipeline.labels)
-      loaded.become('ready')
-    } catch (error) {
-      engine.uses.release(loaded)
-      if (loaded.state === 'loading') loaded.fail((error as Error).message)
-      throw error
-    }
+    const graph = new PipelineGraph(name, this.#config)
+    const targets: StepTarget[] = []
+    for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
+    const pipeline = new Pipeline(graph, this.#config, targets, engine)
+    await loaded.loadFor.accept?.()
+    this.#checkWanted()
+    loaded.served = pipeline
+    warnOfLabels(pipeline.metadata, pipeline.labels)
+    loaded.become('ready')
   }
 
   /** The model of a step, once it is loaded. */
@@ -70,19 +62,6 @@ export class LoadedPipeline implements Opened {
         cause,
       })
     }
-  }
-
-  #checkCircle({ steps }: PipelineGraph): void {
-    const { name, engine } = this.#loaded
-    const circle = engine.uses.circle(name)
-    if (circle === null) return
-    const step = steps.findIndex(({ model }) => model === circle[1])
-    throw invalidConfig(
-      name,
-      `steps[${step}].model`,
-      'a model that does not have this pipeline as a step itself',
-      circle.join(' -> '),
-    )
   }
 
   #checkWanted(): void {

@@ -1,3 +1,4 @@
+import { invalidConfig } from '../errors.ts'
 import type { Leases } from '../features/leases/leases.ts'
 import type { Pipeline } from '../features/pipelines/pipeline.ts'
 import type { ServedModel } from '../features/served-model.ts'
@@ -66,12 +67,26 @@ export interface Opened {
   scale(options: ScaleOptions): Promise<void>
 }
 
-/** Read with the first load, while what takes long to start is started. */
+/** Read with the first load of a model, while what takes long to start is started. */
 let modelCode: Promise<typeof import('./loaded-model.ts')> | null = null
+let pipelineCode: Promise<typeof import('./loaded-pipeline.ts')> | null = null
 
-function codeOfModels(name: string, config: ResolvedConfig): Promise<typeof import('./loaded-model.ts')> {
+/** @throws InferenceError `ERR_MODEL_LOAD` when files cannot be opened. */
+function codeOf<Code>(name: string, config: ResolvedConfig | null, load: () => Promise<Code>): Promise<Code> {
   checkFileDescriptors(name, config)
-  return import('./loaded-model.ts')
+  return load()
+}
+
+/** @param circle the path by which the pipeline contains itself; `null` if it does not. */
+function checkCircle(name: string, { steps }: ResolvedPipeline, circle: readonly string[] | null): void {
+  if (circle === null) return
+  const step = steps.findIndex(({ model }) => model === circle[1])
+  throw invalidConfig(
+    name,
+    `steps[${step}].model`,
+    'a model that does not have this pipeline as a step itself',
+    circle.join(' -> '),
+  )
 }
 
 /** One load of a model, function or pipeline in an engine, and its life until everything is released. */
@@ -126,21 +141,24 @@ export class Loaded {
   async #open(): Promise<void> {
     const { name, config } = this
     const { uses, host } = this.engine
-    if (isPipeline(config)) {
-      uses.hold(this, name, config.steps)
-      const { LoadedPipeline } = await import('./loaded-pipeline.ts')
-      return this.#openWith(new LoadedPipeline(this, config))
-    }
     try {
-      modelCode ??= codeOfModels(name, config)
-      host.startAhead(name, config)
+      if (isPipeline(config)) {
+        uses.hold(this, name, config.steps)
+        checkCircle(name, config, uses.circle(name))
+        pipelineCode ??= codeOf(name, null, () => import('./loaded-pipeline.ts'))
+        const { LoadedPipeline } = await pipelineCode
+        return await this.#openWith(new LoadedPipeline(this, config))
+      }
+      modelCode ??= codeOf(name, config, () => import('./loaded-model.ts'))
+      host.startAhead(name, config, this.loadFor.leaving)
       const { LoadedModel } = await modelCode
       await this.#openWith(new LoadedModel(this, config))
     } catch (error) {
       if (this.state === 'loading') this.fail((error as Error).message)
+      uses.release(this) // it may have been closed
       throw error
     } finally {
-      host.endAhead(config)
+      if (!isPipeline(config)) host.endAhead(config)
     }
   }
 
@@ -161,6 +179,7 @@ export class Loaded {
   fail(reason: string): void {
     if (this.state === 'closed') return
     this.opened?.stopChanging()
+    this.engine.uses.release(this)
     this.failure = reason
     this.become('failed')
   }

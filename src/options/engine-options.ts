@@ -293,8 +293,8 @@ export interface EngineOptions {
   /**
    * Whether unknown models are verified first.
    *
-   * - `'child'`: a model new to this machine is loaded and run once in a child process first, which compiles it for later
-   *   loads while it serves. If it crashes or hangs that process, the load rejects (`ERR_MODEL_LOAD`).
+   * - `'child'`: a model new to this machine is loaded and run in a child process first, which writes its compiled form. If
+   *   it crashes or hangs that process, the load rejects (`ERR_MODEL_LOAD`).
    * - `'none'`: no child process, so nothing is compiled; the cache is only read. The environment variable
    *   `ZEROHOP_VERIFY=none` makes this the default.
    *
@@ -302,8 +302,8 @@ export interface EngineOptions {
    */
   verify?: VerifyChoice
   /**
-   * Milliseconds that child process may take to load the model and run it once; 20 times as many to compile it, which it
-   * does at the lowest priority. Default: 60 000, plus 100 per MiB of the model.
+   * Milliseconds that child process may take in ONNX Runtime to open the model, to run it, and to open and run its compiled
+   * form, each. Default: 60 000, plus 100 per MiB of the model.
    */
   verifyTimeoutMs?: number
   /**

@@ -149,9 +149,10 @@ export class Devices {
   }
 
   /** Starts the thread that the first instance of a model will have, if that is one of the CPU. */
-  startAhead(config: ResolvedConfig): void {
+  startAhead(config: ResolvedConfig, leaving: readonly Worker[]): void {
     if (!this.providers.leaveCpuOnly(config)) return
-    const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set())
+    const aside = this.#chosen().kind === 'native'
+    const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set(), aside ? leaving : [])
     worker.start().catch(() => {}) // place() awaits it, too
   }
 

@@ -91,7 +91,7 @@ export class WorkerThreads {
       () => this.#changed('started'),
       (error: Error) => {
         this.givenUp = true
-        this.#changed('failed', error.message)
+        if (!this.closing) this.#changed('failed', error.message)
         throw error
       },
     ))

@@ -42,7 +42,7 @@ describe('a model that was loaded before', () => {
     const second = await cachedLoad(dir, config())
     const expected = await plainLoad(config())
     expect([first.y, second.y]).toEqual([expected, expected])
-    expect([first.origin.compiled, first.isKept, second.origin.compiled]).toEqual([false, true, true])
+    expect([first.origin.compiled, second.origin.compiled]).toEqual([true, true])
     expect(entriesIn(dir).length).toBe(1)
     expect(second.cache).toMatchObject({ enabled: true, dir: join(dir, 'compiled-models-v1') })
   })
@@ -238,12 +238,16 @@ describe('a cache that grows over its limit', () => {
     const [ahead] = entriesIn(dir)
     const nextYear = new Date(Date.now() + 365 * 24 * 3_600_000)
     utimesSync(join(dir, 'compiled-models-v1', 'used', ahead!.split('/').at(-1)!), nextYear, nextYear)
-    const { isKept } = await cachedLoad(
+    const { origin } = await cachedLoad(
       dir,
       { path: perceptron(2) },
       { cache: { maxBytes: Math.ceil(1.5 * bytes(ahead!)) } },
     )
-    expect([isKept, entriesIn(dir).length, entriesIn(dir).includes(ahead!)]).toEqual([true, 1, false])
+    expect([origin.compiled, entriesIn(dir).length, entriesIn(dir).includes(ahead!)]).toEqual([
+      true,
+      1,
+      false,
+    ])
   })
 
   it('does not take in a model that is larger than it, and says so; a larger cache does', async () => {
@@ -253,7 +257,7 @@ describe('a cache that grows over its limit', () => {
       compiled: false,
       reason: expect.stringContaining('cache.maxBytes is 1000') as string,
     })
-    expect((await cachedLoad(dir, { path: perceptron() })).isKept).toBe(true)
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
   })
 })
 

@@ -24,8 +24,6 @@ export function ownFolder(): string {
 export interface CachedLoad {
   readonly y: readonly number[]
   readonly origin: ModelOrigin
-  /** Whether the cache has its compiled form now. */
-  readonly isKept: boolean
   readonly cache: CacheCapability
   readonly loadMs: number
 }
@@ -49,8 +47,7 @@ export async function cachedLoad(
     await modelsCompiled(engine)
     const { cache } = engine.capabilities()
     const origin = engine.stats().models['model']!.origin!
-    const isKept = origin.compiled || origin.reason.startsWith('for later loads it is compiled')
-    return { y: [...(y as { data: Float32Array }).data], origin, isKept, cache, loadMs }
+    return { y: [...(y as { data: Float32Array }).data], origin, cache, loadMs }
   } finally {
     await engine.close()
   }

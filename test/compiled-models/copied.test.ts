@@ -182,8 +182,12 @@ describe('a model whose compiled form was made for', () => {
 
   it('something else is compiled again into a folder that can be written to', async () => {
     const dir = await madeElsewhere(() => ({ ortVersion: '1.2.3' }))
-    const { y, isKept } = await cachedLoad(dir, { path: perceptron() })
-    expect([y, isKept, entriesIn(dir).length]).toEqual([await plainLoad({ path: perceptron() }), true, 2])
+    const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+    expect([y, origin.compiled, entriesIn(dir).length]).toEqual([
+      await plainLoad({ path: perceptron() }),
+      true,
+      2,
+    ])
   })
 })
 

@@ -86,12 +86,12 @@ describe('an entry of the cache with', () => {
     const config = { path: perceptron() }
     const expected = await plainLoad(config)
     const first = await cachedLoad(dir, config)
-    expect(first.isKept).toBe(true)
+    expect(first.origin.compiled).toBe(true)
     const [entry] = entriesIn(dir)
     const before = madeAt(entry!)
     harm(entry!)
     const second = await cachedLoad(dir, config)
-    expect(second.isKept).toBe(true)
+    expect(second.origin.compiled).toBe(true)
     expect(entriesIn(dir)).toEqual([entry])
     expect(madeAt(entry!)).not.toBe(before)
     const third = await cachedLoad(dir, config)
@@ -143,7 +143,7 @@ describe('a model that is replaced under its path', () => {
       await plainLoad({ path: make(1) }),
       await plainLoad({ path: make(2) }),
     ])
-    expect([first.isKept, second.isKept, entriesIn(dir).length]).toEqual([true, true, 2])
+    expect([first.origin.compiled, second.origin.compiled, entriesIn(dir).length]).toEqual([true, true, 2])
   })
 
   it('answers as the new one does when only the weights beside it are others', async () => {
@@ -225,7 +225,7 @@ describe('a cache that cannot be written to', () => {
       const left = join(dir, 'compiled-models-v1', 'unfinished', `${place}.${2 ** 22 + 1}.1-left`) // a number above what the system gives
       mkdirSync(left, { recursive: true, mode: 0o700 })
       writeFileSync(join(left, 'model.weights'), Buffer.alloc(3 * 2 ** 20))
-      expect((await cachedLoad(dir, { path: perceptron() })).isKept).toBe(true)
+      expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
       expect(existsSync(left)).toBe(false)
     },
   )
@@ -245,11 +245,11 @@ describe('a cache that cannot be written to', () => {
         utimesSync(join(room, 'used', key), longAgo, longAgo)
       }
       unused('large', 3 * 2 ** 20)
-      expect((await cachedLoad(dir, { path: perceptron(2) })).isKept).toBe(true)
+      expect((await cachedLoad(dir, { path: perceptron(2) })).origin.compiled).toBe(true)
       expect([existsSync(join(room, 'entries', 'large')), existsSync(first!)]).toEqual([false, true])
       unused('small', 1000)
       writeFileSync(join(dir, 'of others'), Buffer.alloc(3 * 2 ** 20))
-      expect((await cachedLoad(dir, { path: perceptron(3) })).isKept).toBe(false)
+      expect((await cachedLoad(dir, { path: perceptron(3) })).origin.compiled).toBe(false)
       expect(existsSync(join(room, 'entries', 'small'))).toBe(true)
     },
   )
@@ -286,8 +286,8 @@ describe('a cache in a folder', () => {
     const [entry] = entriesIn(dir)
     const before = madeAt(entry!)
     chmodSync(join(dir, 'compiled-models-v1'), 0o777)
-    const { y, isKept } = await cachedLoad(dir, config)
-    expect([y, isKept]).toEqual([await plainLoad(config), true])
+    const { y, origin } = await cachedLoad(dir, config)
+    expect([y, origin.compiled]).toEqual([await plainLoad(config), true])
     expect(madeAt(entry!)).not.toBe(before)
     expect(statSync(join(dir, 'compiled-models-v1')).mode & 0o777).toBe(0o700)
   })

@@ -66,8 +66,8 @@ describe('what lies in the cache under the name of an entry', () => {
     ],
   ])('is not used when it is %s', async (_, put) => {
     const dir = await swapped(put)
-    const { y, isKept } = await cachedLoad(dir, { path: perceptron(1) })
-    expect([y, isKept]).toEqual([await plainLoad({ path: perceptron(1) }), true])
+    const { y, origin } = await cachedLoad(dir, { path: perceptron(1) })
+    expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron(1) }), true])
     expect(statSync(entriesIn(dir)[0]!).isDirectory()).toBe(true)
   })
 
@@ -87,7 +87,7 @@ describe('an entry that nobody may look into or write to, not even its user,', (
     const [entry] = entriesIn(dir)
     rmSync(join(entry!, 'model.weights'))
     chmodSync(entry!, mode)
-    expect((await cachedLoad(dir, { path: perceptron() })).isKept).toBe(true)
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
     expect(statSync(entry!).mode & 0o777).toBe(0o700)
   })
 })
@@ -125,8 +125,8 @@ describe('a model in memory with weights in files', () => {
     process.chdir(folder)
     for (const seed of [1, 2]) {
       copyFileSync(perceptronOutside(seed).replace('.onnx', '.bin'), join(folder, name))
-      const { y, isKept } = await cachedLoad(dir, { bytes })
-      expect([y, isKept]).toEqual([await plainLoad({ path: perceptronOutside(seed) }), true])
+      const { y, origin } = await cachedLoad(dir, { bytes })
+      expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptronOutside(seed) }), true])
     }
     expect(entriesIn(dir).length).toBe(2)
   })
@@ -152,7 +152,7 @@ describe('the folder of the cache', () => {
     ])
     expect(engine.capabilities().cache).toMatchObject({
       enabled: true,
-      models: { second: { reason: expect.stringMatching(/^for later loads it is compiled/) as string } },
+      models: { second: { reason: expect.stringMatching(/^compiled for this machine/) as string } },
     })
   })
 
@@ -170,7 +170,7 @@ describe('the folder of the cache', () => {
       reason: expect.stringContaining('other users may write') as string,
     })
     chmodSync(dir, 0o1777) // as /tmp is
-    expect((await cachedLoad(dir, { path: perceptron() })).isKept).toBe(true)
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
   })
 
   it.skipIf(!asRoot)("is left alone when it is another user's", async () => {
@@ -371,8 +371,8 @@ describe('a sealed manifest of a wrong form', () => {
     const path = join(entriesIn(dir)[0]!, 'manifest.json')
     const manifest = readSealed<Record<string, unknown>>(path)!
     await writeSealed(path, wrong(manifest), 0o400)
-    const { y, isKept } = await cachedLoad(dir, { path: perceptron() })
-    expect([y, isKept]).toEqual([await plainLoad({ path: perceptron() }), true])
+    const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+    expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), true])
     expect(readSealed<Record<string, unknown>>(path)).toMatchObject({
       key: manifest['key'],
       files: (manifest['files'] as { name: string }[]).map(({ name }) => ({ name })),

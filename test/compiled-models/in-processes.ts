@@ -8,8 +8,6 @@ export const loadProgram = fileURLToPath(new URL('fixtures/load.mjs', import.met
 export interface LoadedElsewhere {
   readonly y: readonly number[]
   readonly compiled: boolean
-  /** Whether the cache has its compiled form now. */
-  readonly isKept: boolean
   readonly reason: string
   /** How many processes it has started. */
   readonly children: number

@@ -68,7 +68,7 @@ describe.skipIf(cudaProviderInstalled())('a model whose first execution provider
     const dir = ownFolder()
     const falling = await cachedLoad(dir, { path: perceptron(), executionProviders: ['cuda', 'cpu'] })
     const plain = await cachedLoad(dir, { path: perceptron() }, { verify: 'none' })
-    expect([falling.isKept, plain.origin.compiled, entriesIn(dir).length]).toEqual([true, true, 1])
+    expect([falling.origin.compiled, plain.origin.compiled, entriesIn(dir).length]).toEqual([true, true, 1])
   })
 
   it('is prepared again when that turns out only as its session is opened', async () => {
@@ -124,9 +124,7 @@ describe('a model is tried with what is said of it', () => {
     const model = await engine.load('model', config())
     await modelsCompiled(engine)
     const origin = engine.capabilities().cache.models['model']!
-    expect(origin.reason).toMatch(
-      /^for later loads it is compiled.*its outputs were compared in (1 run|2 runs)$/,
-    )
+    expect(origin.reason).toMatch(/^compiled for this machine; its outputs were compared in (1 run|2 runs)$/)
     expect(model.state).toBe('ready')
   })
 })
@@ -166,7 +164,7 @@ describe('a model that could not be compiled', () => {
   it.runIf(process.platform === 'linux')('is tried again a day later', async () => {
     const dir = ownFolder()
     const failed = await loadElsewhere(dir, perceptron(), {}, { limits: '-f 32' }).loaded // no file may be larger
-    expect([failed?.isKept, failed?.y]).toEqual([false, await plainLoad({ path: perceptron() })])
+    expect([failed?.compiled, failed?.y]).toEqual([false, await plainLoad({ path: perceptron() })])
     const loadedAfter = async (hours: number) => {
       const now = Date.now() + hours * 3_600_000
       vi.spyOn(Date, 'now').mockImplementation(() => now)
@@ -178,7 +176,7 @@ describe('a model that could not be compiled', () => {
       failed!.reason,
       failed!.reason,
     ])
-    expect((await loadedAfter(25)).isKept).toBe(true)
+    expect((await loadedAfter(25)).origin.compiled).toBe(true)
   })
 
   it('and never can be is not', async () => {

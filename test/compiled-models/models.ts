@@ -14,6 +14,11 @@ export function largePerceptron(seed = 1): string {
   return modelPath(`cached-perceptron-large-${seed}`, () => layers(seed, undefined, 'y', 32_768).build())
 }
 
+/** The same of 38 MB, which takes a while to open. */
+export function wide(): string {
+  return modelPath('cached-perceptron-wide', () => layers(1, undefined, 'y', 131_072).build())
+}
+
 /** The same with a mean of all rows that is never added, so that only runs show that its rows are independent. */
 export function unfollowed(): string {
   return modelPath('cached-unfollowed-mean', () => {

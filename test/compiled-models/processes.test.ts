@@ -45,7 +45,7 @@ describe('processes that share a cache', () => {
       const dir = ownFolder()
       const expected = await plainLoad({ path: perceptron() })
       const startMs = performance.now()
-      expect((await loadElsewhere(dir, perceptron(1000)).loaded)?.isKept).toBe(true)
+      expect((await loadElsewhere(dir, perceptron(1000)).loaded)?.compiled).toBe(true)
       const tookMs = performance.now() - startMs
       for (let count = 0; count < kills; count++) {
         const { child, loaded } = loadElsewhere(dir, perceptron())
@@ -53,8 +53,8 @@ describe('processes that share a cache', () => {
         child.kill('SIGKILL')
         await loaded
       }
-      const { y, isKept } = await cachedLoad(dir, { path: perceptron() })
-      expect([y, isKept]).toEqual([expected, true])
+      const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+      expect([y, origin.compiled]).toEqual([expected, true])
       // Of what the others have left nothing is there once a model was compiled again.
       await cachedLoad(dir, { path: perceptron(1001) })
       const left = (room: string) => readdirSync(join(dir, 'compiled-models-v1', room))

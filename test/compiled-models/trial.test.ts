@@ -9,10 +9,12 @@ import { identity } from '../models/small.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { full } from '../support/full.ts'
 import { describeNative } from '../support/native.ts'
-import { until } from '../support/until.ts'
+import { startOfSystem } from '../../src/models/compiled-models/entry-lock.ts'
+import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
+import type { Manifest } from '../../src/models/compiled-models/entry.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere, loadProgram } from './in-processes.ts'
-import { deadlyToOpen, endless, perceptron, row } from './models.ts'
+import { deadlyToOpen, endless, perceptron, row, wide } from './models.ts'
 
 function trialEngine(options: EngineOptions = {}): InferenceEngine {
   const engine = new InferenceEngine({ cache: false, verify: 'child', ...options })
@@ -76,73 +78,61 @@ describe('a model that nobody knows', () => {
   })
 })
 
-describe.runIf(process.platform === 'linux')('a model that is compiled while it serves', () => {
-  /** Loads a model whose child process is stopped as soon as the model has been tried there. */
-  async function loadedFirst(dir: string) {
-    const engine = trialEngine({ cache: { dir } })
-    const started = startedChildren()
-    const loading = engine.load('model', { path: perceptron(17) })
-    await until(() => started.length > 0)
-    const child = started[0]!
-    child.on('message', (word) => {
-      if ((word as { type: string }).type === 'tried') child.kill('SIGSTOP')
-    })
-    const model = await loading
-    return { engine, model, child }
-  }
-  const reasonIn = (engine: InferenceEngine) => engine.capabilities().cache.models['model']!.reason
+describeNative('the compiled form of a new model', () => {
+  const manifestIn = (dir: string) => join(entriesIn(dir)[0]!, 'manifest.json')
+  const isSealed = (dir: string) => readSealed<Manifest>(manifestIn(dir))!.unsealedIn === null
   const leftIn = (dir: string) =>
     ['unfinished', 'locks', 'entries'].map(
       (room) => readdirSync(join(dir, 'compiled-models-v1', room)).length,
     )
 
-  it('answers, and is loaded again here and elsewhere, before that is done', async () => {
+  it('is what the model is opened from, here and elsewhere, and is sealed while it serves', async () => {
     const dir = ownFolder()
-    const { engine, model, child } = await loadedFirst(dir)
+    const engine = trialEngine({ cache: { dir } })
     const expected = await plainLoad({ path: perceptron(17) })
+    const model = await engine.load('model', { path: perceptron(17) })
     const { y } = await model.infer({ x: row() })
     expect([...(y as { data: Float32Array }).data]).toEqual(expected)
-    expect(reasonIn(engine)).toBe('it is being compiled, for later loads')
+    expect(engine.capabilities().cache.models['model']).toMatchObject({ compiled: true })
     await engine.load('again', { path: perceptron(17) })
     const elsewhere = await loadElsewhere(dir, perceptron(17)).loaded
-    expect([elsewhere?.y, elsewhere?.children]).toEqual([expected, 0])
-    expect(elsewhere?.reason).toBe('it is being compiled, for later loads, by another process')
-    child.kill('SIGCONT')
+    expect([elsewhere?.y, elsewhere?.children, elsewhere?.compiled]).toEqual([expected, 0, true])
     await modelsCompiled(engine)
-    expect(reasonIn(engine)).toMatch(/^for later loads it is compiled/)
+    expect([isSealed(dir), leftIn(dir)]).toEqual([true, [0, 0, 1]])
+  })
+
+  it('is believed before it is sealed until the system is started again, and sealed by the next load', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron(17) })
+    const path = manifestIn(dir)
+    const manifest = readSealed<Manifest>(path)!
+    const files = manifest.files!.map((file) => ({ ...file, hash: null }))
+    const started = startedChildren()
+    await writeSealed(path, { ...manifest, files, unsealedIn: startOfSystem() }, 0o400)
+    expect(isSealed(dir)).toBe(false)
     expect((await cachedLoad(dir, { path: perceptron(17) })).origin.compiled).toBe(true)
-    expect(leftIn(dir)).toEqual([0, 0, 1])
+    expect([isSealed(dir), started.length]).toEqual([true, 0])
+    await writeSealed(path, { ...manifest, files, unsealedIn: 'an earlier start' }, 0o400)
+    expect((await cachedLoad(dir, { path: perceptron(17) })).origin.compiled).toBe(true)
+    expect([isSealed(dir), started.length]).toEqual([true, 1])
   })
 
-  it('goes on with that for who has loaded it as well when the first is unloaded', async () => {
+  it('is not used when the process ends over it; the model is tried again without', async () => {
     const dir = ownFolder()
-    const { engine, model, child } = await loadedFirst(dir)
-    await engine.load('again', { path: perceptron(17), instanceGroup: [{ count: 2 }] })
-    await model.unload()
-    child.kill('SIGCONT')
-    await modelsCompiled(engine)
-    expect(engine.capabilities().cache.models['again']!.reason).toMatch(/^for later loads it is compiled/)
-  })
-
-  it('gives that up when it is unloaded, and leaves nothing behind', async () => {
-    const dir = ownFolder()
-    const { engine, model, child } = await loadedFirst(dir)
-    const ended = once(child, 'exit')
-    await model.unload()
-    expect((await ended)[1]).toBe('SIGKILL')
-    expect(leftIn(dir)).toEqual([0, 0, 0])
-    await engine.close()
-  })
-
-  it('serves on when the process that compiles it dies, and says so', async () => {
-    const dir = ownFolder()
-    const { engine, model, child } = await loadedFirst(dir)
-    child.kill('SIGKILL')
-    await modelsCompiled(engine)
-    expect(reasonIn(engine)).toContain(
+    const started = startedChildren()
+    const engine = trialEngine({ cache: { dir } })
+    const loading = engine.load('model', { path: wide() })
+    while (started.length === 0) await new Promise(setImmediate)
+    started[0]!.on('message', (word) => {
+      if ((word as { stage?: string }).stage === 'writing') started[0]!.kill('SIGKILL')
+    })
+    const model = await loading
+    expect(started.length).toBe(2)
+    expect(engine.capabilities().cache.models['model']!.reason).toContain(
       'its compiled form cannot be made: a process that made it ended with SIGKILL',
     )
-    expect((await model.infer({ x: row() })).y!.dims).toEqual([1, 8])
+    expect(model.state).toBe('ready')
+    expect(leftIn(dir)).toEqual([0, 0, 1])
   })
 })
 

@@ -1,13 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
-import { sealFiles } from '../../models/compiled-models/entry.ts'
-import type {
-  CompiledForm,
-  CompileTask,
-  TrialTask,
-  TrialWord,
-} from '../../models/compiled-models/model-trial.ts'
+import { closeFiles } from '../../models/compiled-models/entry.ts'
+import type { CompiledForm, TrialTask, TrialWord } from '../../models/compiled-models/model-trial.ts'
 import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/prepared-model.ts'
 import { compareEntry } from '../../models/row-check/compare-rows.ts'
 import { rowRecipes, sampleRow } from '../../models/row-check/made-up-rows.ts'
@@ -33,91 +28,72 @@ export type OpeningOf = (
   options: OpenOptions,
 ) => [model: string | SharedArrayBuffer, options: OpenOptions]
 
-/**
- * Opens a session in this process; rejects with ONNX Runtime's message.
- *
- * @param isCompiling whether the model serves already, and the session has to give way to that.
- */
-export type OpenForTrial = (
-  task: TrialTask,
-  config: ResolvedConfig,
-  how: OpeningOf,
-  isCompiling: boolean,
-) => Promise<TrialSession>
+/** Opens a session in this process; rejects with ONNX Runtime's message. */
+export type OpenForTrial = (task: TrialTask, config: ResolvedConfig, how: OpeningOf) => Promise<TrialSession>
 
 const asItIs: OpeningOf = (model, options) => [model, options]
 const say = (word: TrialWord): void => void process.send!(word)
 
 /**
- * What a child process does that tries one model: it loads and runs the model, says so, and then compiles it. The model may end
- * the process in any way; the process also ends when its parent does.
+ * What a child process does that tries one model: it loads the model, which writes its compiled form if it may have one, runs both
+ * and says what came of it. The model may end the process in any way; the process also ends when its parent does.
  */
 export function tryModels(open: OpenForTrial): void {
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   // Signals reach the whole process group, and the parent may be about to finish its work.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
   process.umask(0o077)
-  giveWay(constants.priority.PRIORITY_BELOW_NORMAL)
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL) // others serve
+  } catch {
+    // keep the default, then
+  }
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000') // if memory is short, the system should kill this process and not its parent
   } catch {
     // keep the default, then
   }
-  process.once('message', (task: TrialTask) => void steps(task, open))
+  process.once('message', (task: TrialTask) => void tryModel(task, open).then(say))
   say({ type: 'started' })
 }
 
-/** Yields to processes that serve. */
-function giveWay(priority: number): void {
+async function tryModel(task: TrialTask, open: OpenForTrial): Promise<TrialWord> {
   try {
-    setPriority(priority)
-  } catch {
-    // keep the default, then
-  }
-}
-
-async function steps(task: TrialTask, open: OpenForTrial): Promise<void> {
-  const compiling = new Promise<CompileTask>((resolve) => process.once('message', resolve)) // when it is its turn
-  let tried: TriedModel
-  try {
-    tried = await tryModel(task, open)
-  } catch (error) {
-    return say({ type: 'tried', error: (error as Error).message })
-  }
-  say({ type: 'tried', error: null })
-  if (!task.compiles) return
-  giveWay(constants.priority.PRIORITY_LOW)
-  const { config, session, first, left } = tried
-  try {
-    const runs = [...first, ...(await runsOf(session, left))]
+    const config = await completeConfig(task, process.stdin)
+    const written = task.folder === null ? noForm : await writing(task, config, task.folder, open)
+    say({ type: 'stage', stage: 'model' })
+    const session = 'reason' in written ? await open(task, config, asItIs) : written
+    const { optionalInputs, checkRows, warmup } = config
+    const mayRun = checkRows || warmup.madeUp !== null
+    const requests = mayRun ? madeUpRequests(session.values.inputs, optionalInputs) : []
+    const runs = await runsOf(session, requests)
     await session.close()
-    const { folder } = await compiling
-    say({ type: 'compiled', form: await compile(task, folder, config, session, runs, open) })
+    if (task.folder === null) return { type: 'tried', error: null, form: null }
+    say({ type: 'stage', stage: 'comparing' })
+    const form =
+      'reason' in written ? written : await compared(task, config, task.folder, session, runs, open)
+    return { type: 'tried', error: null, form }
   } catch (error) {
-    say({ type: 'compiled', form: none(`its compiled form cannot be made: ${(error as Error).message}`) })
+    return { type: 'tried', error: (error as Error).message, form: null }
   }
 }
 
-/** A model that was opened and, if it may be, run. */
-interface TriedModel {
-  /** Of the task, with its bytes. */
-  readonly config: ResolvedConfig
-  readonly session: TrialSession
-  /** Its first run; none if it is not to be run, or accepts no made-up request. */
-  readonly first: readonly TrialRun[]
-  /** Requests of the same form that are left. */
-  readonly left: readonly TrialFeeds[]
-}
+const none = (reason: string): CompiledForm => ({ files: null, reason })
+const noForm = none('')
 
-async function tryModel(task: TrialTask, open: OpenForTrial): Promise<TriedModel> {
-  const config = await completeConfig(task, process.stdin)
-  say({ type: 'stage', stage: 'model' })
-  const session = await open(task, config, asItIs, false)
-  const { optionalInputs, checkRows, warmup } = config
-  const mayRun = checkRows || warmup.madeUp !== null
-  const requests = mayRun ? madeUpRequests(session.values.inputs, optionalInputs) : []
-  const [first, left] = await firstRun(session, requests)
-  return { config, session, first, left }
+/** A session of the model that writes its compiled form as it opens, which takes no longer; or why there is none. */
+async function writing(
+  task: TrialTask,
+  config: ResolvedConfig,
+  folder: string,
+  open: OpenForTrial,
+): Promise<TrialSession | CompiledForm> {
+  say({ type: 'stage', stage: 'writing' })
+  try {
+    return await open(task, config, (model, options) => [model, compilingInto(folder, options)])
+  } catch (error) {
+    return none(`its compiled form cannot be written: ${(error as Error).message}`)
+  }
 }
 
 /** A request, and its outputs. */
@@ -126,50 +102,40 @@ interface TrialRun {
   readonly outputs: readonly MailedValue[]
 }
 
-/** The first of the requests that the model accepts, and those of its form that are left; none if it accepts none. */
-async function firstRun(
+/** Longer runs are not repeated. */
+const repeatedUpToMs = 20
+
+/** Runs the first of the requests that the model accepts, and those of its form that are left; none if it accepts none. */
+async function runsOf(
   session: TrialSession,
   requests: Iterable<readonly TrialFeeds[]>,
-): Promise<[runs: TrialRun[], left: readonly TrialFeeds[]]> {
-  for (const form of requests) {
-    for (const [index, feeds] of form.entries()) {
-      const { error, outputs } = await session.runSample(feeds)
-      if (error === null) return [[{ feeds, outputs }], form.slice(index + 1)]
-    }
-  }
-  return [[], []]
-}
-
-async function runsOf(session: TrialSession, requests: readonly TrialFeeds[]): Promise<TrialRun[]> {
+): Promise<readonly TrialRun[]> {
   const runs: TrialRun[] = []
-  for (const feeds of requests) {
-    const { error, outputs } = await session.runSample(feeds)
-    if (error === null) runs.push({ feeds, outputs })
+  for (const form of requests) {
+    for (const feeds of form) {
+      const startMs = performance.now()
+      const { error, outputs } = await session.runSample(feeds)
+      if (error === null) runs.push({ feeds, outputs })
+      if (performance.now() - startMs > repeatedUpToMs) break
+    }
+    if (runs.length > 0) break
   }
   return runs
 }
 
-const none = (reason: string): CompiledForm => ({ files: null, reason })
-
-/** Compiles the model into a folder, and compares its outputs. */
-async function compile(
+/** The compiled form that a session has written, if it has the same outputs as the model. */
+async function compared(
   task: TrialTask,
-  folder: string,
   config: ResolvedConfig,
+  folder: string,
   session: TrialSession,
   runs: readonly TrialRun[],
   open: OpenForTrial,
 ): Promise<CompiledForm> {
-  try {
-    const writing: OpeningOf = (model, options) => [model, compilingInto(folder, options)]
-    await (await open(task, config, writing, true)).close()
-  } catch (error) {
-    return none(`its compiled form cannot be written: ${(error as Error).message}`)
-  }
   const path = join(folder, graphFile)
   if (!existsSync(path)) return none('its compiled form is not used: ONNX Runtime did not write it')
   try {
-    const compiled = await open(task, config, (_, options) => [path, ofCompiled(options)], true)
+    const compiled = await open(task, config, (_, options) => [path, ofCompiled(options)])
     const difference = await differenceFrom(session, runs, compiled)
     await compiled.close()
     if (difference !== null) return none(`its compiled form is not used: ${difference}`)
@@ -178,7 +144,7 @@ async function compile(
   }
   try {
     const reason = `compiled for this machine; its outputs were compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
-    return { files: await sealFiles(folder), reason }
+    return { files: await closeFiles(folder), reason }
   } catch (error) {
     return none(`its compiled form cannot be kept: ${(error as Error).message}`)
   }

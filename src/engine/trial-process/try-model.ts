@@ -12,39 +12,33 @@ import { tryModels, type TrialSession } from './trial-steps.ts'
 
 type Entry = Parameters<SessionRuntime['useProvider']>[0]
 
-/** What the threads that compile are nicer by than those that try the model. */
-const compilingNiceness = 9
-/** By whether they compile. */
-const executors = new Map<boolean, NativeExecutor>()
+let executor: NativeExecutor | null = null
 let lastId = 0
 
 /** @throws Error when the addon, or ONNX Runtime, cannot be loaded. */
-function executorFor(isCompiling: boolean): NativeExecutor {
-  const known = executors.get(isCompiling)
-  if (known !== undefined) return known
+function startedExecutor(): NativeExecutor {
   const ort = openNativeOrt()
   if (ort.binding === null) throw new Error(ort.reason)
   const events = { finished: () => {}, died: () => {} }
-  const executor = new NativeExecutor(ort, events, isCompiling ? compilingNiceness : 0)
-  executor.startHere()
-  executors.set(isCompiling, executor)
-  return executor
+  const started = new NativeExecutor(ort, events, 0)
+  started.startHere()
+  return started
 }
 
-tryModels(async ({ model, engine: { workers } }, config, how, isCompiling) => {
+tryModels(async ({ model, engine: { workers } }, config, how) => {
   switchOffTelemetry(workers.env)
-  const executor = executorFor(isCompiling)
+  const native = (executor ??= startedExecutor())
   const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: availableCores().usable } as const
   const runtime = { ortVersion: openNativeOrt().version ?? '', useProvider: (entry: Entry) => entry }
   const id = ++lastId
-  const opened = await executor.open(
+  const opened = await native.open(
     id,
     ...how(config.bytes ?? config.path, sessionOptions(config, placement, runtime)),
   )
   return {
     values: shaped(config, servable(model, opened, opened.carrier)),
-    runSample: (feeds) => executor.runSample(id, feeds, true),
-    close: () => executor.close(id),
+    runSample: (feeds) => native.runSample(id, feeds, true),
+    close: () => native.close(id),
   }
 })
 

@@ -5,6 +5,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   realpathSync,
   renameSync,
   statfsSync,
@@ -101,14 +102,30 @@ export class CacheFolder {
     return mkdtemp(join(this.unfinished, `${ownIdentity()}-`))
   }
 
+  /** As {@link temporary}; `null` if it cannot be made, or the disk has no room for the compiled form of a model of this size. */
+  temporaryNow(byteLength: number): string | null {
+    try {
+      const { bavail, bsize } = statfsSync(this.root)
+      return bavail * bsize < neededBytes(byteLength)
+        ? null
+        : mkdtempSync(join(this.unfinished, `${ownIdentity()}-`))
+    } catch {
+      return null
+    }
+  }
+
   /** Moves a finished folder into place atomically, and replaces the entry there. */
   async publish(finished: string, key: string): Promise<void> {
     const place = this.entry(key)
-    await sync(finished)
     await rename(finished, place).catch(async () => {
       await this.remove(key)
       await rename(finished, place)
     })
+  }
+
+  /** Flushes to disk that an entry is there, and its list of files. */
+  async flush(key: string): Promise<void> {
+    await sync(this.entry(key))
     await sync(join(this.root, 'entries'))
   }
 
@@ -126,6 +143,15 @@ export class CacheFolder {
     await rm(aside, { recursive: true, force: true })
     await unlink(this.used(key)).catch(() => {})
   }
+}
+
+/** Weights may be stored twice: as in the model, and in the layout of a kernel. */
+const timesTheModel = 2
+const besideBytes = 2 ** 20
+
+/** Most bytes of the compiled form of a model. */
+export function neededBytes(byteLength: number): number {
+  return timesTheModel * byteLength + besideBytes
 }
 
 /**
@@ -304,14 +330,19 @@ export function readSealed<T>(path: string): T | null {
  * Writes a value to a temporary file, and moves it into place once it is on disk: a reader sees either the old or the
  * new value, complete.
  */
-export async function writeSealed(path: string, value: unknown, mode = 0o600): Promise<void> {
+export async function writeSealed(
+  path: string,
+  value: unknown,
+  mode = 0o600,
+  isFlushed = true,
+): Promise<void> {
   const body = JSON.stringify(value)
   const unfinished = `${path}.${randomUUID()}`
   try {
     const file = await open(unfinished, 'wx', mode)
     try {
       await file.writeFile(`${sealOf(body)}\n${body}`)
-      await file.sync()
+      if (isFlushed) await file.sync()
     } finally {
       await file.close()
     }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { constants, rmSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
-import { lstat, open, readFile, rm, unlink, utimes, writeFile } from 'node:fs/promises'
+import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { untilAborted } from '../../request/abort-watch.ts'
 import { hostname } from 'node:os'
@@ -14,7 +14,7 @@ const lookEveryMs = 50
  */
 export class EntryLock {
   readonly #path: string
-  #content: string
+  readonly #content: string
   readonly #heartbeat: NodeJS.Timeout
 
   private constructor(path: string, content: string) {
@@ -29,15 +29,14 @@ export class EntryLock {
    *
    * @param staleAfterMs milliseconds without a heartbeat after which the owner is assumed dead; for owners in another
    * container.
-   * @param isEnough whether what its owner says of its work is all that is wanted; see {@link tell}.
-   * @returns `null` if it was not acquired within `limitMs`, or what its owner says was enough.
+   * @returns `null` if it was not acquired within `limitMs`.
    * @throws errors of the file system, also for a stale lock that cannot be removed; the signal's reason.
    */
   static async take(
     path: string,
     limitMs: number,
     signal: AbortSignal,
-    { staleAfterMs = 15_000, isEnough = (_word: string): boolean => false } = {},
+    staleAfterMs = 15_000,
   ): Promise<EntryLock | null> {
     const startMs = performance.now()
     let seen = { state: '', atMs: startMs }
@@ -47,13 +46,12 @@ export class EntryLock {
       const nowMs = performance.now()
       const state = await stateOf(path)
       if (state !== seen.state) seen = { state, atMs: nowMs }
-      const [owner, , word = ''] = (await contentOf(path)).split(' ')
+      const [owner] = (await contentOf(path)).split(' ')
       const stale = nowMs - seen.atMs > staleAfterMs || hasEnded(owner!)
       if (state !== '' && stale && (await stateOf(path)) === state) {
         signal.throwIfAborted()
         await rm(path, { recursive: true, force: true }) // It may have a new owner by now: two processes then do the same work.
-      } else if (!stale && isRecent(state, staleAfterMs) && isEnough(word)) return null
-      else if (nowMs - startMs > limitMs) return null
+      } else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
   }
@@ -64,8 +62,9 @@ export class EntryLock {
     try {
       writeFileSync(path, content, { flag: 'wx', mode: 0o600 })
       return new EntryLock(path, content)
-    } catch {
-      void EntryLock.removeDead(path)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') void EntryLock.removeDead(path)
+      else rmSync(path, { force: true }) // a full disk, for example
       return null
     }
   }
@@ -76,23 +75,11 @@ export class EntryLock {
     if (hasEnded(owner!)) await rm(path, { force: true }).catch(() => {})
   }
 
-  /** Tells those who wait for it how far the work is, in one word. */
-  async tell(word: string): Promise<void> {
-    if ((await contentOf(this.#path)) !== this.#content) return // another process has it by now
-    this.#content += ` ${word}`
-    await writeFile(this.#path, this.#content).catch(() => {})
-  }
-
   async release(): Promise<void> {
     clearInterval(this.#heartbeat)
     if ((await contentOf(this.#path)) === this.#content) await remove(this.#path)
     else forget(this.#path)
   }
-}
-
-/** Whether its owner has moved it lately: else that may be dead, and what it said holds for ever. */
-function isRecent(state: string, staleAfterMs: number): boolean {
-  return Math.abs(Date.now() - Number(state.split(' ')[1]) / 1e6) < staleAfterMs
 }
 
 async function created(path: string, content: string): Promise<boolean> {
@@ -209,11 +196,19 @@ export function hasEnded(identity: string): boolean {
   return now !== '' && now !== start
 }
 
+/** Differs after each start of the system; `null` where that cannot be known. */
+export function startOfSystem(): string | null {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+  } catch {
+    return null
+  }
+}
+
 /** The namespace of process ids: two containers or machines that share a folder do not see each other's processes. */
 function namespace(): string {
   try {
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')
-    return (boot + readlinkSync('/proc/self/ns/pid')).replaceAll(/[^a-z0-9]/g, '')
+    return (startOfSystem()! + readlinkSync('/proc/self/ns/pid')).replaceAll(/[^a-z0-9]/g, '')
   } catch {
     return hostname().replaceAll(/[^a-zA-Z0-9]/g, '_')
   }

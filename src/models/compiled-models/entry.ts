@@ -4,6 +4,7 @@ import { basename, join } from 'node:path'
 import { type CacheFolder, distrustOf, stateOf, readSealed, writeSealed } from './cache-folder.ts'
 import { graphFile, graphOptionsOf } from './prepared-model.ts'
 import { fingerprintOf, hashOfFile } from './content-hash.ts'
+import { startOfSystem } from './entry-lock.ts'
 import { touch } from './eviction.ts'
 import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
@@ -15,7 +16,8 @@ import { cpus } from 'node:os'
 export interface CompiledFile {
   readonly name: string
   readonly byteLength: number
-  readonly hash: string
+  /** `null` before it is known: the file is then believed by its state alone, until the system is started again. */
+  readonly hash: string | null
   /** Its state when it was hashed; see {@link stateOf}. */
   readonly state: string
   /** What a copy of it is recognised by; see {@link fingerprintOf}. */
@@ -55,6 +57,8 @@ export interface Manifest {
   readonly triedAtMs: number
   /** Whether the trial ran the model, or only loaded it. */
   readonly wasRun: boolean
+  /** The start of the system in which its files were written, but not yet flushed and hashed; see {@link sealEntry}. */
+  readonly unsealedIn: string | null
 }
 
 /** How long a failed compilation is remembered: memory, time or a quota may have been short. */
@@ -72,35 +76,54 @@ export function mayBeCompiled(
 const manifestFile = 'manifest.json'
 const onlyToRead = 0o400
 
-/** Hashes finished files in a folder of this process, makes them read-only, and flushes them to disk. */
-export async function sealFiles(folder: string): Promise<CompiledFile[]> {
+/** Makes finished files in a folder of this process read-only. */
+export async function closeFiles(folder: string): Promise<CompiledFile[]> {
   const names = await readdir(folder)
   return Promise.all(
     names.map(async (name) => {
       const path = join(folder, name)
       await chmod(path, onlyToRead)
-      const file = await open(path)
-      await file.sync().finally(() => file.close())
-      const hash = await hashOfFile(path)
       const stats = await lstat(path, { bigint: true })
-      return {
-        name,
-        byteLength: Number(stats.size),
-        hash,
-        state: stateOf(stats),
-        fingerprint: fingerprintOf(path)!,
-      }
+      const [state, fingerprint] = [stateOf(stats), fingerprintOf(path)!]
+      return { name, byteLength: Number(stats.size), hash: null, state, fingerprint }
     }),
   )
+}
+
+/** Flushes files to disk, and hashes them. */
+export async function sealFiles(
+  folder: string,
+  files: readonly CompiledFile[],
+  signal: AbortSignal,
+): Promise<CompiledFile[]> {
+  const sealed: CompiledFile[] = []
+  for (const each of files) {
+    const path = join(folder, each.name)
+    const file = await open(path)
+    await file.sync().finally(() => file.close())
+    sealed.push({ ...each, hash: await hashOfFile(path, signal) })
+  }
+  return sealed
+}
+
+/** Makes an entry last beyond the next start of the system. */
+export async function sealEntry(cache: CacheFolder, manifest: Manifest, signal: AbortSignal): Promise<void> {
+  const folder = cache.entry(manifest.key)
+  const files = await sealFiles(folder, manifest.files!, signal)
+  if (!isAsRead(cache, manifest)) return // another one is there by now
+  await writeSealed(join(folder, manifestFile), { ...manifest, files, unsealedIn: null }, onlyToRead)
+  await cache.flush(manifest.key)
 }
 
 /** Publishes a folder and its files as an entry, and replaces an existing one. */
 export async function publishEntry(cache: CacheFolder, folder: string, manifest: Manifest): Promise<void> {
   if (manifest.files === null)
     for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
-  await writeSealed(join(folder, manifestFile), manifest, onlyToRead)
+  const isLasting = manifest.unsealedIn === null
+  await writeSealed(join(folder, manifestFile), manifest, onlyToRead, isLasting)
   await touch(cache, manifest.key)
   await cache.publish(folder, manifest.key)
+  if (isLasting) await cache.flush(manifest.key)
 }
 
 /**
@@ -116,6 +139,7 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
   const manifest = readSealed<unknown>(join(folder, manifestFile))
   if (!isManifest(manifest) || manifest.key !== key) return null
   if (manifest.files === null) return manifest
+  if (manifest.unsealedIn !== null && manifest.unsealedIn !== startOfSystem()) return null
   const isReadOnly = cache.readOnly !== null
   const files = await Promise.all(manifest.files.map((file) => checked(folder, file, isReadOnly)))
   if (!files.every((file) => file !== null)) return null
@@ -149,10 +173,8 @@ export function graphOf(cache: CacheFolder, key: string): string {
 /** The seal proves that a file is complete, not that this version wrote it. */
 function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false
-  const { key, madeFor, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<
-    string,
-    unknown
-  >
+  const { key, madeFor, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun, unsealedIn } =
+    value as Record<string, unknown>
   const isWhole =
     typeof key === 'string' &&
     typeof madeFor === 'object' &&
@@ -162,6 +184,7 @@ function isManifest(value: unknown): value is Manifest {
     typeof tooLargeBytes === 'number' &&
     typeof triedAtMs === 'number'
   if (!isWhole || typeof isFinal !== 'boolean' || typeof wasRun !== 'boolean') return false
+  if (unsealedIn !== null && typeof unsealedIn !== 'string') return false
   return (
     files === null ||
     (Array.isArray(files) && files.every(isCompiledFile) && files.some(({ name }) => name === graphFile))
@@ -172,7 +195,7 @@ function isCompiledFile(value: unknown): value is CompiledFile {
   if (typeof value !== 'object' || value === null) return false
   const { name, byteLength, hash, state, fingerprint } = value as Record<string, unknown>
   if (typeof name !== 'string' || name !== basename(name) || name === '..' || name === '.') return false
-  const texts = [hash, state, fingerprint]
+  const texts = [hash ?? '', state, fingerprint]
   return Number.isSafeInteger(byteLength) && texts.every((text) => typeof text === 'string')
 }
 
@@ -192,6 +215,7 @@ async function checked(
     return null
   const state = stateOf(stats)
   if (state === file.state) return file
+  if (file.hash === null) return null
   if (isReadOnly && fingerprintOf(path) === file.fingerprint) return { ...file, state }
   const hash = await hashOfFile(path).catch(() => '')
   return hash === file.hash ? { ...file, state } : null

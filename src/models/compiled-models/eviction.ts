@@ -1,6 +1,6 @@
 import { lstat, readdir, rm, stat, unlink, utimes, writeFile, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CacheFolder } from './cache-folder.ts'
+import { neededBytes, type CacheFolder } from './cache-folder.ts'
 import { hasEnded } from './entry-lock.ts'
 
 /** See {@link StoredEntry.isInUse}. */
@@ -114,16 +114,12 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-/** Weights may be stored twice: as in the model, and in the layout of a kernel. */
-const timesTheModel = 2
-const besideBytes = 2 ** 20
-
 /**
  * Why the disk has no room for the compiled form of a model of this size; `null` if there is room, if necessary after
  * an eviction.
  */
 export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promise<string | null> {
-  const needed = timesTheModel * byteLength + besideBytes
+  const needed = neededBytes(byteLength)
   let free = await freeBytes(cache)
   if (free < needed) {
     await makeRoom(cache, needed - free).catch(() => {})

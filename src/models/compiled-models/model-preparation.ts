@@ -1,5 +1,7 @@
+import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { availableCores } from '../../base/available-resources.ts'
 import type { CacheCapability, ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { ModelRuntime } from '../../options/session-options.ts'
@@ -19,13 +21,15 @@ import {
   mayBeCompiled,
   publishEntry,
   readEntry,
+  sealEntry,
+  sealFiles,
   type Manifest,
   keyOf,
   type MadeFor,
   madeFor,
   whyMissing,
 } from './entry.ts'
-import { EntryLock, remove, removeAtExit, Turns } from './entry-lock.ts'
+import { EntryLock, remove, removeAtExit, startOfSystem, Turns } from './entry-lock.ts'
 import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
 import { contentOf, fileStateOf, isToBeHashed, type ModelContent, TooManyFiles } from './model-content.ts'
 import { ModelTrial, type CompiledForm, type TrialOptions } from './model-trial.ts'
@@ -49,40 +53,26 @@ interface Job {
 
 /**
  * One load of the process tries a model, on behalf of all that want it. At most one trial per core runs at a time, and
- * at least two.
+ * at least two; so many more may have begun ahead.
  */
 const turns = new Turns(Math.max(2, availableCores().usable))
-
-/** An entry that is being made. */
-interface Work {
-  readonly lock: EntryLock
-  readonly folder: string
-  readonly form: Promise<CompiledForm | string>
-}
 
 /** A trial that begins before it is known whether it is needed. */
 interface TrialAhead {
   readonly trial: ModelTrial
   /** Of the load that it is for; other loads of the file wait for that. */
   readonly config: ResolvedConfig
+  /** What was expected to open its sessions. */
+  readonly runtime: ModelRuntime
   /** Of the model's file before it was tried, and when that was. */
   readonly state: string
   readonly startMs: number
   /** Of its file; `null` without a cache to write to. */
   readonly lock: EntryLock | null
+  /** For its compiled form; `null` for none. */
+  readonly folder: string | null
   readonly over: Promise<undefined>
   readonly end: () => void
-}
-
-/** A model that is compiled beside serving, for all that are loaded of it. */
-interface Compilation {
-  /** Resolves with what came of it, in words. */
-  readonly done: Promise<string>
-  readonly compiling: AbortController
-  /** Called when one of them serves: not before may it begin, as it would make that later. */
-  readonly begin: () => void
-  /** Loads that it is for; the last one that closes ends it. */
-  users: number
 }
 
 const neverAborted = new AbortController().signal
@@ -96,13 +86,9 @@ const triedHere = new Set<string>()
 /** Keys of models that were found missing in a read-only cache. */
 const warnedOf = new Set<string>()
 
-/** Models that this process compiles beside serving them, by cache and key. */
-const compiledHere = new Map<string, Compilation>()
-const beingCompiled = 'it is being compiled, for later loads'
-
 /**
  * Decides what a model's sessions are opened from: its compiled form, if the cache has it. An unknown model is first
- * tried in a child process, and compiled there for later loads while it serves.
+ * tried in a child process, and compiled there.
  */
 export class ModelPreparation {
   readonly #options: PreparationOptions
@@ -114,8 +100,8 @@ export class ModelPreparation {
   #trouble: string | null = null
   /** By path. */
   readonly #ahead = new Map<string, TrialAhead>()
-  /** What is compiled for later loads. */
-  readonly #compiling = new Set<Promise<void>>()
+  /** Entries that are being sealed. */
+  readonly #sealing = new Set<Promise<void>>()
 
   constructor(options: PreparationOptions) {
     this.#options = options
@@ -145,30 +131,37 @@ export class ModelPreparation {
     const { cache: asked, verify } = this.#options
     if (verify === 'none' || config.bytes !== null) return
     const cache = asked === null ? null : this.#open(asked.dir)
+    if (cache !== null && cache.readOnly !== null) return // it may have the model under another path
     const { path } = config
     const trial = new ModelTrial(model, config, runtime, this.#options)
     const [state, startMs] = [fileStateOf(path), Date.now()]
     if (this.#ahead.has(path)) return
     let lock: EntryLock | null = null
+    let folder: string | null = null
     if (cache === null) {
       if (triedHere.has(keyWithoutCache(trial, runtime, config, state))) return
     } else {
       const lockPath = lockOfFile(cache, path)
       if (!isToBeHashed(path, cache)) return void EntryLock.removeDead(lockPath)
-      if (cache.readOnly === null) lock = EntryLock.takeNow(lockPath)
-      if (cache.readOnly === null && lock === null) return
+      lock = EntryLock.takeNow(lockPath)
+      if (lock === null) return
+      if (whyNotCompiled(config, runtime.onCpuOnly) === null) {
+        folder = cache.temporaryNow(statSync(path).size)
+        if (folder === null) return void lock.release() // there may be room once others' unfinished work is gone
+        removeAtExit(folder)
+      }
     }
-    trial.startAhead(cache !== null && whyNotCompiled(config, runtime.onCpuOnly) === null)
+    trial.startAhead(folder)
     let end = (): void => {}
     const over = new Promise<undefined>((resolve) => (end = () => resolve(undefined)))
-    this.#ahead.set(path, { trial, config, state, startMs, lock, over, end })
+    this.#ahead.set(path, { trial, config, runtime, state, startMs, lock, folder, over, end })
   }
 
   endAhead(config: ResolvedConfig): void {
     const ahead = this.#ahead.get(config.path)
     if (ahead?.config !== config) return
     this.#ahead.delete(config.path)
-    ahead.trial.discard()
+    void drop(ahead)
     void ahead.lock?.release()
     ahead.end()
   }
@@ -207,20 +200,26 @@ export class ModelPreparation {
     signal: AbortSignal,
   ): Promise<PreparedModel> {
     const { verify } = this.#options
-    const trial = ahead?.trial ?? new ModelTrial(model, config, runtime, this.#options)
-    if (cache === null && ahead?.state !== fileStateOf(config.path)) trial.discard() // it may have tried an earlier file
+    // An execution provider may have been found to be absent since, or another file be there.
+    const isForRuntime = isDeepStrictEqual(ahead?.runtime, runtime)
+    const isLate = !isForRuntime || (cache === null && ahead?.state !== fileStateOf(config.path))
+    if (ahead !== undefined && isLate) await drop(ahead)
+    const begun = isForRuntime ? ahead!.trial : null
+    const trial = begun ?? new ModelTrial(model, config, runtime, this.#options)
     if (cache === null) return this.#withoutCache(trial, runtime, config, this.capability().reason, signal)
     let job: Job
     try {
       job = await this.#jobFor(cache, trial, config, runtime, signal)
     } catch (error) {
       signal.throwIfAborted()
-      trial.discard()
+      if (ahead !== undefined) await drop(ahead)
       if (error instanceof TooManyFiles && verify !== 'none')
         return this.#withoutCache(trial, runtime, config, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
-    if (ahead !== undefined && !job.content.wasInState(ahead.state, ahead.startMs)) trial.discard()
+    const isOfContent = ahead !== undefined && job.content.wasInState(ahead.state, ahead.startMs)
+    const folder = isForRuntime && isOfContent ? ahead.folder : null
+    if (ahead !== undefined && !isOfContent) await drop(ahead)
     const known = await this.#known(job, cache.readOnly === null)
     if (known !== null) return this.#prepared(job, known)
     const why = cache.readOnly === null && verify === 'child' ? null : await whyMissing(cache, job.madeFor)
@@ -228,7 +227,7 @@ export class ModelPreparation {
     if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
     const lock = (ahead?.lock ?? null) === null ? await this.#lockOfFile(job, config, signal) : null
     try {
-      const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job))
+      const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job, folder))
       return why === null || made.origin.compiled ? made : asItIs(`${why}; ${made.origin.reason}`)
     } finally {
       await lock?.release()
@@ -281,9 +280,9 @@ export class ModelPreparation {
     return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
   }
 
-  /** Resolves when the compiled forms of all models loaded so far are made, or given up. */
-  async compiled(): Promise<void> {
-    await Promise.all(this.#compiling)
+  /** Resolves when the entries of all models loaded so far are sealed, or that is given up. */
+  async sealed(): Promise<void> {
+    await Promise.all(this.#sealing)
   }
 
   /** Once per load: the folder may have been removed, or become usable, since. */
@@ -312,7 +311,7 @@ export class ModelPreparation {
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
       const byteLength = bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0
-      const tried = await trial.run(null, byteLength, signal, signal)
+      const tried = await trial.run(null, byteLength, signal)
       if (tried.kind === 'tried' && tried.error === null) triedHere.add(key)
     })
     return asItIs(why)
@@ -326,117 +325,64 @@ export class ModelPreparation {
     return canWrite && mayBeCompiled(manifest, this.#options.cache!.maxBytes) ? null : manifest
   }
 
-  /** Tries a model, and has an entry made of it unless another process does. */
-  async #make(job: Job): Promise<PreparedModel> {
-    const { trial, cache, key, content, signal } = job
-    const isTried = triedHere.has(trial.named(key))
-    const running = compiledHere.get(`${cache.root} ${key}`)
-    if (running !== undefined) {
-      const tried = isTried ? null : await this.#tried(job, null)
-      return typeof tried === 'string' ? asItIs(tried) : this.#served(job, running)
-    }
+  /**
+   * Tries a model, and makes an entry of it, unless another process has.
+   *
+   * @param begun folder of a trial that was begun ahead; `null` for none.
+   */
+  async #make(job: Job, begun: string | null): Promise<PreparedModel> {
+    const { trial, cache, key, content, obstacle, signal } = job
     let lock: EntryLock | null = null
-    let isTriedElsewhere = false
     try {
       if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
-      else
-        lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal, {
-          isEnough: (word) => (isTriedElsewhere = word === 'run' || (word === 'loaded' && !trial.isToRun)),
-        })
+      else lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     } catch (error) {
       signal.throwIfAborted()
       this.#cannotWrite(error as Error)
     }
-    if (isTriedElsewhere) {
-      const made = await this.#known(job, false)
-      return made === null ? asItIs(`${beingCompiled}, by another process`) : this.#prepared(job, made)
-    }
-    let work: Work | null = null
     let folder: string | null = null
-    const compiling = new AbortController()
-    let begin = (): void => {}
-    const mayBegin = new Promise<void>((resolve) => (begin = resolve))
     try {
       const known = await this.#known(job, lock !== null) // another process may have made it
       if (known !== null) return this.#prepared(job, known)
-      if (lock !== null) await sweep(cache).catch(() => {}) // unfinished work may take the space
-      if (lock !== null) folder = await cache.temporary().catch((error: Error) => this.#cannotWrite(error))
-      if (folder !== null) removeAtExit(folder)
+      if (lock !== null && begun === null) await sweep(cache).catch(() => {}) // unfinished work may take the space
       const lack =
-        folder === null
+        lock === null
           ? (this.#trouble ?? 'another process has been compiling it for too long')
           : await this.#lackOfRoom(job)
-      if (lack !== null && isTried) return asItIs(lack)
-      const into = lack === null && job.obstacle === null ? folder : null
-      const tried = await this.#tried(job, into, compiling, mayBegin)
-      if (typeof tried === 'string') return asItIs(tried)
-      if (lack !== null) return asItIs(lack)
-      if (tried.form === null)
-        return asItIs(await this.#published(job, folder!, { files: null, reason: job.obstacle! }))
-      work = { lock: lock!, folder: folder!, form: tried.form }
-      const compilation: Compilation = {
-        done: this.#compile(job, work, compiling.signal),
-        compiling,
-        begin,
-        users: 0,
-      }
-      compiledHere.set(`${cache.root} ${key}`, compilation)
-      return this.#served(job, compilation)
+      if (lack !== null && triedHere.has(trial.named(key))) return asItIs(lack)
+      if (lack === null)
+        folder = begun ?? (await cache.temporary().catch((error: Error) => this.#cannotWrite(error)))
+      if (folder !== null) removeAtExit(folder)
+      const form = await this.#tried(job, obstacle === null ? folder : null)
+      if (typeof form === 'string') return asItIs(form)
+      if (folder === null) return asItIs(lack ?? this.#trouble!)
+      const later = form?.files === null ? await this.#lackOfRoom(job) : null
+      if (later !== null) return asItIs(later)
+      const reason = await this.#published(job, folder, form ?? { files: null, reason: obstacle! })
+      const made = await this.#known(job, false)
+      return made === null ? asItIs(reason) : this.#prepared(job, made)
     } finally {
-      if (work === null) {
-        if (folder !== null) await remove(folder)
-        await lock?.release()
-      }
+      if (folder !== null) await remove(folder)
+      await lock?.release()
     }
   }
 
   /**
    * Tries a model in a child process.
    *
-   * @param folder to compile it into from then on; `null` if that is not possible, or another process does it.
-   * @param compiling is aborted when its compiled form is not wanted any more.
-   * @param mayBegin resolves when it may be compiled.
-   * @returns its compiled form, once that is made, `null` without one; or why it was not tried.
+   * @param folder for its compiled form; `null` for none.
+   * @returns that form; or why the model was not tried.
    */
   async #tried(
     { trial, content, key, signal }: Job,
     folder: string | null,
-    compiling = new AbortController(),
-    mayBegin = Promise.resolve(),
-  ): Promise<{ readonly form: Promise<CompiledForm | string> | null } | string> {
-    const tried = await trial.run(folder, content.byteLength, signal, compiling.signal, mayBegin)
+  ): Promise<CompiledForm | null | string> {
+    const tried = await trial.run(folder, content.byteLength, signal)
     if (tried.kind === 'not started') return tried.reason
     if (tried.error !== null) return `it could not be loaded in a separate process: ${tried.error}`
-    let isCurrent = false
-    try {
-      isCurrent = await content.isCurrent(signal)
-    } finally {
-      if (!isCurrent) compiling.abort()
-      if (!isCurrent) await tried.compiled
-    }
-    if (!isCurrent) return 'its files changed while it was tried'
+    if (!(await content.isCurrent(signal))) return 'its files changed while it was tried'
     triedHere.add(trial.named(key))
-    return { form: tried.compiled }
-  }
-
-  /** Publishes what a child process compiles while the model serves. Returns what came of it, in words. */
-  async #compile(job: Job, { lock, folder, form }: Work, signal: AbortSignal): Promise<string> {
-    const { trial, cache, key, content } = job
-    try {
-      await lock.tell(trial.isToRun ? 'run' : 'loaded')
-      const made = await form
-      if (typeof made === 'string') return made
-      if (!(await content.isCurrent(signal))) return 'its files changed while it was compiled'
-      const lack = made.files === null ? await this.#lackOfRoom(job) : null
-      const reason = lack ?? (await this.#published(job, folder, made))
-      return made.files !== null && reason === made.reason ? `for later loads it is ${reason}` : reason
-    } catch (error) {
-      return (error as Error).message
-    } finally {
-      compiledHere.delete(`${cache.root} ${key}`)
-      await remove(folder)
-      await lock.release()
-    }
+    return tried.form
   }
 
   async #lackOfRoom({ cache, content }: Job): Promise<string | null> {
@@ -454,17 +400,22 @@ export class ModelPreparation {
     const why = tooLarge
       ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}`
       : (job.obstacle ?? reason)
-    const tried = { isFinal: job.obstacle !== null, triedAtMs: Date.now(), wasRun: job.trial.isToRun }
-    const manifest: Manifest = {
+    const kept = tooLarge ? null : files
+    const unsealedIn = kept === null ? null : startOfSystem()
+    const manifest = {
       key,
       madeFor: job.madeFor,
-      files: tooLarge ? null : files,
       reason: why,
       tooLargeBytes: tooLarge ? byteLength : 0,
-      ...tried,
+      isFinal: job.obstacle !== null,
+      triedAtMs: Date.now(),
+      wasRun: job.trial.isToRun,
+      unsealedIn,
     }
     try {
-      await publishEntry(cache, folder, manifest)
+      const isToSeal = kept !== null && unsealedIn === null
+      const last = isToSeal ? await sealFiles(folder, kept, job.signal) : kept
+      await publishEntry(cache, folder, { ...manifest, files: last })
       await evict(cache, maxBytes, key)
       this.#trouble = null
       return manifest.reason
@@ -488,9 +439,13 @@ export class ModelPreparation {
     if (files === null) return asItIs(reason)
     const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
+    const stopped = new AbortController()
+    let sealing = Promise.resolve()
     return {
       ...asItIs(reason),
       origin,
+      serves: () => (sealing = this.#seal(cache, manifest, stopped.signal)),
+      close: () => (stopped.abort(), sealing),
       opening: (model, options) => {
         const used = (failure: string): void => {
           Object.assign(origin, { compiled: false, reason: `its compiled form cannot be opened: ${failure}` })
@@ -507,28 +462,23 @@ export class ModelPreparation {
     }
   }
 
-  /** A model that is compiled while it serves as it is. */
-  #served(job: Job, compilation: Compilation): PreparedModel {
-    const origin = { compiled: false, reason: beingCompiled }
-    const done = compilation.done.then((reason) => void (origin.reason = reason))
-    this.#compiling.add(done)
-    void done.then(() => this.#compiling.delete(done))
-    compilation.users++
-    let isOpen = true
-    return {
-      ...asItIs(''),
-      origin,
-      learnt: learning(job, {}),
-      serves: compilation.begin,
-      close: async () => {
-        if (isOpen) compilation.users--
-        isOpen = false
-        if (compilation.users > 0) return
-        compilation.compiling.abort()
-        await done
-      },
-    }
+  /** Seals an entry that was made since the system was started, beside serving. */
+  #seal(cache: CacheFolder, manifest: Manifest, signal: AbortSignal): Promise<void> {
+    if (manifest.unsealedIn === null || cache.readOnly !== null || signal.aborted) return Promise.resolve()
+    const lock = EntryLock.takeNow(cache.lock(manifest.key))
+    if (lock === null) return Promise.resolve() // another load does
+    const sealing = sealEntry(cache, manifest, signal)
+      .catch(() => {}) // the next load does
+      .finally(() => lock.release())
+    this.#sealing.add(sealing)
+    return sealing.finally(() => this.#sealing.delete(sealing))
   }
+}
+
+/** Ends a trial, unless it is in use, and removes what was not published of it. */
+async function drop({ trial, folder }: TrialAhead): Promise<void> {
+  await trial.discard()
+  if (folder !== null) await remove(folder)
 }
 
 function lockOfFile(cache: CacheFolder, path: string): string {

@@ -8,7 +8,6 @@ import { serialize } from 'node:v8'
 import { OwnProgram, type ProgramEnd } from '../../base/own-program.ts'
 import { availableCores } from '../../base/available-resources.ts'
 import type { CompiledFile } from './entry.ts'
-import { Turns } from './entry-lock.ts'
 import { warn } from '../../base/warnings.ts'
 import { untilAborted } from '../../request/abort-watch.ts'
 
@@ -55,21 +54,21 @@ export class ModelTrial {
   /**
    * Begins to try the model before {@link run}, unless enough others are tried.
    *
-   * @param compiles whether it may have to be compiled then.
+   * @param folder to write its compiled form to; `null` for none.
    */
-  startAhead(compiles: boolean): void {
+  startAhead(folder: string | null): void {
     if (startedAhead >= mostAhead) return
     try {
-      this.#ahead = this.#start(compiles)
+      this.#ahead = this.#start(folder)
       startedAhead++
     } catch {
       // run() says why
     }
   }
 
-  /** Ends a process that was started ahead and is not in use. */
-  discard(): void {
-    void this.#taken()?.end()
+  /** Ends a process that was started ahead and is not in use; resolves when it is gone. */
+  async discard(): Promise<void> {
+    await this.#taken()?.end()
   }
 
   #taken(): TrialProcess | null {
@@ -80,42 +79,40 @@ export class ModelTrial {
   }
 
   /**
-   * Tries the model: resolves when it has been loaded and run. The child process then compiles it into `folder`, unless that
-   * is `null`.
+   * Tries the model: resolves when it has been loaded and run, and its compiled form as well.
    *
-   * @param compiling fires when no load needs the compiled form any more.
-   * @param mayCompile resolves when it may be made.
+   * @param folder to write that to, unless it was begun ahead; `null` for none.
    * @throws InferenceError `ERR_MODEL_LOAD` when the process crashed or hung; the reason of `signal`.
    */
-  async run(
-    folder: string | null,
-    byteLength: number,
-    signal: AbortSignal,
-    compiling: AbortSignal,
-    mayCompile = Promise.resolve(),
-  ): Promise<Tried> {
+  async run(folder: string | null, byteLength: number, signal: AbortSignal): Promise<Tried> {
+    const ending = await this.#outcome(folder, byteLength, signal)
+    if (!isFault(ending)) return ending
+    if (ending.stage === 'model') throw this.#unloadable(ending)
+    const form = noForm(`a process that made it ${wordsOf(ending)}`)
+    if (ending.stage === 'comparing') return { kind: 'tried', error: null, form }
+    const again = await this.#outcome(null, byteLength, signal) // it may be the writing that the process ended over
+    if (isFault(again)) throw this.#unloadable(again)
+    return again.kind === 'tried' ? { ...again, form } : again
+  }
+
+  async #outcome(folder: string | null, byteLength: number, signal: AbortSignal): Promise<TrialEnding> {
     signal.throwIfAborted()
-    let child: TrialProcess
+    let ending: TrialEnding
     try {
-      child = this.#taken() ?? this.#start(folder !== null)
+      const child = this.#taken() ?? this.#start(folder)
+      child.limit(this.limitMs(byteLength))
+      ending = await child.outcome(signal)
+      void child.end() // it writes nothing any more, so its end is not waited for
     } catch (error) {
-      const { message: reason } = error as Error
-      warnOfNoProcess(reason)
-      return { kind: 'not started', reason }
+      signal.throwIfAborted()
+      ending = { kind: 'not started', reason: (error as Error).message }
     }
-    const limitMs = this.limitMs(byteLength)
-    child.limit(limitMs)
-    const ending = await child.outcome(signal)
-    if (ending.kind === 'died' || ending.kind === 'timed out') throw this.#unloadable(ending)
     if (ending.kind === 'not started') warnOfNoProcess(ending.reason)
-    if (ending.kind === 'tried' && ending.error === null && folder !== null)
-      return { ...ending, compiled: child.compile(folder, compiling, mayCompile, limitMs) }
-    void child.end() // it writes nothing, so its end is not waited for
     return ending
   }
 
   /** @throws Error that says why such a process is impossible. */
-  #start(compiles: boolean): TrialProcess {
+  #start(folder: string | null): TrialProcess {
     const { bytes, sessionOptions, warmup, executionProviders } = this.#config
     const { executor, onCpuOnly } = this.#runtime
     const isWarmed = warmup.madeUp !== null || warmup.samples.length > 0
@@ -148,7 +145,7 @@ export class ModelTrial {
       config,
       parts: parts.map((part) => part.byteLength),
       engine: { executor, providers, workers },
-      compiles,
+      folder,
     }
     serialize(task) // an error here must come before a process exists
     // The native executor on the CPU has a small program that starts soon.
@@ -173,14 +170,12 @@ export class ModelTrial {
     }
   }
 
-  #unloadable(ending: Extract<TrialEnding, { kind: 'died' | 'timed out' }>): InferenceError {
+  #unloadable(ending: Fault): InferenceError {
     const { path, bytes } = this.#config
     const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
     const died = ending.kind === 'died'
     const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
-    const found = died
-      ? `ended with ${ending.reason}${hint}`
-      : `did not come out of ONNX Runtime within ${ending.limitMs} ms (verifyTimeoutMs)`
+    const found = `${wordsOf(ending)}${hint}`
     const message =
       `Model '${this.#model}' cannot be loaded from ${given}: a separate process, in which it was loaded and run on generated values, ${found}. ` +
       `The same would have happened to this process. verify: 'none' loads it here anyway; warmup: false with checkRows: false loads it without running it`
@@ -202,21 +197,39 @@ function warnOfNoProcess(reason: string): void {
 }
 
 /** The outcome of a trial. */
-type TrialEnding =
+type TrialEnding = Tried | Fault
+
+/** The outcome of a trial that a model may be loaded after. */
+type Tried =
   | {
       readonly kind: 'tried'
       /** ONNX Runtime's message if the model could not be loaded; else `null`. */
       readonly error: string | null
-      /** Resolves when its compiled form is made, or cannot be, or is given up (with the reason); `null` where none is made. */
-      readonly compiled: Promise<CompiledForm | string> | null
+      /** `null` if none was asked for. */
+      readonly form: CompiledForm | null
     }
   /** No child process could start. */
   | { readonly kind: 'not started'; readonly reason: string }
-  | { readonly kind: 'died'; readonly signal: string; readonly reason: string }
-  | { readonly kind: 'timed out'; readonly limitMs: number }
 
-/** The outcome of a trial that a model may be loaded after. */
-type Tried = Extract<TrialEnding, { kind: 'tried' | 'not started' }>
+/** Of the process, in a stage. */
+type Fault =
+  | { readonly kind: 'died'; readonly stage: TrialStage; readonly signal: string; readonly reason: string }
+  | { readonly kind: 'timed out'; readonly stage: TrialStage; readonly limitMs: number }
+
+function isFault(ending: TrialEnding): ending is Fault {
+  return ending.kind === 'died' || ending.kind === 'timed out'
+}
+
+function wordsOf(fault: Fault): string {
+  return fault.kind === 'died'
+    ? `ended with ${fault.reason}`
+    : `did not come out of ONNX Runtime within ${fault.limitMs} ms (verifyTimeoutMs)`
+}
+
+const noForm = (why: string): CompiledForm => ({
+  files: null,
+  reason: `its compiled form cannot be made: ${why}`,
+})
 
 /** Processes that were started ahead and are not in use. */
 let startedAhead = 0
@@ -224,35 +237,27 @@ const mostAhead = Math.max(2, availableCores().usable)
 
 const pieceBytes = 2 ** 20
 
-/** At the lowest priority a busy machine gives it a small part of a core. */
-const compilingFactor = 20
-/** At most one model per core is compiled at a time, and at least two; others wait, with the model closed. */
-const compilations = new Turns(Math.max(2, availableCores().usable))
-
 /** The engine in the child does not try the model again. */
 const env = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }
 
-/** A child process that loads and runs a model, and compiles it if it is asked to. A crash affects only the child. */
+/** A child process that tries a model. A crash affects only the child. */
 class TrialProcess {
   readonly #program: OwnProgram<TrialWord | null>
   readonly #task: TrialTask
   /** The bytes sent over standard input. */
   readonly #parts: readonly Uint8Array[]
-  readonly #tried: Promise<TrialEnding>
-  #resolveTried!: (ending: TrialEnding) => void
-  #stage: 'starting' | 'model' | 'tried' = 'starting'
+  readonly #ending: Promise<TrialEnding>
+  #resolveEnding!: (ending: TrialEnding) => void
+  #stage: 'starting' | TrialStage = 'starting'
   #stageStartMs = performance.now()
   #limitMs = Infinity
   #timer: NodeJS.Timeout | undefined
-  /** Why it makes no compiled form, as it has ended after the model was tried; `null` while it runs. */
-  #ended: string | null = null
-  #compiled: (form: CompiledForm | string) => void = () => {}
 
   /** @throws Error that says why such a process is impossible. */
   constructor(program: string, task: TrialTask, parts: readonly Uint8Array[]) {
     this.#task = task
     this.#parts = parts
-    this.#tried = new Promise((resolve) => (this.#resolveTried = resolve))
+    this.#ending = new Promise((resolve) => (this.#resolveEnding = resolve))
     this.#program = new OwnProgram(
       `engine/trial-process/${program}`,
       { env, hasInput: true },
@@ -264,7 +269,7 @@ class TrialProcess {
     )
   }
 
-  /** Limits the time it takes to start, and that of ONNX Runtime for the model. */
+  /** Limits the time it takes to start, and that of ONNX Runtime in each stage. */
   limit(ms: number): void {
     this.#limitMs = ms
     this.#watch()
@@ -277,7 +282,7 @@ class TrialProcess {
    */
   async outcome(signal: AbortSignal): Promise<TrialEnding> {
     try {
-      return await untilAborted(this.#tried, signal)
+      return await untilAborted(this.#ending, signal)
     } catch (reason) {
       await this.end()
       throw reason
@@ -286,96 +291,50 @@ class TrialProcess {
 
   /** Resolves when it is gone. */
   end(): Promise<void> {
+    this.#limitMs = Infinity
     clearTimeout(this.#timer)
     return this.#program.killed()
-  }
-
-  /**
-   * Has the model that was tried compiled into a folder. The child is gone when this resolves: the files it was writing may be
-   * removed then.
-   */
-  compile(
-    folder: string,
-    wanted: AbortSignal,
-    mayCompile: Promise<void>,
-    limitMs: number,
-  ): Promise<CompiledForm | string> {
-    let isOver = false
-    const made = new Promise<CompiledForm | string>((resolve) => {
-      this.#compiled = (form) => {
-        isOver = true
-        wanted.removeEventListener('abort', onUnwanted)
-        void this.end().then(() => resolve(form))
-      }
-    })
-    const onUnwanted = (): void =>
-      this.#compiled('it was not compiled for later loads, as it was closed before that was done')
-    const compileNow = (): Promise<unknown> => {
-      if (isOver) return made
-      this.#program.send({ folder })
-      const mostMs = Math.min(2 ** 31 - 1, compilingFactor * limitMs)
-      const late = () => this.#compiled(noForm(`that took more than ${mostMs} ms`))
-      this.#timer = setTimeout(late, mostMs).unref()
-      return made
-    }
-    this.#program.unref()
-    if (this.#ended !== null) this.#compiled(noForm(this.#ended))
-    else if (wanted.aborted) onUnwanted()
-    else wanted.addEventListener('abort', onUnwanted, { once: true })
-    const inTurn = () => compilations.take(folder, wanted, compileNow)
-    mayCompile.then(inTurn).catch(() => {}) // it is not wanted any more
-    return made
   }
 
   #onWord(word: TrialWord | null): void {
     if (word?.type === 'started') {
       this.#program.send(this.#task)
       pipeline(Readable.from(piecesOf(this.#parts)), this.#program.input, () => {})
-    } else if (word?.type === 'stage') this.#enter('model')
-    else if (word?.type === 'tried') {
-      this.#enter('tried')
-      this.#resolveTried({ kind: 'tried', error: word.error, compiled: null })
-    } else if (word?.type === 'compiled') this.#compiled(word.form)
-    // else a message of another program that this Node.js runs instead
+    } else if (word?.type === 'stage') {
+      this.#stage = word.stage
+      this.#stageStartMs = performance.now()
+      this.#watch()
+    } else if (word?.type === 'tried') {
+      clearTimeout(this.#timer)
+      this.#resolveEnding({ kind: 'tried', error: word.error, form: word.form })
+    } // else a message of another program that this Node.js runs instead
   }
 
   #onEnd({ way, lastWords }: ProgramEnd): void {
+    const stage = this.#stage
     const reason = lastWords === '' ? way : `${way} (${lastWords})`
-    if (this.#stage === 'starting')
-      return this.#end({ kind: 'not started', reason: `a process to try it in ended with ${reason}` })
-    if (this.#stage === 'model') return this.#end({ kind: 'died', signal: way, reason })
-    this.#ended = `a process that made it ended with ${reason}`
-    this.#compiled(noForm(this.#ended))
+    if (stage === 'starting')
+      this.#end({ kind: 'not started', reason: `a process to try it in ended with ${reason}` })
+    else this.#end({ kind: 'died', stage, signal: way, reason })
   }
 
   #end(ending: TrialEnding): void {
-    void this.end().then(() => this.#resolveTried(ending))
-  }
-
-  #enter(stage: 'model' | 'tried'): void {
-    this.#stage = stage
-    this.#stageStartMs = performance.now()
-    this.#watch()
+    void this.end().then(() => this.#resolveEnding(ending))
   }
 
   #watch(): void {
     clearTimeout(this.#timer)
-    if (this.#limitMs === Infinity || this.#stage === 'tried') return
+    if (this.#limitMs === Infinity) return
     const leftMs = this.#stageStartMs + this.#limitMs - performance.now()
     this.#timer = setTimeout(() => this.#late(), Math.max(0, leftMs))
   }
 
   #late(): void {
-    const limitMs = this.#limitMs
-    if (this.#stage === 'model') return this.#end({ kind: 'timed out', limitMs })
+    const [stage, limitMs] = [this.#stage, this.#limitMs]
+    if (stage !== 'starting') return this.#end({ kind: 'timed out', stage, limitMs })
     this.#end({ kind: 'not started', reason: `a process to try it in did not start within ${limitMs} ms` })
   }
 }
-
-const noForm = (why: string): CompiledForm => ({
-  files: null,
-  reason: `its compiled form cannot be made: ${why}`,
-})
 
 /** Copies: a stream may keep a reference to its chunks, and does not accept shared memory. */
 function* piecesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
@@ -394,13 +353,8 @@ export interface TrialTask {
   /** Lengths of those parts: the model, if it is in memory, and its external data. */
   readonly parts: readonly number[]
   readonly engine: Pick<ResolvedEngineOptions, 'executor' | 'providers' | 'workers'>
-  /** Whether it may be told to compile the model, and where to (see {@link CompileTask}), once it has tried it. */
-  readonly compiles: boolean
-}
-
-/** The second message to the child. */
-export interface CompileTask {
-  readonly folder: string
+  /** Where to write its compiled form; `null` to try the model alone. */
+  readonly folder: string | null
 }
 
 /** What came of compiling a model. */
@@ -411,11 +365,13 @@ export interface CompiledForm {
   readonly reason: string
 }
 
+/** Stages of the child: the model is opened and writes its compiled form, or is opened alone; it is run; both are compared. */
+type TrialStage = 'writing' | 'model' | 'comparing'
+
 /** Messages from the child. */
 export type TrialWord =
   | { readonly type: 'started' }
   /** It calls ONNX Runtime from here on. */
-  | { readonly type: 'stage'; readonly stage: 'model' }
+  | { readonly type: 'stage'; readonly stage: TrialStage }
   /** The model was loaded and run, or could not be loaded: ONNX Runtime's message. */
-  | { readonly type: 'tried'; readonly error: string | null }
-  | { readonly type: 'compiled'; readonly form: CompiledForm }
+  | { readonly type: 'tried'; readonly error: string | null; readonly form: CompiledForm | null }

@@ -35,9 +35,9 @@ export interface PreparedModel {
   opening(model: string | SharedArrayBuffer, options: OpenOptions): Opening
   /** Called with facts found while it was loaded. */
   learnt(notes: SessionNotes): void
-  /** Its model serves: what is done for later loads may begin. */
+  /** Its model serves: its entry in the cache may be sealed. */
   serves(): void
-  /** Its model is closed: what is still done for later loads ends; resolves when it has. */
+  /** Its model is closed: the entry is sealed by another load, unless that is done; resolves when nothing is done here any more. */
   close(): Promise<void>
 }
 

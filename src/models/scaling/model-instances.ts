@@ -436,12 +436,12 @@ class SessionSources {
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
   }
 
-  /** What is done for later loads may begin. */
+  /** See {@link PreparedModel.serves}. */
   serves(): void {
     this.#prepared?.serves()
   }
 
-  /** Gives up what is still done for later loads. */
+  /** See {@link PreparedModel.close}. */
   async close(): Promise<void> {
     await this.#prepared?.close()
   }
