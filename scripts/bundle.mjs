@@ -52,7 +52,7 @@ const source = (file) => join(root, 'src', file)
 const shared = {
   cwd: root,
   platform: 'node',
-  external: /^(?!(?:valibot|lru-cache|protobufjs\/minimal\.js)$|@protobufjs\/)[^./]/, // of these, little is used, or many files
+  external: /^(?!(?:valibot|lru-cache)$)[^./]/, // of these, little is used
   transform: { target: 'node20.19' },
   treeshake: { moduleSideEffects: 'no-external' },
   logLevel: 'warn',

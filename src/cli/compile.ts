@@ -176,7 +176,9 @@ class Folder {
 
 function ofEntry(wanted: Wanted, found: Manifest | string): CompiledModel {
   if (typeof found === 'string') return described(wanted, 'missing', found)
-  const { files, isFinal, reason } = found
+  const { files, isFinal, reason, unsealedIn } = found
+  if (unsealedIn !== null)
+    return described(wanted, 'missing', 'it is not sealed, and lost when the system is started again')
   if (files === null) return described(wanted, isFinal ? 'as it is' : 'missing', reason)
   const byteLength = files.reduce((sum, file) => sum + file.byteLength, 0)
   return { ...described(wanted, 'compiled', reason), byteLength }

@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, readFileSync, utimesSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { CompileReport } from '../../src/cli/compile.ts'
 import { InferenceEngine } from '../../src/index.ts'
-import { ownFolder } from '../compiled-models/cached.ts'
+import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
+import type { Manifest } from '../../src/models/compiled-models/entry.ts'
+import { ownIdentity, startOfSystem } from '../../src/models/compiled-models/entry-lock.ts'
+import { entriesIn, ownFolder } from '../compiled-models/cached.ts'
 import { loadElsewhere } from '../compiled-models/in-processes.ts'
 import { perceptron } from '../compiled-models/models.ts'
 import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
@@ -67,6 +70,26 @@ describe('zerohop compile', () => {
     expect(first.stdout).toMatch(/\ncached-perceptron-1 +1 +[\d.]+ s +[\d,]+ +independent, proved +yes\n/)
     expect(second.stdout).toMatch(/\ncached-perceptron-1 .* was there\n/)
     expect([first.code, second.code]).toEqual([0, 0])
+  })
+
+  it('seals what another process has made and left when it was killed', async () => {
+    const dir = ownFolder()
+    const run = (...more: string[]) => zerohop('compile', perceptron(), '-c', dir, ...more)
+    await run()
+    const [entry] = entriesIn(dir)
+    const path = join(entry!, 'manifest.json')
+    const manifest = readSealed<Manifest>(path)!
+    const files = manifest.files!.map((file) => ({ ...file, hash: null }))
+    await writeSealed(path, { ...manifest, files, unsealedIn: startOfSystem() }, 0o400)
+    const [place] = ownIdentity().split('.')
+    writeFileSync(join(dir, 'compiled-models-v1', 'locks', manifest.key), `${place}.${2 ** 22 + 1}.1 killed`)
+    expect(await run('--check')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('it is not sealed') as string,
+    })
+    expect((await run()).code).toBe(0)
+    expect(readSealed<Manifest>(path)).toMatchObject({ unsealedIn: null, files: manifest.files })
+    expect((await run('--check')).code).toBe(0)
   })
 
   it('goes on after a model that cannot be loaded, and exits with 1', async () => {

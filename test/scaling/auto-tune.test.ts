@@ -44,7 +44,7 @@ describe('a model with autoTune', () => {
     expect(autoTune!.tried.length).toBeGreaterThanOrEqual(full ? 4 : 2)
     expect(Object.values(rejections).every((count) => count === 0)).toBe(true)
     expect(inferenceStats.success.count).toBe(answered + alone.length)
-  }, 60_000)
+  }, 120_000)
 
   it.each([
     [4, true, [4, 1]],

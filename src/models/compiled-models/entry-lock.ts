@@ -64,7 +64,7 @@ export class EntryLock {
       return new EntryLock(path, content)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') void EntryLock.removeDead(path)
-      else rmSync(path, { force: true }) // a full disk, for example
+      else void remove(path) // a full disk, for example
       return null
     }
   }

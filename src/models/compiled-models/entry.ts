@@ -90,7 +90,7 @@ export async function closeFiles(folder: string): Promise<CompiledFile[]> {
   )
 }
 
-/** Flushes files to disk, and hashes them. */
+/** Hashes files, and flushes them to disk. */
 export async function sealFiles(
   folder: string,
   files: readonly CompiledFile[],
@@ -99,20 +99,30 @@ export async function sealFiles(
   const sealed: CompiledFile[] = []
   for (const each of files) {
     const path = join(folder, each.name)
+    sealed.push({ ...each, hash: await hashOfFile(path, signal) })
     const file = await open(path)
     await file.sync().finally(() => file.close())
-    sealed.push({ ...each, hash: await hashOfFile(path, signal) })
   }
   return sealed
 }
 
-/** Makes an entry last beyond the next start of the system. */
+/**
+ * Makes an entry last beyond the next start of the system. It is removed if that fails: what could not be flushed may not be what was
+ * compared.
+ */
 export async function sealEntry(cache: CacheFolder, manifest: Manifest, signal: AbortSignal): Promise<void> {
   const folder = cache.entry(manifest.key)
-  const files = await sealFiles(folder, manifest.files!, signal)
-  if (!isAsRead(cache, manifest)) return // another one is there by now
-  await writeSealed(join(folder, manifestFile), { ...manifest, files, unsealedIn: null }, onlyToRead)
-  await cache.flush(manifest.key)
+  try {
+    const files = await sealFiles(folder, manifest.files!, signal)
+    if (files.some(({ name, fingerprint }) => fingerprintOf(join(folder, name)) !== fingerprint))
+      throw new Error('its files are not those that were compared')
+    if (!isAsRead(cache, manifest)) return // another one is there by now
+    await writeSealed(join(folder, manifestFile), { ...manifest, files, unsealedIn: null }, onlyToRead)
+    await cache.flush(manifest.key)
+  } catch (error) {
+    if (!signal.aborted && isAsRead(cache, manifest)) await cache.remove(manifest.key)
+    throw error
+  }
 }
 
 /** Publishes a folder and its files as an entry, and replaces an existing one. */
@@ -275,7 +285,7 @@ export async function whyMissing(cache: CacheFolder, wanted: MadeFor): Promise<s
   }
   if (nearest === null) return 'it is not in the cache'
   return nearest.length === 0
-    ? 'its entry in the cache is damaged'
+    ? 'its entry in the cache is damaged, or was not sealed before the system was started again'
     : `the cache has it only for ${nearest.join(', and ')}`
 }
 

@@ -83,6 +83,9 @@ let writing = Promise.resolve()
 /** Models tried by this process that no cache records. */
 const triedHere = new Set<string>()
 
+/** Whether files have the same state after they were published as before; not so in some file systems. */
+let statesSettle = true
+
 /** Keys of models that were found missing in a read-only cache. */
 const warnedOf = new Set<string>()
 
@@ -135,6 +138,7 @@ export class ModelPreparation {
     const { path } = config
     const trial = new ModelTrial(model, config, runtime, this.#options)
     const [state, startMs] = [fileStateOf(path), Date.now()]
+    const { size } = statSync(path)
     if (this.#ahead.has(path)) return
     let lock: EntryLock | null = null
     let folder: string | null = null
@@ -146,7 +150,7 @@ export class ModelPreparation {
       lock = EntryLock.takeNow(lockPath)
       if (lock === null) return
       if (whyNotCompiled(config, runtime.onCpuOnly) === null) {
-        folder = cache.temporaryNow(statSync(path).size)
+        folder = cache.temporaryNow(size)
         if (folder === null) return void lock.release() // there may be room once others' unfinished work is gone
         removeAtExit(folder)
       }
@@ -332,6 +336,8 @@ export class ModelPreparation {
    */
   async #make(job: Job, begun: string | null): Promise<PreparedModel> {
     const { trial, cache, key, content, obstacle, signal } = job
+    const there = await this.#known(job, cache.readOnly === null) // made meanwhile, it may be about to be sealed
+    if (there !== null) return this.#prepared(job, there)
     let lock: EntryLock | null = null
     try {
       if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
@@ -344,11 +350,11 @@ export class ModelPreparation {
     try {
       const known = await this.#known(job, lock !== null) // another process may have made it
       if (known !== null) return this.#prepared(job, known)
-      if (lock !== null && begun === null) await sweep(cache).catch(() => {}) // unfinished work may take the space
-      const lack =
-        lock === null
-          ? (this.#trouble ?? 'another process has been compiling it for too long')
-          : await this.#lackOfRoom(job)
+      const sweeping = lock === null ? null : sweep(cache).catch(() => {})
+      if (begun === null) await sweeping // unfinished work may take the space
+      let lack: string | null = null
+      if (lock === null) lack = this.#trouble ?? 'another process has been compiling it for too long'
+      else if (begun === null) lack = await this.#lackOfRoom(job)
       if (lack !== null && triedHere.has(trial.named(key))) return asItIs(lack)
       if (lack === null)
         folder = begun ?? (await cache.temporary().catch((error: Error) => this.#cannotWrite(error)))
@@ -360,7 +366,10 @@ export class ModelPreparation {
       if (later !== null) return asItIs(later)
       const reason = await this.#published(job, folder, form ?? { files: null, reason: obstacle! })
       const made = await this.#known(job, false)
-      return made === null ? asItIs(reason) : this.#prepared(job, made)
+      if (made !== null) return this.#prepared(job, made)
+      if (this.#trouble !== null) return asItIs(reason)
+      statesSettle = false
+      return asItIs('the states of its compiled files have changed since they were written')
     } finally {
       if (folder !== null) await remove(folder)
       await lock?.release()
@@ -401,7 +410,7 @@ export class ModelPreparation {
       ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}`
       : (job.obstacle ?? reason)
     const kept = tooLarge ? null : files
-    const unsealedIn = kept === null ? null : startOfSystem()
+    const unsealedIn = kept === null || !statesSettle ? null : startOfSystem()
     const manifest = {
       key,
       madeFor: job.madeFor,
@@ -440,12 +449,12 @@ export class ModelPreparation {
     const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
     const stopped = new AbortController()
-    let sealing = Promise.resolve()
+    let sealing: Promise<void> | null = null
     return {
       ...asItIs(reason),
       origin,
-      serves: () => (sealing = this.#seal(cache, manifest, stopped.signal)),
-      close: () => (stopped.abort(), sealing),
+      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal)),
+      close: () => (stopped.abort(), sealing ?? Promise.resolve()),
       opening: (model, options) => {
         const used = (failure: string): void => {
           Object.assign(origin, { compiled: false, reason: `its compiled form cannot be opened: ${failure}` })
@@ -463,15 +472,24 @@ export class ModelPreparation {
   }
 
   /** Seals an entry that was made since the system was started, beside serving. */
-  #seal(cache: CacheFolder, manifest: Manifest, signal: AbortSignal): Promise<void> {
-    if (manifest.unsealedIn === null || cache.readOnly !== null || signal.aborted) return Promise.resolve()
-    const lock = EntryLock.takeNow(cache.lock(manifest.key))
-    if (lock === null) return Promise.resolve() // another load does
-    const sealing = sealEntry(cache, manifest, signal)
+  #seal(job: Job, { unsealedIn }: Manifest, signal: AbortSignal): Promise<void> {
+    const isToBe = unsealedIn !== null && job.cache.readOnly === null && this.#options.verify === 'child'
+    if (!isToBe || signal.aborted) return Promise.resolve()
+    const sealing = this.#sealed(job, signal)
       .catch(() => {}) // the next load does
-      .finally(() => lock.release())
+      .finally(() => this.#sealing.delete(sealing))
     this.#sealing.add(sealing)
-    return sealing.finally(() => this.#sealing.delete(sealing))
+    return sealing
+  }
+
+  async #sealed({ cache, key, trial, content }: Job, signal: AbortSignal): Promise<void> {
+    const lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
+    try {
+      const manifest = lock === null ? null : await readEntry(cache, key)
+      if (manifest !== null && manifest.unsealedIn !== null) await sealEntry(cache, manifest, signal)
+    } finally {
+      await lock?.release()
+    }
   }
 }
 

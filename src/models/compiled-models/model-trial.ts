@@ -92,7 +92,8 @@ export class ModelTrial {
     if (ending.stage === 'comparing') return { kind: 'tried', error: null, form }
     const again = await this.#outcome(null, byteLength, signal) // it may be the writing that the process ended over
     if (isFault(again)) throw this.#unloadable(again)
-    return again.kind === 'tried' ? { ...again, form } : again
+    if (again.kind === 'not started') throw this.#unloadable(ending)
+    return { ...again, form }
   }
 
   async #outcome(folder: string | null, byteLength: number, signal: AbortSignal): Promise<TrialEnding> {
