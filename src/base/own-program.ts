@@ -150,7 +150,8 @@ function notBegunBy(path: string): string {
 
 /**
  * The environment of this process, without variables that would debug the program or repeat actions of this
- * process. No program uses the network, and Node.js would read certificates for 60 ms before it starts one.
+ * process. Certificates are left out as well: Node.js takes
+ * 60 ms to read them at each start, and no program uses the network.
  */
 function environment(): NodeJS.ProcessEnv {
   const { NODE_OPTIONS, NODE_EXTRA_CA_CERTS: _, ...env } = process.env

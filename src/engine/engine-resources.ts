@@ -205,7 +205,8 @@ export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
 }
 
 /**
- * Resolves when the compiled forms of the models that were loaded are sealed, or that was given up: they hold when the system is started again.
+ * Resolves when the compiled forms of all models loaded so far are sealed, so that they outlast a restart of the system, or when
+ * that was given up.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for anything but an engine.
  */

@@ -205,8 +205,11 @@ function noMoreFiles(
 const filesOfCode = 16
 
 /**
- * Checks that the files of that code can be opened: what could not be imported once is refused by Node.js for as long as the process
- * lives.
+ * Checks that this process may open as many files as that code has. If an import fails once, Node.js refuses it for as long as the
+ * process lives.
+ *
+ * @param source `null` for a pipeline.
+ * @throws InferenceError `ERR_MODEL_LOAD` if it may not.
  */
 export function checkFileDescriptors(model: string, source: ModelSource | null): void {
   const opened: number[] = []

@@ -42,7 +42,7 @@ import type { WorkerSession } from '../run/worker-session.ts'
 import type { Worker } from '../run/worker.ts'
 import { warn } from '../base/warnings.ts'
 
-/** What the load of a model opens: its sessions; it watches their state, and releases everything. */
+/** The sessions of a model: opens them, watches their state, and releases everything. */
 export class LoadedModel implements Opened {
   readonly #loaded: Loaded
   readonly #name: string
@@ -136,11 +136,8 @@ export class LoadedModel implements Opened {
     } catch (error) {
       await instances.closeOpening()
       await instances.close()
-      if (this.#loaded.state !== 'loading')
-        throw error instanceof ThreadEndedError ? closedWhileLoading(this.#name) : this.#typed(error as Error)
-      const failure = this.#typed(error as Error)
-      this.#loaded.fail(failure.message)
-      throw failure
+      const isUnwanted = this.#loaded.state !== 'loading' && error instanceof ThreadEndedError
+      throw isUnwanted ? closedWhileLoading(this.#name) : this.#typed(error as Error)
     }
   }
 

@@ -8,7 +8,7 @@ import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
 import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 
-/** What the load of a pipeline opens: finds the models of its steps, which it holds while it serves, and checks that they fit. */
+/** The steps of a pipeline: finds their models, checks that they fit, and holds them while it serves. */
 export class LoadedPipeline implements Opened {
   readonly origin = null
   readonly workers = []

@@ -47,7 +47,7 @@ export interface LoadFor extends InstanceOrigin {
   readonly ignored?: IgnoredOptions | undefined
 }
 
-/** What a load opens, and its end: the sessions of a model or function, or the steps of a pipeline. */
+/** What a load opens and later releases: the sessions of a model or function, or the steps of a pipeline. */
 export interface Opened {
   /** What its sessions are opened from; `null` before that is known, and without sessions. */
   readonly origin: ModelOrigin | null
@@ -55,7 +55,7 @@ export interface Opened {
   readonly workers: Worker[]
   /** Leases of its own rows; `null` if there were none. */
   readonly leases: Leases | null
-  /** Its {@link Loaded} is ready then. Rejects with a typed error, with everything released. */
+  /** Opens it, and makes its {@link Loaded} ready. Rejects with a typed error once everything is released. */
   open(): Promise<void>
   /** The load is not wanted any more: no further step of it begins. */
   stopOpening(): void
@@ -67,7 +67,7 @@ export interface Opened {
   scale(options: ScaleOptions): Promise<void>
 }
 
-/** Read with the first load of a model, while what takes long to start is started. */
+/** The code that serves models. The first load imports it while a child process and a thread start. */
 let modelCode: Promise<typeof import('./loaded-model.ts')> | null = null
 let pipelineCode: Promise<typeof import('./loaded-pipeline.ts')> | null = null
 
@@ -155,7 +155,7 @@ export class Loaded {
       await this.#openWith(new LoadedModel(this, config))
     } catch (error) {
       if (this.state === 'loading') this.fail((error as Error).message)
-      uses.release(this) // it may have been closed
+      uses.release(this) // fail() has done so, unless it was closed
       throw error
     } finally {
       if (!isPipeline(config)) host.endAhead(config)

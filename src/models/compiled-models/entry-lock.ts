@@ -56,7 +56,11 @@ export class EntryLock {
     }
   }
 
-  /** Acquires the lock if nobody has it; a dead owner's is removed for the next one. */
+  /**
+   * Acquires the lock without waiting.
+   *
+   * @returns `null` if the lock has an owner. If that owner has ended, its lock is removed, and a later call can acquire it.
+   */
   static takeNow(path: string): EntryLock | null {
     const content = `${ownIdentity()} ${randomUUID()}`
     try {

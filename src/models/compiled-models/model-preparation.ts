@@ -134,7 +134,7 @@ export class ModelPreparation {
     const { cache: asked, verify } = this.#options
     if (verify === 'none' || config.bytes !== null) return
     const cache = asked === null ? null : this.#open(asked.dir)
-    if (cache !== null && cache.readOnly !== null) return // it may have the model under another path
+    if (cache !== null && cache.readOnly !== null) return // it keeps no hashes of files: the model may well be in it
     const { path } = config
     const trial = new ModelTrial(model, config, runtime, this.#options)
     const [state, startMs] = [fileStateOf(path), Date.now()]
@@ -204,7 +204,7 @@ export class ModelPreparation {
     signal: AbortSignal,
   ): Promise<PreparedModel> {
     const { verify } = this.#options
-    // An execution provider may have been found to be absent since, or another file be there.
+    // Since it began, an execution provider may have turned out to be absent, or the file may have been replaced.
     const isForRuntime = isDeepStrictEqual(ahead?.runtime, runtime)
     const isLate = !isForRuntime || (cache === null && ahead?.state !== fileStateOf(config.path))
     if (ahead !== undefined && isLate) await drop(ahead)
@@ -475,14 +475,14 @@ export class ModelPreparation {
   #seal(job: Job, { unsealedIn }: Manifest, signal: AbortSignal): Promise<void> {
     const isToBe = unsealedIn !== null && job.cache.readOnly === null && this.#options.verify === 'child'
     if (!isToBe || signal.aborted) return Promise.resolve()
-    const sealing = this.#sealed(job, signal)
+    const sealing = this.#sealInTurn(job, signal)
       .catch(() => {}) // the next load does
       .finally(() => this.#sealing.delete(sealing))
     this.#sealing.add(sealing)
     return sealing
   }
 
-  async #sealed({ cache, key, trial, content }: Job, signal: AbortSignal): Promise<void> {
+  async #sealInTurn({ cache, key, trial, content }: Job, signal: AbortSignal): Promise<void> {
     const lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     try {
       const manifest = lock === null ? null : await readEntry(cache, key)

@@ -37,7 +37,7 @@ export interface PreparedModel {
   learnt(notes: SessionNotes): void
   /** Its model serves: its entry in the cache may be sealed. */
   serves(): void
-  /** Its model is closed: the entry is sealed by another load, unless that is done; resolves when nothing is done here any more. */
+  /** Its model is closed. Sealing stops, and the next load does it; resolves when it has stopped. */
   close(): Promise<void>
 }
 
