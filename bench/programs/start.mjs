@@ -1,9 +1,9 @@
 // What a start costs, in a process of its own: modules that are imported, or a model that is loaded, by onnxruntime-node or by an
-// engine, up to its first answer; what it takes to load it again; and memory, after a garbage collection. Plain JavaScript, so
-// that nothing else is loaded.
+// engine, up to its first answer; what it takes to load it again; and memory, after a garbage collection. `compiled` is the graph
+// of a compiled form, which onnxruntime-node opens as it is. Plain JavaScript, so that nothing else is loaded.
 import { readFileSync } from 'node:fs'
 
-const { modules = [], model = null, side = 'plain', engine: options = {}, again = false, instances = 1, measureMemory = false, fillsCache = false } = JSON.parse(process.argv[2]) // prettier-ignore
+const { modules = [], model = null, side = 'plain', compiled = null, engine: options = {}, again = false, instances = 1, measureMemory = false, fillsCache = false } = JSON.parse(process.argv[2]) // prettier-ignore
 
 const sinceMs = async (step) => {
   const startMs = performance.now()
@@ -23,7 +23,7 @@ if (model !== null) {
   const startMs = performance.now()
   if (side === 'plain') {
     const { InferenceSession, Tensor } = await import('onnxruntime-node')
-    const session = await InferenceSession.create(path)
+    const session = await InferenceSession.create(compiled ?? path, compiled === null ? {} : { graphOptimizationLevel: 'disabled' })
     answer.loadMs = performance.now() - startMs
     await session.run({ [input]: new Tensor('float32', data, dims) })
     answer.firstMs = performance.now() - startMs

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hasShared, sharedPath } from '../../test/support/shared.ts'
@@ -67,8 +67,9 @@ export const start: Trial = {
             return started({ ...engine({ cache: { dir } }), fillsCache: true })
           },
           'warm, out of the cache': () => started(engine({ cache: { dir } })),
+          floor: () => started({ model, side: 'plain', compiled: compiledIn(dir) }),
         })
-        const { plain, ...ours } = found
+        const { plain, floor, ...ours } = found
         for (const [how, sides] of Object.entries(ours)) {
           rows.push(
             row(
@@ -86,7 +87,35 @@ export const start: Trial = {
           )
         }
         const warm = found['warm, out of the cache']
-        rows.push(row(`${name}: a second load`, 'ms', middle(plain, 'secondMs'), middle(warm, 'secondMs')))
+        rows.push(
+          row(`${name}: a second load`, 'ms', middle(plain, 'secondMs'), middle(warm, 'secondMs')),
+          row(
+            `${name}: import and a load out of the cache, beside ONNX Runtime that opens the compiled form`,
+            'ms',
+            middle(floor, 'loadMs'),
+            middle(warm, 'loadMs'),
+          ),
+        )
+        const plainMs = middle(plain, 'firstMs')
+        const within = (how: keyof typeof ours, times: number, moreMs: number) =>
+          atMost(
+            round(times * plainMs + moreMs, 0),
+            `${name} ${how}: ms to the first answer (${times} x plain + ${moreMs})`,
+            middle(ours[how], 'firstMs'),
+          )
+        targets.push(
+          within('cold, with a trial', 2.1, 200),
+          within('cold, filling the cache', 1.5, 200),
+          within('cold, verify: none', 1.15, 100),
+        )
+        if (name === 'ResNet-152')
+          targets.push(
+            atMost(
+              round(Math.max(0.06 * middle(plain, 'loadMs'), middle(floor, 'loadMs') + 20), 0),
+              `${name} out of the cache: ms to load (6 % of plain, or ONNX Runtime's own + 20)`,
+              middle(warm, 'loadMs'),
+            ),
+          )
         details.push({ name, found })
       } finally {
         rmSync(dir, { recursive: true, force: true })
@@ -125,6 +154,15 @@ export const start: Trial = {
       details: [...details, held],
     }
   },
+}
+
+/** The graph of the only compiled form in a cache. */
+function compiledIn(dir: string): string {
+  const graph = readdirSync(dir, { recursive: true, encoding: 'utf8' }).find((file) =>
+    /entries\/[^/]+\/model\.onnx$/.test(file),
+  )
+  if (graph === undefined) throw new Error(`there is no compiled form in ${dir}`)
+  return join(dir, graph)
 }
 
 function models(smoke: boolean, quick: boolean): Readonly<Record<string, BenchModel>> {
