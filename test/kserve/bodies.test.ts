@@ -22,13 +22,34 @@ beforeAll(async () => {
 
 const good = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] })
 
-describe('a compressed body', () => {
-  const limits = {
-    maxBodyBytes: 2 ** 24,
-    maxDecompressedBytes: 2 ** 22,
-    bodyTimeoutMs: 60_000,
-    signal: new AbortController().signal,
+const limits = {
+  maxBodyBytes: 2 ** 24,
+  maxDecompressedBytes: 2 ** 22,
+  bodyTimeoutMs: 60_000,
+  signal: new AbortController().signal,
+}
+
+it('bodies that come at once are read 256 KiB in a turn of the event loop, all of them together', async () => {
+  const pieces = Array.from({ length: 64 }, (_, index) => Buffer.alloc(2 ** 16, index))
+  const inTurns: number[] = [0]
+  let isOver = false
+  const turn = () => {
+    inTurns.push(0)
+    if (!isOver) setImmediate(turn)
   }
+  setImmediate(turn)
+  const hold = (bytes: number) => void (inTurns[inTurns.length - 1]! += bytes)
+  const read = () => {
+    const request = Object.assign(Readable.from(pieces), { headers: {}, complete: true })
+    return readBody(request as unknown as IncomingMessage, { ...limits, hold, count: () => {} })
+  }
+  const bodies = await Promise.all([read(), read()])
+  isOver = true
+  for (const body of bodies) expect(Buffer.concat(pieces).equals(body)).toBe(true)
+  expect(Math.max(...inTurns)).toBeLessThanOrEqual(2 ** 18 + 2 * 2 ** 16) // what was on its way when they were paused
+})
+
+describe('a compressed body', () => {
   const requestOf = (bytes: Uint8Array, encoding: string) =>
     Object.assign(Readable.from([bytes]), {
       headers: { 'content-encoding': encoding },

@@ -162,6 +162,38 @@ export class HeldBytes {
   }
 }
 
+/** Bytes of bodies read in one turn of the event loop: a socket brings up to 2 MiB, which all other requests wait for. */
+const bytesPerTurn = 2 ** 18
+
+/** Spaces the reading of bodies that come faster than that. */
+class PacedReading {
+  readonly #paused = new Set<IncomingMessage>()
+  #bytesInTurn = 0
+
+  /** Counts what has come of a body, and pauses it where that was enough for this turn. */
+  came(request: IncomingMessage, bytes: number): void {
+    if (this.#bytesInTurn === 0) setImmediate(this.#turn)
+    this.#bytesInTurn += bytes
+    if (this.#bytesInTurn < bytesPerTurn) return
+    request.pause()
+    this.#paused.add(request)
+  }
+
+  /** A body is no longer read. */
+  ended(request: IncomingMessage): void {
+    this.#paused.delete(request)
+  }
+
+  readonly #turn = (): void => {
+    this.#bytesInTurn = 0
+    for (const request of this.#paused) request.resume()
+    this.#paused.clear()
+  }
+}
+
+/** That of all handlers of this thread. */
+const reading = new PacedReading()
+
 /** The unread rest of a body would block the next request on the connection. */
 const closing = { connection: 'close' }
 
@@ -249,6 +281,7 @@ function receive(
     let received = 0
     const end = (settle: () => void) => {
       clearTimeout(timer)
+      reading.ended(request)
       source.off('data', onData).off('end', onEnd)
       request.off('data', onChunk).off('error', onGone).off('close', onGone)
       if (decoder !== null) request.unpipe(decoder.destroy()).resume()
@@ -264,6 +297,7 @@ function receive(
     const onChunk = (chunk: Buffer) => {
       try {
         count(chunk.length)
+        if (decoder === null) reading.came(request, chunk.length)
       } catch (error) {
         request.pause() // those that have come already would still be read
         fail(error)
