@@ -315,6 +315,7 @@ export class LoadedModel implements Opened {
 
   stopChanging(): void {
     this.#served?.scaleWatch?.close()
+    this.#served?.scheduler.rowCheck?.close()
     void this.#scaling?.stop()
   }
 
