@@ -126,9 +126,10 @@ export class LoadedModel implements Opened {
       )
       const runTimes = new RunTimes()
       const calibrate = (session: WorkerSession) =>
-        calibrateModel(runTimes, this.#config, joining, warmUp.calibrationSample, (feeds) =>
-          warmUp.form.run(session, feeds),
-        )
+        calibrateModel(runTimes, this.#config, joining, warmUp.calibrationSample, (feeds) => {
+          instances.checkWanted()
+          return warmUp.form.run(session, feeds)
+        })
       await calibrate(instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await decoder

@@ -33,8 +33,8 @@ export class ScaleWatch {
       autoTune &&
       (() => new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock))
     this.#tuner = this.#newTuner?.() ?? null
-    scheduler.onUpdate = this.#autoscaler?.look ?? null
-    if (scheduler.rowCheck === null) this.joiningKnown()
+    const tunerLook = scheduler.rowCheck === null ? this.#tuner?.look : undefined // else see joiningKnown
+    scheduler.onUpdate = this.#autoscaler?.look ?? tunerLook ?? null
   }
 
   get autoTune(): AutoTuneStatistics | null {
@@ -45,9 +45,12 @@ export class ScaleWatch {
    * Called when it is known how requests are joined, or that this has changed. Tuning begins then, anew if it had: what other
    * batches gave says nothing.
    */
-  joiningKnown(): void {
+  async joiningKnown(): Promise<void> {
     if (this.#newTuner === null || this.#isClosed) return
+    this.#scheduler.onUpdate = null
+    await this.#tuner!.giveUp()
     this.#tuner!.close()
+    if (this.#isClosed) return
     const { cap } = this.#scheduler.times
     if (cap !== null) cap.rows = Infinity
     this.#tuner = this.#newTuner()
