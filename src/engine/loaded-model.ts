@@ -8,7 +8,7 @@ import { inputsOfSequence } from '../options/sequence-config.ts'
 import type { InferenceError } from '../errors.ts'
 import { ThreadEndedError, type OpenedSession } from '../run/executors/executor.ts'
 import { SampleFailed, WarmUp } from '../models/warm-up.ts'
-import type { RunTimes } from '../schedule/estimates.ts'
+import { RunTimes } from '../schedule/estimates.ts'
 import { warmDecoder } from '../features/image/decode-image.ts'
 import type { Leases } from '../features/leases/leases.ts'
 import { ServedModel } from '../features/served-model.ts'
@@ -30,7 +30,7 @@ import { RequestCosts } from '../request/request-costs.ts'
 import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
 import type { Joining } from '../schedule/joining.ts'
 import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
-import { calibrateAtLoad } from '../schedule/calibration.ts'
+import { calibrateModel } from '../schedule/calibration.ts'
 import { batchingOf, ObservedRequests } from '../schedule/observed-requests.ts'
 import { Scheduler } from '../schedule/scheduler.ts'
 import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
@@ -124,14 +124,18 @@ export class LoadedModel implements Opened {
         warmUp,
         rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
       )
-      const runTimes = await calibrateAtLoad(this.#config, joining, warmUp.calibrationSample, (feeds) =>
-        warmUp.form.run(instances.opening[0]!.session, feeds),
-      )
+      const runTimes = new RunTimes()
+      const calibrate = (session: WorkerSession) =>
+        calibrateModel(runTimes, this.#config, joining, warmUp.calibrationSample, (feeds) => {
+          instances.checkWanted()
+          return warmUp.form.run(session, feeds)
+        })
+      await calibrate(instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await decoder
       await this.#loaded.loadFor.accept?.()
       instances.checkOpen()
-      this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp })
+      this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, calibrate, warmUp })
       this.#instances.sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
@@ -191,7 +195,8 @@ export class LoadedModel implements Opened {
     return new FeedParser(joining.stacked, options)
   }
 
-  #serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp }: ReadyModel): void {
+  #serve(ready: ReadyModel): void {
+    const { joining, parser, sequenceInputs, rowCheck, padding, runTimes, warmUp } = ready
     const loaded = this.#loaded
     const config = this.#config
     const { name, version } = loaded
@@ -233,10 +238,30 @@ export class LoadedModel implements Opened {
     this.#scaling = new Scaling(config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
     loaded.become('ready')
-    joining.onKnown = () => {
-      if (loaded.state === 'ready') loaded.loadFor.changed({ type: 'joining', model: name, version })
-    }
     this.#watchScale(served, this.#scaling)
+    this.#followJoining(served, ready)
+  }
+
+  /**
+   * Tells of what is learnt about joining. Calibration and tuning follow it, as they measure batches, and begin only once the
+   * check by running is over, which would disturb them.
+   */
+  #followJoining(served: ServedModel, { joining, rowCheck, calibrate }: ReadyModel): void {
+    const loaded = this.#loaded
+    const { name, version } = loaded
+    let settled = rowCheck?.checked ?? Promise.resolve()
+    const follow = () => {
+      settled = settled
+        .then(() => (loaded.state === 'ready' ? calibrate(this.session) : undefined))
+        .catch(() => {}) // its worker died, or the model is closing: what requests take shows it, too
+        .then(() => served.scaleWatch?.joiningKnown())
+    }
+    joining.onKnown = () => {
+      if (loaded.state !== 'ready') return
+      loaded.loadFor.changed({ type: 'joining', model: name, version })
+      follow()
+    }
+    if (rowCheck !== null) follow()
   }
 
   async #warmDecoder({ images }: Joining): Promise<void> {
@@ -291,6 +316,7 @@ export class LoadedModel implements Opened {
 
   stopChanging(): void {
     this.#served?.scaleWatch?.close()
+    this.#served?.scheduler.rowCheck?.close()
     void this.#scaling?.stop()
   }
 
@@ -309,6 +335,8 @@ interface ReadyModel {
   readonly rowCheck: ModelRowCheck | null
   readonly padding: Padding | null
   readonly runTimes: RunTimes
+  /** Measures what runs take as requests are joined now, where that matters and is not known. */
+  readonly calibrate: (session: WorkerSession) => Promise<void>
   readonly warmUp: WarmUp
 }
 

@@ -118,6 +118,7 @@ export class Worker {
     if (givenUp || closing || (thread !== null && thread !== executor))
       return Promise.reject(new ThreadEndedError())
     const done = this.#tasks.add(owner, thread, work)
+    this.#yieldTo(null)
     this.dispatch()
     return done
   }
@@ -251,8 +252,11 @@ export class Worker {
     executor.listen?.()
   }
 
-  /** Revokes what waits behind another instance's run: one that has waited for nothing yet comes first. */
-  #yieldTo(source: ModelInstance): void {
+  /**
+   * Revokes what waits behind a run of the same instance: another one, or a task (`null`), that has waited for nothing yet
+   * comes first.
+   */
+  #yieldTo(source: ModelInstance | null): void {
     const { dispatched } = this.time
     const ahead = dispatched[1]
     if (ahead === undefined || ahead.source === source || ahead.source !== dispatched[0]!.source) return

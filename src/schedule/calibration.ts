@@ -1,7 +1,7 @@
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { wholeKey } from '../request/bucket-keys.ts'
 import type { Joining } from './joining.ts'
-import { RunTimes } from './estimates.ts'
+import type { RunTimes } from './estimates.ts'
 import type { MailedTensor } from '../tensor/tensor.ts'
 import { joinTensors } from '../tensor/elements.ts'
 import { cutRows, isMailedTensor, tensorsIn, type MailedValue } from '../tensor/values.ts'
@@ -28,24 +28,26 @@ export type RunSample = (
 ) => Promise<{ readonly error: string | null; readonly runMs: number }>
 
 /**
- * What runs take; measured during a load where a latency target depends on it.
+ * Measures what runs take where a latency target depends on it, unless that is known: during a load, and again once it is known
+ * that requests may share runs.
  *
  * @param sample left out where there is none to run.
  */
-export async function calibrateAtLoad(
+export async function calibrateModel(
+  runTimes: RunTimes,
   { latencyTargetMs, preferredBatchSizes, joinRequests }: ResolvedConfig,
-  { byRow, largestBatch }: Joining,
+  { byRow, joinedBuckets, largestBatch }: Joining,
   sample: CalibrationSample | undefined,
   run: RunSample,
-): Promise<RunTimes> {
-  const runTimes = new RunTimes()
-  if (latencyTargetMs === 0 || sample === undefined) return runTimes
-  const bucketKey = byRow
+): Promise<void> {
+  if (latencyTargetMs === 0 || sample === undefined) return
+  const inRows = byRow && joinedBuckets?.has(sample.bucketKey) !== false
+  const bucketKey = inRows
     ? sample.bucketKey
     : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
-  const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
+  if (runTimes.knows(bucketKey)) return
+  const maxBatchSize = joinRequests && inRows ? largestBatch : Math.min(1, largestBatch)
   await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)
-  return runTimes
 }
 
 /**

@@ -39,6 +39,7 @@ export interface ScheduledModel {
   readonly rowCheck: {
     readonly checked: Promise<void>
     served(requests: readonly InferRequest[]): void
+    close(): void
   } | null
   readonly padding: Padding | null
   /** What requests cost; `null` where nothing is said of it. */

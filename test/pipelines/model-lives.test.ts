@@ -1,9 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { type InferenceEngine, InferenceError } from '../../src/index.ts'
+import { type InferenceEngine, InferenceError, Tensor } from '../../src/index.ts'
 import { fixture } from '../functions/load-function.ts'
+import { Serving } from '../kserve/serving.ts'
+import * as small from '../models/small.ts'
+import { holdChecks } from '../support/decided.ts'
 import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
+import { ortForm } from '../support/ort-form.ts'
 import { until } from '../support/until.ts'
 import { beginLoad, loadGate, loadNumber, one, step } from './arithmetic.ts'
 
@@ -266,4 +270,39 @@ it('what waits to begin is counted by the limit that it has come to', async () =
   await waiting.catch(() => {})
   gate.open()
   expect(line.stats().rejections).toMatchObject({ timeout: 1, deadline: 1, closed: 2, cancelled: 0 })
+})
+
+describe('a pipeline whose step has yet to learn whether its requests may share runs', () => {
+  const x = (rows: number) => new Tensor('float32', new Float32Array(4 * rows).fill(1), [rows, 4])
+
+  it.each([
+    ['follows it, in KServe too, once they may', small.identity, 32],
+    ['says as before that they do not, once they may not', small.mixesRows, 0],
+  ])('%s', async (_, modelOf, maxBatchSize) => {
+    const go = holdChecks()
+    const engine = ownEngine()
+    const model = await engine.load('open', { path: await ortForm(modelOf('float32')) })
+    await engine.loadPipeline('inner', { inputs: ['x'], steps: [step('open', 'x', 'y')], outputs: ['y'] })
+    const pipeline = await engine.loadPipeline('outer', {
+      inputs: ['x'],
+      steps: [step('inner', 'x', 'y')],
+      outputs: ['y'],
+    })
+    const serving = await Serving.of(engine)
+    const shown = async () => [
+      pipeline.metadata.maxBatchSize,
+      pipeline.capacity().maxBatchSize,
+      (await serving.get('/v2/models/outer/config')).json.max_batch_size,
+      (await serving.get('/v2/models/open/config')).json.max_batch_size,
+    ]
+    expect(await shown()).toEqual([0, 0, 0, 0])
+    const before = await pipeline.infer({ x: x(40) }, { splitOversized: true })
+    expect(model.stats().executionCount).toBe(1)
+    go()
+    await pipeline.joiningKnown()
+    expect(await shown()).toEqual(Array(4).fill(maxBatchSize))
+    expect(pipeline.metadata).toBe(pipeline.metadata)
+    expect(await pipeline.infer({ x: x(40) }, { splitOversized: true })).toEqual(before)
+    expect(model.stats().executionCount).toBe(maxBatchSize > 0 ? 3 : 2)
+  })
 })

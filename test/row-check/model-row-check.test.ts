@@ -193,17 +193,45 @@ describe('a check for which a load has no time', () => {
     },
   )
 
-  it.each([15, 5000])('leaves half of the time to others (%d ms a row)', async (rowMs) => {
-    const { check, session, learnt, sizes } = await model(identity, rowMs)
+  /** What a check beside serving takes, in milliseconds, of which it pauses so many. */
+  async function paced(rowMs: number) {
+    const { check, session, learnt, joining, sizes } = await model(identity, rowMs)
     await check.atLoad(session, learnt)
     const before = sizes.length
     const waits = vi.spyOn(globalThis, 'setTimeout')
+    const startMs = performance.now()
+    let tookMs = 0
+    joining.onKnown = () => (tookMs = performance.now() - startMs)
     check.serve(() => session)
     await goOn()
-    const ranMs = sizes.slice(before, -1).reduce((sum, size) => sum + size * rowMs, 0)
-    const pausedMs = waits.mock.calls.reduce((sum, [, ms = 0]) => sum + ms, 0)
+    const ranMs = sizes.slice(before).reduce((sum, size) => sum + size * rowMs, 0)
+    return { tookMs, ranMs, pausedMs: waits.mock.calls.reduce((sum, [, ms = 0]) => sum + ms, 0) }
+  }
+
+  it.each([true, false])('is given up at once when its model closes (serving: %s)', async (isServing) => {
+    const { check, session, learnt, rows, sizes } = await model(identity, 15)
+    await check.atLoad(session, learnt)
+    if (isServing) {
+      check.serve(() => session)
+      await vi.advanceTimersByTimeAsync(20)
+    }
+    check.close()
+    await check.checked
+    const before = sizes.length
+    await goOn()
+    expect([sizes.length, rows(), learnt.mock.calls]).toEqual([before, 'unknown', []])
+  })
+
+  it('leaves half of the time to others where there is time enough', async () => {
+    const { ranMs, pausedMs } = await paced(2)
     expect(ranMs).toBeGreaterThan(100)
-    expect(pausedMs).toBeGreaterThanOrEqual(0.9 * ranMs)
+    expect(pausedMs).toBeGreaterThanOrEqual(0.9 * (ranMs - 2 * 32)) // of the last run nothing is left to wait for
+  })
+
+  it.each([10, 15, 5000])('pauses no longer than has it decide in 5 s (%d ms a row)', async (rowMs) => {
+    const { tookMs, ranMs, pausedMs } = await paced(rowMs)
+    expect(pausedMs).toBeGreaterThanOrEqual(rowMs < 100 ? 1000 : 0)
+    expect(tookMs).toBeLessThanOrEqual(Math.max(5000, ranMs) + 500)
   })
 })
 

@@ -1,9 +1,12 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
+import { ScaleWatch } from '../../src/models/scaling/scale-watch.ts'
+import { WorkerSession } from '../../src/run/worker-session.ts'
+import type { MailedTensor } from '../../src/tensor/tensor.ts'
 import { farIds, farIdsIgnored, farIdsOfKinds, farIdsSummed, farPairs } from '../models/particular-rows.ts'
-import { matmulSlow } from '../models/small.ts'
+import { identity, matmulSlow, mixesRows } from '../models/small.ts'
 import { batchSizes, matchesPlain } from '../support/against-plain.ts'
-import { decided } from '../support/decided.ts'
+import { decided, holdChecks } from '../support/decided.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { ortForm } from '../support/ort-form.ts'
 import type { Samples } from '../support/plain.ts'
@@ -38,6 +41,45 @@ describe('a model whose check takes longer than its load', () => {
     expect(model.metadata.maxBatchSize).toBe(32)
     expect(answers.every((answer) => String(answer) === String(answers[0]))).toBe(true)
     expect(await model.joiningKnown()).toBe(model.metadata.joining)
+  })
+
+  it.each([
+    [
+      'batches of all sizes for a latency target, once its requests may share runs',
+      identity,
+      [1, 2, 4, 8, 16, 32],
+    ],
+    ['single runs alone where they may not', mixesRows, []],
+  ])('measures %s', async (_, modelOf, sizes) => {
+    const go = holdChecks()
+    const engine = ownEngine({ cpuWorkers: 1 })
+    const model = await load(engine, await ortForm(modelOf('float32')), { latencyTargetMs: 1000 })
+    const measured = () =>
+      vi
+        .mocked(WorkerSession.prototype.runSample)
+        .mock.calls.flatMap(([[x], isOfCheck]) => (isOfCheck === true ? [] : [(x as MailedTensor).dims[0]]))
+    const alone = measured()
+    expect(new Set(alone)).toEqual(new Set([1]))
+    await model.infer({ x: new Tensor('float32', new Float32Array(4), [1, 4]) })
+    expect(measured()).toEqual(alone)
+    go()
+    await model.joiningKnown()
+    const joined = sizes.flatMap((rows) => [rows, rows, rows, rows])
+    await until(() => measured().length >= alone.length + joined.length)
+    expect(measured()).toEqual([...alone, ...joined])
+  })
+
+  it('is tuned only once it is known whether its requests may share runs', async () => {
+    const go = holdChecks()
+    const begins = vi.spyOn(ScaleWatch.prototype, 'joiningKnown')
+    const engine = ownEngine({ cpuWorkers: 1 })
+    const model = await load(engine, await ortForm(identity('float32')), { autoTune: true })
+    await model.infer({ x: new Tensor('float32', new Float32Array(4), [1, 4]) })
+    expect(begins).not.toHaveBeenCalled()
+    expect(model.stats().autoTune).toMatchObject({ state: 'watching', batchRows: 1 })
+    go()
+    await model.joiningKnown()
+    await until(() => model.stats().autoTune!.batchRows === 32)
   })
 })
 

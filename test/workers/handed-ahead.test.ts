@@ -125,6 +125,24 @@ describe('a batch that was handed ahead', () => {
     expect(await fates([...again, newcomer])).toEqual([2, 'waits', 10])
   })
 
+  it('is given back for a task, which has the next turn', async () => {
+    const { house, model, threads, running } = await oneAhead()
+    const other = await Served.on(house, 'other', [], { maxBatchSize: 1 })
+    for (let run = 0; run < 30; run++)
+      model.scheduler.times.runTimes.observe(running.request.bucketKey, 1, 10)
+    const ahead = model.send(2)
+    await settled()
+    expect(threads.current.cells).toHaveLength(2)
+    const opened = other.joins(house.places[0]!)
+    await settled()
+    expect(threads.current.cells).toHaveLength(1)
+    threads.current.finish()
+    await opened
+    expect(await fates([running, ahead])).toEqual([2, 'waits'])
+    threads.current.finish()
+    expect(await fate(ahead)).toBe(4)
+  })
+
   it('stays where it is when another model is offered that has none', async () => {
     const { house, model, threads } = await oneAhead()
     const other = await Served.on(house, 'other', [], { maxBatchSize: 1 })

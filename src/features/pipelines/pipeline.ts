@@ -30,7 +30,6 @@ import { factsOf } from '../../schedule/observed-requests.ts'
 export class Pipeline implements Target {
   readonly kind = 'pipeline'
   readonly graph: PipelineGraph
-  readonly metadata: ModelMetadata
   readonly labels: ReadonlyMap<string, readonly string[]>
   readonly optionalInputs: readonly string[]
   readonly targets: StepTarget[]
@@ -41,6 +40,10 @@ export class Pipeline implements Target {
   readonly onlyTakers: readonly (GraphStep | null)[]
   readonly #clock: Clock
   readonly #models: PipelineOwner['models']
+  /** As its requests are laid out, whether or not its steps' models join them yet. */
+  readonly #laidOut: ModelMetadata
+  #metadata: ModelMetadata
+  readonly #givenBatchSize: number | undefined
   readonly #tensors: CheckedTensors
   readonly #parser: FeedParser
   readonly #bindings: StepBinding[]
@@ -85,6 +88,7 @@ export class Pipeline implements Target {
     this.#models = models
     this.#inFlight = new InFlight(keepAlive)
     this.#maxInFlight = config.maxInFlight
+    this.#givenBatchSize = config.maxBatchSize
     this.#bindings = graph.steps.map((step) => this.#bound(step))
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
@@ -94,7 +98,7 @@ export class Pipeline implements Target {
       largestDifference: null,
       reason: 'each step joins requests for itself',
     } as const
-    this.metadata = Object.freeze({
+    this.#laidOut = this.#metadata = Object.freeze({
       name,
       path: '',
       properties: null,
@@ -108,11 +112,11 @@ export class Pipeline implements Target {
     this.#observedAs = {
       name,
       version: config.version ?? defaultVersion,
-      metadata: this.metadata,
+      metadata: this.#laidOut,
       batching: null,
     }
     this.optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
-    this.#parser = new FeedParser(this.metadata, {
+    this.#parser = new FeedParser(this.#laidOut, {
       optionalInputs: this.optionalInputs,
       limited: config.maxBatchSize !== undefined,
     })
@@ -121,6 +125,24 @@ export class Pipeline implements Target {
         output.labels === undefined ? [] : [[output.name, output.labels] as const],
       ),
     )
+  }
+
+  get metadata(): ModelMetadata {
+    const maxBatchSize = this.#batchSizeBy(({ metadata }) => metadata.maxBatchSize)
+    if (maxBatchSize !== this.#metadata.maxBatchSize)
+      this.#metadata = Object.freeze({ ...this.#laidOut, maxBatchSize })
+    return this.#metadata
+  }
+
+  /** The smallest of its steps' limits, as {@link CheckedTensors.maxBatchSize} is; their models may have learnt more since. */
+  #batchSizeBy(limitOf: (model: Target) => number): number {
+    if (this.#givenBatchSize !== undefined) return this.#givenBatchSize
+    let least = this.#laidOut.maxBatchSize
+    for (const { index, fanOut } of this.graph.steps) {
+      const { served } = this.targets[index]!.serving
+      if (fanOut === null) least = Math.min(least, limitOf(served ?? this.#bindings[index]!.target))
+    }
+    return least
   }
 
   async joiningKnown(): Promise<void> {
@@ -160,7 +182,7 @@ export class Pipeline implements Target {
     const { signal, splitOversized } = options
     const split = splitOversized === true && this.metadata.maxBatchSize > 0
     const parsed = this.counts.reading(() => this.#parser.parse(feeds, split))
-    const values = inputValues(this.metadata, parsed, this.#noValues)
+    const values = inputValues(this.#laidOut, parsed, this.#noValues)
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
     const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
@@ -238,7 +260,7 @@ export class Pipeline implements Target {
   }
 
   get largestBatch(): number {
-    return this.metadata.maxBatchSize
+    return this.#batchSizeBy(({ largestBatch }) => largestBatch)
   }
 
   get stepCount(): number {

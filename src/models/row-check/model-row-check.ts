@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { serialize } from 'node:v8'
 import type { ResolvedConfig } from '../../options/model-config.ts'
-import type { SampleRun } from '../../run/executors/executor.ts'
+import { ThreadEndedError, type SampleRun } from '../../run/executors/executor.ts'
 import { libraryVersion } from '../../base/own-package.ts'
 import { elementCount, type TensorData } from '../../tensor/tensor.ts'
 import { mailedElements } from '../../tensor/elements.ts'
@@ -24,7 +24,7 @@ import {
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
-import { RowForm, singleRows, type TrialFeeds } from './trial-feeds.ts'
+import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** A session that runs trials. */
 export type TriedSession = AskedSession &
@@ -150,6 +150,12 @@ export class ModelRowCheck {
   serve(session: () => TriedSession): void {
     this.#session = session
     this.#runs.serve()
+  }
+
+  /** The model is closing: what is left of the check is given up, before its requests are finished. */
+  close(): void {
+    this.#isOver = true
+    this.#runs.close()
   }
 
   /** Must be called with answered requests before their callers are notified, who may then change the data. */
@@ -337,6 +343,7 @@ export class ModelRowCheck {
 
   async #try({ requests, bucketKey }: KeptShape): Promise<void> {
     this.#busy = true
+    this.#runs.begin()
     const { stacked, tolerance } = this.#joining
     try {
       const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
@@ -398,10 +405,14 @@ function readVerdict(text: string): RowVerdict | null {
 /** Milliseconds of trials that a load waits for; the rest runs while the model serves. */
 const budgetMs = 40
 /**
- * After this many milliseconds of trials a pause follows: as long, so that they take at most half of a worker's time, and
- * shorter where that is not busy.
+ * After this many milliseconds of trials a pause follows: as long, and shorter where the worker is not busy. Besides, they
+ * take turns with batches there.
  */
 const sliceMs = 5
+/** Trials that fall behind a check of {@link usualTrials} in this many milliseconds, or runs of a row, make no pauses. */
+const dueMs = 5000
+const dueRuns = 20
+const usualTrials = 70
 
 /**
  * Runs trials one after the other. During a load there are no pauses until the time budget is spent; after that, trials
@@ -414,8 +425,15 @@ class PacedRuns {
   readonly #resumed: Promise<void>
   #pause!: () => void
   #resume!: () => void
+  #endPause = (): void => {}
   #isServing = false
+  #isClosed = false
   #sliceMs = 0
+  /** Since it serves, or since a check of requests began. */
+  #fromMs = 0
+  #trials = 0
+  /** The shortest run of a row. */
+  #rowMs = Infinity
 
   constructor() {
     this.paused = new Promise((resolve) => (this.#pause = resolve))
@@ -425,10 +443,23 @@ class PacedRuns {
   /** The model serves: trials start or continue between other work. */
   serve(): void {
     this.#isServing = true
+    this.begin()
     this.#resume()
   }
 
-  /** Runs a trial in its turn. */
+  close(): void {
+    this.#isClosed = true
+    this.#resume()
+    this.#endPause()
+  }
+
+  /** A check begins. */
+  begin(): void {
+    this.#fromMs = performance.now()
+    this.#trials = 0
+  }
+
+  /** Runs a trial in its turn; rejects once closed. */
   async run(
     feeds: TrialFeeds,
     busyShare: () => number,
@@ -439,15 +470,26 @@ class PacedRuns {
       await this.#resumed
     }
     if (this.#sliceMs >= sliceMs) await this.#breathe(busyShare())
-    const startMs = performance.now()
+    if (this.#isClosed) throw new ThreadEndedError()
     const result = await trial(feeds)
-    if (this.#isServing) this.#sliceMs += performance.now() - startMs
+    this.#trials++
+    if (result.error === null) this.#rowMs = Math.min(this.#rowMs, result.runMs / Math.max(1, rowsIn(feeds)))
+    if (this.#isServing) this.#sliceMs += result.runMs
     return result
   }
 
-  #breathe(busyShare: number): Promise<void> {
+  get #isLate(): boolean {
+    const withinMs = Math.max(dueMs, dueRuns * this.#rowMs)
+    return performance.now() - this.#fromMs > (withinMs * this.#trials) / usualTrials
+  }
+
+  async #breathe(busyShare: number): Promise<void> {
     const pauseMs = this.#sliceMs * busyShare
     this.#sliceMs = 0
-    return new Promise((resolve) => setTimeout(resolve, pauseMs).unref())
+    if (this.#isLate) return
+    await new Promise<void>((resolve) => {
+      this.#endPause = resolve
+      setTimeout(resolve, pauseMs).unref()
+    })
   }
 }

@@ -234,11 +234,16 @@ function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds
 /** Batches rows of extreme scales, each with all others and in twos and threes, in both orders. */
 async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
   if (pool.length < 2) return
+  const tried = new Set<string>()
   for (const size of new Set([Math.min(pool.length, maxBatchSize, mostRowsOf(trials)), 2, 3])) {
     if (size > maxBatchSize) continue
     for (const order of [pool, pool.toReversed()]) {
       for (let at = 0; at + 2 <= order.length; at += size) {
-        if (!(await trials.joined(order.slice(at, at + size)))) return
+        const batch = order.slice(at, at + size)
+        const places = batch.map((row) => pool.indexOf(row)).join()
+        if (tried.has(places)) continue // what is left of threes may be one of the twos
+        tried.add(places)
+        if (!(await trials.joined(batch))) return
       }
     }
   }

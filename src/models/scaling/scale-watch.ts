@@ -10,8 +10,10 @@ import { ThroughputTuner, type Tuned } from './throughput-tuner.ts'
 /** Autoscales a model's instances, or tunes their number, as its configuration says. */
 export class ScaleWatch {
   readonly #autoscaler: Autoscaler | null
-  readonly #tuner: ThroughputTuner | null
+  readonly #newTuner: (() => ThroughputTuner) | null
   readonly #scheduler: Scheduler
+  #tuner: ThroughputTuner | null
+  #isClosed = false
 
   /** @param failed called with the reason when a change failed. */
   constructor(
@@ -27,16 +29,32 @@ export class ScaleWatch {
     )
     this.#autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, clock, failed)
     const cores = availableCores().usable
-    this.#tuner =
-      autoTune === null
-        ? null
-        : new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock)
-    const look = this.#autoscaler?.look ?? this.#tuner?.look
-    if (look !== undefined) scheduler.onUpdate = look
+    this.#newTuner =
+      autoTune &&
+      (() => new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock))
+    this.#tuner = this.#newTuner?.() ?? null
+    const tunerLook = scheduler.rowCheck === null ? this.#tuner?.look : undefined // else see joiningKnown
+    scheduler.onUpdate = this.#autoscaler?.look ?? tunerLook ?? null
   }
 
   get autoTune(): AutoTuneStatistics | null {
     return this.#tuner?.stats ?? null
+  }
+
+  /**
+   * Called when it is known how requests are joined, or that this has changed. Tuning begins then, anew if it had: what other
+   * batches gave says nothing.
+   */
+  async joiningKnown(): Promise<void> {
+    if (this.#newTuner === null || this.#isClosed) return
+    this.#scheduler.onUpdate = null
+    await this.#tuner!.giveUp()
+    this.#tuner!.close()
+    if (this.#isClosed) return
+    const { cap } = this.#scheduler.times
+    if (cap !== null) cap.rows = Infinity
+    this.#tuner = this.#newTuner()
+    this.#scheduler.onUpdate = this.#tuner.look
   }
 
   /** Called when instances were added or removed. */
@@ -59,6 +77,7 @@ export class ScaleWatch {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#autoscaler?.close()
     this.#tuner?.close()
   }
@@ -87,7 +106,7 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequ
       return new Set(workers).size === workers.length
     },
     // Without batching a limit makes no difference, and only instances are tuned.
-    maxBatchSize: joinRequests ? Math.max(1, scheduler.joining.largestBatch) : 1,
+    maxBatchSize: joinRequests ? Math.max(1, scheduler.joining.metadata.maxBatchSize) : 1,
     capBatches(rows) {
       if (scheduler.times.cap === null) return
       scheduler.times.cap.rows = rows

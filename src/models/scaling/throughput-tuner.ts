@@ -123,7 +123,7 @@ export class ThroughputTuner {
     const trying = this.#search?.next?.instances ?? 0
     if (this.#closed || trying <= this.#present.instances) return this.changed()
     this.#mostInstances = trying - 1
-    void this.#giveUp()
+    void this.giveUp()
   }
 
   close(): void {
@@ -165,7 +165,7 @@ export class ThroughputTuner {
       return true
     }
     const isPresent = isSame(next, this.#present)
-    if (this.#bounds.hasRefused || (isPresent && this.#bounds.isTooSlow(nowMs))) void this.#giveUp()
+    if (this.#bounds.hasRefused || (isPresent && this.#bounds.isTooSlow(nowMs))) void this.giveUp()
     else if (!isPresent && this.#memory.isOver(nowMs)) this.#leave(search, () => search.unavailable())
     else if (!isPresent && this.#bounds.isTooSlow(nowMs))
       this.#leave(search, () => search.tooSlow(this.#trial?.rowsPerSecond(nowMs) ?? 0))
@@ -212,12 +212,12 @@ export class ThroughputTuner {
     const search = this.#search!
     const nowMs = this.#clock.nowMs()
     const isGone = nowMs - this.#ranAtMs > (lostTimes * this.#longestWindowMs) / 2
-    if (this.#isWorkingOff || isGone || isSame(search.next!, this.#present)) void this.#giveUp()
+    if (this.#isWorkingOff || isGone || isSame(search.next!, this.#present)) void this.giveUp()
     else this.#leave(search, () => search.tooSlow(this.#trial!.rowsPerSecond(nowMs)))
   }
 
   /** The load has ended, or cannot bear the search: restores the present setting. */
-  async #giveUp(): Promise<void> {
+  async giveUp(): Promise<void> {
     if (this.#search !== null) await this.#keep(this.#present)
   }
 
