@@ -39,9 +39,8 @@ export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.t
 export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.
-export { toFloat16Bits } from './tensor/small-floats.ts'
 export { batchAxisOf, notStackable, shownShape } from './tensor/metadata.ts'
-export { fromSmallFloat, isSmallFloat } from './tensor/small-floats.ts'
+export { fromSmallFloat, isNonFinite, isSmallFloat, toSmallFloat } from './tensor/small-floats.ts'
 export {
   byteLengthOf,
   elementCount,

@@ -79,7 +79,7 @@ const packedAt = (data: Uint8Array, at: number): number =>
 export function unpacked(type: ElementType, data: Uint8Array, count: number): Int8Array {
   return Int8Array.from({ length: count }, (_, at) => {
     const element = packedAt(data, at)
-    return type === 'int4' && element > 7 ? element - 16 : element
+    return type.startsWith('i') && element > 7 ? element - 16 : element
   })
 }
 

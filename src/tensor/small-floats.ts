@@ -1,11 +1,7 @@
+import type { ElementType } from './tensor.ts'
+
 /** Floats of 8 and 16 bits, which JavaScript has as bits only. */
-export type SmallFloat =
-  | 'float16'
-  | 'bfloat16'
-  | 'float8e4m3fn'
-  | 'float8e4m3fnuz'
-  | 'float8e5m2'
-  | 'float8e5m2fnuz'
+export type SmallFloat = Exclude<Extract<ElementType, `${'' | 'b'}float${string}`>, 'float32' | 'float64'>
 
 interface Format {
   readonly fractionBits: number
@@ -68,13 +64,18 @@ const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
   },
 }
 
-/** Significant bits of each, the leading one included. */
-export const significantBits: Readonly<Record<SmallFloat, number>> = {
-  float16: 11, bfloat16: 8, float8e4m3fn: 4, float8e4m3fnuz: 4, float8e5m2: 3, float8e5m2fnuz: 3,
-} // prettier-ignore
-
 export function isSmallFloat(type: string): type is SmallFloat {
-  return Object.hasOwn(significantBits, type)
+  return type === 'float16' || Object.hasOwn(formats, type)
+}
+
+/** Significant bits of a type, the leading one included. */
+export function significantBits(type: SmallFloat): number {
+  return type === 'float16' ? 11 : formats[type].fractionBits + 1
+}
+
+/** The largest finite number of a type. */
+export function largestFloat(type: SmallFloat): number {
+  return fromSmallFloat(type, type === 'float16' ? 0x7bff : formats[type].largest)
 }
 
 /** Whether bits stand for NaN or infinity. */

@@ -5,6 +5,7 @@ import {
   elementCount,
   invalidArgument,
   isFloatType,
+  isNonFinite,
   isPacked,
   isRawType,
   makeTensor,
@@ -13,7 +14,7 @@ import {
   readRegularText,
   storageLength,
   storageOf,
-  toFloat16Bits,
+  toSmallFloat,
 } from 'zerohop/internals'
 import { type InputShape, knownDims, mostGeneratedBytes } from './generated-data.ts'
 import type { Step, Stream } from './sample-source.ts'
@@ -308,7 +309,7 @@ function numberOf(type: ElementType, element: unknown): number | bigint | null {
   if (type === 'bool')
     return element === true || element === 1 ? 1 : element === false || element === 0 ? 0 : null
   if (typeof element !== 'number') return null
-  return type === 'float16' ? toFloat16Bits(element) : element
+  return type === 'float16' ? toSmallFloat(type, element) : element
 }
 
 /**
@@ -316,7 +317,7 @@ function numberOf(type: ElementType, element: unknown): number | bigint | null {
  * infinite.
  */
 function isKept(type: ElementType, kept: number | bigint, value: number | bigint): boolean {
-  if (type === 'float16') return (Number(kept) & 0x7c00) !== 0x7c00
+  if (type === 'float16') return !isNonFinite(type, Number(kept))
   return isFloatType(type) ? Number.isFinite(kept) : kept === value || Object.is(value, -0)
 }
 
