@@ -39,6 +39,7 @@ export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.t
 export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.
+export { prefixedStrings } from './tensor/elements.ts'
 export { batchAxisOf, notStackable, shownShape } from './tensor/metadata.ts'
 export { fromSmallFloat, isNonFinite, isSmallFloat, toSmallFloat } from './tensor/small-floats.ts'
 export {

@@ -83,7 +83,7 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
   return withRegularFile(absolute, ({ fd }, byteLength) => {
     const window = new FileWindow(fd, byteLength)
     try {
-      if (isOrtFormat(window)) return null
+      if (window.isOrtFormat) return null
       const other = otherFormat(window.copy(0, Math.min(tellingBytes, byteLength)))
       if (other !== null) throw new MalformedFile(other)
       return readModel(absolute, window)
@@ -92,11 +92,6 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
       throw error
     }
   })
-}
-
-/** A flatbuffer has its type after its first four bytes. */
-function isOrtFormat(window: FileWindow): boolean {
-  return window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM'
 }
 
 function readModel(path: string, window: FileWindow): OnnxFile {

@@ -95,6 +95,18 @@ export function mailedElements({ type, data }: MailedTensor): TensorData | strin
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
 }
 
+/** Strings, each behind its length in 4 bytes; where the last one is cut off, the offset at which it begins. */
+export function prefixedStrings(bytes: Buffer): string[] | number {
+  const strings: string[] = []
+  for (let at = 0; at < bytes.length;) {
+    const end = at + 4 <= bytes.length ? at + 4 + bytes.readUInt32LE(at) : Infinity
+    if (end > bytes.length) return at
+    strings.push(bytes.toString('utf8', at + 4, end))
+    at = end
+  }
+  return strings
+}
+
 /**
  * Copies rows of tensors in which they lie along another dimension than the first.
  *

@@ -46,7 +46,7 @@ export function readGraph(source: string | Uint8Array): OnnxModel | null {
 }
 
 function modelIn(window: FileWindow): OnnxModel | null {
-  if (window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM') return null
+  if (window.isOrtFormat) return null
   const model = new GraphReader(new MessageReader(window)).model(window.byteLength)
   checkScopes(model)
   return model
