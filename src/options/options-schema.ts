@@ -150,8 +150,5 @@ function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
     ?.map(deepest)
     .toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
   if (nested === undefined || nested.path === undefined) return issue
-  return {
-    ...nested,
-    path: issue.path === undefined ? nested.path : [...issue.path, ...nested.path],
-  }
+  return { ...nested, path: issue.path === undefined ? nested.path : [...issue.path, ...nested.path] }
 }

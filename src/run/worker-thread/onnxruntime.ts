@@ -193,9 +193,7 @@ export async function acceptsSharedMemory(runtime: Runtime): Promise<boolean> {
     const { y } = await session.run(
       { x: new runtime.Tensor('float32', data as Float32Array<ArrayBuffer>, [1]) },
       ['y'],
-      {
-        logSeverityLevel: 4,
-      },
+      { logSeverityLevel: 4 },
     )
     await session.release()
     return (y?.data as Float32Array | undefined)?.[0] === 7
