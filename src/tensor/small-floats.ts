@@ -17,52 +17,12 @@ interface Format {
 }
 
 const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
-  bfloat16: {
-    fractionBits: 7,
-    bias: 127,
-    signBit: 0x8000,
-    largest: 0x7f7f,
-    overflow: 0x7f80,
-    nan: 0x7fc0,
-    signedZero: true,
-  },
-  float8e4m3fn: {
-    fractionBits: 3,
-    bias: 7,
-    signBit: 0x80,
-    largest: 0x7e,
-    overflow: 0x7f,
-    nan: 0x7f,
-    signedZero: true,
-  },
-  float8e4m3fnuz: {
-    fractionBits: 3,
-    bias: 8,
-    signBit: 0x80,
-    largest: 0x7f,
-    overflow: 0x80,
-    nan: 0x80,
-    signedZero: false,
-  },
-  float8e5m2: {
-    fractionBits: 2,
-    bias: 15,
-    signBit: 0x80,
-    largest: 0x7b,
-    overflow: 0x7c,
-    nan: 0x7f,
-    signedZero: true,
-  },
-  float8e5m2fnuz: {
-    fractionBits: 2,
-    bias: 16,
-    signBit: 0x80,
-    largest: 0x7f,
-    overflow: 0x80,
-    nan: 0x80,
-    signedZero: false,
-  },
-}
+  bfloat16: { fractionBits: 7, bias: 127, signBit: 0x8000, largest: 0x7f7f, overflow: 0x7f80, nan: 0x7fc0, signedZero: true },
+  float8e4m3fn: { fractionBits: 3, bias: 7, signBit: 0x80, largest: 0x7e, overflow: 0x7f, nan: 0x7f, signedZero: true },
+  float8e4m3fnuz: { fractionBits: 3, bias: 8, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
+  float8e5m2: { fractionBits: 2, bias: 15, signBit: 0x80, largest: 0x7b, overflow: 0x7c, nan: 0x7f, signedZero: true },
+  float8e5m2fnuz: { fractionBits: 2, bias: 16, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
+} // prettier-ignore
 
 export function isSmallFloat(type: string): type is SmallFloat {
   return type === 'float16' || Object.hasOwn(formats, type)
