@@ -34,6 +34,7 @@ export {
   spanOf,
 } from './observe/statistics-difference.ts'
 export type { ServerFigures } from './observe/statistics-difference.ts'
+export { LateTimers } from './observe/model-stats.ts'
 export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
 export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.ts'
 export type { Frame } from './adapters/inspector/frame.ts'

@@ -114,18 +114,12 @@ const bits = columnOf(2)
 /** The number of each type in `TensorProto.DataType`. */
 export const typeNumbers: Readonly<Record<ElementType, number>> = { string: 8, ...columnOf(1) }
 
-/** Types of `TensorProto.DataType` that files may have and no request carries, each with its number and bits. */
-const otherTypes: readonly (readonly [name: string, number: number, bits: number])[] = [
-  ['undefined', 0, 0], ['complex64', 14, 64], ['complex128', 15, 128],
-  ['float4e2m1', 23, 4], ['float8e8m0', 24, 8], ['uint2', 25, 2], ['int2', 26, 2],
-] // prettier-ignore
-
-const typesByNumber: ReadonlyMap<number, readonly [name: string, bits: number]> = new Map([
-  ...Object.entries(typeNumbers).map(
-    ([name, number]) => [number, [name, bits[name as 'bool'] ?? 0]] as const,
-  ),
-  ...otherTypes.map(([name, number, bits]) => [number, [name, bits]] as const),
-])
+/** By number in `TensorProto.DataType`: all of above, and those that files may have and no request carries. */
+const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
+  [0, ['undefined', 0]], [14, ['complex64', 64]], [15, ['complex128', 128]], [23, ['float4e2m1', 4]],
+  [24, ['float8e8m0', 8]], [25, ['uint2', 2]], [26, ['int2', 2]], [typeNumbers.string, ['string', 0]],
+  ...Object.entries(layouts).map(([name, [, number, bits]]) => [number, [name, bits]] as const),
+]) // prettier-ignore
 
 /** The name of a type of `TensorProto.DataType`. */
 export function nameOfType(number: number): string {
