@@ -34,14 +34,15 @@ export {
   spanOf,
 } from './observe/statistics-difference.ts'
 export type { ServerFigures } from './observe/statistics-difference.ts'
+export { LateTimers } from './observe/model-stats.ts'
 export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
 export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.ts'
 export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.
-export { toFloat16Bits } from './tensor/small-floats.ts'
+export { prefixedStrings } from './tensor/elements.ts'
 export { batchAxisOf, notStackable, shownShape } from './tensor/metadata.ts'
-export { fromSmallFloat, isSmallFloat } from './tensor/small-floats.ts'
+export { fromSmallFloat, isNonFinite, isSmallFloat, toSmallFloat } from './tensor/small-floats.ts'
 export {
   byteLengthOf,
   elementCount,

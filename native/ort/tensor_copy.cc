@@ -3,37 +3,11 @@
 #include <cstring>
 #include <new>
 
+#include "type_names.h"
+
 namespace zerohop::ort {
 
 namespace {
-
-std::size_t bitsOf(ElementType type) {
-  switch (type) {
-    case ElementType::kUint4:
-    case ElementType::kInt4:
-    case ElementType::kFloat4E2M1: return 4;
-    case ElementType::kUint8:
-    case ElementType::kInt8:
-    case ElementType::kBool:
-    case ElementType::kFloat8E4M3Fn:
-    case ElementType::kFloat8E4M3FnUz:
-    case ElementType::kFloat8E5M2:
-    case ElementType::kFloat8E5M2FnUz: return 8;
-    case ElementType::kUint16:
-    case ElementType::kInt16:
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16: return 16;
-    case ElementType::kFloat32:
-    case ElementType::kInt32:
-    case ElementType::kUint32: return 32;
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-    case ElementType::kFloat64:
-    case ElementType::kComplex64: return 64;
-    case ElementType::kComplex128: return 128;
-    default: return 0;
-  }
-}
 
 std::vector<std::string> stringsOf(const OrtLibrary& library, OrtValue* value, std::size_t count) {
   std::size_t total = 0;

@@ -6,12 +6,17 @@ namespace zerohop::ort {
 
 namespace {
 
-// The last three are not carried, but named.
-constexpr const char* kNames[] = {
-    "undefined", "float32",  "uint8",     "int8",       "uint16",   "int16",        "int32",          "int64",
-    "string",    "bool",     "float16",   "float64",    "uint32",   "uint64",       "complex64",      "complex128",
-    "bfloat16",  "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4", "float4e2m1",
-    "uint2",     "int2",     "float8e8m0"};
+struct TypeEntry {
+  const char* name;
+  std::size_t bits;  // of an element; 0 for what is not carried as bytes
+};
+
+// By number. The last three are not carried, but named.
+constexpr TypeEntry kTypes[] = {
+    {"undefined", 0}, {"float32", 32}, {"uint8", 8}, {"int8", 8}, {"uint16", 16}, {"int16", 16}, {"int32", 32}, {"int64", 64},
+    {"string", 0}, {"bool", 8}, {"float16", 16}, {"float64", 64}, {"uint32", 32}, {"uint64", 64}, {"complex64", 64},
+    {"complex128", 128}, {"bfloat16", 16}, {"float8e4m3fn", 8}, {"float8e4m3fnuz", 8}, {"float8e5m2", 8}, {"float8e5m2fnuz", 8},
+    {"uint4", 4}, {"int4", 4}, {"float4e2m1", 4}, {"uint2", 0}, {"int2", 0}, {"float8e8m0", 0}};
 
 std::string nameOfTensor(const OrtLibrary& library, const OrtTypeInfo* type) {
   const OrtTensorInfo* tensor = nullptr;  // part of `type`, as are those below
@@ -52,12 +57,17 @@ std::string nameOfOptional(const OrtLibrary& library, const OrtTypeInfo* type) {
 
 std::string nameOf(ElementType type) {
   const auto number = static_cast<std::size_t>(type);
-  return number < std::size(kNames) ? kNames[number] : "element type " + std::to_string(number);
+  return number < std::size(kTypes) ? kTypes[number].name : "element type " + std::to_string(number);
+}
+
+std::size_t bitsOf(ElementType type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < std::size(kTypes) ? kTypes[number].bits : 0;
 }
 
 std::optional<ElementType> elementTypeOf(const std::string& name) {
-  for (std::size_t type = 0; type < std::size(kNames); ++type) {
-    if (name == kNames[type]) return static_cast<ElementType>(type);
+  for (std::size_t type = 0; type < std::size(kTypes); ++type) {
+    if (name == kTypes[type].name) return static_cast<ElementType>(type);
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // Types in words, as JavaScript knows them.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,9 @@ namespace zerohop::ort {
 
 // onnxruntime-node's name of a type of elements; "element type 99" for one that has none here.
 std::string nameOf(ElementType type);
+
+// Of one element; 0 for strings, and for a type that is not carried.
+std::size_t bitsOf(ElementType type);
 
 std::optional<ElementType> elementTypeOf(const std::string& name);
 

@@ -111,13 +111,7 @@ export class LoadedModel implements Opened {
           : new SequenceInputs(joining.stacked, this.#config.sequence, parser)
       const warmUp = new WarmUp(joining.stacked, this.#config, parser, padding, joining)
       const rowCheck = joining.undecided
-        ? new ModelRowCheck({
-            joining,
-            config: this.#config,
-            padding,
-            parser,
-            samples: warmUp.samples,
-          })
+        ? new ModelRowCheck({ joining, config: this.#config, padding, parser, samples: warmUp.samples })
         : null
       const learnt = (about: string, value: string) => this.#instances.sources.learnt({ [about]: value })
       await instances.warm(
@@ -286,12 +280,7 @@ export class LoadedModel implements Opened {
     scaling.onChange = (changed) => {
       watch.changed()
       if (changed && this.#loaded.state === 'ready')
-        loadFor.changed({
-          type: 'scaled',
-          model: name,
-          version,
-          instances: scheduler.instances.size,
-        })
+        loadFor.changed({ type: 'scaled', model: name, version, instances: scheduler.instances.size })
     }
   }
 

@@ -222,11 +222,6 @@ export class Loaded {
     this.state = state
     if (wasLoading && state !== 'ready') this.opened?.stopOpening()
     const { name: model, version, failure } = this
-    this.loadFor.changed({
-      type: state,
-      model,
-      version,
-      ...(state === 'failed' ? { reason: failure! } : {}),
-    })
+    this.loadFor.changed({ type: state, model, version, ...(state === 'failed' ? { reason: failure! } : {}) })
   }
 }

@@ -70,7 +70,7 @@ class ChannelObservation implements RequestObservation {
 
   constructor(
     { name, version }: ObservedModel,
-    { rows, requestId, atMs }: RequestFacts,
+    { rows, options: { requestId }, atMs }: RequestFacts,
     parentId: number | null,
   ) {
     this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }

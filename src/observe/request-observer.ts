@@ -1,4 +1,5 @@
 import type { BatchLimits, BatchReason, LevelOptions } from '../options/batching.ts'
+import type { CheckedOptions } from '../options/infer-options.ts'
 import type { ValueMetadata } from '../tensor/metadata.ts'
 
 /** One version of a name, which serves requests; the same object for all of them. */
@@ -25,14 +26,8 @@ export interface RequestFacts {
   /** When, in milliseconds on the engine's clock. */
   readonly atMs: number
   readonly rows: number
-  readonly requestId: string | undefined
-  /** What its caller asked for; `undefined` for what was left out. */
-  readonly priority: number | undefined
-  readonly timeoutMs: number | undefined
-  readonly deadlineMs: number | undefined
-  readonly sequenceId: number | bigint | string | undefined
-  /** Whether its answer is `{ outputs, report }`, and not the outputs alone. */
-  readonly reported: boolean
+  /** What its caller asked for. */
+  readonly options: CheckedOptions
   /** By input of the model; `null` for one that was left out, or is an encoded image: see {@link RequestObservation}. The caller's own memory: to be read at once, and kept as a copy only. */
   readonly data: readonly unknown[]
   /** Dims by input; `null` where the model fixes all but the rows. */

@@ -148,7 +148,9 @@ export class TracedRequest implements RequestObservation {
 
   #noteOutputs(answer: unknown): void {
     this.#noteTensors('TENSOR_BACKEND_OUTPUT', () => {
-      const outputs = this.#facts.reported ? (answer as { outputs: object }).outputs : (answer as object)
+      const outputs = this.#facts.options.report
+        ? (answer as { outputs: object }).outputs
+        : (answer as object)
       return Object.entries(outputs).flatMap(([name, value]) =>
         value === null ? [] : [{ name, ...shownOf(value, this.#typeOf(name)) }],
       )
@@ -249,16 +251,16 @@ function traceRecord(
   facts: RequestFacts,
   { id, parentId, runs, shared, error }: TraceEnd,
 ): string {
-  const { requestId, rows, priority, timeoutMs, deadlineMs, sequenceId } = facts
+  const { requestId, priority, timeoutMs, deadlineMs, sequence } = facts.options
   let text = `{"id":${id},"model_name":${JSON.stringify(name)},"model_version":${version}`
   if (requestId !== undefined) text += `,"request_id":${JSON.stringify(requestId)}`
   if (parentId !== null) text += `,"parent_id":${parentId}`
-  text += `,"rows":${rows}`
+  text += `,"rows":${facts.rows}`
   if (priority !== undefined) text += `,"priority":${priority}`
   if (timeoutMs !== undefined) text += `,"timeout_ms":${timeoutMs}`
   if (deadlineMs !== undefined) text += `,"deadline_ms":${deadlineMs}`
-  if (sequenceId !== undefined)
-    text += `,"sequence_id":${typeof sequenceId === 'number' ? sequenceId : JSON.stringify(String(sequenceId))}`
+  if (sequence !== undefined)
+    text += `,"sequence_id":${typeof sequence.id === 'number' ? sequence.id : JSON.stringify(String(sequence.id))}`
   const dims = openDims(metadata.inputs, facts.dims)
   if (dims !== null) text += `,"dims":${JSON.stringify(dims)}`
   if (error !== null) text += `,"error":${JSON.stringify(error)}`

@@ -29,6 +29,11 @@ export class FileWindow {
     }
   }
 
+  /** Whether it is in ONNX Runtime's own format: a flatbuffer has its type after its first four bytes. */
+  get isOrtFormat(): boolean {
+    return this.byteLength >= 8 && this.copy(4, 8).toString('latin1') === 'ORTM'
+  }
+
   /** @throws RangeError if the file has become shorter. */
   byteAt(offset: number): number {
     if (offset < this.#start || offset >= this.#end) this.#moveTo(offset)

@@ -2,6 +2,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { withRegularFile } from '../base/files.ts'
 import { InferenceError } from '../errors.ts'
+import { bitsOfType, nameOfType, typeNumbers } from '../tensor/tensor.ts'
 import { FileWindow } from './file-window.ts'
 import { otherFormat, tellingBytes } from './other-format.ts'
 import {
@@ -82,7 +83,7 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
   return withRegularFile(absolute, ({ fd }, byteLength) => {
     const window = new FileWindow(fd, byteLength)
     try {
-      if (isOrtFormat(window)) return null
+      if (window.isOrtFormat) return null
       const other = otherFormat(window.copy(0, Math.min(tellingBytes, byteLength)))
       if (other !== null) throw new MalformedFile(other)
       return readModel(absolute, window)
@@ -91,11 +92,6 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
       throw error
     }
   })
-}
-
-/** A flatbuffer has its type after its first four bytes. */
-function isOrtFormat(window: FileWindow): boolean {
-  return window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM'
 }
 
 function readModel(path: string, window: FileWindow): OnnxFile {
@@ -295,7 +291,8 @@ class TensorCount implements TensorTotals {
         `tensor '${name}' at byte ${span.start} has the shape [${dims.slice(0, 10).join(', ')}]`,
       )
     }
-    const byteLength = elementName(dataType) === 'string' ? textBytes : elementBytes(dataType, elements)
+    const byteLength =
+      dataType === typeNumbers.string ? textBytes : Math.ceil((elements * bitsOfType(dataType)) / 8)
     this.tensors++
     this.elements += elements
     this.byteLength += byteLength
@@ -330,10 +327,10 @@ function declaredValue({ name, type }: Messages['ValueInfoProto']): DeclaredValu
 function typeName(type: TypeProto | null): string {
   if (type === null) return untold
   const { tensorType, sequenceType, mapType, optionalType, sparseTensorType, opaqueType } = type
-  if (tensorType !== undefined) return elementName(tensorType.elemType)
+  if (tensorType !== undefined) return nameOfType(tensorType.elemType)
   if (sequenceType !== undefined) return `seq(${typeName(sequenceType.elemType)})`
   if (optionalType !== undefined) return `optional(${typeName(optionalType.elemType)})`
-  if (mapType !== undefined) return `map(${elementName(mapType.keyType)}, ${typeName(mapType.valueType)})`
+  if (mapType !== undefined) return `map(${nameOfType(mapType.keyType)}, ${typeName(mapType.valueType)})`
   if (sparseTensorType !== undefined) return 'a sparse tensor'
   return opaqueType === undefined ? untold : 'an opaque value'
 }
@@ -403,22 +400,5 @@ function sizeOf(path: string): number | null {
   }
 }
 
-/** `TensorProto.DataType` by number: the type's name in ONNX Runtime, and the bits per element. */
-const elementTypes: readonly (readonly [name: string, bits: number])[] = [
-  ['undefined', 0], ['float32', 32], ['uint8', 8], ['int8', 8], ['uint16', 16], ['int16', 16], ['int32', 32], ['int64', 64],
-  ['string', 0], ['bool', 8], ['float16', 16], ['float64', 64], ['uint32', 32], ['uint64', 64], ['complex64', 64], ['complex128', 128],
-  ['bfloat16', 16], ['float8e4m3fn', 8], ['float8e4m3fnuz', 8], ['float8e5m2', 8], ['float8e5m2fnuz', 8], ['uint4', 4], ['int4', 4],
-  ['float4e2m1', 4], ['float8e8m0', 8], ['uint2', 2], ['int2', 2],
-] // prettier-ignore
-
 /** The type name for a value whose type the file does not declare. */
 export const untold = 'undefined'
-
-function elementName(code: number): string {
-  return elementTypes[code]?.[0] ?? `element type ${code}`
-}
-
-/** Bytes of so many elements; 0 for strings, and for unknown types. */
-function elementBytes(code: number, count: number): number {
-  return Math.ceil((count * (elementTypes[code]?.[1] ?? 0)) / 8)
-}

@@ -155,10 +155,7 @@ const defaultMaxBytes = 4 * 2 ** 30
 const cacheSchema = v.optional(
   v.union([
     v.literal(false),
-    optionsOf({
-      dir: v.optional(fileOrUrl),
-      maxBytes: v.optional(wholeNumber(0, Infinity)),
-    }),
+    optionsOf({ dir: v.optional(fileOrUrl), maxBytes: v.optional(wholeNumber(0, Infinity)) }),
   ]),
 )
 
@@ -363,10 +360,7 @@ const schema = declares<EngineOptions>()(
     ),
     providers: v.optional(providersSchema, {}),
     workers: v.optional(
-      optionsOf({
-        ...threadEntries,
-        niceIncrement: v.optional(wholeNumber(0, 19), 5),
-      }),
+      optionsOf({ ...threadEntries, niceIncrement: v.optional(wholeNumber(0, 19), 5) }),
       {},
     ),
     cache: cacheSchema,

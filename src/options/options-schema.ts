@@ -76,6 +76,13 @@ export function declares<Declared>() {
 export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
 
+/** The same, with the range in words. */
+export const wholeFrom = (least: number, most: number) =>
+  v.custom<number>(
+    (given) => Number.isInteger(given) && (given as number) >= least && (given as number) <= most,
+    `a whole number from ${least} to ${most}`,
+  )
+
 /** Schema of a finite number above 0. */
 export const positiveNumber = v.pipe(
   v.number(),
@@ -143,8 +150,5 @@ function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
     ?.map(deepest)
     .toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
   if (nested === undefined || nested.path === undefined) return issue
-  return {
-    ...nested,
-    path: issue.path === undefined ? nested.path : [...issue.path, ...nested.path],
-  }
+  return { ...nested, path: issue.path === undefined ? nested.path : [...issue.path, ...nested.path] }
 }

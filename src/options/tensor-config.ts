@@ -79,11 +79,7 @@ const entries = {
 
 /** Schema of an entry of `inputs`. */
 export const inputSchema = declares<InputConfig>()(
-  optionsOf({
-    ...entries,
-    shared: v.optional(v.boolean()),
-    image: v.optional(properties),
-  }),
+  optionsOf({ ...entries, shared: v.optional(v.boolean()), image: v.optional(properties) }),
 )
 const rowsSchema = optionsOf({
   index: v.optional(wholeNumber(0)),
@@ -92,11 +88,7 @@ const rowsSchema = optionsOf({
 })
 /** Schema of an entry of `outputs`. */
 export const outputSchema = declares<OutputConfig>()(
-  optionsOf({
-    ...entries,
-    labels: v.optional(v.array(v.string())),
-    rows: v.optional(rowsSchema),
-  }),
+  optionsOf({ ...entries, labels: v.optional(v.array(v.string())), rows: v.optional(rowsSchema) }),
 )
 
 type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &

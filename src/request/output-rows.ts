@@ -162,7 +162,7 @@ function isNumeric(type: ValueMetadata['type']): boolean {
 
 /** Up to where a type has every whole number. */
 function largestWhole(type: ValueMetadata['type']): number {
-  if (isSmallFloat(type)) return 2 ** significantBits[type]
+  if (isSmallFloat(type)) return 2 ** significantBits(type)
   if (!isElementType(type) || isFloatType(type)) return type === 'float32' ? 2 ** 24 : 2 ** 53
   const bits = Number(/\d+/.exec(type)![0])
   return Math.min(2 ** 53, 2 ** (type.startsWith('u') ? bits : bits - 1) - 1)

@@ -105,10 +105,7 @@ export class FunctionPools {
       device: `function ${model}`,
       maxWorkers: Infinity,
       workers: source.workers,
-      executors: {
-        inline: null,
-        make: (events) => new FunctionExecutor(this.#completions, events, source),
-      },
+      executors: { inline: null, make: (events) => new FunctionExecutor(this.#completions, events, source) },
       clock: this.#clock,
       changed: this.#changed,
       named: () => this.allWorkers, // two versions have pools of one name

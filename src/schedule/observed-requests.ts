@@ -136,22 +136,10 @@ export function factsOf(
   options: CheckedOptions,
   atMs: number,
 ): RequestFacts {
-  const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
   const given = preparation
     ? data.map((values, index) => (preparation.sources.has(index) ? null : values))
     : data
-  return {
-    atMs,
-    rows,
-    requestId,
-    priority,
-    timeoutMs,
-    deadlineMs,
-    sequenceId: sequence?.id,
-    reported: report,
-    data: given,
-    dims,
-  }
+  return { atMs, rows, options, data: given, dims }
 }
 
 /** How a model's requests become batches, for observers. */

@@ -79,7 +79,7 @@ const packedAt = (data: Uint8Array, at: number): number =>
 export function unpacked(type: ElementType, data: Uint8Array, count: number): Int8Array {
   return Int8Array.from({ length: count }, (_, at) => {
     const element = packedAt(data, at)
-    return type === 'int4' && element > 7 ? element - 16 : element
+    return type.startsWith('i') && element > 7 ? element - 16 : element
   })
 }
 
@@ -93,6 +93,18 @@ export function packed(values: ArrayLike<number>): Uint8Array {
 /** The elements of a tensor that travelled by message. */
 export function mailedElements({ type, data }: MailedTensor): TensorData | string[] {
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+}
+
+/** Strings, each behind its length in 4 bytes; where the last one is cut off, the offset at which it begins. */
+export function prefixedStrings(bytes: Buffer): string[] | number {
+  const strings: string[] = []
+  for (let at = 0; at < bytes.length;) {
+    const end = at + 4 <= bytes.length ? at + 4 + bytes.readUInt32LE(at) : Infinity
+    if (end > bytes.length) return at
+    strings.push(bytes.toString('utf8', at + 4, end))
+    at = end
+  }
+  return strings
 }
 
 /**

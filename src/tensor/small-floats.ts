@@ -1,11 +1,7 @@
+import type { ElementType } from './tensor.ts'
+
 /** Floats of 8 and 16 bits, which JavaScript has as bits only. */
-export type SmallFloat =
-  | 'float16'
-  | 'bfloat16'
-  | 'float8e4m3fn'
-  | 'float8e4m3fnuz'
-  | 'float8e5m2'
-  | 'float8e5m2fnuz'
+export type SmallFloat = Exclude<Extract<ElementType, `${'' | 'b'}float${string}`>, 'float32' | 'float64'>
 
 interface Format {
   readonly fractionBits: number
@@ -21,60 +17,25 @@ interface Format {
 }
 
 const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
-  bfloat16: {
-    fractionBits: 7,
-    bias: 127,
-    signBit: 0x8000,
-    largest: 0x7f7f,
-    overflow: 0x7f80,
-    nan: 0x7fc0,
-    signedZero: true,
-  },
-  float8e4m3fn: {
-    fractionBits: 3,
-    bias: 7,
-    signBit: 0x80,
-    largest: 0x7e,
-    overflow: 0x7f,
-    nan: 0x7f,
-    signedZero: true,
-  },
-  float8e4m3fnuz: {
-    fractionBits: 3,
-    bias: 8,
-    signBit: 0x80,
-    largest: 0x7f,
-    overflow: 0x80,
-    nan: 0x80,
-    signedZero: false,
-  },
-  float8e5m2: {
-    fractionBits: 2,
-    bias: 15,
-    signBit: 0x80,
-    largest: 0x7b,
-    overflow: 0x7c,
-    nan: 0x7f,
-    signedZero: true,
-  },
-  float8e5m2fnuz: {
-    fractionBits: 2,
-    bias: 16,
-    signBit: 0x80,
-    largest: 0x7f,
-    overflow: 0x80,
-    nan: 0x80,
-    signedZero: false,
-  },
-}
-
-/** Significant bits of each, the leading one included. */
-export const significantBits: Readonly<Record<SmallFloat, number>> = {
-  float16: 11, bfloat16: 8, float8e4m3fn: 4, float8e4m3fnuz: 4, float8e5m2: 3, float8e5m2fnuz: 3,
+  bfloat16: { fractionBits: 7, bias: 127, signBit: 0x8000, largest: 0x7f7f, overflow: 0x7f80, nan: 0x7fc0, signedZero: true },
+  float8e4m3fn: { fractionBits: 3, bias: 7, signBit: 0x80, largest: 0x7e, overflow: 0x7f, nan: 0x7f, signedZero: true },
+  float8e4m3fnuz: { fractionBits: 3, bias: 8, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
+  float8e5m2: { fractionBits: 2, bias: 15, signBit: 0x80, largest: 0x7b, overflow: 0x7c, nan: 0x7f, signedZero: true },
+  float8e5m2fnuz: { fractionBits: 2, bias: 16, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
 } // prettier-ignore
 
 export function isSmallFloat(type: string): type is SmallFloat {
-  return Object.hasOwn(significantBits, type)
+  return type === 'float16' || Object.hasOwn(formats, type)
+}
+
+/** Significant bits of a type, the leading one included. */
+export function significantBits(type: SmallFloat): number {
+  return type === 'float16' ? 11 : formats[type].fractionBits + 1
+}
+
+/** The largest finite number of a type. */
+export function largestFloat(type: SmallFloat): number {
+  return fromSmallFloat(type, type === 'float16' ? 0x7bff : formats[type].largest)
 }
 
 /** Whether bits stand for NaN or infinity. */

@@ -71,39 +71,71 @@ interface TensorDataConstructor {
   from(elements: ArrayLike<number | bigint>): TensorData
 }
 
-/** How each raw type lies in memory: 4-bit integers two to a byte. */
-const rawStorage: Readonly<Record<RawType, TensorDataConstructor>> = {
-  bfloat16: Uint16Array,
-  float8e4m3fn: Uint8Array,
-  float8e4m3fnuz: Uint8Array,
-  float8e5m2: Uint8Array,
-  float8e5m2fnuz: Uint8Array,
-  int4: Uint8Array,
-  uint4: Uint8Array,
+/** How a type lies in memory, its number in `TensorProto.DataType`, and the bits of an element. */
+type Layout = readonly [Storage: TensorDataConstructor, number: number, bits: number]
+
+const rawLayouts: Readonly<Record<RawType, Layout>> = {
+  bfloat16: [Uint16Array, 16, 16],
+  float8e4m3fn: [Uint8Array, 17, 8],
+  float8e4m3fnuz: [Uint8Array, 18, 8],
+  float8e5m2: [Uint8Array, 19, 8],
+  float8e5m2fnuz: [Uint8Array, 20, 8],
+  int4: [Uint8Array, 22, 4],
+  uint4: [Uint8Array, 21, 4],
 }
 
-/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte. */
-const storage: Readonly<Record<Exclude<ElementType, 'string'>, TensorDataConstructor>> = {
-  float32: Float32Array,
-  float64: Float64Array,
-  float16: Uint16Array,
-  int8: Int8Array,
-  uint8: Uint8Array,
-  int16: Int16Array,
-  uint16: Uint16Array,
-  int32: Int32Array,
-  uint32: Uint32Array,
-  int64: BigInt64Array,
-  uint64: BigUint64Array,
-  bool: Uint8Array,
-  ...rawStorage,
+/**
+ * All that the engine knows of a numeric type, except how a float of less than 32 bits is read, which `small-floats.ts` has.
+ * `float16` is kept as its 16 raw bits, `bool` as one byte.
+ */
+const layouts: Readonly<Record<Exclude<ElementType, 'string'>, Layout>> = {
+  float32: [Float32Array, 1, 32],
+  float64: [Float64Array, 11, 64],
+  float16: [Uint16Array, 10, 16],
+  int8: [Int8Array, 3, 8],
+  uint8: [Uint8Array, 2, 8],
+  int16: [Int16Array, 5, 16],
+  uint16: [Uint16Array, 4, 16],
+  int32: [Int32Array, 6, 32],
+  uint32: [Uint32Array, 12, 32],
+  int64: [BigInt64Array, 7, 64],
+  uint64: [BigUint64Array, 13, 64],
+  bool: [Uint8Array, 9, 8],
+  ...rawLayouts,
+}
+
+const columnOf = <K extends 0 | 1 | 2>(column: K) =>
+  Object.fromEntries(Object.entries(layouts).map(([type, layout]) => [type, layout[column]])) as Readonly<
+    Record<keyof typeof layouts, Layout[K]>
+  >
+const storage = columnOf(0)
+const bits = columnOf(2)
+
+/** The number of each type in `TensorProto.DataType`. */
+export const typeNumbers: Readonly<Record<ElementType, number>> = { string: 8, ...columnOf(1) }
+
+/** By number in `TensorProto.DataType`: all of above, and those that files may have and no request carries. */
+const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
+  [0, ['undefined', 0]], [14, ['complex64', 64]], [15, ['complex128', 128]], [23, ['float4e2m1', 4]],
+  [24, ['float8e8m0', 8]], [25, ['uint2', 2]], [26, ['int2', 2]], [typeNumbers.string, ['string', 0]],
+  ...Object.entries(layouts).map(([name, [, number, bits]]) => [number, [name, bits]] as const),
+]) // prettier-ignore
+
+/** The name of a type of `TensorProto.DataType`. */
+export function nameOfType(number: number): string {
+  return typesByNumber.get(number)?.[0] ?? `element type ${number}`
+}
+
+/** Bits of an element of a type of `TensorProto.DataType`; 0 for strings, and for unknown types. */
+export function bitsOfType(number: number): number {
+  return typesByNumber.get(number)?.[1] ?? 0
 }
 
 /** All numeric types. The index of a type is its number in messages between processes: a new type goes last. */
 export const numericTypes = Object.keys(storage) as readonly (keyof typeof storage)[]
 
 /** All types of {@link RawTensor}. */
-export const rawTypes: ReadonlySet<ElementType> = new Set(Object.keys(rawStorage) as RawType[])
+export const rawTypes: ReadonlySet<ElementType> = new Set(Object.keys(rawLayouts) as RawType[])
 
 /** The typed arrays that tensors lie in, by name. */
 export const typedArrays: ReadonlyMap<string, TensorDataConstructor> = new Map(
@@ -132,7 +164,7 @@ export function storageOf(type: ElementType): TensorDataConstructor {
 
 /** True for those of 4 bits, of which two share a byte. */
 export function isPacked(type: ElementType): boolean {
-  return type === 'int4' || type === 'uint4'
+  return bits[type as keyof typeof bits] < 8
 }
 
 /** Entries of the typed array that hold so many elements. */

@@ -14,7 +14,7 @@ class Recorder implements RequestObserver {
   readonly told: string[] = []
   #count = 0
 
-  begun(_model: ObservedModel, { rows, priority }: RequestFacts): RequestObservation {
+  begun(_model: ObservedModel, { rows, options: { priority } }: RequestFacts): RequestObservation {
     const name = `request ${++this.#count}`
     this.told.push(`${name}: ${rows} rows${priority === undefined ? '' : `, priority ${priority}`}`)
     return {

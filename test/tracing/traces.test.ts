@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
+import { noOptions } from '../../src/options/infer-options.ts'
 import { JsonArrayFile } from '../../src/observe/json-array-file.ts'
 import { TraceAccount } from '../../src/observe/trace-writer.ts'
 import { TracedRequest } from '../../src/observe/traced-request.ts'
@@ -317,18 +318,7 @@ it('a trace of a request ends with it, and not with what it takes to write its t
   const account = new TraceAccount(1e6, () => {})
   const source = { account, nextId: () => 1, nowMs: () => nowMs }
   const model = { name: 'm', version: 1, metadata: { inputs: [], outputs: [] }, batching: null }
-  const facts = {
-    atMs: 0,
-    rows: 1,
-    requestId: undefined,
-    priority: undefined,
-    timeoutMs: undefined,
-    deadlineMs: undefined,
-    sequenceId: undefined,
-    reported: false,
-    data: [],
-    dims: null,
-  }
+  const facts = { atMs: 0, rows: 1, options: noOptions, data: [], dims: null }
   const settings = {
     level: ['TIMESTAMPS', 'TENSORS'],
     rate: 1,

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse, OutgoingHttpHeaders } from 'node:http'
+import * as v from 'valibot'
 import { systemClock } from '../../base/clock.ts'
 import { ownFile } from '../../base/own-package.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { observersOf } from '../../engine/engine-resources.ts'
-import { invalidArgument } from '../../errors.ts'
-import { readOptions } from '../../options/plain-options.ts'
+import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
 import { FrameSource } from './frame-source.ts'
 import { LiveFeed } from './live-feed.ts'
@@ -35,7 +35,7 @@ export interface Inspector {
  */
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
   const observers = observersOf(engine)
-  const { title, intervalMs, maxClients, allowedHosts } = resolveInspectorOptions(options)
+  const { title, intervalMs, maxClients, allowedHosts } = parseOptions(optionsSchema, options, 'options')
   const feed = new LiveFeed(
     new FrameSource(engine, observers, intervalMs),
     systemClock,
@@ -106,36 +106,24 @@ export interface InspectorOptions {
   readonly allowedHosts?: readonly string[] | undefined
 }
 
-/** The options with defaults. */
-type ResolvedInspectorOptions = {
-  readonly [Name in keyof InspectorOptions]-?: NonNullable<InspectorOptions[Name]>
-}
-
-/** @throws InferenceError `ERR_INVALID_ARG` for an unknown option, or one out of its range. */
-function resolveInspectorOptions(options: unknown): ResolvedInspectorOptions {
-  const {
-    title = 'zerohop inspector',
-    intervalMs = 1000,
-    maxClients = 16,
-    allowedHosts = [],
-  } = readOptions('options', options, ['title', 'intervalMs', 'maxClients', 'allowedHosts'])
-  if (typeof title !== 'string' || title.length === 0 || title.length > 200)
-    throw invalidArgument('options.title', 'a string of 1 to 200 characters', title)
-  if (!Array.isArray(allowedHosts) || !allowedHosts.every((name) => typeof name === 'string'))
-    throw invalidArgument('options.allowedHosts', 'an array of names', allowedHosts)
-  return {
-    title,
-    allowedHosts: allowedHosts.map((name: string) => name.toLowerCase()),
-    intervalMs: whole('intervalMs', intervalMs, 100, 60_000),
-    maxClients: whole('maxClients', maxClients, 1, 1000),
-  }
-}
-
-function whole(name: string, value: unknown, least: number, most: number): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
-    throw invalidArgument(`options.${name}`, `a whole number from ${least} to ${most}`, value)
-  return value
-}
+const optionsSchema = optionsOf({
+  title: v.optional(
+    v.custom<string>(
+      (given) => typeof given === 'string' && given.length > 0 && given.length <= 200,
+      'a string of 1 to 200 characters',
+    ),
+    'zerohop inspector',
+  ),
+  intervalMs: v.optional(wholeFrom(100, 60_000), 1000),
+  maxClients: v.optional(wholeFrom(1, 1000), 16),
+  allowedHosts: v.optional(
+    v.pipe(
+      v.custom<string[]>((given) => v.is(v.array(v.string()), given), 'an array of names'),
+      v.transform((names) => names.map((name) => name.toLowerCase())),
+    ),
+    [],
+  ),
+})
 
 /** A page, and its content security policy, which is sent as a header as well. */
 export interface SelfContainedPage {

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import * as v from 'valibot'
 import type { InferenceEngine } from '../../engine.ts'
 import { configOf, repositoriesOf } from '../../engine/engine-resources.ts'
 import type { ModelState } from '../../engine/loaded.ts'
 import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
-import { readOptions } from '../../options/plain-options.ts'
+import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
 import { Exchange, HeldBytes, emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './exchange.ts'
 import { infer } from './infer.ts'
@@ -370,51 +371,35 @@ const mebibyte = 2 ** 20
 /** Most bytes of a `Buffer` in every supported version of Node. */
 const mostBytes = 2 ** 32
 
+const optionsSchema = optionsOf({
+  serverName: v.optional(
+    v.custom<string>((given) => typeof given === 'string' && given !== '', "a string that is not ''"),
+    'zerohop',
+  ),
+  modelControl: v.optional(
+    v.custom<boolean>((given) => typeof given === 'boolean', 'true or false'),
+    false,
+  ),
+  maxBodyBytes: v.optional(wholeFrom(1, mostBytes), 64 * mebibyte),
+  maxDecompressedBytes: v.optional(wholeFrom(1, mostBytes), 4 * mebibyte),
+  maxJsonBytes: v.optional(wholeFrom(1, 256 * mebibyte), 16 * mebibyte),
+  maxJsonValues: v.optional(wholeFrom(1, 2 ** 26), 2 ** 20),
+  maxHeldBytes: v.optional(wholeFrom(1, Number.MAX_SAFE_INTEGER)),
+  maxTensors: v.optional(wholeFrom(1, 65_536), 64),
+  maxNameLength: v.optional(wholeFrom(1, 65_536), 256),
+  bodyTimeoutMs: v.optional(wholeFrom(1, 2 ** 31 - 1), 30_000),
+  timeoutMs: v.optional(wholeFrom(1, 2 ** 31 - 1), 60_000),
+  compressFromBytes: v.optional(
+    v.custom<number>((given) => typeof given === 'number' && given >= 0, 'a number, 0 or more'),
+    1024,
+  ),
+})
+
 /** @throws InferenceError `ERR_INVALID_ARG`. */
 export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
-  const names = [
-    'serverName',
-    'modelControl',
-    'maxBodyBytes',
-    'maxDecompressedBytes',
-    'maxJsonBytes',
-    'maxJsonValues',
-    'maxHeldBytes',
-    'maxTensors',
-    'maxNameLength',
-    'bodyTimeoutMs',
-    'timeoutMs',
-    'compressFromBytes',
-  ] as const
-  const options = readOptions('options', given, names)
-  const count = (name: (typeof names)[number], standard: number, most: number) => {
-    const { [name]: value = standard } = options
-    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number
-    throw invalidArgument(`options.${name}`, `a whole number from 1 to ${most}`, value)
-  }
-  const { serverName = 'zerohop', modelControl = false, compressFromBytes = 1024 } = options
-  if (typeof serverName !== 'string' || serverName === '')
-    throw invalidArgument('options.serverName', "a string that is not ''", serverName)
-  if (typeof modelControl !== 'boolean')
-    throw invalidArgument('options.modelControl', 'true or false', modelControl)
-  if (typeof compressFromBytes !== 'number' || !(compressFromBytes >= 0))
-    throw invalidArgument('options.compressFromBytes', 'a number, 0 or more', compressFromBytes)
-  const maxBodyBytes = count('maxBodyBytes', 64 * mebibyte, mostBytes)
-  const maxHeldBytes = count('maxHeldBytes', Math.max(1024 * mebibyte, maxBodyBytes), Number.MAX_SAFE_INTEGER)
+  const options = parseOptions(optionsSchema, given, 'options')
+  const { maxBodyBytes, maxHeldBytes = Math.max(1024 * mebibyte, maxBodyBytes) } = options
   if (maxHeldBytes < maxBodyBytes)
     throw invalidArgument('options.maxHeldBytes', `maxBodyBytes (${maxBodyBytes}) or more`, maxHeldBytes)
-  return {
-    serverName,
-    modelControl,
-    maxBodyBytes,
-    maxDecompressedBytes: count('maxDecompressedBytes', 4 * mebibyte, mostBytes),
-    maxJsonBytes: count('maxJsonBytes', 16 * mebibyte, 256 * mebibyte),
-    maxJsonValues: count('maxJsonValues', 2 ** 20, 2 ** 26),
-    maxHeldBytes,
-    maxTensors: count('maxTensors', 64, 65_536),
-    maxNameLength: count('maxNameLength', 256, 65_536),
-    bodyTimeoutMs: count('bodyTimeoutMs', 30_000, 2 ** 31 - 1),
-    timeoutMs: count('timeoutMs', 60_000, 2 ** 31 - 1),
-    compressFromBytes,
-  }
+  return { ...options, maxHeldBytes }
 }

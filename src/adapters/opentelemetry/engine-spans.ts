@@ -48,14 +48,14 @@ export class EngineSpans implements RequestObserver {
   /** The observation of a request; `null` if its span is not recorded. */
   request(
     model: ObservedModel,
-    { atMs, rows, requestId, priority, sequenceId }: RequestFacts,
+    { atMs, rows, options: { requestId, priority, sequence } }: RequestFacts,
     parent: Context,
   ): RequestObservation | null {
     const attributes = {
       ...this.#own, ...modelAttributes(model), 'zerohop.rows': rows,
       ...(requestId !== undefined && { 'zerohop.request.id': requestId }),
       ...(priority !== undefined && { 'zerohop.request.priority': priority }),
-      ...(sequenceId !== undefined && { 'zerohop.sequence.id': String(sequenceId) }),
+      ...(sequence !== undefined && { 'zerohop.sequence.id': String(sequence.id) }),
     } // prettier-ignore
     const originMs = epochOriginMs()
     const span = this.#tracer.startSpan(

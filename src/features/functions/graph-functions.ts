@@ -1,6 +1,6 @@
 import type { FunctionOfGraph, FunctionOptions } from '../../options/function-config.ts'
 import { invalidArgument } from '../../errors.ts'
-import type { TensorType } from '../../tensor/tensor.ts'
+import { typeNumbers } from '../../tensor/tensor.ts'
 
 /** One row of class scores. */
 type Scores<Name extends string> = readonly [
@@ -107,15 +107,11 @@ function declared<Name extends string>(
     : { inputs, outputs: [...outputs, { name: 'labels', type: 'string', dims: [count] }], graph }
 }
 
-/** Numbers of the element types in ONNX's schema. */
-const elementTypes = { float32: 1, int64: 7, string: 8 } as const satisfies Partial<
-  Record<TensorType, number>
->
 /** The oldest versions with the operators used here. Every supported ONNX Runtime has them. */
 const irVersion = 7
 const opsetVersion = 13
 
-type GraphType = keyof typeof elementTypes
+type GraphType = 'float32' | 'int64' | 'string'
 
 /** An input or output of a graph. A dimension is a number or a name. */
 interface GraphValue {
@@ -172,13 +168,13 @@ function tensor(constant: GraphConstant): number[][] {
   if ('int64' in constant)
     return [
       number(1, constant.int64.length),
-      number(2, elementTypes.int64),
+      number(2, typeNumbers.int64),
       ...constant.int64.map((value) => number(7, value)),
       text(8, name),
     ]
   return [
     number(1, constant.strings.length),
-    number(2, elementTypes.string),
+    number(2, typeNumbers.string),
     ...constant.strings.map((value) => text(6, value)),
     text(8, name),
   ]
@@ -186,7 +182,7 @@ function tensor(constant: GraphConstant): number[][] {
 
 function valueInfo({ name, type, shape }: GraphValue): number[][] {
   const dims = shape.map((dim) => message(1, [typeof dim === 'number' ? number(1, dim) : text(2, dim)]))
-  return [text(1, name), message(2, [message(1, [number(1, elementTypes[type]), message(2, dims)])])]
+  return [text(1, name), message(2, [message(1, [number(1, typeNumbers[type]), message(2, dims)])])]
 }
 
 function message(field: number, parts: readonly number[][]): number[] {

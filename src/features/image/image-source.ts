@@ -88,12 +88,7 @@ function unreadable(path: string, cause: NodeJS.ErrnoException): InferenceError 
   return new InferenceError(
     'ERR_IMAGE_DECODE',
     `source: expected ${expected}, received ${received}: ${reason}`,
-    {
-      name: 'source',
-      expected,
-      received,
-      cause,
-    },
+    { name: 'source', expected, received, cause },
   )
 }
 
@@ -130,11 +125,6 @@ export function undecodable(source: CheckedSource, cause: Error, hint = ''): Inf
   return new InferenceError(
     'ERR_IMAGE_DECODE',
     `source: expected ${expected}, received ${received}: ${hint}${reason}`,
-    {
-      name: 'source',
-      expected,
-      received,
-      cause,
-    },
+    { name: 'source', expected, received, cause },
   )
 }

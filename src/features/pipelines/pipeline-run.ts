@@ -123,13 +123,7 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
       const now = this.#owner.bind(step, this.options.requestId)
       return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
     }
-    const fanOut = new FanOut({
-      binding,
-      feeds: fanned,
-      wanted: this.options,
-      caller: this,
-      renew,
-    })
+    const fanOut = new FanOut({ binding, feeds: fanned, wanted: this.options, caller: this, renew })
     this.#running[step.index] = fanOut
     fanOut.start()
   }
@@ -319,11 +313,7 @@ export function onlyTakers({ tensors, steps, outputs }: PipelineGraph): (GraphSt
  */
 class StagedTensors {
   /** By tensor. */
-  readonly #staged: {
-    readonly rows: HeldRows
-    readonly model: ServedModel
-    readonly data: TensorData
-  }[] = []
+  readonly #staged: { readonly rows: HeldRows; readonly model: ServedModel; readonly data: TensorData }[] = []
 
   /** Memory for a tensor of so many rows; `null` if there is no room. */
   add(tensor: number, model: ServedModel, rows: number): TensorData | null {

@@ -291,10 +291,7 @@ export class Pipeline implements Target {
   }
 
   stats(): ModelStatistics {
-    return {
-      ...this.counts.snapshot(this.#line.size),
-      steps: this.stepStats.map((step) => step.snapshot()),
-    }
+    return { ...this.counts.snapshot(this.#line.size), steps: this.stepStats.map((step) => step.snapshot()) }
   }
 
   // ── for its requests ──

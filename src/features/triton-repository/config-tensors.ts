@@ -3,6 +3,7 @@ import { NotReadable, readRegularFile } from '../../base/files.ts'
 import type { WarmupSample } from '../../options/warmup-options.ts'
 import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import type { TensorConfig } from '../../options/tensor-config.ts'
+import { prefixedStrings } from '../../tensor/elements.ts'
 import { isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 import {
   byteLengthOf,
@@ -290,19 +291,13 @@ async function readData(
 
 /** Each string is stored as its length, in 4 bytes, little-endian, and its bytes. */
 function readStrings(plan: TensorPlan, bytes: Buffer, count: number): string[] {
-  const strings: string[] = []
-  let offset = 0
-  while (offset < bytes.length) {
-    const length = offset + 4 <= bytes.length ? bytes.readUInt32LE(offset) : Infinity
-    if (offset + 4 + length > bytes.length)
-      wrongSize(
-        plan,
-        'strings, each behind its length in 4 bytes',
-        `one that ends after the file of ${bytes.length} bytes`,
-      )
-    strings.push(bytes.toString('utf8', offset + 4, offset + 4 + length))
-    offset += 4 + length
-  }
+  const strings = prefixedStrings(bytes)
+  if (typeof strings === 'number')
+    wrongSize(
+      plan,
+      'strings, each behind its length in 4 bytes',
+      `one that ends after the file of ${bytes.length} bytes`,
+    )
   if (strings.length !== count)
     wrongSize(plan, `${count} strings, each behind its length in 4 bytes`, `${strings.length} strings`)
   return strings

@@ -58,7 +58,7 @@ export interface Comparison {
 /** Allowed relative difference for an element type, where floats are computed with `tolerance`. */
 function toleranceOf(type: ElementType, tolerance: number): number {
   if (!isSmallFloat(type)) return isFloatType(type) ? tolerance : 0
-  const place = 2 ** (1 - significantBits[type])
+  const place = 2 ** (1 - significantBits(type))
   return Math.max(tolerance, place > muchOfAPlace ? place : tolerablePlaces * place)
 }
 

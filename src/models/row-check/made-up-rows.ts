@@ -11,7 +11,7 @@ import {
 import { mailedElements, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 import { mulberry32 } from '../../base/seeded-random.ts'
-import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../../tensor/small-floats.ts'
+import { fromSmallFloat, isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 
 /** How rows are made up that a model may be able to run. */
 export interface RowRecipe {
@@ -208,27 +208,26 @@ export const extremeRows = extremes.length
 /** Every so many rows one has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
-/** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
-const farFloat = {
-  float16: 10_000,
-  float8e4m3fn: 400,
-  float8e4m3fnuz: 200,
-  float8e5m2: 10_000,
-  float8e5m2fnuz: 10_000,
-} as Partial<Record<ElementType, number>>
-const farFloatElse = 1_000_000
-const farIntegers = {
-  int8: [127, 90, 60],
-  uint8: [255, 180, 100],
-  int4: [7, 6, 5],
-  uint4: [15, 12, 10],
-} as Partial<Record<ElementType, readonly number[]>>
-const farIntegersElse = [30_000, 5000, 150]
+/** Integers of one byte and less. */
+type NarrowInteger = Extract<ElementType, `${'u' | ''}int${2 | 4 | 8}`>
+interface Large {
+  /** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
+  readonly far: readonly number[]
+  readonly wide: number
+}
+const largeNarrow: Readonly<Record<NarrowInteger, Large>> = {
+  int8: { far: [127, 90, 60], wide: 99 },
+  uint8: { far: [255, 180, 100], wide: 255 },
+  int4: { far: [7, 6, 5], wide: 7 },
+  uint4: { far: [15, 12, 10], wide: 15 },
+}
+const largeElse: Large = { far: [30_000, 5000, 150], wide: 999 }
+const largeOf = (type: ElementType): Large => largeNarrow[type as NarrowInteger] ?? largeElse
+const farFloat = 1_000_000
+const farSmallFloat = 10_000
 /** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
 const farKinds = 5
 const largestFew = 3
-const largestWide = { int8: 99, uint8: 255, int4: 7, uint4: 15 } as Partial<Record<ElementType, number>>
-const largestWideElse = 999
 /** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
 const drawn = 8191
 
@@ -315,7 +314,7 @@ export function filledWith(
 /** A number as an element of the type, held within its range. */
 function stored(type: ElementType, value: number): number {
   if (!isSmallFloat(type)) return value
-  const most = farFloat[type] ?? Infinity
+  const most = largestFloat(type) > farFloat ? Infinity : farOf(type)
   return toSmallFloat(type, Math.min(Math.max(value, -most), most))
 }
 
@@ -349,8 +348,16 @@ function element(
   }
   if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
   const signed = !type.startsWith('u')
-  const largest = largestWide[type] ?? largestWideElse
+  const largest = largeOf(type).wide
   return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
+}
+
+/** The same for floats; where the type has none as large, the largest with one digit that it has. */
+function farOf(type: ElementType): number {
+  const largest = isSmallFloat(type) ? largestFloat(type) : Infinity
+  if (largest > farFloat) return farFloat
+  const digit = 10 ** Math.floor(Math.log10(largest))
+  return Math.min(farSmallFloat, Math.floor(largest / digit) * digit)
 }
 
 /** What the rows after the first have in place of their usual elements. */
@@ -364,13 +371,13 @@ function particular(
   const place = count >> 1
   const instead = (value: number) => (at: number) => (at === place ? value : usual(at))
   if (isFloatType(type)) {
-    const far = farFloat[type] ?? farFloatElse
+    const far = farOf(type)
     if (kind === 1) return instead(far)
     if (kind === 2) return (at) => (at % 2 === 0 ? 0 : usual(at))
     if (kind === 3) return (at) => -Math.abs(usual(at))
     return instead(-far)
   }
-  const values = farIntegers[type] ?? farIntegersElse
+  const values = largeOf(type).far
   return instead(values[kind - 1] ?? (type.startsWith('u') ? 1 : -values[0]!))
 }
 

@@ -131,9 +131,10 @@ function runOf(
 
 function arrivalOf(
   model: ObservedModel,
-  { atMs, rows, dims, priority, timeoutMs, deadlineMs, sequenceId }: RequestFacts,
+  { atMs, rows, dims, options }: RequestFacts,
   firstAtMs: number,
 ): Arrival {
+  const { priority, timeoutMs, deadlineMs, sequence } = options
   const free = dims === null ? undefined : freeDims(model, dims)
   return {
     atUs: us(atMs - firstAtMs),
@@ -143,9 +144,9 @@ function arrivalOf(
     ...(priority === undefined ? {} : { priority }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(deadlineMs === undefined ? {} : { deadlineMs }),
-    ...(sequenceId === undefined
+    ...(sequence === undefined
       ? {}
-      : { sequenceId: typeof sequenceId === 'bigint' ? String(sequenceId) : sequenceId }),
+      : { sequenceId: typeof sequence.id === 'bigint' ? String(sequence.id) : sequence.id }),
   }
 }
 

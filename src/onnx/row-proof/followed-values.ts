@@ -15,22 +15,9 @@ import { dependent, notFollowed } from './not-proved.ts'
 
 /** The values of `TensorProto.DataType` that rules use. */
 export const elementType = {
-  undefined: 0,
-  float32: 1,
-  uint8: 2,
-  int8: 3,
-  uint16: 4,
-  int16: 5,
-  int32: 6,
-  int64: 7,
-  string: 8,
-  bool: 9,
-  float16: 10,
-  float64: 11,
-  uint32: 12,
-  uint64: 13,
-  bfloat16: 16,
-} as const
+  undefined: 0, float32: 1, uint8: 2, int8: 3, uint16: 4, int16: 5, int32: 6, int64: 7, string: 8, bool: 9,
+  float16: 10, float64: 11, uint32: 12, uint64: 13, bfloat16: 16,
+} as const // prettier-ignore
 
 /**
  * Where the rows of a tensor are: dimension `axis` is `outer * N * inner` long, as in `[steps * N]` or `[N *

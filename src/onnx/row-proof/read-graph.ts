@@ -46,7 +46,7 @@ export function readGraph(source: string | Uint8Array): OnnxModel | null {
 }
 
 function modelIn(window: FileWindow): OnnxModel | null {
-  if (window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM') return null
+  if (window.isOrtFormat) return null
   const model = new GraphReader(new MessageReader(window)).model(window.byteLength)
   checkScopes(model)
   return model
@@ -61,23 +61,8 @@ const fieldsOf = {
   function: { 1: part, 4: parts, 5: parts, 7: parts, 9: parts, 10: part, 11: parts, 13: part },
   node: { 1: parts, 2: parts, 3: part, 4: part, 5: parts, 7: part, 8: part },
   attribute: {
-    1: part,
-    2: float,
-    3: int,
-    4: part,
-    5: part,
-    6: part,
-    7: floats,
-    8: ints,
-    9: parts,
-    10: parts,
-    11: parts,
-    14: part,
-    15: parts,
-    20: int32,
-    21: part,
-    22: part,
-    23: parts,
+    1: part, 2: float, 3: int, 4: part, 5: part, 6: part, 7: floats, 8: ints, 9: parts, 10: parts, 11: parts,
+    14: part, 15: parts, 20: int32, 21: part, 22: part, 23: parts,
   },
   value: { 1: part, 2: part },
   type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
@@ -87,73 +72,29 @@ const fieldsOf = {
   shape: { 1: parts },
   dimension: { 1: int, 2: part },
   tensor: {
-    1: ints,
-    2: int32,
-    3: part,
-    4: floats,
-    5: ints,
-    6: parts,
-    7: ints,
-    8: part,
-    9: part,
-    10: doubles,
-    11: ints,
-    14: int32,
+    1: ints, 2: int32, 3: part, 4: floats, 5: ints, 6: parts, 7: ints, 8: part, 9: part, 10: doubles,
+    11: ints, 14: int32,
   },
   sparseTensor: { 1: part, 2: part, 3: ints },
-} as const satisfies Readonly<Record<string, Fields>>
+} as const satisfies Readonly<Record<string, Fields>> // prettier-ignore
 
 /** Types of attributes, by the field with their value. */
 const attributeTypes: Readonly<Record<number, number>> = {
-  2: 1,
-  3: 2,
-  4: 3,
-  5: 4,
-  6: 5,
-  7: 6,
-  8: 7,
-  9: 8,
-  10: 9,
-  11: 10,
-  22: 11,
-  23: 12,
-  14: 13,
-  15: 14,
-}
+  2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 22: 11, 23: 12, 14: 13, 15: 14,
+} // prettier-ignore
 /** The attributes that define a Constant, and their types. */
 const constantTypes: Readonly<Record<string, number>> = {
-  value: 4,
-  sparse_value: 11,
-  value_float: 1,
-  value_floats: 6,
-  value_int: 2,
-  value_ints: 7,
-  value_string: 3,
+  value: 4, sparse_value: 11, value_float: 1, value_floats: 6, value_int: 2, value_ints: 7, value_string: 3,
   value_strings: 8,
-}
+} // prettier-ignore
 /** Attributes with 64-bit integers. For others ONNX Runtime may use 32 bits. */
 const wideNumbers: ReadonlySet<string> = new Set(['value_int', 'default_int64'])
 /** Boolean attributes. For numbers other than 0 and 1 operators disagree whether they mean true. */
 const flags: ReadonlySet<string> = new Set([
-  'across_channels',
-  'allowzero',
-  'ceil_mode',
-  'channels_last',
-  'fmod',
-  'inverse',
-  'is_test',
-  'keepdims',
-  'layout',
-  'new_axis',
-  'noop_with_empty_axes',
-  'onesided',
-  'spatial',
-  'training_mode',
-  'transA',
-  'transB',
-  'transBatchA',
-  'transBatchB',
-])
+  'across_channels', 'allowzero', 'ceil_mode', 'channels_last', 'fmod', 'inverse', 'is_test', 'keepdims',
+  'layout', 'new_axis', 'noop_with_empty_axes', 'onesided', 'spatial', 'training_mode', 'transA', 'transB',
+  'transBatchA', 'transBatchB',
+]) // prettier-ignore
 /**
  * Attribute types that need a value. For others a missing value is empty or 0, as some writers omit zeros.
  */

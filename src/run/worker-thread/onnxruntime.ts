@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor, Env } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../tensor/metadata.ts'
+import { nameOfType } from '../../tensor/tensor.ts'
 import { isSince } from '../../base/platform.ts'
 
 /**
@@ -60,12 +61,8 @@ interface PublicApi {
   listSupportedBackends(): { name: string }[]
 }
 
-/** `TensorProto.DataType` by number; what is not here is named by its number. */
-const elementTypes = [
-  'undefined', 'float32', 'uint8', 'int8', 'uint16', 'int16', 'int32', 'int64', 'string', 'bool', 'float16', 'float64',
-  'uint32', 'uint64', 'complex64', 'complex128', 'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2',
-  'float8e5m2fnuz', 'uint4', 'int4', 'float4e2m1',
-] // prettier-ignore
+/** From here on ONNX Runtime has other numbers than `TensorProto.DataType`. */
+const ownNumbers = 24
 
 /** The first 1.x that can be loaded again after the last thread that had it has ended. */
 const oldest = [1, 25] as const
@@ -153,7 +150,7 @@ function innerSession(session: BindingSession): Session {
   const metadata = (values: BindingMetadata[]): RawValueMetadata[] =>
     values.map(({ name, isTensor, type, shape, symbolicDimensions }) => ({
       name,
-      type: isTensor ? (elementTypes[type] ?? `element type ${type}`) : notATensor,
+      type: isTensor ? (type < ownNumbers ? nameOfType(type) : `element type ${type}`) : notATensor,
       shape: isTensor ? shape.map((dim, axis) => (dim < 0 ? (symbolicDimensions[axis] ?? '') : dim)) : [],
     }))
   return {
@@ -196,9 +193,7 @@ export async function acceptsSharedMemory(runtime: Runtime): Promise<boolean> {
     const { y } = await session.run(
       { x: new runtime.Tensor('float32', data as Float32Array<ArrayBuffer>, [1]) },
       ['y'],
-      {
-        logSeverityLevel: 4,
-      },
+      { logSeverityLevel: 4 },
     )
     await session.release()
     return (y?.data as Float32Array | undefined)?.[0] === 7

@@ -1,5 +1,6 @@
 import type { ModelStatistics } from 'zerohop'
-import { type Load, type LoadClock, pause } from './load/load.ts'
+import { LateTimers } from 'zerohop/internals'
+import { type Load, pause } from './load/load.ts'
 import { notSentCode } from './load/open-loop.ts'
 import { DurationHistogram, Recorder } from './load/recorder.ts'
 import type { PerfTarget } from './open-target.ts'
@@ -214,7 +215,8 @@ function areClose(values: readonly number[], stability: number): boolean {
 export class WindowWatch {
   readonly #recorder: Recorder
   readonly #target: PerfTarget
-  readonly #delay: LateTimers
+  readonly #timers: LateTimers
+  #delays = new DurationHistogram()
   /** Statistics of the model, and of the models of its steps. */
   #before: readonly ModelStatistics[]
   #sequencesBefore: number
@@ -223,10 +225,10 @@ export class WindowWatch {
   constructor(recorder: Recorder, target: PerfTarget) {
     this.#recorder = recorder
     this.#target = target
-    this.#delay = new LateTimers(recorder.clock)
+    this.#timers = new LateTimers(recorder.clock, (lateMs) => this.#delays.record(lateMs * 1000))
     this.#before = this.#statistics()
     this.#sequencesBefore = target.source.sequenceCount ?? 0
-    this.#delay.start()
+    this.#timers.start()
   }
 
   /** Ends a window and begins the next. */
@@ -235,6 +237,8 @@ export class WindowWatch {
     const after = this.#statistics()
     const [server, ...composing] = this.#before.map((before, index) => ({ before, after: after[index]! }))
     this.#before = after
+    const eventLoopDelay = this.#delays
+    this.#delays = new DurationHistogram()
     const spent = process.cpuUsage(this.#cpu)
     this.#cpu = process.cpuUsage()
     return {
@@ -242,13 +246,13 @@ export class WindowWatch {
       server: server!,
       composing,
       sequences: this.#sequences(),
-      eventLoopDelay: this.#delay.take(),
+      eventLoopDelay,
       cpuSeconds: (spent.user + spent.system) / 1e6,
     }
   }
 
   stop(): void {
-    this.#delay.stop()
+    this.#timers.stop()
   }
 
   #statistics(): ModelStatistics[] {
@@ -262,50 +266,5 @@ export class WindowWatch {
     const begun = sequenceCount - this.#sequencesBefore
     this.#sequencesBefore = sequenceCount
     return begun
-  }
-}
-
-/**
- * Each wake-up of this thread takes a core from a run that uses all of them: at 5 ms SqueezeNet's throughput
- * was 2 % lower.
- */
-const intervalMs = 20
-
-/**
- * Measures how late timers of 20 ms are. A timer that is 100 ms late stands for five that could not be set
- * meanwhile. Each of these counts with the delay that it would have had; otherwise one long stall would be
- * lost among many good values.
- */
-class LateTimers {
-  readonly #clock: LoadClock
-  #delays = new DurationHistogram()
-  #dueMs = 0
-  #timer: unknown = null
-
-  constructor(clock: LoadClock) {
-    this.#clock = clock
-  }
-
-  start(): void {
-    this.#dueMs = this.#clock.nowMs() + intervalMs
-    this.#timer = this.#clock.setTimer(this.#look, intervalMs)
-  }
-
-  /** What was seen since the last call. */
-  take(): DurationHistogram {
-    const delays = this.#delays
-    this.#delays = new DurationHistogram()
-    return delays
-  }
-
-  stop(): void {
-    this.#clock.clearTimer(this.#timer)
-  }
-
-  readonly #look = (): void => {
-    let delayMs = Math.max(0, this.#clock.nowMs() - this.#dueMs)
-    for (; delayMs > intervalMs; delayMs -= intervalMs) this.#delays.record(delayMs * 1000)
-    this.#delays.record(delayMs * 1000)
-    this.start()
   }
 }

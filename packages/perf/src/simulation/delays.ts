@@ -57,75 +57,29 @@ export function constantDelays({
 }
 
 /** Delays as recorded near the same requests: a thread that was blocked then is blocked again. */
-export class RecordedDelays implements Delays {
-  readonly #series: Readonly<Record<(typeof single)[number], Series>>
-  readonly #gathers: SeriesByRows
-  readonly #scatters: SeriesByRows
-
-  constructor(runs: readonly RecordedRun[], seed: number) {
-    const inOrder = runs.toSorted((a, b) => a.request - b.request)
-    this.#series = Object.fromEntries(
-      single.map((name) => [
-        name,
-        new Series(inOrder, seed, (run) => run[name], name === 'closingMs' ? lastRequest : firstRequest),
-      ]),
-    ) as Record<(typeof single)[number], Series>
-    this.#gathers = new SeriesByRows(inOrder, seed, ({ gatherMs }) => gatherMs)
-    this.#scatters = new SeriesByRows(inOrder, seed, ({ scatterMs }) => scatterMs)
+export function recordedDelays(runs: readonly RecordedRun[], seed: number): Delays {
+  const inOrder = runs.toSorted((a, b) => a.request - b.request)
+  const near = (of: (run: RecordedRun) => number | null | undefined, requestOf = firstRequest) => {
+    const series = new Series(inOrder, seed, of, requestOf)
+    return (request: number) => series.at(request)
   }
-
-  turnMs(request: number): number {
-    return this.#series.turnMs.at(request)
+  const byRows = (of: (run: RecordedRun) => number | undefined) => {
+    const series = new SeriesByRows(inOrder, seed, of)
+    return (rows: number, request: number) => series.at(rows, request)
   }
-
-  closingMs(request: number): number {
-    return this.#series.closingMs.at(request)
-  }
-
-  handOverMs(request: number): number {
-    return this.#series.handOverMs.at(request)
-  }
-
-  betweenMs(request: number): number {
-    return this.#series.betweenMs.at(request)
-  }
-
-  timerMs(request: number): number {
-    return this.#series.timerMs.at(request)
-  }
-
-  inlineMs(request: number): number {
-    return this.#series.inlineMs.at(request)
-  }
-
-  wakeMs(request: number): number {
-    return this.#series.wakeMs.at(request)
-  }
-
-  gatherMs(rows: number, request: number): number {
-    return this.#gathers.at(rows, request)
-  }
-
-  scatterMs(rows: number, request: number): number {
-    return this.#scatters.at(rows, request)
-  }
-
-  answerMs(request: number): number {
-    return this.#series.answerMs.at(request)
+  return {
+    turnMs: near(({ turnMs }) => turnMs),
+    closingMs: near(({ closingMs }) => closingMs, lastRequest),
+    handOverMs: near(({ handOverMs }) => handOverMs),
+    betweenMs: near(({ betweenMs }) => betweenMs),
+    timerMs: near(({ timerMs }) => timerMs),
+    inlineMs: near(({ inlineMs }) => inlineMs),
+    wakeMs: near(({ wakeMs }) => wakeMs),
+    gatherMs: byRows(({ gatherMs }) => gatherMs),
+    scatterMs: byRows(({ scatterMs }) => scatterMs),
+    answerMs: near(({ answerMs }) => answerMs),
   }
 }
-
-/** Delays that do not depend on rows. */
-const single = [
-  'turnMs',
-  'closingMs',
-  'handOverMs',
-  'betweenMs',
-  'timerMs',
-  'inlineMs',
-  'wakeMs',
-  'answerMs',
-] as const
 
 const firstRequest = ({ request }: RecordedRun): number => request
 const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1

@@ -345,7 +345,7 @@ export class RecordedMoments {
     this.#rounds = Math.max(rounds, this.#rounds)
     const wanted = request % this.#length
     const count = this.#requests.length
-    const from = firstNeighbour(this.#indexOf(wanted), count)
+    const from = firstNeighbour(countUpTo(this.#requests, wanted - 1), count)
     const until = Math.min(count, from + neighbours)
     let nearest = -1
     for (let index = from; index < until; index++) {
@@ -359,17 +359,6 @@ export class RecordedMoments {
     if (nearest === -1) return { index: from + Math.floor(this.#random() * (until - from)), again: true }
     this.#taken[nearest] = 1
     return { index: nearest, again: false }
-  }
-
-  /** The first index at or after a request. */
-  #indexOf(request: number): number {
-    let [low, high] = [0, this.#requests.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.#requests[middle]! < request) low = middle + 1
-      else high = middle
-    }
-    return low
   }
 }
 

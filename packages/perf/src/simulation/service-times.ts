@@ -32,14 +32,19 @@ export type ServiceTable = readonly ServiceTime[]
  * above the last.
  */
 export function tableMs(table: ServiceTable, rows: number): number {
-  const above = table.findIndex((point) => point.rows >= rows)
-  if (above === 0) return table[0]!.ms
-  if (above === -1) {
-    const last = table.at(-1)!
-    return (last.ms * rows) / last.rows
-  }
-  const low = table[above - 1]!
-  const high = table[above]!
+  return interpolated(table, rows, (last) => (last.ms * rows) / last.rows)
+}
+
+/** The time between the two sizes around `rows`: that of the first below it; by `beyond` above the last. */
+function interpolated(
+  points: readonly Pick<ServiceTime, 'rows' | 'ms'>[],
+  rows: number,
+  beyond: (last: Pick<ServiceTime, 'rows' | 'ms'>) => number,
+): number {
+  const above = points.findIndex((point) => point.rows >= rows)
+  if (above === 0) return points[0]!.ms
+  if (above === -1) return beyond(points.at(-1)!)
+  const [low, high] = [points[above - 1]!, points[above]!]
   return low.ms + ((high.ms - low.ms) * (rows - low.rows)) / (high.rows - low.rows)
 }
 
@@ -103,10 +108,10 @@ export class ServiceTimes implements RunDurations {
   #of(bucketKey: string, rows: number): SizeTimes {
     let sizes = this.#byBucket.get(bucketKey)
     if (sizes === undefined) this.#byBucket.set(bucketKey, (sizes = []))
-    return (sizes[rows] ??= this.#reckon(bucketKey, rows))
+    return (sizes[rows] ??= this.#estimate(bucketKey, rows))
   }
 
-  #reckon(bucketKey: string, rows: number): SizeTimes {
+  #estimate(bucketKey: string, rows: number): SizeTimes {
     const own = this.#table.filter((point) => point.bucketKey === bucketKey)
     const table = own.length > 0 ? own : this.#table.filter((point) => point.bucketKey === undefined)
     if (table.length === 0)
@@ -160,17 +165,11 @@ export class SizeMedians {
   }
 
   of(rows: number): number {
-    return (this.#byRows[rows] ??= this.#reckon(rows))
-  }
-
-  #reckon(rows: number): number {
-    const seen = this.#seen
-    const above = seen.findIndex((size) => size.rows >= rows)
-    if (above === 0) return seen[0]!.ms
-    if (above === -1) return seen.at(-1)!.ms + this.#msPerRow * (rows - seen.at(-1)!.rows)
-    const low = seen[above - 1]!
-    const high = seen[above]!
-    return low.ms + ((high.ms - low.ms) * (rows - low.rows)) / (high.rows - low.rows)
+    return (this.#byRows[rows] ??= interpolated(
+      this.#seen,
+      rows,
+      (last) => last.ms + this.#msPerRow * (rows - last.rows),
+    ))
   }
 }
 
@@ -318,7 +317,7 @@ export class RecordedDurations implements RunDurations {
       ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows),
     )
     this.#local = localMedians(ratios)
-    this.slowing = this.#reckonSlowing(ratios)
+    this.slowing = this.#estimateSlowing(ratios)
   }
 
   /**
@@ -326,7 +325,7 @@ export class RecordedDurations implements RunDurations {
    * neighbours are compared: when the machine is slow, runs take long and more of them overlap, without one
    * causing the other.
    */
-  #reckonSlowing(ratios: Float64Array): number {
+  #estimateSlowing(ratios: Float64Array): number {
     const usual = localMeans(this.#atOnce)
     let [both, own] = [0, 0]
     for (const [index, atOnce] of this.#atOnce.entries()) {

@@ -8,11 +8,11 @@ import {
   schedule,
   type Traffic,
 } from './traffic.ts'
-import { constantDelays, noOverheads, type Overheads, RecordedDelays } from './delays.ts'
+import { constantDelays, noOverheads, type Overheads, recordedDelays } from './delays.ts'
 import { EngineQueue, oneLevel, TargetQueue } from './simulated-queue.ts'
 import { RecordedDurations, type ServiceTime, ServiceTimes } from './service-times.ts'
 import type { RecordedRun } from './recorded-run.ts'
-import { CostedTraffic, simulatedLimits, type SimulatedCosts } from './simulated-costs.ts'
+import { simulatedLimits, type SimulatedCosts, withCosts } from './simulated-costs.ts'
 import { runSimulation, type SimulationInputs } from './run-simulation.ts'
 import type { SimulationResult } from './simulation-result.ts'
 
@@ -95,7 +95,7 @@ export function simulate(options: SimulationOptions): SimulationResult {
     traffic:
       options.costs === undefined
         ? trafficOf(options, seed)
-        : new CostedTraffic(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
+        : withCosts(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
     models: 1,
     settings: {
       maxBatchSize,
@@ -135,7 +135,7 @@ function measuredOf(
     }
   const { recorded } = serviceTimes
   const durations = new RecordedDurations(recorded, seed)
-  return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed) }
+  return { durations, slowdown: durations.slowdown(instances), delays: recordedDelays(recorded, seed) }
 }
 
 function trafficOf(

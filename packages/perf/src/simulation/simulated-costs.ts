@@ -1,6 +1,6 @@
 import { defaultPaddingShare, type BatchLimits, type Random } from 'zerohop/internals'
 import type { SimulatedRequest } from './simulated-queue.ts'
-import type { Coming, Traffic } from './traffic.ts'
+import { drawByShare, type Traffic } from './traffic.ts'
 
 /**
  * The cost of a request's row, and the share of requests with such rows, relative to the sum of all shares.
@@ -55,41 +55,14 @@ export function costsOf(
 }
 
 /** Adds a random cost to each request of other traffic. */
-export class CostedTraffic implements Traffic {
-  readonly #traffic: Traffic
-  readonly #mix: readonly CostShare[]
-  readonly #total: number
-  readonly #random: Random
-
-  constructor(traffic: Traffic, mix: readonly CostShare[], random: Random) {
-    this.#traffic = traffic
-    this.#mix = mix
-    this.#total = mix.reduce((sum, { share }) => sum + share, 0)
-    this.#random = random
-  }
-
-  get count(): number {
-    return this.#traffic.count
-  }
-
-  get nextMs(): number {
-    return this.#traffic.nextMs
-  }
-
-  take(): Coming {
-    return { ...this.#traffic.take(), cost: this.#draw() }
-  }
-
-  ended(nowMs: number, index: number): void {
-    this.#traffic.ended(nowMs, index)
-  }
-
-  #draw(): number {
-    let left = this.#random() * this.#total
-    for (const { cost, share } of this.#mix) {
-      left -= share
-      if (left < 0) return cost
-    }
-    return this.#mix.at(-1)!.cost
+export function withCosts(traffic: Traffic, mix: readonly CostShare[], random: Random): Traffic {
+  const draw = drawByShare(mix, random)
+  return {
+    count: traffic.count,
+    get nextMs() {
+      return traffic.nextMs
+    },
+    take: () => ({ ...traffic.take(), cost: draw().cost }),
+    ended: (nowMs, index) => traffic.ended(nowMs, index),
   }
 }

@@ -71,7 +71,7 @@ export class OpenTraffic implements Traffic {
 export class ClosedTraffic implements Traffic {
   readonly count: number
   readonly #thinkMs: number
-  readonly #drawRows: () => number
+  readonly #draw: () => RowShare
   /** When callers send again, in order, as each thinks for the same time. */
   readonly #sendsAtMs = new Fifo<number>()
   #left: number
@@ -80,7 +80,7 @@ export class ClosedTraffic implements Traffic {
   constructor(callers: number, requests: number, thinkMs: number, mix: readonly RowShare[], random: Random) {
     this.count = this.#left = requests
     this.#thinkMs = thinkMs
-    this.#drawRows = rowsDrawer(mix, random)
+    this.#draw = drawByShare(mix, random)
     for (let caller = 0; caller < callers; caller++) this.#sendsAtMs.push(0)
   }
 
@@ -91,7 +91,7 @@ export class ClosedTraffic implements Traffic {
   take(): Coming {
     this.#left--
     this.#sendsAtMs.shift()
-    return { model: 0, rows: this.#drawRows() }
+    return { model: 0, rows: this.#draw().rows }
   }
 
   ended(nowMs: number): void {
@@ -270,10 +270,10 @@ export function schedule(options: ScheduleOptions): Schedule {
     rows: new Uint32Array(count),
   }
   const random = mulberry32(options.seed)
-  const drawRows = rowsDrawer(options.rows, random)
+  const draw = drawByShare(options.rows, random)
   for (let index = 0; index < count; index++) {
     drawn.models[index] = index % models
-    drawn.rows[index] = drawRows()
+    drawn.rows[index] = draw().rows
   }
   if (arrivals.kind === 'trace') {
     for (const [index, { atMs, rows }] of arrivals.trace.entries()) {
@@ -430,17 +430,20 @@ export interface RowShare {
   readonly share: number
 }
 
-/** Draws rows by their shares. */
-function rowsDrawer(mix: readonly RowShare[], random: Random): () => number {
-  if (mix.length === 1) return () => mix[0]!.rows
+/** Draws one of several by their shares, which are relative to the sum of all. */
+export function drawByShare<T extends { readonly share: number }>(
+  mix: readonly T[],
+  random: Random,
+): () => T {
+  if (mix.length === 1) return () => mix[0]!
   const total = mix.reduce((sum, { share }) => sum + share, 0)
   return () => {
     let left = random() * total
-    for (const { rows, share } of mix) {
-      left -= share
-      if (left < 0) return rows
+    for (const each of mix) {
+      left -= each.share
+      if (left < 0) return each
     }
-    return mix.at(-1)!.rows
+    return mix.at(-1)!
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Arrival, ArrivalRun } from '../../../../src/observe/arrivals/arrival.ts'
-import { RecordedDelays } from '../../src/simulation/delays.ts'
+import { recordedDelays } from '../../src/simulation/delays.ts'
 import { inlineIn, instancesIn, recordedFigures, runsOf } from '../../src/simulation/recorded-run.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 import { oneLevel } from '../../src/simulation/simulated-queue.ts'
@@ -377,7 +377,7 @@ describe('what surrounds recorded runs', () => {
         }),
       ),
     )
-    const delays = new RecordedDelays(runs, 1)
+    const delays = recordedDelays(runs, 1)
     expect(delays.turnMs(10)).toBeCloseTo(0.1, 6)
     expect(
       [delays.gatherMs(1, 5), delays.gatherMs(2, 6), delays.gatherMs(3, 7)].map((ms) =>

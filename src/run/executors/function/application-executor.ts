@@ -127,11 +127,7 @@ export class ApplicationExecutor implements Executor {
     this.#slots.delete(slotId)
     const times = { ...timesAt(performance.now()), ...(run.ended !== null && { stillRuns: run.ended }) }
     queueMicrotask(() =>
-      this.#report(slotId, run, times, {
-        error: 'it did not end in time',
-        sent: null,
-        failures: null,
-      }),
+      this.#report(slotId, run, times, { error: 'it did not end in time', sent: null, failures: null }),
     )
     return true
   }

@@ -6,6 +6,9 @@ import {
   elementCount,
   invalidArgument,
   isElementType,
+  isFloatType,
+  isPacked,
+  isSmallFloat,
   isTensorLike,
   listNames,
   makeTensor,
@@ -13,7 +16,7 @@ import {
   shownShape,
   storageLength,
   storageOf,
-  toFloat16Bits,
+  toSmallFloat,
 } from 'zerohop/internals'
 import type { Sample, SampleSource } from './sample-source.ts'
 
@@ -129,38 +132,11 @@ function valuesOf(
  */
 function maker(type: ElementType, random: () => number): () => number | bigint {
   const small = () => 1 + Math.floor(random() * 7)
-  switch (type) {
-    case 'float32':
-    case 'float64':
-      return random
-    case 'float16':
-      return () => toFloat16Bits(random())
-    case 'bfloat16':
-      return () => bits(random()) >>> 16
-    case 'float8e4m3fn':
-    case 'float8e4m3fnuz':
-    case 'float8e5m2':
-    case 'float8e5m2fnuz':
-      return () => 0x30 + small() // small positive numbers in each 8-bit float format
-    case 'bool':
-      return () => (random() < 0.5 ? 0 : 1)
-    case 'int64':
-    case 'uint64':
-      return () => BigInt(small())
-    case 'int4':
-    case 'uint4':
-      return () => small() | (small() << 4)
-    default:
-      return small
-  }
-}
-
-const scratch = new Float32Array(1)
-const scratchBits = new Uint32Array(scratch.buffer)
-
-function bits(value: number): number {
-  scratch[0] = value
-  return scratchBits[0]!
+  if (type === 'bool') return () => (random() < 0.5 ? 0 : 1)
+  if (isSmallFloat(type)) return () => toSmallFloat(type, random())
+  if (isFloatType(type)) return random
+  if (isPacked(type)) return () => small() | (small() << 4)
+  return type.endsWith('int64') ? () => BigInt(small()) : small
 }
 
 function word(length: number, random: () => number): string {

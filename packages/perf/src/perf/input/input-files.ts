@@ -5,15 +5,17 @@ import {
   elementCount,
   invalidArgument,
   isFloatType,
+  isNonFinite,
   isPacked,
   isRawType,
   makeTensor,
   NotReadable,
+  prefixedStrings,
   readRegularFile,
   readRegularText,
   storageLength,
   storageOf,
-  toFloat16Bits,
+  toSmallFloat,
 } from 'zerohop/internals'
 import { type InputShape, knownDims, mostGeneratedBytes } from './generated-data.ts'
 import type { Step, Stream } from './sample-source.ts'
@@ -172,12 +174,7 @@ function readJsonTensor(value: unknown, shape: InputShape, where: string): RowTe
     // Node.js ignores invalid characters.
     if (!/^[\w+/\s-]*[=\s]*$/.test(content)) throw invalidArgument(where, 'base64', content)
     const bytes = Buffer.from(content, 'base64')
-    return fit(
-      type === 'string' ? prefixedStrings(bytes, where) : fromBytes(type, bytes, where),
-      dims,
-      type,
-      where,
-    )
+    return fit(type === 'string' ? stringsIn(bytes, where) : fromBytes(type, bytes, where), dims, type, where)
   }
   const elements = (content as unknown[]).flat(mostDims)
   return fit(
@@ -257,21 +254,14 @@ function fromBytes(type: ElementType, bytes: Uint8Array, where: string): TensorD
   return new (storageOf(type))(Uint8Array.from(bytes).buffer)
 }
 
-/** Strings, each preceded by its 32-bit little-endian length. */
-function prefixedStrings(bytes: Buffer, where: string): string[] {
-  const texts: string[] = []
-  for (let at = 0; at < bytes.length;) {
-    const end = at + 4 <= bytes.length ? at + 4 + bytes.readUInt32LE(at) : Infinity
-    if (end > bytes.length)
-      throw invalidArgument(
-        where,
-        'strings that each have their length before them, as 32 bits',
-        `${bytes.length} bytes, of which those from ${at} on have not`,
-      )
-    texts.push(bytes.toString('utf8', at + 4, end))
-    at = end
-  }
-  return texts
+function stringsIn(bytes: Buffer, where: string): string[] {
+  const found = prefixedStrings(bytes)
+  if (typeof found !== 'number') return found
+  throw invalidArgument(
+    where,
+    'strings that each have their length before them, as 32 bits',
+    `${bytes.length} bytes, of which those from ${found} on have not`,
+  )
 }
 
 function text(element: unknown, where: string): string {
@@ -308,7 +298,7 @@ function numberOf(type: ElementType, element: unknown): number | bigint | null {
   if (type === 'bool')
     return element === true || element === 1 ? 1 : element === false || element === 0 ? 0 : null
   if (typeof element !== 'number') return null
-  return type === 'float16' ? toFloat16Bits(element) : element
+  return type === 'float16' ? toSmallFloat(type, element) : element
 }
 
 /**
@@ -316,7 +306,7 @@ function numberOf(type: ElementType, element: unknown): number | bigint | null {
  * infinite.
  */
 function isKept(type: ElementType, kept: number | bigint, value: number | bigint): boolean {
-  if (type === 'float16') return (Number(kept) & 0x7c00) !== 0x7c00
+  if (type === 'float16') return !isNonFinite(type, Number(kept))
   return isFloatType(type) ? Number.isFinite(kept) : kept === value || Object.is(value, -0)
 }
 
