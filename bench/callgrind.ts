@@ -96,7 +96,7 @@ export function instructionsPerRequest(
 }
 
 /** The thread that runs the model beside the application's, if there is one: threads that only open it spend the same in both runs. */
-function workerOf(
+export function workerOf(
   [, ...threads]: readonly Instructions[],
   [, ...others]: readonly Instructions[],
 ): Instructions | undefined {

@@ -87,7 +87,7 @@ export const cost: Trial = {
         ),
       )
     }
-    const instructions = smoke || !hasValgrind() ? [] : instructionRows()
+    const instructions = smoke || !hasValgrind() ? [] : instructionRows(quick)
     const main = rows.find(({ callers }) => callers === countedCallers) ?? rows[0]!
     return {
       ours: main['native us'],
@@ -153,9 +153,10 @@ async function withBusyCore<T>(use: () => Promise<T>, details: Record<string, un
 
 const hasValgrind = () => spawnSync('valgrind', ['--version']).status === 0
 
-function instructionRows() {
+function instructionRows(quick: boolean) {
+  const requests = quick ? ([12_000, 24_000] as const) : ([32_000, 64_000] as const)
   return (['batcher', 'native, inline: false'] as const).flatMap((side) =>
-    instructionsPerRequest(side, benchModel('mlp'), countedCallers, [32_000, 64_000]).map(
+    instructionsPerRequest(side, benchModel('mlp'), countedCallers, requests).map(
       ({ thread, all, parts }) => ({
         side,
         thread,
