@@ -69,12 +69,14 @@ export interface ThreadInstructions {
  */
 export function instructionsPerRequest(
   side: OurSide | 'batcher',
-  model: BenchModel,
-  callers: number,
+  {
+    model,
+    ...asked
+  }: { readonly model: BenchModel; readonly maxBatchSize: number; readonly callers: number },
   [fewer, more]: readonly [number, number],
 ): ThreadInstructions[] {
   const engine = side === 'batcher' ? null : ourSides[side]
-  const [few, many] = [fewer, more].map((requests) => counted({ engine, ...model, callers, requests })) as [
+  const [few, many] = [fewer, more].map((requests) => counted({ engine, ...model, ...asked, requests })) as [
     Instructions[],
     Instructions[],
   ]

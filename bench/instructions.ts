@@ -6,8 +6,9 @@ import type { OurSide } from './side.ts'
 import { tableOf } from './table.ts'
 
 const sides = process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'binding']
+const asked = { model: benchModel('identity'), maxBatchSize: 64, callers: 1 }
 const rows = (sides as OurSide[]).flatMap((executor) =>
-  instructionsPerRequest(executor, benchModel('identity'), 1, [3000, 7000]).map(({ thread, all, parts }) => ({
+  instructionsPerRequest(executor, asked, [3000, 7000]).map(({ thread, all, parts }) => ({
     executor,
     thread,
     instructions: all,

@@ -1,6 +1,13 @@
 // Callers that each ask again as soon as they are answered, for so many requests in all: to be run by a tool that counts instructions.
-const { engine: options, path, input, rowDims, callers, requests } = JSON.parse(process.argv[2])
-const maxBatchSize = 64
+const {
+  engine: options,
+  path,
+  input,
+  rowDims,
+  maxBatchSize = 64,
+  callers,
+  requests,
+} = JSON.parse(process.argv[2])
 const sessionOptions = { intraOpNumThreads: 1 }
 const row = new Float32Array(rowDims.reduce((count, dim) => count * dim, 1))
 
