@@ -97,14 +97,14 @@ export function instructionsPerRequest(
   })
 }
 
-/** The thread that runs the model beside the application's, if there is one: threads that only open it spend the same in both runs. */
+/** The thread that runs the model beside the application's, if there is one: threads that only open it spend about the same in both runs. */
 export function workerOf(
   [, ...threads]: readonly Instructions[],
   [, ...others]: readonly Instructions[],
 ): Instructions | undefined {
   const ran = (thread: Instructions) => thread['ONNX Runtime'] ?? 0
   const isInBoth = (thread: Instructions) =>
-    others.some((other) => Math.abs(ran(other) - ran(thread)) < ran(thread) / 50)
+    others.some((other) => Math.abs(ran(other) - ran(thread)) < ran(thread) / 5)
   return threads
     .filter((thread) => ran(thread) > leastOfWorker && !isInBoth(thread))
     .toSorted((a, b) => ran(b) - ran(a))[0]

@@ -45,6 +45,7 @@ export const cost: Trial = {
     const targets: TrialResult['targets'][number][] = []
     const details: Record<string, unknown> = {}
     const batcherThreads: Record<string, string> = {}
+    const busyShares: Record<string, number> = {}
     for (const { machine, mostCpu, leastRate } of machines) {
       const measureAll = async () => {
         const threads = await takeTurns(rounds, {
@@ -66,7 +67,9 @@ export const cost: Trial = {
         }
         return found
       }
-      const found = machine === 'quiet' ? await measureAll() : await withBusyCore(measureAll, details)
+      const { found, busyShare } =
+        machine === 'quiet' ? { found: await measureAll(), busyShare: 0 } : await withBusyCore(measureAll)
+      busyShares[machine] = busyShare
       rows.push(...found)
       const excess = found.map((each) => each['native p99 ms'] - each['batcher p99 ms'])
       targets.push(
@@ -107,6 +110,7 @@ export const cost: Trial = {
         maxBatchSize,
         intraOpNumThreads: 1,
         "the batcher's intraOpNumThreads, the faster of 1 and the default": batcherThreads,
+        'what the busy process got of a core': busyShares,
         seconds,
         rounds,
       },
@@ -140,14 +144,15 @@ function row(machine: string, callers: number, { batcher, native }: Found) {
   }
 }
 
-/** Beside a process that computes without a pause. */
-async function withBusyCore<T>(use: () => Promise<T>, details: Record<string, unknown>): Promise<T> {
+/** Beside a process that computes without a pause; also what that got of a core. */
+async function withBusyCore<T>(use: () => Promise<T>): Promise<{ found: T; busyShare: number }> {
   const { child, result } = start<number>('programs/busy-core.mjs', {})
   try {
-    return await use()
-  } finally {
+    const found = await use()
     child.send('end')
-    details['what the busy process got of a core'] = await result
+    return { found, busyShare: round(await result) }
+  } finally {
+    if (child.connected) child.disconnect()
   }
 }
 
