@@ -2,6 +2,7 @@ import type { Trial } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
 import { bursts } from './trials/bursts.ts'
 import { centralised } from './trials/centralised.ts'
+import { cost } from './trials/cost.ts'
 import { decoding } from './trials/decoding.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
@@ -44,6 +45,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   throughput,
   latency,
   batchers,
+  cost,
   saturation,
   openvino: openVino,
   'event-loop': eventLoop,

@@ -7,6 +7,7 @@ const end = '<!-- The end of what is made by npm run bench:numbers. -->'
 const order = [
   'throughput',
   'batchers',
+  'cost',
   'peers',
   'latency',
   'saturation',

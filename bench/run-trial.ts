@@ -37,7 +37,10 @@ export async function runTrial(
   const { details, rows, targets, ...figures } = measured
 
   const { reading } = trial
-  console.log(tableOf(rows))
+  for (const table of figures.tables ?? [{ title: '', rows }]) {
+    if (table.title !== '') console.log(table.title)
+    console.log(tableOf(table.rows))
+  }
   if (reading !== undefined) console.log(reading)
   console.log(`settings: ${JSON.stringify(figures.settings)}`)
   for (const { what, found, target, met } of targets)

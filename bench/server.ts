@@ -7,6 +7,8 @@ export async function openServer(side: Side): Promise<Server> {
   switch (side) {
     case 'plain':
       return (await import('./baselines/plain-server.ts')).plainServer()
+    case 'batcher':
+      return (await import('./baselines/batcher-server.ts')).batcherServer()
     case 'dataloader':
       return (await import('./baselines/dataloader-server.ts')).dataloaderServer()
     case 'piscina':

@@ -15,9 +15,9 @@ export type OurSide = keyof typeof ourSides
 
 /**
  * Ours, or what there is without it: onnxruntime-node as it comes (`plain`), its requests joined on the application's thread by
- * the package dataloader, or a session in each thread of a Piscina.
+ * a few lines (`batcher`) or by the package dataloader, or a session in each thread of a Piscina.
  */
-export type Side = OurSide | 'plain' | 'dataloader' | 'piscina'
+export type Side = OurSide | 'plain' | 'batcher' | 'dataloader' | 'piscina'
 
 /** A model and how it is loaded; what is left out takes its default. */
 export interface LoadSettings {

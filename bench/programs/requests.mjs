@@ -1,17 +1,35 @@
-// One caller, so many requests, each after the answer to the one before: to be run by a tool that counts instructions.
-import { InferenceEngine, Tensor } from 'zerohop'
-
-const { engine: options, path, input, rowDims, requests } = JSON.parse(process.argv[2])
-const engine = new InferenceEngine({ ...options, cpuWorkers: 1, workers: { startTimeoutMs: 1_800_000 } })
-const model = await engine.load('model', {
+// Callers that each ask again as soon as they are answered, for so many requests in all: to be run by a tool that counts instructions.
+const {
+  engine: options,
   path,
-  maxBatchSize: 64,
-  checkRows: false,
-  sessionOptions: { intraOpNumThreads: 1 },
-})
-const dims = [1, ...rowDims]
-const feeds = {
-  [input]: new Tensor('float32', new Float32Array(dims.reduce((count, dim) => count * dim, 1)), dims),
+  input,
+  rowDims,
+  maxBatchSize = 64,
+  callers,
+  requests,
+} = JSON.parse(process.argv[2])
+const sessionOptions = { intraOpNumThreads: 1 }
+const row = new Float32Array(rowDims.reduce((count, dim) => count * dim, 1))
+
+async function ours() {
+  const { InferenceEngine, Tensor } = await import('zerohop')
+  const engine = new InferenceEngine({ ...options, cpuWorkers: 1, workers: { startTimeoutMs: 1_800_000 } })
+  const model = await engine.load('model', { path, maxBatchSize, checkRows: false, sessionOptions })
+  const feeds = { [input]: new Tensor('float32', row, [1, ...rowDims]) }
+  return () => model.infer(feeds)
 }
-for (let count = 0; count < requests; count++) await model.infer(feeds)
+
+async function theirs() {
+  const { InferenceSession } = await import('onnxruntime-node')
+  const { batcher } = await import('../baselines/batcher.mjs')
+  const ask = batcher(await InferenceSession.create(path, sessionOptions), maxBatchSize)
+  return () => ask(row)
+}
+
+const infer = options === null ? await theirs() : await ours()
+let left = requests
+const caller = async () => {
+  while (left-- > 0) await infer()
+}
+await Promise.all(Array.from({ length: callers }, caller))
 process.exit()

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { instructionsOf } from '../../bench/callgrind.ts'
+import { instructionsOf, workerOf } from '../../bench/callgrind.ts'
 
 const written = `# callgrind format
 version: 1
@@ -49,4 +49,13 @@ it('what a thread spent is summed up by where its functions are, each function f
   } finally {
     rmSync(folder, { recursive: true })
   }
+})
+
+it('the worker is the thread that runs the model for longer when there are more requests, wherever it is numbered', () => {
+  const [application, opener] = [{ 'Node and V8': 9e9 }, { 'ONNX Runtime': 96_000_000 }]
+  const [few, many] = [{ 'ONNX Runtime': 50_000_000 }, { 'ONNX Runtime': 150_000_000 }]
+  const fewer = [application, opener, {}, few]
+  const more = [application, {}, many, { 'ONNX Runtime': 96_000_400 }]
+  expect([workerOf(fewer, more), workerOf(more, fewer)]).toEqual([few, many])
+  expect(workerOf([application, opener], [application, {}, opener])).toBeUndefined()
 })

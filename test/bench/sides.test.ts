@@ -26,7 +26,7 @@ async function answersOf(side: Side): Promise<{ answers: number[][]; meanBatchRo
 describe('what is compared', async () => {
   const plain = await answersOf('plain')
 
-  it.each<Side>(['dataloader', 'piscina', ...(Object.keys(ourSides) as OurSide[])])(
+  it.each<Side>(['batcher', 'dataloader', 'piscina', ...(Object.keys(ourSides) as OurSide[])])(
     'answers as plain ONNX Runtime does: %s',
     async (side) => {
       const { answers } = await answersOf(side)
@@ -40,7 +40,8 @@ describe('what is compared', async () => {
 
   it('joins requests where it says so', async () => {
     expect(plain.meanBatchRows).toBe(1)
-    expect((await answersOf('dataloader')).meanBatchRows).toBeCloseTo(callers / 3, 5)
+    for (const side of ['batcher', 'dataloader'] as const)
+      expect((await answersOf(side)).meanBatchRows).toBeCloseTo(callers / 3, 5)
   })
 })
 
