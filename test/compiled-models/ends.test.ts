@@ -63,7 +63,7 @@ function writeModel(path: string, seed: number): void {
 }
 
 /** Runs the program until it has ended: by itself, or killed from here. */
-function ending(argument: { readonly afterMs: number }) {
+function ending(argument: { readonly afterMs: number; readonly [more: string]: unknown }) {
   const child = fork(program, [JSON.stringify(argument)], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   let said: Said | null = null
   let pid = 0

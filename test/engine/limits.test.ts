@@ -1,6 +1,12 @@
 // Alone: a run that the binding cannot stop goes on in its thread for as long as the process lives.
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { type InferOptions, type Model, type ModelConfig, Tensor } from '../../src/index.ts'
+import {
+  type InferOptions,
+  type Model,
+  type ModelConfig,
+  type ModelOptions,
+  Tensor,
+} from '../../src/index.ts'
 import { WorkerSession } from '../../src/run/worker-session.ts'
 import { elementCount } from '../../src/tensor/tensor.ts'
 import { graph } from '../models/builder.ts'
