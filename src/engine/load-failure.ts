@@ -10,7 +10,7 @@ import type { OpenedSession } from '../run/executors/executor.ts'
 import type { SampleFailed } from '../models/warm-up.ts'
 import { otherFormat, tellingBytes } from '../onnx/other-format.ts'
 import { beginningOf, NotReadable } from '../base/files.ts'
-import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
+import { byteLengthOf, elementCount, isElementType, mostTensorBytes } from '../tensor/tensor.ts'
 
 /** ONNX Runtime's message for a known operator without a kernel for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
@@ -256,12 +256,6 @@ function providersOf({ executionProviders, instanceGroup }: ResolvedConfig): str
 function names(providers: NonNullable<ResolvedConfig['executionProviders']>): string[] {
   return providers.map((provider) => (typeof provider === 'string' ? provider : provider.name))
 }
-
-/**
- * Most bytes of one tensor for one row. Two such rows have the size limit of a `Buffer` in all supported Node.js
- * versions.
- */
-const mostTensorBytes = 2 ** 31
 
 /**
  * Refuses a model with rows too large for any memory, from the declared shapes of its inputs and outputs; variable

@@ -6,6 +6,7 @@ import {
   isElementType,
   isFloatType,
   plainView,
+  type ElementType,
   type MailedTensor,
   type TensorData,
 } from '../tensor/tensor.ts'
@@ -22,7 +23,7 @@ import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
 import { rowRecipes, sampleRow, type RowRecipe } from './row-check/made-up-rows.ts'
 
-/** Most bytes that the inputs of a run are given. */
+/** Most bytes that the inputs of a run are given, unless a user asks for a row that is larger. */
 const maxBytes = 2 ** 27
 
 /** A sample that the user gave could not be run. */
@@ -270,13 +271,25 @@ function madeUpRows(
     if (kind === 'harmless' && !isKnown(metadata, shape)) return []
     const recipes = rowRecipes(inputs, null, shape, optional)
     const chosen =
-      kind === 'random' ? recipes : kind === 'zeros' ? ofOtherShapes(recipes) : recipes.slice(0, 1)
+      kind === 'random'
+        ? recipes
+        : kind === 'zeros'
+          ? ofOtherShapes(recipes)
+          : recipes.slice(0, 1).filter((recipe) => bytesOfRow(metadata, recipe) <= maxBytes)
     const row = (recipe: RowRecipe) =>
       kind === 'random' ? sampleRow(inputs, recipe.rowDims, recipe.draws, 0) : zeroRow(inputs, recipe)
     return [
       chosen.map((recipe) => () => (metadata.maxBatchSize > 0 ? row(recipe) : asItIs(inputs, row(recipe)))),
     ]
   })
+}
+
+/** What a request of one row, or of a model without a batch dimension, holds. */
+function bytesOfRow({ inputs, maxBatchSize }: ModelMetadata, { rowDims }: RowRecipe): number {
+  return inputs.reduce((sum, { type, shape }, index) => {
+    const first = maxBatchSize === 0 && typeof shape[0] === 'number' ? shape[0] : 1
+    return sum + byteLengthOf(type as ElementType, first * elementCount(rowDims[index]!))
+  }, 0)
 }
 
 /** Each size of each padding, together those of dimensions with one name, which have one length. */
@@ -342,7 +355,7 @@ function asItIs(inputs: readonly TensorMetadata[], row: TrialFeeds): TrialFeeds 
     if (tensor === null) return null
     const [first] = inputs[index]!.shape
     if (first === undefined) return { ...tensor, dims: [] }
-    return typeof first === 'number' && first > 0
+    return typeof first === 'number' && first > 1
       ? joinTensors(Array.from({ length: first }, () => tensor))
       : tensor
   })

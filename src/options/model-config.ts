@@ -164,7 +164,10 @@ export interface ModelOptions {
    * See `metadata.joining`. Default: by the graph.
    */
   maxBatchSize?: number
-  /** Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent. Default 32. */
+  /**
+   * Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent; fewer if so many would
+   * take more than 256 MiB. Default 32.
+   */
   defaultMaxBatchSize?: number
   /**
    * Inputs as requests give them. Must list all inputs of the model except those that `sequence` fills. Default: the

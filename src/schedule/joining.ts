@@ -16,6 +16,7 @@ import { mostRows } from '../onnx/row-proof/dims.ts'
 import { severalEntries } from '../onnx/row-proof/not-proved.ts'
 import type { RowProof } from '../onnx/row-proof/prove-rows.ts'
 import { warn, type WarningCode } from '../base/warnings.ts'
+import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
 
 /**
  * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
@@ -46,6 +47,28 @@ export interface KnownRows {
   readonly axes?: BatchAxes | null
   /** Why its requests are not joined as long as the graph proves `axes` of no bucket; left out where they are known. */
   readonly unproved?: string
+}
+
+/** Most bytes of the rows of a batch, by declared shapes, unless a user says how many rows those are: more gains no speed, and takes long to gather. */
+const mostBatchBytes = 2 ** 28
+
+/** Most rows of a batch of a model of which that is not said. */
+function rowsByDefault(
+  { defaultMaxBatchSize, preferredBatchSizes }: ResolvedConfig,
+  { inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+): number {
+  const rowBytes = [...inputs, ...outputs].reduce((sum, value) => sum + rowBytesOf(value), 0)
+  const fitting = Math.max(1, preferredBatchSizes.at(-1) ?? 1, Math.floor(mostBatchBytes / rowBytes))
+  return Math.min(defaultMaxBatchSize, mostRows, fitting)
+}
+
+/** Bytes of a row as far as its shape is declared. */
+function rowBytesOf(value: ValueMetadata): number {
+  const { type, shape } = value
+  if (!isElementType(type)) return 0
+  const axisOfRows = batchAxisOf(value)
+  const dims = shape.map((dim, axis) => (typeof dim === 'number' && axis !== axisOfRows ? dim : 1))
+  return byteLengthOf(type, elementCount(dims))
 }
 
 /** Buckets of which it is known what the graph or runs say. */
@@ -116,8 +139,7 @@ export class Joining {
     const { served, batched, offered } = this.shaped
     this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
     const obstacle = notStackable(batched)
-    const maxBatchSize =
-      config.maxBatchSize ?? (obstacle === null ? Math.min(config.defaultMaxBatchSize, mostRows) : 0)
+    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? rowsByDefault(config, batched) : 0)
     checkBatchDimension(name, maxBatchSize, batched)
     checkBatchSizes(name, config, maxBatchSize)
     this.labels = new Map(

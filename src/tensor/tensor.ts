@@ -177,6 +177,12 @@ export function byteLengthOf(type: ElementType, count: number): number {
   return type === 'string' ? 0 : storageLength(type, count) * storageOf(type).BYTES_PER_ELEMENT
 }
 
+/**
+ * Most bytes of one tensor for one row. Two such rows have the size limit of a `Buffer` in all supported Node.js
+ * versions.
+ */
+export const mostTensorBytes = 2 ** 31
+
 /** Product of `dims`; 1 for a scalar. */
 export function elementCount(dims: readonly number[]): number {
   let count = 1

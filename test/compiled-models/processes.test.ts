@@ -1,15 +1,11 @@
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere } from './in-processes.ts'
 import { endless, perceptron } from './models.ts'
 import { until } from '../support/until.ts'
 import { repetitions } from '../support/full.ts'
-
-const kills = repetitions(20, 2)
 
 describe('processes that share a cache', () => {
   it(
@@ -37,28 +33,4 @@ describe('processes that share a cache', () => {
     await until(() => !isThere())
     expect(isThere()).toBe(false)
   })
-
-  it(
-    `go on after one of them was killed while it compiled, at ${kills} random times`,
-    { timeout: 300_000 },
-    async () => {
-      const dir = ownFolder()
-      const expected = await plainLoad({ path: perceptron() })
-      const startMs = performance.now()
-      expect((await loadElsewhere(dir, perceptron(1000)).loaded)?.compiled).toBe(true)
-      const tookMs = performance.now() - startMs
-      for (let count = 0; count < kills; count++) {
-        const { child, loaded } = loadElsewhere(dir, perceptron())
-        await sleep(tookMs * Math.random())
-        child.kill('SIGKILL')
-        await loaded
-      }
-      const { y, origin } = await cachedLoad(dir, { path: perceptron() })
-      expect([y, origin.compiled]).toEqual([expected, true])
-      // Of what the others have left nothing is there once a model was compiled again.
-      await cachedLoad(dir, { path: perceptron(1001) })
-      const left = (room: string) => readdirSync(join(dir, 'compiled-models-v1', room))
-      expect([left('unfinished'), left('locks')]).toEqual([[], []])
-    },
-  )
 })

@@ -1,7 +1,16 @@
 // Alone: a run that the binding cannot stop goes on in its thread for as long as the process lives.
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { type InferOptions, type Model, type ModelConfig, Tensor } from '../../src/index.ts'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import {
+  type InferOptions,
+  type Model,
+  type ModelConfig,
+  type ModelOptions,
+  Tensor,
+} from '../../src/index.ts'
+import { WorkerSession } from '../../src/run/worker-session.ts'
+import { elementCount } from '../../src/tensor/tensor.ts'
 import { graph } from '../models/builder.ts'
+import { modelPath } from '../models/cache.ts'
 import * as small from '../models/small.ts'
 import { executorKinds } from '../support/executors.ts'
 import { load, ownEngine } from '../support/open.ts'
@@ -228,3 +237,103 @@ it.runIf(executorKinds[0] === 'native')(
     expect((await model.infer(feeds(2)))['sum']!.data).toEqual(new Float32Array(4).fill(2))
   },
 )
+
+/** The first and the last element of each row. */
+function ends(rowDims: readonly number[]): string {
+  const length = elementCount(rowDims)
+  return modelPath(`ends-${rowDims.join('x')}`, () =>
+    graph('ends')
+      .input('x', 'float32', ['N', ...rowDims])
+      .output('y', 'float32', ['N', 2])
+      .initializer('rows', 'int64', [2], [-1, length])
+      .initializer('places', 'int64', [2], [0, length - 1])
+      .node('Reshape', ['x', 'rows'], ['flat'])
+      .node('Gather', ['flat', 'places'], ['y'], { axis: 1 })
+      .build(),
+  )
+}
+
+/** The largest element of volumes, with a mean of all rows that is never added: the graph proves nothing of its rows. */
+function largestOfVolume(rowDims: readonly number[]): string {
+  const dims = ['N', ...rowDims.map(() => 1)]
+  const branch = (name: string, operator: string, attributes = {}) =>
+    graph(name)
+      .output(`${name}-y`, 'float32', dims)
+      .node(operator, ['z'], [`${name}-y`], attributes)
+      .subgraph()
+  return modelPath(`largest-of-volume-${rowDims.join('x')}`, () =>
+    graph('largest-of-volume')
+      .input('x', 'float32', ['N', ...rowDims])
+      .output('y', 'float32', dims)
+      .initializer('one', 'float32', [], [1])
+      .node('GlobalMaxPool', ['x'], ['z'])
+      .node('Sin', ['one'], ['sine'])
+      .node('Less', ['one', 'sine'], ['never'])
+      .node('If', ['never'], ['y'], {
+        then_branch: branch('then', 'ReduceMean', { axes: [0] }),
+        else_branch: branch('else', 'Identity'),
+      })
+      .build(),
+  )
+}
+
+describe.each(executorKinds)('rows of 256 MiB (%s)', (executor) => {
+  const rowDims = [1, 256, 512, 512]
+  const filled = (first: number, last: number) => {
+    const row = new Float32Array(elementCount(rowDims))
+    ;[row[0], row[row.length - 1]] = [first, last]
+    return row
+  }
+
+  it('are answered, each in a run of its own, and none is made up here', async () => {
+    const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
+    onTestFinished(() => void runSample.mockRestore())
+    const engine = ownEngine({ executor, verify: 'child', cache: false })
+    const model = await load(engine, ends(rowDims))
+    const answers = await Promise.all([1, 2].map((value) => model.infer({ x: filled(value, -value) })))
+    expect(answers.map(({ y }) => [...(y as Tensor).data])).toEqual([
+      [1, -1],
+      [2, -2],
+    ])
+    expect([model.metadata.joining.rows, model.metadata.maxBatchSize]).toEqual(['independent', 1])
+    expect([model.stats().executionCount, runSample.mock.calls]).toEqual([2, []])
+  })
+
+  it('are not compared, so that a model whose graph proves nothing runs each request alone', async () => {
+    const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
+    onTestFinished(() => void runSample.mockRestore())
+    const model = await load(ownEngine({ executor }), largestOfVolume(rowDims), {
+      dynamicBatching: { preferredBatchSize: [2] },
+    })
+    const { y } = await model.infer({ x: filled(0, 3) })
+    expect([...(y as Tensor).data]).toEqual([3])
+    expect(await model.joiningKnown()).toMatchObject({
+      rows: 'unknown',
+      reason: expect.stringContaining('a row has 67108864 elements'),
+    })
+    expect(runSample).not.toHaveBeenCalled()
+  })
+})
+
+describe('defaultMaxBatchSize', () => {
+  it.each<[rowDims: readonly number[], options: ModelOptions, rows: number]>([
+    [[3, 64, 64], {}, 32],
+    [[3, 1024, 1024], {}, 21],
+    [[3, 4096, 4096], {}, 1],
+    [[3, 4096, 4096], { dynamicBatching: { preferredBatchSize: [4] } }, 4],
+    [[3, 4096, 4096], { maxBatchSize: 8 }, 8],
+  ])('holds for so many rows as 256 MiB take: rows of %j with %j', async (rowDims, options, rows) => {
+    const model = await load(ownEngine(), ends(rowDims), options)
+    expect(model.metadata.maxBatchSize).toBe(rows)
+  })
+})
+
+describe('a model with rows of 4 GiB', () => {
+  it('is refused with the limit, and no such row is made up before', async () => {
+    const engine = ownEngine({ verify: 'child', cache: false })
+    await expect(engine.load('m', { path: ends([2 ** 30]) })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      message: expect.stringContaining('expected at most 2147483648 bytes in one row'),
+    })
+  })
+})

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
+import { availableMemory } from '../../base/available-resources.ts'
 import { closeFiles } from '../../models/compiled-models/entry.ts'
 import type { CompiledForm, TrialTask, TrialWord } from '../../models/compiled-models/model-trial.ts'
 import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/prepared-model.ts'
@@ -11,7 +12,7 @@ import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { OpenOptions } from '../../options/session-options.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
 import type { ModelMetadata, TensorMetadata, ValueMetadata } from '../../tensor/metadata.ts'
-import { byteLengthOf, elementCount, isElementType } from '../../tensor/tensor.ts'
+import { byteLengthOf, elementCount, isElementType, mostTensorBytes } from '../../tensor/tensor.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 
 /** A session of the model that is tried, or of its compiled form. */
@@ -178,6 +179,8 @@ async function differenceFrom(
 const mostRecipes = 8
 /** A request of more bytes is made up and run once. */
 const repeatedUpToBytes = 2 ** 26
+/** One of more bytes is not made up: it is held several times, and no model may have rows over the first limit. */
+const mostBytes = () => Math.min(mostTensorBytes, availableMemory().usableBytes / 4)
 
 /**
  * Requests that a model may accept, of one row if it has rows: in pairs of the same form, the likeliest first. None for
@@ -200,7 +203,9 @@ function* madeUpRequests(
       (sum, own, index) => sum + byteLengthOf(tensors[index]!.type, elementCount(own)),
       0,
     )
-    yield (bytes > repeatedUpToBytes ? [0] : [0, 1]).map((row) =>
+    const isLarge = bytes > repeatedUpToBytes
+    if (isLarge && bytes > mostBytes()) continue
+    yield (isLarge ? [0] : [0, 1]).map((row) =>
       sampleRow(tensors, dims, draws, row).map(
         (feed, index) => feed && { ...feed, dims: asDeclared(tensors[index]!, feed.dims) },
       ),

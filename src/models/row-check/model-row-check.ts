@@ -131,7 +131,9 @@ export class ModelRowCheck {
       return true
     }
     this.#busy = true
+    let hasRun = true
     const done = this.#checkMadeUp().then((verdict) => {
+      hasRun = verdict.runs > 0
       this.#foundAtLoad(verdict)
       if (verdict.largestDifference === null) return
       session.setNote(key, writeVerdict(verdict))
@@ -143,7 +145,7 @@ export class ModelRowCheck {
     }
     this.checked = done.then(over, over) // a failed load is reported; while the model serves, the first requests may decide
     await Promise.race([done, this.#runs.paused])
-    return true
+    return hasRun
   }
 
   /** The model serves now; `session` returns one of its sessions. */

@@ -57,7 +57,7 @@ const everySizeOfShortRunsTo = 32
 const shortRunMs = 1
 /** Rows of the largest batch tried; a larger one is used only if the user asks for it, without a check. */
 const largestTried = 256
-/** Most elements of an input in a batch. */
+/** Most elements of an input in a batch; two rows have to fit in. */
 const mostElements = 2 ** 25
 /**
  * A batch with a longer expected run, in milliseconds, is tried with only two or three requests, since it delays
@@ -88,6 +88,19 @@ export async function checkRows(
 ): Promise<RowVerdict> {
   const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
   const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
+  const rowElements = Math.max(
+    ...setup.samples.map(largestOfRow),
+    ...inputs.map(({ shape }) =>
+      elementCount(shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : 1))),
+    ),
+  )
+  if (2 * rowElements > mostElements)
+    return {
+      rows: 'unknown',
+      largestDifference: null,
+      reason: `a row has ${rowElements} elements, and rows of more than ${mostElements / 2} are not compared`,
+      runs: 0,
+    }
   const { recipe, pool } = await findRecipe(trials, inputs, setup)
   const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
   if (recipe !== null)
@@ -331,11 +344,12 @@ function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number):
 
 /** The largest batch to try, limited by memory. */
 function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
-  const elements = Math.max(
-    1,
-    ...(row ?? []).map((feed) => (feed === null ? 1 : elementCount(feed.dims.slice(1)))),
-  )
-  return Math.min(maxBatchSize, largestTried, Math.max(2, Math.floor(mostElements / elements)))
+  return Math.min(maxBatchSize, largestTried, Math.max(2, Math.floor(mostElements / largestOfRow(row ?? []))))
+}
+
+/** Elements of the largest input of a row. */
+function largestOfRow(row: TrialFeeds): number {
+  return Math.max(1, ...row.map((feed) => (feed === null ? 1 : elementCount(feed.dims.slice(1)))))
 }
 
 /**
