@@ -23,7 +23,10 @@ if (model !== null) {
   const startMs = performance.now()
   if (side === 'plain') {
     const { InferenceSession, Tensor } = await import('onnxruntime-node')
-    const session = await InferenceSession.create(compiled ?? path, compiled === null ? {} : { graphOptimizationLevel: 'disabled' })
+    const session = await InferenceSession.create(
+      compiled ?? path,
+      compiled === null ? {} : { graphOptimizationLevel: 'disabled' },
+    )
     answer.loadMs = performance.now() - startMs
     await session.run({ [input]: new Tensor('float32', data, dims) })
     answer.firstMs = performance.now() - startMs
