@@ -33,7 +33,7 @@ describe('JSON in pieces', () => {
     ['a name twice', `{"a":1,"a":[${'1,'.repeat(long)}2],"a":"${'x'.repeat(long)}","b":2,"b":3}`],
     [
       'space around',
-      `${' \n\r\t'.repeat(long)}{ "a" : [ ${'1 , '.repeat(long)} 2 ] , "b" : 0 }${' '.repeat(long)}`,
+      `${' \n\r\t'.repeat(long / 4)}{ "a" : [ ${'1 , '.repeat(long)} 2 ] , "b" : 0 }${' '.repeat(long)}`,
     ],
     ['nothing in much', `[[],{},[${' '.repeat(long)}],{${'\n'.repeat(long)}}]`],
     ['what is short', '{"inputs":[]}'],
@@ -53,6 +53,8 @@ describe('JSON in pieces', () => {
     ['a broken escape', `["${'x'.repeat(long)}\\x"]`], ['another bracket', `[${'1,'.repeat(long)}1}`], ['another bracket within', `[[${'1,'.repeat(long)}1},1]`],
     ['no end', `{"a":[${'1,'.repeat(long)}`], ['an end too many', `[${'1,'.repeat(long)}1]]`], ['something behind', `[${'1,'.repeat(long)}1] x`],
     ['a name for a name', `{"${'x'.repeat(long)}":1}`], ['digits without end', `[${'1'.repeat(10 * long)}]`], ['nothing', ''], ['a word', 'nothing'],
+    ['128 KiB of spaces before it', `${' '.repeat(2 ** 17)}{}`], ['128 KiB of spaces behind it', `{}${' '.repeat(2 ** 17)}`],
+    ['128 KiB of spaces behind a large item', `[[${'1,'.repeat(long)}1]${' '.repeat(2 ** 17)},1]`],
   ] // prettier-ignore
   it.each(broken)('is refused: %s', (_, text) => {
     expect(() => parse(text)).toThrow(

@@ -29,22 +29,24 @@ const [arrayBegin, arrayEnd, objectBegin, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 /**
  * Parses bytes as `JSON.parse` does, in pieces. Depth and number of values are checked before anything is
  * parsed, as a few bytes of JSON take many times their size in memory. Names of more than 32 768 bytes are
- * refused.
+ * refused, and so are 128 KiB of spaces in one place, which would only take time.
  *
  * @param what what is parsed, for errors.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits): Pieces<unknown> {
+  let [start, end] = [0, bytes.length]
+  while (start < mostBetween && isSpace(bytes[start])) start++
+  while (end > start && bytes.length - end < mostBetween && isSpace(bytes[end - 1])) end--
+  if (Math.max(start, bytes.length - end) === mostBetween)
+    throw invalidArgument(what, `fewer than ${mostBetween} bytes of spaces before and after the JSON`, 'more')
   if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
   const measure = new JsonMeasure(bytes, what, limits)
-  for (let at = 0; at < bytes.length; at += measuredBytes) {
+  for (let at = 0; at < end; at += measuredBytes) {
     if (at > 0) yield
-    measure.advance(Math.min(bytes.length, at + measuredBytes))
+    measure.advance(Math.min(end, at + measuredBytes))
   }
   const json = new JsonText(bytes, what, measure.large, limits.parse ?? JSON.parse)
-  let [start, end] = [0, bytes.length]
-  while (isSpace(bytes[start])) if (++start % measuredBytes === 0) yield
-  while (end > start && isSpace(bytes[end - 1])) if (--end % measuredBytes === 0) yield
   if (measure.large.get(start) === end) return yield* json.large(start, end)
   if (end - start > pieceBytes) throw json.unreadable() // not a single value, or one without an end
   return json.parse(start, end, '', '')
@@ -206,7 +208,7 @@ class JsonText {
         if (name === null) items.push(value)
         else putValue(members, name, value)
         at = largeEnd
-        while (at < last && isSpace(bytes[at])) at++
+        while (at < last && at - largeEnd < mostBetween && isSpace(bytes[at])) at++
         isDone = at === last
         if (!isDone && bytes[at] !== comma) throw this.unreadable()
         from = at + 1

@@ -1,4 +1,4 @@
-/** Work in pieces. Each `next()` does one, of half a millisecond at most. */
+/** Work in pieces. Each `next()` does one, of a millisecond at most. */
 export type Pieces<T> = Generator<void, T, void>
 
 /**
@@ -12,7 +12,7 @@ const mostBegun = 2
 const smallSize = 65_536
 
 /**
- * Does clients' work on the application's thread, half a millisecond per turn of the event loop. Short work
+ * Does clients' work on the application's thread, half a millisecond and the rest of a piece per turn of the event loop. Short work
  * is done at once. Of longer work the smallest goes first, so that small requests do not wait for large ones.
  */
 export class Slices {

@@ -120,10 +120,17 @@ export class LoadedModel implements Opened {
       )
       const runTimes = new RunTimes()
       const calibrate = (session: WorkerSession) =>
-        calibrateModel(runTimes, this.#config, joining, warmUp.calibrationSample, (feeds) => {
-          instances.checkWanted()
-          return warmUp.form.run(session, feeds)
-        })
+        calibrateModel(
+          runTimes,
+          this.#config,
+          joining,
+          warmUp.calibrationSample,
+          (feeds) => {
+            instances.checkWanted()
+            return warmUp.form.run(session, feeds)
+          },
+          this.#served !== null,
+        )
       await calibrate(instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await decoder
@@ -237,8 +244,8 @@ export class LoadedModel implements Opened {
   }
 
   /**
-   * Tells of what is learnt about joining. Calibration and tuning follow it, as they measure batches, and begin only once the
-   * check by running is over, which would disturb them.
+   * Tells of what is learnt about joining. Calibration and tuning follow it, as they measure batches; they begin only when the
+   * check with made-up rows is over, which would disturb them.
    */
   #followJoining(served: ServedModel, { joining, rowCheck, calibrate }: ReadyModel): void {
     const loaded = this.#loaded

@@ -177,7 +177,7 @@ export class WorkerSession {
     const stop = () => this.worker.stopRun(this, true)
     const tried = (executor: Executor) =>
       within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
-    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)))
+    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)), true)
     if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
     return run
   }

@@ -108,17 +108,19 @@ export class Worker {
    * Has a task done on the thread as soon as no batch is outstanding.
    *
    * @param thread the one it is meant for; `null` for whichever there is then.
+   * @param goesFirst whether it goes before a batch that waits behind the run.
    */
   ask<T>(
     owner: WorkerSession | null,
     thread: Executor | null,
     work: (executor: Executor) => Promise<T>,
+    goesFirst = false,
   ): Promise<T> {
     const { givenUp, closing, executor } = this.threads
     if (givenUp || closing || (thread !== null && thread !== executor))
       return Promise.reject(new ThreadEndedError())
     const done = this.#tasks.add(owner, thread, work)
-    this.#yieldTo(null)
+    if (goesFirst) this.#yieldTo(null)
     this.dispatch()
     return done
   }
@@ -253,8 +255,7 @@ export class Worker {
   }
 
   /**
-   * Revokes what waits behind a run of the same instance: another one, or a task (`null`), that has waited for nothing yet
-   * comes first.
+   * Revokes the batch that waits behind a run of its own instance, for another instance or a task (`null`) that has just come.
    */
   #yieldTo(source: ModelInstance | null): void {
     const { dispatched } = this.time

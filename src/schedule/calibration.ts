@@ -32,6 +32,7 @@ export type RunSample = (
  * that requests may share runs.
  *
  * @param sample left out where there is none to run.
+ * @param isServing whether requests wait for its runs: those that take more than a quarter of the target are left to them.
  */
 export async function calibrateModel(
   runTimes: RunTimes,
@@ -39,6 +40,7 @@ export async function calibrateModel(
   { byRow, joinedBuckets, largestBatch }: Joining,
   sample: CalibrationSample | undefined,
   run: RunSample,
+  isServing: boolean,
 ): Promise<void> {
   if (latencyTargetMs === 0 || sample === undefined) return
   const inRows = byRow && joinedBuckets?.has(sample.bucketKey) !== false
@@ -47,7 +49,8 @@ export async function calibrateModel(
     : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
   if (runTimes.knows(bucketKey)) return
   const maxBatchSize = joinRequests && inRows ? largestBatch : Math.min(1, largestBatch)
-  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)
+  const mostMs = isServing ? latencyTargetMs / 4 : latencyTargetMs
+  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, mostMs, run)
 }
 
 /**

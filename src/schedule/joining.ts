@@ -49,24 +49,29 @@ export interface KnownRows {
   readonly unproved?: string
 }
 
-/** Most bytes of the rows of a batch, by declared shapes, unless a user says how many rows those are: more gains no speed, and takes long to gather. */
+/**
+ * Most bytes of the rows of a batch, inputs and outputs together, by their declared shapes, unless a user says how many rows
+ * those are with `maxBatchSize` or preferred sizes: more gains no speed, and takes long to gather.
+ */
 const mostBatchBytes = 2 ** 28
 
 /** Most rows of a batch of a model of which that is not said. */
 function rowsByDefault(
-  { defaultMaxBatchSize, preferredBatchSizes }: ResolvedConfig,
+  { defaultMaxBatchSize, preferredBatchSizes, sequence }: ResolvedConfig,
   { inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>,
 ): number {
+  const most = Math.min(defaultMaxBatchSize, mostRows)
+  if (sequence?.direct !== undefined) return most // as many sequences have slots
   const rowBytes = [...inputs, ...outputs].reduce((sum, value) => sum + rowBytesOf(value), 0)
   const fitting = Math.max(1, preferredBatchSizes.at(-1) ?? 1, Math.floor(mostBatchBytes / rowBytes))
-  return Math.min(defaultMaxBatchSize, mostRows, fitting)
+  return Math.min(most, fitting)
 }
 
-/** Bytes of a row as far as its shape is declared. */
+/** Bytes of a row as far as its shape is declared; 0 for what all rows share. */
 function rowBytesOf(value: ValueMetadata): number {
   const { type, shape } = value
-  if (!isElementType(type)) return 0
   const axisOfRows = batchAxisOf(value)
+  if (axisOfRows === -1 || !isElementType(type)) return 0
   const dims = shape.map((dim, axis) => (typeof dim === 'number' && axis !== axisOfRows ? dim : 1))
   return byteLengthOf(type, elementCount(dims))
 }
@@ -151,7 +156,7 @@ export class Joining {
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     this.#proof = proof
-    const joining = initially(config, obstacle, proof, unproved)
+    const joining = initially(config, maxBatchSize, obstacle, proof, unproved)
     this.stacked = Object.freeze({
       name,
       path: config.path,
@@ -423,6 +428,7 @@ function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string 
 
 function initially(
   { maxBatchSize, joinRequests, checkRows }: ResolvedConfig,
+  largestBatch: number,
   obstacle: string | null,
   proof: RowProof | null,
   unproved?: string,
@@ -454,7 +460,8 @@ function initially(
       'unknown',
       `${wordsOf(proof!)}; what requests share decides. Without it: ${unproved}`,
     )
-  const open = checkRows ? notRunYet : 'checkRows is false, so that only what the graph proves is joined'
+  const toRun = largestBatch === 1 ? 'a batch has one row, so nothing is run to find out' : notRunYet
+  const open = checkRows ? toRun : 'checkRows is false, so that only what the graph proves is joined'
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }
 

@@ -21,7 +21,12 @@ const edges = {
 
 export const tensorTypes = Object.keys(edges) as TensorType[]
 
-const random = mulberry32(2026)
+let random = mulberry32(2026)
+
+/** What follows is drawn as in a new process: files that share one draw the same, whichever ran before. */
+export function drawAnew(): void {
+  random = mulberry32(2026)
+}
 
 /** A tensor of `dims` whose elements are drawn from the interesting values of its type. */
 export function sample(type: TensorType, dims: readonly number[]): Sample {

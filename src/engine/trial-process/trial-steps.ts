@@ -144,7 +144,8 @@ async function compared(
     return none(`its compiled form is not used: ${(error as Error).message}`)
   }
   try {
-    const reason = `compiled for this machine; its outputs were compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
+    const compared = `compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
+    const reason = `compiled for this machine; its outputs were ${runs.length === 0 ? 'not compared: it ran on no generated values' : compared}`
     return { files: await closeFiles(folder), reason }
   } catch (error) {
     return none(`its compiled form cannot be kept: ${(error as Error).message}`)
@@ -179,7 +180,7 @@ async function differenceFrom(
 const mostRecipes = 8
 /** A request of more bytes is made up and run once. */
 const repeatedUpToBytes = 2 ** 26
-/** One of more bytes is not made up: it is held several times, and no model may have rows over the first limit. */
+/** One of more bytes is not made up: it is held several times. */
 const mostBytes = () => Math.min(mostTensorBytes, availableMemory().usableBytes / 4)
 
 /**

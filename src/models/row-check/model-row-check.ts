@@ -324,6 +324,7 @@ export class ModelRowCheck {
   }
 
   #found(verdict: RowVerdict, bucket: string | null, isLast = false): void {
+    if (this.#runs.isClosed) return // it is given up
     this.#isOver ||=
       isLast || verdict.rows === 'dependent' || (verdict.rows === 'independent' && !this.#joining.isByBucket)
     this.#joining.found(verdict, bucket, this.#isOver)
@@ -429,7 +430,7 @@ class PacedRuns {
   #resume!: () => void
   #endPause = (): void => {}
   #isServing = false
-  #isClosed = false
+  isClosed = false
   #sliceMs = 0
   /** Since it serves, or since a check of requests began. */
   #fromMs = 0
@@ -450,7 +451,7 @@ class PacedRuns {
   }
 
   close(): void {
-    this.#isClosed = true
+    this.isClosed = true
     this.#resume()
     this.#endPause()
   }
@@ -472,11 +473,12 @@ class PacedRuns {
       await this.#resumed
     }
     if (this.#sliceMs >= sliceMs) await this.#breathe(busyShare())
-    if (this.#isClosed) throw new ThreadEndedError()
+    if (this.isClosed) throw new ThreadEndedError()
+    const startMs = performance.now()
     const result = await trial(feeds)
     this.#trials++
     if (result.error === null) this.#rowMs = Math.min(this.#rowMs, result.runMs / Math.max(1, rowsIn(feeds)))
-    if (this.#isServing) this.#sliceMs += result.runMs
+    if (this.#isServing) this.#sliceMs += result.error === null ? result.runMs : performance.now() - startMs
     return result
   }
 

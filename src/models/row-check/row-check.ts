@@ -98,7 +98,7 @@ export async function checkRows(
     return {
       rows: 'unknown',
       largestDifference: null,
-      reason: `a row has ${rowElements} elements, and rows of more than ${mostElements / 2} are not compared`,
+      reason: `an input has ${rowElements} elements for a row, and more than ${mostElements / 2} are not compared`,
       runs: 0,
     }
   const { recipe, pool } = await findRecipe(trials, inputs, setup)

@@ -52,7 +52,10 @@ export class ScaleWatch {
     this.#tuner!.close()
     if (this.#isClosed) return
     const { cap } = this.#scheduler.times
-    if (cap !== null) cap.rows = Infinity
+    if (cap !== null) {
+      cap.rows = Infinity
+      this.#scheduler.resized()
+    }
     this.#tuner = this.#newTuner()
     this.#scheduler.onUpdate = this.#tuner.look
   }

@@ -240,7 +240,8 @@ export class ThroughputTuner {
   async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
     this.#capBatches(batchRows)
     let had = true
-    if (instances !== this.#model.uses.length) {
+    // One that is being applied is not counted yet.
+    if (this.#applying > 0 || instances !== this.#model.uses.length) {
       this.#applying++
       had = await this.#model.divideCores(instances).then(
         () => this.#model.haveOwnWorkers,
