@@ -99,7 +99,7 @@ export class Worker {
     this.#stopTask(session, false)
   }
 
-  /** Rejects the tasks of a session that were not begun. */
+  /** Rejects the tasks of a session that have not begun. */
   withdraw(session: WorkerSession): void {
     this.#tasks.withdraw(session)
   }
@@ -107,7 +107,7 @@ export class Worker {
   /**
    * Has a task done on the thread as soon as no batch is outstanding.
    *
-   * @param thread the one it is meant for; `null` for whichever there is then.
+   * @param thread the one it is meant for; `null` for the one that serves then.
    */
   ask<T>(
     owner: WorkerSession | null,
@@ -145,10 +145,10 @@ export class Worker {
   }
 
   /**
-   * Has a run stopped: of the batch in a slot, or a session's task. When it was asked to stop and does not, its thread is detached
-   * after a while.
+   * Asks a run to stop: that of the batch in a slot, or a session's task. If it does not stop, its thread is detached after a
+   * while.
    *
-   * @param orDetach whether that is done as well where it cannot be asked to.
+   * @param orDetach whether to detach the thread also of a run that cannot be asked to stop.
    */
   stopRun(of: number | WorkerSession, orDetach: boolean): void {
     if (typeof of !== 'number') this.#stopTask(of, orDetach)
@@ -173,7 +173,7 @@ export class Worker {
   /** Gives the thread what there is room for. */
   dispatch(): void {
     this.#again = true
-    if (this.#dispatching) return // what it calls may have more to give: it looks again
+    if (this.#dispatching) return // what it calls may have more to dispatch: the outer call looks again
     this.#dispatching = true
     try {
       while (this.#again) {
@@ -253,8 +253,8 @@ export class Worker {
   }
 
   /**
-   * Revokes what waits behind a run of the same instance: another one, or a task (`null`), that has waited for nothing yet
-   * comes first.
+   * Revokes a batch that is prefetched behind a run of its own instance: another instance, or a task (`null`), that has had no
+   * turn yet comes first.
    */
   #yieldTo(source: ModelInstance | null): void {
     const { dispatched } = this.time
@@ -268,7 +268,10 @@ export class Worker {
     if (this.#settle(slotId, times, error, mailed, failures)) this.threads.deaths = 0
   }
 
-  /** A batch is done, of which its instance is notified. False when it was none that was dispatched, such as one of a thread that was detached. */
+  /**
+   * Notifies an instance that its batch is done. False for a batch that is no longer dispatched, such as one of a detached
+   * thread.
+   */
   #settle(
     slotId: number,
     times: Readonly<RunTimestamps>,
@@ -292,7 +295,7 @@ export class Worker {
     return true
   }
 
-  /** Those behind which nothing is that runs. */
+  /** Notifies instances of their batches that run now, not of prefetched ones. */
   #reportStarted(): void {
     const { dispatched } = this.time
     const running = Math.min(dispatched.length, this.#concurrency)

@@ -6,8 +6,8 @@ import { open } from 'node:fs/promises'
 const pieceBytes = 2 ** 18
 
 /**
- * The hash of a file's content: SHA-256 over the SHA-384 hashes of its pieces. Where a processor has no instructions for
- * SHA-256, SHA-384 takes half the time, and a first load tries the model meanwhile.
+ * The hash of a file's content: SHA-256 over the SHA-384 hashes of its pieces. On a processor without instructions for
+ * SHA-256, SHA-384 takes half the time. That matters in a first load, which tries the model at the same time.
  *
  * @param look receives each piece, whose memory is reused afterwards.
  */
